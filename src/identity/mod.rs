@@ -1,0 +1,37 @@
+//! What is "the same": canonical JSON, call identity, fingerprint, outcome identity, volatile-text masks, shell commands.
+//!
+//! Everything stored or published is SHA-256; the rules (`CallRules`, `FingerprintRules`, `OutcomeRules`) are values that
+//! `policy` builds once and hands in.
+
+mod call;
+mod canonical;
+mod fingerprint;
+mod hash;
+mod mask;
+mod outcome;
+mod shell;
+mod signature;
+
+pub use call::CallIdentity;
+pub use call::CallRules;
+pub use call::args_identity;
+pub use call::call_identity;
+pub use canonical::canonical_text;
+pub use fingerprint::Fingerprint;
+pub use fingerprint::FingerprintRules;
+pub use fingerprint::fingerprint;
+pub use hash::Digest;
+pub use hash::Hash64;
+pub use hash::Hash128;
+pub use hash::hash_text;
+pub use mask::MaskError;
+pub use mask::MaskRule;
+pub use mask::MaskSet;
+pub use outcome::OutcomeRules;
+pub use outcome::ToolOutcomeRules;
+pub use outcome::error_key;
+pub use outcome::outcome_identity;
+pub use outcome::readable_text;
+pub use outcome::state_identity;
+pub use shell::ShellRules;
+pub use signature::Signature;

@@ -1,0 +1,9 @@
+//! loopwarden finds AI agents that go round in circles and says so exactly once.
+//!
+//! Modules in reading order; each imports only from those above it (`tests/it/tidy.rs` holds the table).
+
+pub mod limits;
+
+pub mod event;
+
+pub mod identity;

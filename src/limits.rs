@@ -1,0 +1,42 @@
+//! Every bound of the program: number, unit, reason. What a bound drops is counted under its name.
+
+/// Records larger than this are dead letters. Bytes. Kafka's own default is 1 MiB; a tool event is mostly text cut by its producer.
+pub const RECORD_BYTES_MAX_DEFAULT: usize = 256 * 1024;
+/// The largest `RECORD_BYTES_MAX_DEFAULT` a setting may ask for. Bytes.
+pub const RECORD_BYTES_MAX_CEILING: usize = 1024 * 1024;
+/// Nesting of a record's JSON. Deeper is a dead letter: recursion over hostile input must be bounded.
+pub const JSON_DEPTH_MAX: usize = 64;
+/// Characters of a name (`id`, `session_id`, `tool` …). Longer is a dead letter, since cutting would merge two ids.
+pub const NAME_CHARS_MAX: usize = 256;
+/// Characters of the opaque `state` of the world.
+pub const STATE_CHARS_MAX: usize = 128;
+/// Characters kept of `error.message`.
+pub const ERROR_CHARS_MAX: usize = 4_096;
+/// Characters kept of a message's `text`.
+pub const TEXT_CHARS_MAX: usize = 16_384;
+/// Characters kept of `description`.
+pub const DESCRIPTION_CHARS_MAX: usize = 1_024;
+/// Labels carried from an event to its commands.
+pub const LABELS_MAX: usize = 16;
+/// Characters of a label's key.
+pub const LABEL_KEY_CHARS_MAX: usize = 64;
+/// Characters of a label's value.
+pub const LABEL_VALUE_CHARS_MAX: usize = 256;
+/// How far an event's own time may lie after its record's timestamp. Milliseconds. One wrong clock must not fire a partition's timers.
+pub const FUTURE_MS_MAX: i64 = 60_000;
+/// Ids of events that are no call, remembered per session to drop redeliveries.
+pub const RECENT_IDS_MAX: usize = 64;
+/// Tokens of a step's signature: of more, the smallest hashes stay (a bottom-k sketch).
+pub const TOKENS_MAX: usize = 64;
+/// Readable text of a result that detectors look into. Bytes. A signal after the first quarter of a megabyte is no signal.
+pub const READABLE_BYTES_MAX: usize = 256 * 1024;
+/// The largest `history_steps` a policy may ask for.
+pub const HISTORY_STEPS_MAX: usize = 65_536;
+/// Live verdicts shown in one state row (`session-state.v1`).
+pub const ACTIVE_VERDICTS_MAX: usize = 16;
+/// Safe characters of a tool's name inside a text for an agent.
+pub const TOOL_NAME_CHARS_SHOWN: usize = 64;
+/// Argument names listed inside a text for an agent.
+pub const ARG_NAMES_SHOWN: usize = 5;
+/// Largest pattern a user may configure, compiled. Bytes.
+pub const REGEX_BYTES_MAX: usize = 1024 * 1024;

@@ -1,0 +1,3 @@
+//! Arguments to `cli`, errors to the exit code.
+
+fn main() {}
