@@ -7,3 +7,9 @@ pub mod limits;
 pub mod event;
 
 pub mod identity;
+
+pub mod policy;
+
+pub mod store;
+
+pub mod log;

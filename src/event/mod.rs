@@ -9,6 +9,7 @@ mod content;
 mod decode;
 mod record;
 mod rejected;
+mod task;
 mod time;
 mod wire;
 
@@ -23,6 +24,8 @@ pub use record::RecordOffset;
 pub use record::TopicPartition;
 pub use rejected::Reason;
 pub use rejected::Rejected;
+pub use task::Stage;
+pub use task::TaskId;
 pub use time::EventTime;
 pub use wire::SCHEMA_VERSION;
 

@@ -1,0 +1,252 @@
+//! One transactional log, several worlds: `kafka`, `embedded` (one machine), `memory` (tests, simulation), `file` (replay).
+//!
+//! A lane owns one [`Log`]. Everything staged becomes visible together with the input offsets, or not at all; the log decides,
+//! the state store follows (`exactly-once.md` section 2). The lane answers rebalance events by itself, so that nothing happens
+//! inside a client's callback.
+
+use std::time::Duration;
+
+use crate::event::NextOffset;
+use crate::event::Record;
+use crate::event::Stage;
+use crate::event::TaskId;
+
+/// Whether the handler of [`Log::poll`] wants more records now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// Go on.
+    Continue,
+    /// Hand over no further record in this poll: a commit is due. The record just handed over counts as delivered.
+    Stop,
+}
+
+/// What a poll brought, besides the records it handed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogEvent {
+    /// So many records were handed over; 0 when nothing arrived within the wait.
+    Records(usize),
+    /// The group gave these tasks to the lane. To be answered with [`Log::assign`].
+    Assigned(Vec<TaskId>),
+    /// The group takes these tasks away and waits: commit or drop, then [`Log::unassign`].
+    Revoked(Vec<TaskId>),
+    /// These tasks are gone already; a commit would be refused. To be answered with [`Log::unassign`].
+    Lost(Vec<TaskId>),
+    /// Bounded input (a file, a fixed range) is read to its end.
+    End,
+}
+
+/// Where an output goes. The log knows the topic names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Destination {
+    /// `loop-commands`, partition by murmur2 of the key.
+    Commands,
+    /// `loop-state`, partition by murmur2 of the key.
+    State,
+    /// Dead letters: partition = source partition modulo the topic's count.
+    DeadLetters {
+        /// Partition the bad record was read from.
+        source_partition: u32,
+    },
+    /// `swarm-counts`, partition by murmur2 of the key.
+    SwarmCounts,
+    /// The changelog partition of a task. Keys are family and key without the task's prefix.
+    Changelog(TaskId),
+}
+
+/// One record to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    /// Where it goes.
+    pub destination: Destination,
+    /// Record key.
+    pub key: Vec<u8>,
+    /// Record value; `None` is a tombstone.
+    pub value: Option<Vec<u8>>,
+    /// Headers in order.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// Record timestamp, Unix ms: event time of what caused it, so that a replay writes the same.
+    pub timestamp_ms: i64,
+}
+
+/// How a commit ended (`exactly-once.md` section 4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CommitOutcome {
+    /// Everything staged is visible. For each touched task with a changelog: the offset after its last changelog record.
+    Committed {
+        /// `changelog_next` per task.
+        changelog_next: Vec<(TaskId, u64)>,
+    },
+    /// Nothing is visible, and the producer can go on.
+    Aborted {
+        /// For the log line.
+        cause: String,
+        /// Whether the producer must be reopened before the next commit.
+        reopen: bool,
+    },
+    /// Nobody knows. Reopen, restore, go on.
+    Unknown {
+        /// For the log line.
+        cause: String,
+    },
+    /// Another producer with this identity took over.
+    Fenced {
+        /// For the log line.
+        cause: String,
+    },
+}
+
+/// Errors by fate, not by origin.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LogError {
+    /// Goes away by itself: try again, with a bound.
+    #[error("{0}")]
+    Transient(String),
+    /// The lane has lost its identity or all its tasks: give them up and stop.
+    #[error("{0}")]
+    Lost(String),
+    /// Stop: configuration, permission, a vanished topic. The code is one of the documented ones, as `E0102`.
+    #[error("{code}: {message}")]
+    Fatal {
+        /// Documented error code.
+        code: &'static str,
+        /// What happened, where, what to do.
+        message: String,
+    },
+}
+
+/// Where restoring a task stands against the log (`exactly-once.md` section 6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChangelogRange {
+    /// First offset that still exists.
+    pub start: u64,
+    /// Offset after the last one visible under `read_committed`.
+    pub end: u64,
+}
+
+/// Reads changelogs and stable group offsets for restore threads. One client per reader; used by one thread.
+pub trait Changelog: Send {
+    /// The group's committed input offset of a task, stable: waits (bounded) while a transaction on it is pending.
+    ///
+    /// # Errors
+    /// [`LogError::Transient`] when the wait ended without an answer.
+    fn committed(&mut self, task: TaskId, wait: Duration) -> Result<Option<NextOffset>, LogError>;
+
+    /// The range of the task's changelog partition that exists.
+    ///
+    /// # Errors
+    /// As for any read.
+    fn range(&mut self, task: TaskId) -> Result<ChangelogRange, LogError>;
+
+    /// Range of the task's input partition that exists: to notice lost input.
+    ///
+    /// # Errors
+    /// As for any read.
+    fn input_range(&mut self, task: TaskId) -> Result<ChangelogRange, LogError>;
+
+    /// Reads the task's changelog from `from` to its end as of now (the EOF event, never "offset = end"), in order, under
+    /// `read_committed`. Returns the offset to go on from. Each record: (offset, key, value or tombstone). The handler may stop it.
+    ///
+    /// # Errors
+    /// As for any read.
+    fn read(
+        &mut self,
+        task: TaskId,
+        from: u64,
+        handler: &mut dyn FnMut(u64, &[u8], Option<&[u8]>) -> Flow,
+    ) -> Result<u64, LogError>;
+
+    /// Offset of the input to begin with on a first start (`earliest`, `latest`, a time), as configured.
+    ///
+    /// # Errors
+    /// As for any read.
+    fn first_offset(&mut self, task: TaskId) -> Result<NextOffset, LogError>;
+}
+
+/// A transactional log, as one lane sees it. Not shared between threads.
+pub trait Log {
+    /// Hands over records, or an event about the assignment, waiting at most `wait` for the first. Bounded by the log's own batch
+    /// size; the first record always fits.
+    ///
+    /// # Errors
+    /// By fate, see [`LogError`].
+    fn poll(&mut self, wait: Duration, handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow) -> Result<LogEvent, LogError>;
+
+    /// Takes assigned tasks: they stay paused until [`Log::start`].
+    ///
+    /// # Errors
+    /// By fate.
+    fn assign(&mut self, tasks: &[TaskId]) -> Result<(), LogError>;
+
+    /// Reads a task from `next` on: seek, then resume. Also used to rewind after an abort.
+    ///
+    /// # Errors
+    /// By fate.
+    fn start(&mut self, task: TaskId, next: NextOffset) -> Result<(), LogError>;
+
+    /// Stops reading a task that stays assigned (restoring, poisoned).
+    ///
+    /// # Errors
+    /// By fate.
+    fn pause(&mut self, task: TaskId) -> Result<(), LogError>;
+
+    /// Gives tasks back; the group goes on.
+    ///
+    /// # Errors
+    /// By fate.
+    fn unassign(&mut self, tasks: &[TaskId]) -> Result<(), LogError>;
+
+    /// Collects an output for the next commit. Nothing leaves before it (rule C2).
+    fn stage(&mut self, output: Output);
+
+    /// Forgets everything staged.
+    fn discard(&mut self);
+
+    /// One transaction: everything staged and these input offsets, or nothing. Steps S2–S6 of `exactly-once.md`.
+    /// `offsets` must not be empty: a transaction without them would be unfenced (rule C6).
+    fn commit(&mut self, offsets: &[(TaskId, NextOffset)]) -> CommitOutcome;
+
+    /// A new producer of the same identity: when it returns, the old transaction is finished and its epoch fenced (rule C15).
+    ///
+    /// # Errors
+    /// By fate; [`LogError::Transient`] may be retried.
+    fn reopen(&mut self) -> Result<(), LogError>;
+
+    /// A reader for restore threads; `None` where the state itself is the log (embedded) or nothing is restored (file).
+    ///
+    /// # Errors
+    /// By fate.
+    fn changelog(&self) -> Result<Option<Box<dyn Changelog>>, LogError>;
+
+    /// Whether [`Log::commit`] writes the staged changelog records into the state store in the same atomic step: then the lane
+    /// must not write them again (embedded).
+    fn commits_state(&self) -> bool;
+
+    /// Identity that the Position records as owner: the transactional id.
+    fn owner(&self) -> &str;
+
+    /// Ends the membership: leaves the group if `leave` (scaling in), else keeps it for a restart within the session timeout.
+    ///
+    /// # Errors
+    /// By fate.
+    fn close(&mut self, leave: bool) -> Result<(), LogError>;
+}
+
+/// Number of partitions of each stage's input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Partitions {
+    /// Of the event topic.
+    pub session: u32,
+    /// Of `swarm-counts`.
+    pub swarm: u32,
+}
+
+impl Partitions {
+    /// Partitions of a stage's input.
+    #[must_use]
+    pub const fn of(self, stage: Stage) -> u32 {
+        match stage {
+            Stage::Session => self.session,
+            Stage::Swarm => self.swarm,
+        }
+    }
+}

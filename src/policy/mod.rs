@@ -1,0 +1,228 @@
+//! A policy: profile, thresholds, per-tool rules. Written by people ([`raw`]), checked all at once ([`validate`]), then only read.
+
+mod detector;
+mod patterns;
+mod settings;
+mod tool;
+
+use crate::identity::Digest;
+use crate::identity::FingerprintRules;
+use crate::identity::OutcomeRules;
+
+pub use detector::Detector;
+pub use detector::Mode;
+pub use patterns::TextPatterns;
+pub use settings::*;
+pub use tool::ToolClass;
+pub use tool::ToolPolicy;
+
+/// A complete, valid set of rules. Resolved once; the loop over steps has no configuration left to decide.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// Name of the profile it came from.
+    pub profile: String,
+    /// SHA-256 of the effective policy as canonical JSON.
+    pub hash: Digest,
+    /// Steps kept per session.
+    pub history_steps: usize,
+    /// A call without a result is closed unobserved after this. Milliseconds.
+    pub open_call_ms: i64,
+    /// A session without events is forgotten after this. Milliseconds.
+    pub idle_ms: i64,
+    /// The same after `session_end`. Milliseconds.
+    pub ended_ms: i64,
+    /// Call identity and fingerprints.
+    pub identity: IdentityPolicy,
+    /// Outcome identity.
+    pub outcomes: OutcomePolicy,
+    /// What counts as progress.
+    pub progress: ProgressPolicy,
+    /// From findings to commands.
+    pub episodes: EpisodePolicy,
+    /// What evidence may hold.
+    pub evidence: EvidencePolicy,
+    /// Confidence fusion.
+    pub fusion: FusionPolicy,
+    /// Settings of each detector; `mode` is already `Off` for those not in `only`.
+    pub detectors: Detectors,
+    /// Rank of each detector by number; smaller speaks first.
+    pub priority: [u8; Detector::COUNT],
+    /// Per-tool policies.
+    pub tools: ToolTable,
+    /// What the running detectors need to know of a step; the rest is not computed.
+    pub needs: Needs,
+}
+
+/// How calls are identified.
+#[derive(Debug, Clone, Default)]
+pub struct IdentityPolicy {
+    /// Fingerprints and shell commands.
+    pub fingerprint: FingerprintRules,
+    /// The event's description stands for tool and arguments in `state_repeat` and `semantic_repeat` (corteX).
+    pub use_description: bool,
+    /// Identical calls of one turn are one piece of evidence.
+    pub same_turn_once: bool,
+}
+
+/// How outcomes are compared.
+#[derive(Debug, Clone, Default)]
+pub struct OutcomePolicy {
+    /// Masks, cut, volatile fields.
+    pub rules: OutcomeRules,
+    /// Whole answers that say nothing, lower case.
+    pub generic: Vec<String>,
+    /// Failures that are an outage, not a loop.
+    pub retryable: TextPatterns,
+}
+
+/// What a person's message does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UserMessage {
+    /// Forget, but blocks and `call_rate` stay.
+    #[default]
+    Reset,
+    /// Only `text_only` restarts.
+    Text,
+    /// Nothing.
+    Ignore,
+}
+
+/// What counts as progress (`detectors.md` 1.7).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProgressPolicy {
+    /// What a person's message does.
+    pub user_message: UserMessage,
+    /// A successful mutation ends the look back of window counts for a call that failed or is a test run.
+    pub mutation: bool,
+    /// A `progress` event or a changed `state` does the same to every run and window.
+    pub world_state: bool,
+}
+
+/// From findings to commands (`detectors.md` section 5).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EpisodePolicy {
+    /// Steps with a fresh finding until the same loop is told again.
+    pub renudge_hits: u32,
+    /// Steps after which an unseen episode is forgotten.
+    pub relapse_steps: u32,
+    /// A block needs an earlier nudge of its loop.
+    pub nudge_before_block: bool,
+    /// Lifetime of a nudge. Milliseconds.
+    pub nudge_ms: i64,
+    /// Lifetime of a block. Milliseconds.
+    pub block_ms: i64,
+    /// Episodes kept per session.
+    pub kept: usize,
+}
+
+/// What evidence may hold.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EvidencePolicy {
+    /// Content may leave, in evidence.
+    pub excerpts: bool,
+    /// Characters of an excerpt.
+    pub chars: usize,
+}
+
+/// Confidence fusion (`detectors.md` section 4).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FusionPolicy {
+    /// The recommended action is the action.
+    pub decides: bool,
+    /// Added per further finding.
+    pub bonus: f64,
+    /// Escalate strictly above this combined confidence.
+    pub escalate_above: f64,
+    /// Escalate strictly above this count.
+    pub escalate_count: u32,
+}
+
+/// Settings of every detector.
+#[derive(Debug, Clone, Default)]
+#[expect(missing_docs, reason = "each field is the detector of that name")]
+pub struct Detectors {
+    pub exact_repeat: ExactRepeat,
+    pub near_repeat: NearRepeat,
+    pub outcome_repeat: OutcomeRepeat,
+    pub state_repeat: StateRepeat,
+    pub semantic_repeat: SemanticRepeat,
+    pub oscillation: Oscillation,
+    pub dead_end: DeadEnd,
+    pub stagnation: ProgressMatrix,
+    pub stuck: ProgressMatrix,
+    pub call_rate: CallRate,
+    pub fleet_rate: FleetRate,
+    pub test_fix: TestFix,
+    pub shell_failures: ShellFailures,
+    pub text_only: TextOnly,
+    pub exploration: Exploration,
+    pub swarm_repeat: SwarmRepeat,
+}
+
+impl Detectors {
+    /// The mode of a detector.
+    #[must_use]
+    pub const fn mode(&self, detector: Detector) -> Mode {
+        match detector {
+            Detector::ExactRepeat => self.exact_repeat.mode,
+            Detector::NearRepeat => self.near_repeat.mode,
+            Detector::OutcomeRepeat => self.outcome_repeat.mode,
+            Detector::StateRepeat => self.state_repeat.mode,
+            Detector::SemanticRepeat => self.semantic_repeat.mode,
+            Detector::Oscillation => self.oscillation.mode,
+            Detector::DeadEnd => self.dead_end.mode,
+            Detector::Stagnation => self.stagnation.mode,
+            Detector::Stuck => self.stuck.mode,
+            Detector::CallRate => self.call_rate.mode,
+            Detector::FleetRate => self.fleet_rate.mode,
+            Detector::TestFix => self.test_fix.mode,
+            Detector::ShellFailures => self.shell_failures.mode,
+            Detector::TextOnly => self.text_only.mode,
+            Detector::Exploration => self.exploration.mode,
+            Detector::SwarmRepeat => self.swarm_repeat.mode,
+        }
+    }
+}
+
+/// Tool policies by name: exact names first looked up, then prefixes; a tool without an entry has the default.
+#[derive(Debug, Clone, Default)]
+pub struct ToolTable {
+    /// Resolved policies of exact names, sorted by name. A prefix entry that also covers the name is already merged in.
+    pub(crate) exact: Vec<(String, ToolPolicy)>,
+    /// Policies of prefixes (written `name*`), longest prefix first, each with all entries that cover it merged in file order.
+    pub(crate) prefixes: Vec<(String, ToolPolicy)>,
+    /// Policy of every other tool.
+    pub(crate) other: ToolPolicy,
+}
+
+impl ToolTable {
+    /// The policy of a tool.
+    #[must_use]
+    pub fn get(&self, tool: &str) -> &ToolPolicy {
+        if let Ok(found) = self.exact.binary_search_by(|(name, _)| name.as_str().cmp(tool)) {
+            return self.exact.get(found).map_or(&self.other, |(_, policy)| policy);
+        }
+        self.prefixes.iter().find(|(prefix, _)| tool.starts_with(prefix.as_str())).map_or(&self.other, |(_, policy)| policy)
+    }
+}
+
+/// What the running detectors need to know of a step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Fingerprints.
+    pub fingerprint: bool,
+    /// Outcome identities.
+    pub outcome: bool,
+    /// State hashes (`state_repeat`).
+    pub state: bool,
+    /// Token signatures (`semantic_repeat`).
+    pub tokens: bool,
+    /// Error keys (`dead_end`).
+    pub error: bool,
+    /// Test signals (`test_fix`).
+    pub test: bool,
+    /// Read targets (`exploration`).
+    pub read_target: bool,
+    /// Counts for the swarm stage.
+    pub swarm: bool,
+}

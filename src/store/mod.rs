@@ -1,0 +1,94 @@
+//! Keyed state of tasks: `rocks` on disk, `memory` for tests, replay and simulation. Same trait, same contract suite.
+//!
+//! RocksDB is always a prefix of the committed changelog (invariant 3): [`StateStore::commit`] is called after the log said yes,
+//! with one batch for all tasks of the lane, each task's Position inside.
+
+mod keys;
+
+use crate::event::TaskId;
+
+pub use keys::KeyFamily;
+pub use keys::StateKey;
+
+/// One change of a task's state: a value, or a deletion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Task it belongs to.
+    pub task: TaskId,
+    /// Family and key.
+    pub key: StateKey,
+    /// New value; `None` deletes.
+    pub value: Option<Vec<u8>>,
+}
+
+/// Errors by fate: every one of them ends the process, with its own code; the changelog has what was not written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The directory is in use by another process.
+    #[error("E0401: {0}")]
+    Locked(String),
+    /// State written by a newer version of this program.
+    #[error("E0402: {0}")]
+    NewerFormat(String),
+    /// No space left.
+    #[error("E0403: {0}")]
+    DiskFull(String),
+    /// Bytes that cannot be what was written.
+    #[error("E0404: {0}")]
+    Corrupt(String),
+    /// The directory belongs to another instance, cluster or application.
+    #[error("E0405: {0}")]
+    OtherOwner(String),
+    /// Any other input or output error.
+    #[error("E0406: {0}")]
+    Io(String),
+}
+
+/// Whether a scan goes on.
+pub type ScanFlow = std::ops::ControlFlow<()>;
+
+/// Keyed state of the tasks of one process. Cloneable handles share one database; a task has one owner at a time.
+pub trait StateStore: Send {
+    /// Reads one value.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn get(&self, task: TaskId, key: &StateKey) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Visits the keys of one family that begin with `prefix`, in key order, from `from` (a key of the family) on.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn scan(
+        &self,
+        task: TaskId,
+        family: KeyFamily,
+        prefix: &[u8],
+        from: &[u8],
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ScanFlow,
+    ) -> Result<(), StoreError>;
+
+    /// Writes changes of any number of tasks, all or nothing.
+    ///
+    /// # Errors
+    /// See [`StoreError`]. After one the caller must not use the store again.
+    fn commit(&mut self, changes: &[Change]) -> Result<(), StoreError>;
+
+    /// Writes restored changes without a write-ahead log; durable after [`StateStore::flush`] only (rule R4).
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn load(&mut self, changes: &[Change]) -> Result<(), StoreError>;
+
+    /// Makes everything loaded durable.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn flush(&mut self) -> Result<(), StoreError>;
+
+    /// Forgets a task: its Position first, durably, then the rest (rule R2).
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn wipe(&mut self, task: TaskId) -> Result<(), StoreError>;
+}
