@@ -1,0 +1,3 @@
+//! Hermetic tests: no network, no real sleep. One binary, so that it links once.
+
+mod tidy;
