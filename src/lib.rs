@@ -13,3 +13,5 @@ pub mod policy;
 pub mod store;
 
 pub mod log;
+
+pub mod config;

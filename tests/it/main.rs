@@ -1,0 +1,3 @@
+//! The hermetic tests, one binary: no network, no real sleep.
+
+mod policy;
