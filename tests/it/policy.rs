@@ -78,7 +78,7 @@ fn the_default_profile_has_the_documented_values() {
     assert_eq!((detectors.near_repeat.threshold, detectors.near_repeat.block_at), (4, 7));
     assert_eq!((detectors.stuck.threshold, detectors.stuck.block_at, detectors.stuck.block_scope), (5, 8, BlockScope::Session));
     assert_eq!(detectors.oscillation.periods, [2, 3, 4]);
-    assert!(detectors.semantic_repeat.stop_words.is_sorted() && detectors.semantic_repeat.stop_words.len() == 47);
+    assert!(detectors.semantic_repeat.stop_words.is_sorted() && detectors.semantic_repeat.stop_words.len() == 40);
     assert!(detectors.dead_end.generic.is_match("Process exited with code 127"));
     assert!(!detectors.dead_end.generic.is_match("error: no such file"), "matched whole");
     assert!(policy.outcomes.retryable.is_match("got HTTP 503 from upstream") && !policy.outcomes.retryable.is_match("5 items"));
