@@ -10,6 +10,10 @@ pub mod identity;
 
 pub mod policy;
 
+pub mod detect;
+
+pub mod engine;
+
 pub mod store;
 
 pub mod log;

@@ -1,3 +1,9 @@
-//! The hermetic tests, one binary: no network, no real sleep.
+//! The hermetic tests: no network, no broker, no real sleep. One binary, so that it links once.
 
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a helper that panics fails its test")]
+
+mod decode;
+mod fuzz;
+mod identity;
 mod policy;
+mod tidy;
