@@ -17,3 +17,5 @@ pub mod engine;
 pub mod store;
 
 pub mod log;
+
+pub mod config;

@@ -40,3 +40,19 @@ pub const TOOL_NAME_CHARS_SHOWN: usize = 64;
 pub const ARG_NAMES_SHOWN: usize = 5;
 /// Largest pattern a user may configure, compiled. Bytes.
 pub const REGEX_BYTES_MAX: usize = 1024 * 1024;
+/// Longest time span in a policy: ten years of 365 days. Milliseconds. Longer is a slip of units.
+pub const POLICY_MS_MAX: i64 = 315_360_000_000;
+/// Entries of a list in a policy (names, patterns, `[[tool]]`).
+pub const POLICY_LIST_MAX: usize = 1_024;
+/// The largest threshold factor a policy may ask for.
+pub const FACTOR_MAX: f64 = 1_000.0;
+/// The largest `episodes.kept` a policy may ask for: episodes are part of a session's head, which is written at every event.
+pub const EPISODES_KEPT_MAX: usize = 64;
+/// Panes of a swarm window: each is kept per counter.
+pub const SWARM_PANES_MAX: usize = 4_096;
+/// The largest `workers_max` a policy may ask for.
+pub const SWARM_WORKERS_MAX: usize = 65_536;
+/// The largest `keys_max` a policy may ask for.
+pub const SWARM_KEYS_MAX: usize = 16_777_216;
+/// Bytes of a configuration or policy file.
+pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;

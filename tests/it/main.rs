@@ -5,4 +5,5 @@
 mod decode;
 mod fuzz;
 mod identity;
+mod policy;
 mod tidy;
