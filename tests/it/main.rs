@@ -6,4 +6,5 @@ mod decode;
 mod fuzz;
 mod identity;
 mod policy;
+mod store;
 mod tidy;
