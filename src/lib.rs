@@ -4,6 +4,8 @@
 
 pub mod limits;
 
+pub mod clock;
+
 pub mod event;
 
 pub mod identity;
