@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a helper that panics fails its test")]
 
 mod decode;
+mod docs;
 mod fuzz;
 mod identity;
 mod policy;
