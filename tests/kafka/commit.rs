@@ -24,10 +24,7 @@ fn outputs_state_and_offsets_become_visible_together() {
     let mut log = world.running(2);
     let mut taken = take(&mut log, 3);
     taken.sort();
-    assert_eq!(
-        taken,
-        vec![(session(0), 0, "e0".to_owned()), (session(0), 1, "e1".to_owned()), (session(1), 0, "e2".to_owned())]
-    );
+    assert_eq!(taken, vec![(session(0), 0, "e0".to_owned()), (session(0), 1, "e1".to_owned()), (session(1), 0, "e2".to_owned())]);
     assert_eq!(world.committed(&log, session(0)), None);
 
     log.stage(output(Destination::Commands, "a", "nudge"));

@@ -276,7 +276,8 @@ impl Pending {
 
 impl World {
     fn rival(&self, id: &str) -> rdkafka::producer::ThreadedProducer<rdkafka::producer::DefaultProducerContext> {
-        let producer: rdkafka::producer::ThreadedProducer<_> = self.client().set("transactional.id", id).create().expect("a producer");
+        let producer: rdkafka::producer::ThreadedProducer<_> =
+            self.client().set("transactional.id", id).create().expect("a producer");
         producer.init_transactions(PATIENCE).expect("taken over");
         producer
     }

@@ -229,11 +229,12 @@ impl Admin {
     /// E0101, E0103.
     pub fn describe(&self, name: &str) -> Result<Option<TopicFacts>, LogError> {
         let asking = format!("asking for topic \"{name}\" on {}", self.bootstrap);
-        let metadata =
-            self.client.inner().fetch_metadata(Some(name), limits::CONNECT_WAIT).map_err(|error| match fate::of(&error, &asking) {
+        let metadata = self.client.inner().fetch_metadata(Some(name), limits::CONNECT_WAIT).map_err(|error| {
+            match fate::of(&error, &asking) {
                 LogError::Transient(cause) => fate::fatal(fate::E_UNREACHABLE, cause),
                 other => other,
-            })?;
+            }
+        })?;
         let Some(topic) = metadata.topics().first() else { return Ok(None) };
         match topic.error() {
             Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART | RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION) => {
@@ -244,7 +245,11 @@ impl Admin {
         }
         let partitions = topic.partitions();
         let replication = partitions.iter().map(|partition| partition.replicas().len()).min().unwrap_or(0);
-        Ok(Some(TopicFacts { partitions: partitions.len() as u32, replication: replication as u16, config: self.config_of(name, &asking)? }))
+        Ok(Some(TopicFacts {
+            partitions: partitions.len() as u32,
+            replication: replication as u16,
+            config: self.config_of(name, &asking)?,
+        }))
     }
 
     fn config_of(&self, name: &str, asking: &str) -> Result<Vec<(String, String)>, LogError> {
@@ -265,11 +270,10 @@ impl Admin {
     /// # Errors
     /// E0101.
     pub fn similar_to(&self, name: &str) -> Result<Vec<String>, LogError> {
-        let metadata = self
-            .client
-            .inner()
-            .fetch_metadata(None, limits::ASK_WAIT)
-            .map_err(|error| fate::fatal(fate::E_UNREACHABLE, format!("asking {} for its topics: {error}", self.bootstrap)))?;
+        let metadata =
+            self.client.inner().fetch_metadata(None, limits::ASK_WAIT).map_err(|error| {
+                fate::fatal(fate::E_UNREACHABLE, format!("asking {} for its topics: {error}", self.bootstrap))
+            })?;
         let names: Vec<&str> = metadata.topics().iter().map(rdkafka::metadata::MetadataTopic::name).collect();
         Ok(similar(name, &names).into_iter().map(str::to_owned).collect())
     }
@@ -298,7 +302,8 @@ impl Admin {
 fn missing(plan: &TopicPlan, group_has_offsets: bool, similar: &[String]) -> TopicProblem {
     let vanished = plan.purpose.is_internal() && group_has_offsets;
     let mut message = if vanished {
-        "an internal topic of a group that has worked before is gone; see `loopwarden explain E0105` before making it anew".to_owned()
+        "an internal topic of a group that has worked before is gone; see `loopwarden explain E0105` before making it anew"
+            .to_owned()
     } else {
         "does not exist; create it with: loopwarden topics create".to_owned()
     };

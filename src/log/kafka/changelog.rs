@@ -86,10 +86,16 @@ pub(super) fn watermarks(client: &BaseConsumer<PlainContext>, topic: &str, parti
 }
 
 /// The first offset whose record is not older than a time; `None` when all are.
-pub(super) fn offset_at(client: &BaseConsumer<PlainContext>, topic: &str, partition: u32, time_ms: i64) -> Result<Option<u64>, LogError> {
+pub(super) fn offset_at(
+    client: &BaseConsumer<PlainContext>,
+    topic: &str,
+    partition: u32,
+    time_ms: i64,
+) -> Result<Option<u64>, LogError> {
     let asking = format!("asking for the offset of a time in {topic}/{partition}");
     let mut list = TopicPartitionList::new();
-    list.add_partition_offset(topic, partition as i32, Offset::Offset(time_ms.max(0))).map_err(|error| fate::of(&error, &asking))?;
+    list.add_partition_offset(topic, partition as i32, Offset::Offset(time_ms.max(0)))
+        .map_err(|error| fate::of(&error, &asking))?;
     let found = client.offsets_for_times(list, limits::ASK_WAIT).map_err(|error| fate::of(&error, &asking))?;
     let elements = found.elements();
     let element = elements.first().ok_or_else(|| LogError::Transient(format!("{asking}: no answer")))?;
@@ -199,7 +205,10 @@ fn drain(
             None => {}
         }
         if idle.is_over() {
-            return Err(LogError::Transient(format!("{reading}: neither a record nor the end for {} s", limits::READ_IDLE_MAX.as_secs())));
+            return Err(LogError::Transient(format!(
+                "{reading}: neither a record nor the end for {} s",
+                limits::READ_IDLE_MAX.as_secs()
+            )));
         }
     }
 }

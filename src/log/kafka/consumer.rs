@@ -72,7 +72,11 @@ impl LaneConsumer {
             .collect()
     }
 
-    pub(super) fn poll(&mut self, wait: Duration, handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow) -> Result<LogEvent, LogError> {
+    pub(super) fn poll(
+        &mut self,
+        wait: Duration,
+        handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow,
+    ) -> Result<LogEvent, LogError> {
         if let Some(event) = self.next_event() {
             return Ok(event);
         }
@@ -296,7 +300,12 @@ impl Drop for LaneConsumer {
     }
 }
 
-fn hand_over(message: &BorrowedMessage<'_>, task: TaskId, value_bytes_max: usize, handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow) -> Flow {
+fn hand_over(
+    message: &BorrowedMessage<'_>,
+    task: TaskId,
+    value_bytes_max: usize,
+    handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow,
+) -> Flow {
     let meta = RecordMeta {
         topic: message.topic(),
         partition: task.partition,

@@ -26,7 +26,11 @@ use crate::log::kafka::rebalance::Rebalances;
 
 fn forward(level: RDKafkaLogLevel, facility: &str, line: &str) {
     match level {
-        RDKafkaLogLevel::Emerg | RDKafkaLogLevel::Alert | RDKafkaLogLevel::Critical | RDKafkaLogLevel::Error | RDKafkaLogLevel::Warning => {
+        RDKafkaLogLevel::Emerg
+        | RDKafkaLogLevel::Alert
+        | RDKafkaLogLevel::Critical
+        | RDKafkaLogLevel::Error
+        | RDKafkaLogLevel::Warning => {
             tracing::warn!(target: "librdkafka", facility, "{line}");
         }
         RDKafkaLogLevel::Notice | RDKafkaLogLevel::Info => tracing::info!(target: "librdkafka", facility, "{line}"),

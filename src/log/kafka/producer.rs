@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
+use rdkafka::TopicPartitionList;
 use rdkafka::consumer::ConsumerGroupMetadata;
 use rdkafka::error::KafkaError;
 use rdkafka::error::RDKafkaErrorCode;
@@ -12,7 +13,6 @@ use rdkafka::message::OwnedHeaders;
 use rdkafka::producer::BaseRecord;
 use rdkafka::producer::Producer;
 use rdkafka::producer::ThreadedProducer;
-use rdkafka::TopicPartitionList;
 
 use crate::clock::Deadline;
 use crate::clock::Stopwatch;

@@ -52,7 +52,12 @@ pub(super) struct Rebalances {
 
 impl Rebalances {
     /// The callback's whole work.
-    pub(super) fn on_event<C: ConsumerContext>(&self, consumer: &BaseConsumer<C>, event: RDKafkaRespErr, partitions: &TopicPartitionList) {
+    pub(super) fn on_event<C: ConsumerContext>(
+        &self,
+        consumer: &BaseConsumer<C>,
+        event: RDKafkaRespErr,
+        partitions: &TopicPartitionList,
+    ) {
         let kind = match event {
             RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS => Kind::Assigned,
             _ if consumer.assignment_lost() => Kind::Lost,

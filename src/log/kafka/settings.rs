@@ -180,7 +180,8 @@ pub const LANE_CONSUMER: &[Setting] = &[
 ];
 
 /// For readers of changelogs and of fixed ranges.
-pub const READER: &[Setting] = &[set("enable.partition.eof", "true", "a changelog ends at the EOF event, never at an offset (rule R4)")];
+pub const READER: &[Setting] =
+    &[set("enable.partition.eof", "true", "a changelog ends at the EOF event, never at an offset (rule R4)")];
 
 /// For the producer of a lane. `acks=all` and idempotence follow from the transactional id.
 pub const PRODUCER: &[Setting] = &[
