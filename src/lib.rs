@@ -23,3 +23,5 @@ pub mod store;
 pub mod log;
 
 pub mod config;
+
+pub mod cli;

@@ -5,6 +5,7 @@
 mod decode;
 mod docs;
 mod fuzz;
+mod golden;
 mod identity;
 mod policy;
 mod store;
