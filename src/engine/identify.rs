@@ -125,7 +125,7 @@ pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<
     step.flags.set(Flags::OPEN, false);
     step.flags.set(Flags::OBSERVED, true);
     step.flags.set(Flags::OK, is_ok);
-    step.flags.set(Flags::MUTATED, is_ok && step.flags.has(Flags::MUTATES));
+    step.flags.set(Flags::MUTATED, policy.progress.mutation && is_ok && step.flags.has(Flags::MUTATES));
     let error_text = result.error_message.as_deref().or(result.error_type.as_deref());
     let compared = if result.stable_result.is_absent() { &result.result } else { &result.stable_result };
     let proves_nothing = result.truncated && result.stable_result.is_absent() && !matches!(result.result, Content::Sha256(_));
@@ -171,8 +171,9 @@ fn failure_facts(policy: &Policy, result: &CallResult<'_>, error_text: Option<&s
 
 fn output_facts(policy: &Policy, text: &str, step: &mut Step) {
     let trimmed = text.trim();
+    let says_little = step.flags.has(Flags::OK) && trimmed.chars().nth(policy.outcomes.generic_chars).is_none();
     // No entry of the list is long; a long answer is not generic.
-    let is_generic = trimmed.len() <= 64 && {
+    let is_generic = (says_little && policy.outcomes.generic_chars > 0) || trimmed.len() <= 64 && {
         let lower = trimmed.to_lowercase();
         policy.outcomes.generic.iter().any(|entry| *entry == lower)
     };
