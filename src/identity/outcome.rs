@@ -251,6 +251,7 @@ mod tests {
             (r#"{"stderr":"e","stdout":"o","code":1}"#, "o\ne"),
             (r#"{"stdout":"","stderr":""}"#, ""),
             (r#"{"stdout":"","text":"t"}"#, "t"),
+            (r#"{"stdout":"o","stderr":""}"#, "o"),
             (r#"{"content":[{"text":"t"}]}"#, r#"{"content":[{"text":"t"}]}"#),
             (r#""{\"output\": \"in\\ner\"}""#, "in\ner"),
             ("[ 1.0 ]", "[1]"),
