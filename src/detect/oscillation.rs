@@ -31,10 +31,11 @@ pub fn observe(settings: &Oscillation, history: &History, step: &Step) -> Option
         _ => false,
     });
     let first = tail.get(period * count as usize - 1).map_or(step.sequence, |earliest| earliest.sequence);
-    let mut finding = Finding::new(Detector::Oscillation, settings.mode, identity(history, &tail, period), count, settings.threshold)
-        .confident(0.5, 0.15)
-        .within(u64::from(settings.window_steps))
-        .spanning(first, step.sequence);
+    let mut finding =
+        Finding::new(Detector::Oscillation, settings.mode, identity(history, &tail, period), count, settings.threshold)
+            .confident(0.5, 0.15)
+            .within(u64::from(settings.window_steps))
+            .spanning(first, step.sequence);
     finding.is_signal = settings.needs_repeat && !repeats && count < settings.cycles_alone;
     Some(finding)
 }

@@ -13,6 +13,7 @@ use loopwarden::policy::Notify;
 use loopwarden::policy::PROFILES;
 use loopwarden::policy::Policy;
 use loopwarden::policy::RepeatCount;
+use loopwarden::policy::SwarmCount;
 use loopwarden::policy::SwarmSteps;
 use loopwarden::policy::ToolClass;
 use loopwarden::policy::UserMessage;
@@ -119,6 +120,7 @@ fn plain_switches_the_projects_own_additions_off_and_nothing_else() {
     assert!(plain.tools.get("bash").is_shell && !plain.tools.get("Bash").is_shell);
 
     assert_eq!(running(&plain), running(&default));
+    assert_eq!(plain.detectors.swarm_repeat.count, SwarmCount::All);
     assert_eq!(exact.threshold, 3);
     assert_eq!(plain.priority, default.priority);
     assert!(plain.episodes.nudge_before_block);
@@ -572,7 +574,8 @@ fn needs_follow_the_running_detectors() {
     assert_eq!(of("fleet_rate", "[detectors.fleet_rate]\nmode = \"shadow\""), Needs { swarm: true, ..none });
     assert_eq!(of("test_fix", ""), Needs { test: true, ..none });
     assert_eq!(of("exploration", "[detectors.exploration]\nmode = \"nudge\""), Needs { read_target: true, ..none });
-    assert_eq!(of("swarm_repeat", ""), Needs { fingerprint: true, swarm: true, ..none });
+    assert_eq!(of("swarm_repeat", ""), Needs { fingerprint: true, outcome: true, swarm: true, ..none });
+    assert_eq!(of("swarm_repeat", "[detectors.swarm_repeat]\ncount = \"all\""), Needs { fingerprint: true, swarm: true, ..none });
 }
 
 #[test]
@@ -588,12 +591,12 @@ fn the_hash_changes_if_and_only_if_the_effective_policy_changes() {
     ] {
         assert_eq!(load(same).hash, default, "{same}");
     }
+    assert_eq!(load("base = \"plain\"\n").hash, profile("plain").hash);
     let mut hashes = vec![default];
     for other in [
         "profile = \"mine\"\n",
         "idle_ms = 86_400_001\n",
         "poll_factor = 3.5\n",
-        "base = \"plain\"\n",
         "[detectors.exact_repeat]\nthreshold = 4\n",
         "[detectors.near_repeat]\nthreshold = 5\n",
         "[detectors.stuck]\ntools = [\"a\"]\n",
