@@ -56,3 +56,5 @@ pub const SWARM_WORKERS_MAX: usize = 65_536;
 pub const SWARM_KEYS_MAX: usize = 16_777_216;
 /// Bytes of a configuration or policy file.
 pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+/// Lanes of one process: a thread, a consumer and a producer each.
+pub const LANES_MAX: u32 = 256;
