@@ -631,3 +631,45 @@ fn the_printed_effective_policy_is_the_policy_and_names_each_origin() {
     assert_eq!(of("detectors.exact_repeat.threshold"), ("3".to_owned(), "profile default".to_owned()));
     assert!(effective.iter().all(|value| value.origin != Origin::Host));
 }
+
+#[test]
+fn hostile_text_is_refused_without_a_panic() {
+    let deep = format!("only = {}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let dotted = format!("{} = 1", vec!["a"; 50_000].join("."));
+    for text in [
+        deep.as_str(),
+        dotted.as_str(),
+        "\u{feff}idle_ms = []",
+        "a\0b = 1",
+        "idle_ms = -9223372036854775808",
+        "history_steps = 9223372036854775807\n[detectors.call_rate]\nlimit = 9223372036854775807\nworkers = 9223372036854775807",
+        "[detectors.exact_repeat]\nthreshold = 9223372036854775807",
+        "[detectors.swarm_repeat]\npane_ms = -1\nwindow_ms = -9223372036854775808\ncooldown_ms = -1",
+        "[detectors.oscillation]\nperiods = [-9223372036854775808]\nwindow_steps = -1",
+        "tool = [1]",
+        "detectors = 1",
+        "[outcomes]\nmasks = [['\\b{1000000}', '']]\nretryable = ['(a{1000}){1000}']",
+    ] {
+        let problems = refused(text);
+        assert!(!problems.0.is_empty() && problems.to_string().len() < 10_000, "{}", problems.to_string().len());
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn the_default_file_with_a_few_letters_changed_loads_or_is_refused(
+        edits in proptest::collection::vec((0_usize..17_000, "[0-9a-z\\[\\]{}=\"'.,#\n -]{0,3}"), 1..4)
+    ) {
+        let mut text = PROFILES[0].text.to_owned();
+        for (at, letters) in edits {
+            let at = (at.min(text.len() - 1)..).find(|at| text.is_char_boundary(*at)).unwrap();
+            let end = (at + 1..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(at);
+            text.replace_range(at..end, &letters);
+        }
+        if let Err(problems) = policy::load_from_str(&text, "mine.toml") {
+            proptest::prop_assert!(!problems.0.is_empty());
+        }
+    }
+}
