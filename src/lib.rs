@@ -2,7 +2,11 @@
 //!
 //! Modules in reading order; each imports only from those above it (`tests/it/tidy.rs` holds the table).
 
+pub mod docs;
+
 pub mod limits;
+
+pub mod clock;
 
 pub mod event;
 
@@ -19,3 +23,5 @@ pub mod store;
 pub mod log;
 
 pub mod config;
+
+pub mod cli;

@@ -1,5 +1,7 @@
 //! Every bound of the program: number, unit, reason. What a bound drops is counted under its name.
 
+use std::time::Duration;
+
 /// Records larger than this are dead letters. Bytes. Kafka's own default is 1 MiB; a tool event is mostly text cut by its producer.
 pub const RECORD_BYTES_MAX_DEFAULT: usize = 256 * 1024;
 /// The largest `RECORD_BYTES_MAX_DEFAULT` a setting may ask for. Bytes.
@@ -58,3 +60,30 @@ pub const SWARM_KEYS_MAX: usize = 16_777_216;
 pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
 /// Lanes of one process: a thread, a consumer and a producer each.
 pub const LANES_MAX: u32 = 256;
+
+/// Wait for the acknowledgement of a commit's records. The sum of the lane's waits stays below `max.poll.interval.ms` (60 s).
+pub const DRAIN_WAIT: Duration = Duration::from_secs(7);
+/// Wait for the offsets to join a transaction.
+pub const OFFSETS_WAIT: Duration = Duration::from_secs(5);
+/// Wait for the decision; past it the outcome is unknown.
+pub const COMMIT_WAIT: Duration = Duration::from_secs(10);
+/// Wait for an abort; past it the producer is replaced.
+pub const ABORT_WAIT: Duration = Duration::from_secs(5);
+/// One slice of taking over a transactional id; between two the consumer is polled.
+pub const TAKE_OVER_SLICE: Duration = Duration::from_secs(2);
+/// Wait for taking over a transactional id: an old transaction's markers may have to be written first.
+pub const TAKE_OVER_WAIT: Duration = Duration::from_secs(30);
+/// Wait for the first answer of any broker at a start.
+pub const CONNECT_WAIT: Duration = Duration::from_secs(20);
+/// Wait for a single question to a broker: metadata, offsets.
+pub const ASK_WAIT: Duration = Duration::from_secs(10);
+/// Wait for a partition to be ready to be sought.
+pub const SEEK_WAIT: Duration = Duration::from_secs(10);
+/// Without a record or an end for this long, a read of a changelog is given up and tried again.
+pub const READ_IDLE_MAX: Duration = Duration::from_secs(30);
+/// Wait for leaving the group when scaling in.
+pub const LEAVE_WAIT: Duration = Duration::from_secs(10);
+/// Records one poll hands over: between two, the lane looks at its clock.
+pub const POLL_RECORDS_MAX: usize = 500;
+/// Bytes one poll hands over, unless its first record is larger.
+pub const POLL_BYTES_MAX: usize = 1024 * 1024;

@@ -162,7 +162,7 @@ fn variable<'a>(layers: &'a Layers, name: &str) -> Option<&'a str> {
     found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
 }
 
-/// Variables that begin like ours and are no settings: the file's name, and what Kubernetes sets in every pod beside a service
+/// Variables that begin like ours and are no settings: the file's name, the address for client scripts, and what Kubernetes sets in every pod beside a service
 /// whose name begins with `loopwarden`.
 fn is_other(key: &str) -> bool {
     let is_port = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -170,7 +170,7 @@ fn is_other(key: &str) -> bool {
     let is_service = parts.windows(2).any(|pair| matches!(pair, ["SERVICE", "HOST" | "PORT"]));
     let is_link = parts.windows(3).any(|three| matches!(three, ["PORT", port, "TCP" | "UDP" | "SCTP"] if is_port(port)));
     let is_foreign = is_service || is_link || parts.last() == Some(&"PORT");
-    key == "CONFIG" || (is_foreign && !key.contains("__"))
+    matches!(key, "CONFIG" | "URL") || (is_foreign && !key.contains("__"))
 }
 
 fn environment_path(key: &str) -> Vec<String> {

@@ -26,11 +26,24 @@ pub fn advance(run: &mut Run, hash: Hash128, sequence: u64) {
     }
 }
 
-/// Takes a refused call back out of the run: it turned out not to have run.
-pub const fn retract(run: &mut Run, hash: Hash128, sequence: u64) {
-    if run.hash.0 == hash.0 && sequence >= run.first && run.length > 0 {
-        run.length -= 1;
-        run.same_answer = run.same_answer.saturating_sub(1);
+/// The run as the ring has it: the equal counted steps at its tail. For when a step turned out not to count after all.
+pub fn rebuild(run: &mut Run, history: &History, key: impl Fn(&Step) -> Hash128) {
+    *run = Run::default();
+    let Some(newest) = history.counted_back().next() else { return };
+    run.hash = key(newest);
+    let mut goes_on = true;
+    for step in history.counted_back().take_while(|step| key(step) == run.hash) {
+        run.length += 1;
+        run.first = step.sequence;
+        let is_other = run.outcome.is_some() && step.outcome.is_some() && step.outcome != run.outcome;
+        goes_on = goes_on && !is_other;
+        if goes_on {
+            run.same_answer += 1;
+            run.same_first = step.sequence;
+            if step.outcome.is_some() {
+                run.outcome = step.outcome;
+            }
+        }
     }
 }
 

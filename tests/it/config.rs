@@ -152,6 +152,7 @@ fn the_environment_may_name_the_file_and_hold_what_kubernetes_puts_there() {
     let file = scratch.file().display().to_string();
     let environment = [
         ("LOOPWARDEN_CONFIG", file.as_str()),
+        ("LOOPWARDEN_URL", "http://127.0.0.1:9464"),
         ("LOOPWARDEN_PORT", "tcp://10.0.0.1:9464"),
         ("LOOPWARDEN_SERVICE_HOST", "10.0.0.1"),
         ("LOOPWARDEN_SERVICE_PORT_HTTP", "9464"),
@@ -390,6 +391,16 @@ fn what_a_reload_would_change_is_listed() {
         (loaded("before", "lanes = 2\n", &[], &[]), loaded("after", "lanes = 3\npolicy = \"plain\"\n", &[], &["data_dir=x"]));
     assert_eq!(before.changed_keys(&after), ["data_dir", "lanes", "policy"]);
     assert!(before.changed_keys(&before).is_empty());
+}
+
+#[test]
+fn the_examples_in_the_operations_page_load() {
+    let page = include_str!("../../src/docs/operations.md");
+    let examples: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(!examples.is_empty());
+    for (number, example) in examples.into_iter().enumerate() {
+        loaded(&format!("page-{number}"), example, &[], &[]);
+    }
 }
 
 #[test]

@@ -4,7 +4,10 @@
 
 mod config;
 mod decode;
+mod docs;
 mod fuzz;
+mod golden;
 mod identity;
 mod policy;
+mod store;
 mod tidy;

@@ -664,7 +664,7 @@ proptest::proptest! {
     ) {
         let mut text = PROFILES[0].text.to_owned();
         for (at, letters) in edits {
-            let at = (at.min(text.len() - 1)..).find(|at| text.is_char_boundary(*at)).unwrap();
+            let at = (0..=at.min(text.len() - 1)).rev().find(|at| text.is_char_boundary(*at)).unwrap();
             let end = (at + 1..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(at);
             text.replace_range(at..end, &letters);
         }
