@@ -29,6 +29,7 @@ use crate::policy::Needs;
 use crate::policy::OutcomePolicy;
 use crate::policy::Policy;
 use crate::policy::ProgressPolicy;
+use crate::policy::SwarmCount;
 use crate::policy::UserMessage;
 use crate::policy::raw::RawFusion;
 use crate::policy::raw::RawIdentity;
@@ -238,7 +239,8 @@ fn needs(detectors: &Detectors) -> Needs {
             || runs(Detector::Stuck)
             || (runs(Detector::ExactRepeat) && detectors.exact_repeat.result_aware)
             || (runs(Detector::NearRepeat) && detectors.near_repeat.result_aware)
-            || (runs(Detector::Oscillation) && detectors.oscillation.needs_repeat),
+            || (runs(Detector::Oscillation) && detectors.oscillation.needs_repeat)
+            || (runs(Detector::SwarmRepeat) && detectors.swarm_repeat.count == SwarmCount::Unproductive),
         state: runs(Detector::StateRepeat),
         tokens: runs(Detector::SemanticRepeat),
         error: runs(Detector::DeadEnd),

@@ -60,7 +60,7 @@ const TABLE: &[Layer] = &[
         &["prometheus_client", "tracing_subscriber", "serde_json"]),
     layer(10, "http", &["limits", "clock", "event", "identity", "policy", "detect", "engine", "store", "log", "task", "telemetry", "report"],
         &["axum", "futures_util", "serde_json", "tokio"]),
-    layer(11, "config", &["limits", "policy", "store", "log", "task", "telemetry", "report", "http"], &["toml", "serde"]),
+    layer(11, "config", &["limits", "event", "policy", "store", "log", "task", "telemetry", "report", "http"], &["toml", "serde"]),
     layer(12, "cli", ALL, &["clap", "clap_complete", "clap_mangen", "tokio", "serde_json", "serde_saphyr"]),
     layer(13, "main", ALL, &[]),
 ];
