@@ -173,10 +173,11 @@ fn output_facts(policy: &Policy, text: &str, step: &mut Step) {
     let trimmed = text.trim();
     let says_little = step.flags.has(Flags::OK) && trimmed.chars().nth(policy.outcomes.generic_chars).is_none();
     // No entry of the list is long; a long answer is not generic.
-    let is_generic = (says_little && policy.outcomes.generic_chars > 0) || trimmed.len() <= 64 && {
-        let lower = trimmed.to_lowercase();
-        policy.outcomes.generic.iter().any(|entry| *entry == lower)
-    };
+    let is_generic = (says_little && policy.outcomes.generic_chars > 0)
+        || trimmed.len() <= 64 && {
+            let lower = trimmed.to_lowercase();
+            policy.outcomes.generic.iter().any(|entry| *entry == lower)
+        };
     step.flags.set(Flags::GENERIC, is_generic);
     if policy.needs.test && step.flags.has(Flags::TEST) {
         let (passed, failed) = test_fix::signals(text, policy.detectors.test_fix.zero_failed_fails);
