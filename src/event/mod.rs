@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 mod content;
 mod decode;
+mod partition;
 mod record;
 mod rejected;
 mod task;
@@ -16,6 +17,8 @@ mod wire;
 pub use content::Content;
 pub use content::View;
 pub use decode::decode;
+pub use partition::murmur2;
+pub use partition::partition_of;
 pub use record::Header;
 pub use record::NextOffset;
 pub use record::Record;

@@ -1,0 +1,3 @@
+//! The hermetic tests: no network, no real time.
+
+mod store;
