@@ -10,6 +10,8 @@ mod memory;
 pub mod migrate;
 mod position;
 mod rocks;
+pub mod session;
+pub mod step;
 mod timer;
 
 use crate::event::TaskId;
