@@ -4,6 +4,8 @@
 
 pub mod limits;
 
+pub mod clock;
+
 pub mod event;
 
 pub mod identity;
@@ -17,3 +19,5 @@ pub mod engine;
 pub mod store;
 
 pub mod log;
+
+pub mod task;

@@ -9,6 +9,7 @@ mod keys;
 mod memory;
 pub mod migrate;
 mod position;
+pub mod report;
 mod rocks;
 pub mod session;
 pub mod step;
