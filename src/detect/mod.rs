@@ -1,11 +1,30 @@
 //! One detector per file, all reading the one bounded [`History`]. `observe` functions answer with at most one [`Finding`].
 
+pub mod call_rate;
+pub mod dead_end;
+pub mod exact_repeat;
+pub mod exploration;
+mod finding;
 mod history;
 mod index;
 mod names;
+pub mod near_repeat;
+pub mod oscillation;
+pub mod outcome_repeat;
+pub mod progress_matrix;
+pub mod semantic_repeat;
+pub mod shell_failures;
+pub mod state_repeat;
 mod step;
 mod streaks;
+pub mod test_fix;
+pub mod text_only;
 
+pub use finding::Family;
+pub use finding::Finding;
+pub use finding::halves;
+pub use finding::loop_identity;
+pub use finding::repeat_identity;
 pub use history::History;
 pub use index::FingerprintIndex;
 pub use names::ToolId;
@@ -18,42 +37,3 @@ pub use streaks::Matrix;
 pub use streaks::OutcomeRun;
 pub use streaks::Run;
 pub use streaks::Streaks;
-
-use crate::identity::Hash64;
-use crate::policy::Detector;
-use crate::policy::Mode;
-
-/// A detector's yes at one event.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Finding {
-    /// Who.
-    pub detector: Detector,
-    /// What it may do.
-    pub mode: Mode,
-    /// Loop identity (`detectors.md` 5.2).
-    pub identity: Hash64,
-    /// How many.
-    pub count: u32,
-    /// From how many on.
-    pub threshold: u32,
-    /// Count of a block under this tool's factor; 0 = never.
-    pub block_at: u32,
-    /// Window the count was made in: steps, or ms for the rates; 0 = a run.
-    pub window: u64,
-    /// 1 … 3 for detectors with tiers, else 0.
-    pub tier: u8,
-    /// 0 … 1.
-    pub confidence: f64,
-    /// Class of the step in the progress matrix.
-    pub category: Category,
-    /// First step that was counted.
-    pub first: u64,
-    /// Last step that was counted.
-    pub last: u64,
-    /// The current step takes part. One that is not fresh is recorded, never published.
-    pub is_fresh: bool,
-    /// Only a signal: recorded, counted as evidence, never the reason of a command.
-    pub is_signal: bool,
-    /// When its block would pass again by itself (`call_rate`).
-    pub free_at: Option<crate::event::EventTime>,
-}

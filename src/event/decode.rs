@@ -20,7 +20,6 @@ use crate::event::field;
 use crate::event::field::Cuts;
 use crate::event::json;
 use crate::event::part;
-use crate::event::wire::KNOWN_FIELDS;
 use crate::event::wire::Wire;
 use crate::limits::DESCRIPTION_CHARS_MAX;
 use crate::limits::FUTURE_MS_MAX;
@@ -60,14 +59,13 @@ fn read(text: &str) -> Result<Wire<'_>, Rejected> {
             (true, _) => Reason::NotAnObject,
         }));
     }
-    let wire = serde_json::from_str::<Wire<'_>>(text);
-    if wire.is_err() && !json::is_valid(text) {
+    if !json::is_valid(text) {
         return Err(Rejected::whole(Reason::NotJson));
     }
-    match faults.surrogate {
-        Some(at) => Err(surrogate_at(text, at)),
-        None => wire.map_err(|_| duplicate_in(text)),
+    if let Some(at) = faults.surrogate {
+        return Err(surrogate_at(text, at));
     }
+    Wire::read(text).map_err(|name| Rejected::at(Reason::DuplicateField, name))
 }
 
 /// The field at fault for an unpaired surrogate; none is named where the surrogate is in an unknown field's name or value.
@@ -77,26 +75,11 @@ fn surrogate_at(text: &str, at: usize) -> Rejected {
     while let Some((key, value)) = fields.next() {
         let end = fields.offset();
         if (end - value.len()..end).contains(&at) {
-            known = KNOWN_FIELDS.into_iter().find(|known| *known == key);
+            known = Wire::known_name(&key);
             break;
         }
     }
     known.map_or_else(|| Rejected::whole(Reason::BadValue), |name| Rejected::at(Reason::BadValue, name))
-}
-
-/// The known field that comes twice.
-fn duplicate_in(text: &str) -> Rejected {
-    let mut seen = [false; KNOWN_FIELDS.len()];
-    for (key, _) in json::fields(text) {
-        let known = KNOWN_FIELDS.into_iter().zip(seen.iter_mut()).find(|(known, _)| *known == key);
-        if let Some((name, was_seen)) = known
-            && std::mem::replace(was_seen, true)
-        {
-            return Rejected::at(Reason::DuplicateField, name);
-        }
-    }
-    // `serde` knows no other error here: every value is taken as it is.
-    Rejected::whole(Reason::NotJson)
 }
 
 fn check_format(wire: &Wire<'_>) -> Result<(), Rejected> {
@@ -105,7 +88,7 @@ fn check_format(wire: &Wire<'_>) -> Result<(), Rejected> {
     }
     match wire.v {
         None => Ok(()),
-        Some(version) if field::is_version(version.get()) => Ok(()),
+        Some(version) if field::is_version(version) => Ok(()),
         Some(_) => Err(Rejected::at(Reason::UnsupportedVersion, "v")),
     }
 }
@@ -200,7 +183,7 @@ fn call_result<'a>(
     let result = field::content(wire.result, wire.result_sha256, "result_sha256")?;
     let truncated = field::flag(wire.truncated, "truncated")?;
     let stable_result = match (wire.stable_result, field::sha256(wire.result_sha256, "result_sha256")?) {
-        (Some(stable), _) => Content::Raw(stable.get()),
+        (Some(stable), _) => Content::Raw(stable),
         // A cut result proves nothing, the hash of the whole one does: it is what comparisons are made with.
         (None, Some(hash)) if truncated => Content::Sha256(hash),
         (None, _) => Content::Absent,

@@ -2,20 +2,17 @@
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
-
 use crate::event::Content;
 use crate::event::EventTime;
 use crate::event::Reason;
 use crate::event::RecordMeta;
 use crate::event::Rejected;
 use crate::event::json;
+use crate::event::wire::Raw;
 use crate::limits::NAME_CHARS_MAX;
 
 /// The latest `time` in Unix milliseconds: the last moment of the year 9999.
 const TIME_MS_MAX: i64 = 253_402_300_799_999;
-
-type Raw<'a> = Option<&'a RawValue>;
 
 /// Texts cut and labels dropped so far.
 #[derive(Default)]
@@ -28,7 +25,7 @@ pub(super) fn required<T>(value: Option<T>, name: &str) -> Result<T, Rejected> {
 
 /// Any text.
 pub(super) fn text<'a>(raw: Raw<'a>, name: &str) -> Result<Option<Cow<'a, str>>, Rejected> {
-    raw.map(|raw| text_of(raw.get(), name)).transpose()
+    raw.map(|raw| text_of(raw, name)).transpose()
 }
 
 /// The text of a string's source.
@@ -112,7 +109,7 @@ pub(super) fn choice<T>(raw: Raw<'_>, name: &str, parse: fn(&str) -> Option<T>) 
 
 /// True or false; absent is false.
 pub(super) fn flag(raw: Raw<'_>, name: &str) -> Result<bool, Rejected> {
-    match raw.map(RawValue::get) {
+    match raw {
         None | Some("false") => Ok(false),
         Some("true") => Ok(true),
         Some(_) => Err(Rejected::at(Reason::BadType, name)),
@@ -121,7 +118,7 @@ pub(super) fn flag(raw: Raw<'_>, name: &str) -> Result<bool, Rejected> {
 
 /// A whole number, not negative.
 pub(super) fn count(raw: Raw<'_>, name: &str) -> Result<Option<u64>, Rejected> {
-    raw.map(|raw| count_of(raw.get(), name)).transpose()
+    raw.map(|raw| count_of(raw, name)).transpose()
 }
 
 /// A whole number, not negative, from its source.
@@ -141,7 +138,7 @@ pub(super) fn integer_of(source: &str, name: &str) -> Result<i64, Rejected> {
 
 /// A number that is not negative.
 pub(super) fn number(raw: Raw<'_>, name: &str) -> Result<Option<f64>, Rejected> {
-    raw.map(|raw| amount_of(raw.get(), name)).transpose()
+    raw.map(|raw| amount_of(raw, name)).transpose()
 }
 
 /// A number that is not negative, from its source.
@@ -164,7 +161,7 @@ pub(super) fn is_version(source: &str) -> bool {
 
 /// RFC 3339, or Unix milliseconds.
 pub(super) fn time(raw: Raw<'_>, name: &str) -> Result<Option<EventTime>, Rejected> {
-    let Some(source) = raw.map(RawValue::get) else { return Ok(None) };
+    let Some(source) = raw else { return Ok(None) };
     let time = if json::is_string(source) {
         EventTime::parse_rfc3339(&json::unquote(source))
     } else {
@@ -194,7 +191,7 @@ fn hash(text: &str) -> Option<[u8; 32]> {
 pub(super) fn content<'a>(raw: Raw<'a>, hashed: Raw<'a>, hash_name: &str) -> Result<Content<'a>, Rejected> {
     let hash = sha256(hashed, hash_name)?;
     Ok(match (raw, hash) {
-        (Some(raw), _) => Content::Raw(raw.get()),
+        (Some(raw), _) => Content::Raw(raw),
         (None, Some(hash)) => Content::Sha256(hash),
         (None, None) => Content::Absent,
     })

@@ -141,9 +141,13 @@ pub(crate) fn string_end(text: &str, at: usize) -> usize {
 }
 
 /// Offset of the first byte from `at` on that is no JSON white space.
+#[inline]
 pub(crate) fn skip_space(text: &str, at: usize) -> usize {
-    let rest = text.as_bytes().get(at..).unwrap_or_default();
-    at + rest.iter().take_while(|byte| is_space(**byte)).count()
+    let mut at = at;
+    while text.as_bytes().get(at).is_some_and(|byte| is_space(*byte)) {
+        at += 1;
+    }
+    at
 }
 
 const fn is_space(byte: u8) -> bool {
@@ -210,10 +214,12 @@ impl<'a> Iterator for Fields<'a> {
     /// Key, unescaped, and the source text of its value.
     type Item = (Cow<'a, str>, &'a str);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let key_start = skip_space(self.text, self.at);
-        let key_start =
-            if self.text.as_bytes().get(key_start) == Some(&b',') { skip_space(self.text, key_start + 1) } else { key_start };
+        let mut key_start = skip_space(self.text, self.at);
+        if self.text.as_bytes().get(key_start) == Some(&b',') {
+            key_start = skip_space(self.text, key_start + 1);
+        }
         if self.text.as_bytes().get(key_start) != Some(&b'"') {
             self.at = self.text.len();
             return None;
@@ -243,12 +249,18 @@ pub(crate) fn is_string(source: &str) -> bool {
 }
 
 /// The text that a string's source stands for. Copies only where there are escapes.
+#[inline]
 pub(crate) fn unquote(source: &str) -> Cow<'_, str> {
     let inner = source.strip_prefix('"').unwrap_or(source);
     let inner = inner.strip_suffix('"').unwrap_or(inner);
-    if !inner.contains('\\') {
+    // A quote inside is escaped, so whatever comes first of the two is a backslash.
+    if quote_or_backslash(inner.as_bytes(), 0) == inner.len() {
         return Cow::Borrowed(inner);
     }
+    Cow::Owned(unescaped(inner))
+}
+
+fn unescaped(inner: &str) -> String {
     let mut text = String::with_capacity(inner.len());
     let mut rest = inner;
     while let Some((plain, escaped)) = rest.split_once('\\') {
@@ -258,7 +270,7 @@ pub(crate) fn unquote(source: &str) -> Cow<'_, str> {
         rest = escaped.get(length..).unwrap_or_default();
     }
     text.push_str(rest);
-    Cow::Owned(text)
+    text
 }
 
 /// The character of an escape, and how many bytes after the backslash it takes.

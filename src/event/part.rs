@@ -2,21 +2,19 @@
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
-
 use crate::event::Reason;
 use crate::event::Rejected;
 use crate::event::Usage;
 use crate::event::field;
 use crate::event::field::Cuts;
 use crate::event::json;
+use crate::event::wire::Raw;
 use crate::limits::ERROR_CHARS_MAX;
 use crate::limits::LABEL_KEY_CHARS_MAX;
 use crate::limits::LABEL_VALUE_CHARS_MAX;
 use crate::limits::LABELS_MAX;
 use crate::limits::NAME_CHARS_MAX;
 
-type Raw<'a> = Option<&'a RawValue>;
 type Labels<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
 
 /// What an `error` says.
@@ -56,7 +54,7 @@ pub(super) fn agent_id(raw: Raw<'_>) -> Result<Option<Cow<'_, str>>, Rejected> {
 
 /// `error`: an object, or text that is read as its message.
 pub(super) fn error<'a>(raw: Raw<'a>, cuts: &mut Cuts) -> Result<ErrorPart<'a>, Rejected> {
-    if let Some(source) = raw.map(RawValue::get)
+    if let Some(source) = raw
         && json::is_string(source)
     {
         let message = field::cut(json::unquote(source), ERROR_CHARS_MAX, cuts);
@@ -108,7 +106,7 @@ pub(super) fn labels<'a>(raw: Raw<'a>, cuts: &mut Cuts) -> Result<Labels<'a>, Re
 }
 
 fn object<'a>(raw: Raw<'a>, name: &str) -> Result<Option<&'a str>, Rejected> {
-    match raw.map(RawValue::get) {
+    match raw {
         Some(source) if !source.starts_with('{') => Err(Rejected::at(Reason::BadType, name)),
         source => Ok(source),
     }

@@ -1,97 +1,100 @@
-//! Serde shapes of the event topic.
+//! The shape of an event on its topic: which fields there are, before any of them is understood.
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use crate::event::json;
 
 /// Major version of the event schema.
 pub const SCHEMA_VERSION: u32 = 1;
 
-type Raw<'a> = Option<&'a RawValue>;
+/// A field's JSON source text; `None` where it is null or absent.
+pub(super) type Raw<'a> = Option<&'a str>;
 
-/// An event as it was written: of every known field its source text, null and absent alike. A field given twice is an error
-/// of `serde`; unknown ones are skipped.
-#[derive(Deserialize)]
-pub(super) struct Wire<'a> {
-    #[serde(borrow)]
-    pub(super) v: Raw<'a>,
-    pub(super) id: Raw<'a>,
-    pub(super) kind: Raw<'a>,
-    pub(super) session_id: Raw<'a>,
-    pub(super) swarm_id: Raw<'a>,
-    pub(super) tenant: Raw<'a>,
-    pub(super) agent: Raw<'a>,
-    pub(super) time: Raw<'a>,
-    pub(super) seq: Raw<'a>,
-    pub(super) turn: Raw<'a>,
-    pub(super) tool: Raw<'a>,
-    pub(super) call_id: Raw<'a>,
-    pub(super) description: Raw<'a>,
-    pub(super) args: Raw<'a>,
-    pub(super) args_sha256: Raw<'a>,
-    pub(super) args_bytes: Raw<'a>,
-    pub(super) result: Raw<'a>,
-    pub(super) result_sha256: Raw<'a>,
-    pub(super) result_bytes: Raw<'a>,
-    pub(super) stable_result: Raw<'a>,
-    pub(super) truncated: Raw<'a>,
-    pub(super) outcome: Raw<'a>,
-    pub(super) error: Raw<'a>,
-    pub(super) duration_ms: Raw<'a>,
-    pub(super) role: Raw<'a>,
-    pub(super) text: Raw<'a>,
-    pub(super) text_sha256: Raw<'a>,
-    #[serde(rename = "final")]
-    pub(super) is_final: Raw<'a>,
-    pub(super) state: Raw<'a>,
-    pub(super) scope: Raw<'a>,
-    pub(super) command_id: Raw<'a>,
-    pub(super) ack: Raw<'a>,
-    pub(super) usage: Raw<'a>,
-    pub(super) traceparent: Raw<'a>,
-    pub(super) labels: Raw<'a>,
-    /// Only a structured CloudEvent has this one …
-    pub(super) specversion: Raw<'a>,
-    /// … together with this one.
-    pub(super) data: Raw<'a>,
+/// Lists the fields once: as a struct, as names, and as a look-up from one to the other.
+macro_rules! wire {
+    ($($field:ident $name:literal)*) => {
+        /// An event as it was written: of every known field its source text. `serde` would need half as long again, and could
+        /// not say which field comes twice.
+        #[derive(Default)]
+        pub(super) struct Wire<'a> {
+            $(pub(super) $field: Raw<'a>,)*
+        }
+
+        impl<'a> Wire<'a> {
+            /// The place of a field, and its name; none for unknown ones, whose names are content.
+            fn place(&mut self, name: &str) -> Option<(&mut Raw<'a>, &'static str)> {
+                match name {
+                    $($name => Some((&mut self.$field, $name)),)*
+                    _ => None,
+                }
+            }
+
+            fn forget_nulls(&mut self) {
+                $(self.$field = self.$field.filter(|source| *source != "null");)*
+            }
+        }
+    };
 }
 
-/// The names of the fields of [`Wire`]: what a rejection may point at. Other names are content.
-pub(super) const KNOWN_FIELDS: [&str; 37] = [
-    "v",
-    "id",
-    "kind",
-    "session_id",
-    "swarm_id",
-    "tenant",
-    "agent",
-    "time",
-    "seq",
-    "turn",
-    "tool",
-    "call_id",
-    "description",
-    "args",
-    "args_sha256",
-    "args_bytes",
-    "result",
-    "result_sha256",
-    "result_bytes",
-    "stable_result",
-    "truncated",
-    "outcome",
-    "error",
-    "duration_ms",
-    "role",
-    "text",
-    "text_sha256",
-    "final",
-    "state",
-    "scope",
-    "command_id",
-    "ack",
-    "usage",
-    "traceparent",
-    "labels",
-    "specversion",
-    "data",
-];
+wire! {
+    v "v"
+    id "id"
+    kind "kind"
+    session_id "session_id"
+    swarm_id "swarm_id"
+    tenant "tenant"
+    agent "agent"
+    time "time"
+    seq "seq"
+    turn "turn"
+    tool "tool"
+    call_id "call_id"
+    description "description"
+    args "args"
+    args_sha256 "args_sha256"
+    args_bytes "args_bytes"
+    result "result"
+    result_sha256 "result_sha256"
+    result_bytes "result_bytes"
+    stable_result "stable_result"
+    truncated "truncated"
+    outcome "outcome"
+    error "error"
+    duration_ms "duration_ms"
+    role "role"
+    text "text"
+    text_sha256 "text_sha256"
+    is_final "final"
+    state "state"
+    scope "scope"
+    command_id "command_id"
+    ack "ack"
+    usage "usage"
+    traceparent "traceparent"
+    labels "labels"
+    // A structured CloudEvent has these two, and wraps the event.
+    specversion "specversion"
+    data "data"
+}
+
+impl<'a> Wire<'a> {
+    /// Reads the source text of an object, known to be valid JSON.
+    ///
+    /// # Errors
+    /// The name of a known field that comes twice.
+    pub(super) fn read(text: &'a str) -> Result<Self, &'static str> {
+        let mut wire = Self::default();
+        for (name, value) in json::fields(text) {
+            if let Some((place, name)) = wire.place(&name)
+                && place.replace(value).is_some()
+            {
+                return Err(name);
+            }
+        }
+        wire.forget_nulls();
+        Ok(wire)
+    }
+
+    /// The name of a field as rejections may show it.
+    pub(super) fn known_name(name: &str) -> Option<&'static str> {
+        Wire::default().place(name).map(|(_, name)| name)
+    }
+}

@@ -3,6 +3,7 @@
 //! Everything stored or published is SHA-256; the rules (`CallRules`, `FingerprintRules`, `OutcomeRules`) are values that
 //! `policy` builds once and hands in.
 
+mod arguments;
 mod base32;
 mod call;
 mod canonical;
@@ -16,6 +17,8 @@ mod scanner;
 mod shell;
 mod signature;
 
+pub use arguments::argument_names;
+pub use arguments::argument_text;
 pub use base32::base32;
 pub use call::CallIdentity;
 pub use call::CallRules;

@@ -4,6 +4,9 @@
 //! the state store follows (`exactly-once.md` section 2). The lane answers rebalance events by itself, so that nothing happens
 //! inside a client's callback.
 
+pub mod kafka;
+pub mod partitioner;
+
 use std::time::Duration;
 
 use crate::event::NextOffset;

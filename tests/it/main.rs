@@ -1,8 +1,12 @@
-//! The hermetic tests: no network, no real sleep, one binary.
+//! The hermetic tests: no network, no broker, no real sleep. One binary, so that it links once.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a helper that panics fails its test")]
 
 mod decode;
+mod docs;
 mod fuzz;
+mod golden;
 mod identity;
+mod policy;
 mod store;
+mod tidy;
