@@ -4,12 +4,17 @@
 //! the state store follows (`exactly-once.md` section 2). The lane answers rebalance events by itself, so that nothing happens
 //! inside a client's callback.
 
+pub mod memory;
+mod names;
+
 use std::time::Duration;
 
 use crate::event::NextOffset;
 use crate::event::Record;
 use crate::event::Stage;
 use crate::event::TaskId;
+
+pub use names::InputNames;
 
 /// Whether the handler of [`Log::poll`] wants more records now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,3 +1,4 @@
 //! The hermetic tests: no network, no real time.
 
+mod log;
 mod store;
