@@ -2,7 +2,11 @@
 //!
 //! Modules in reading order; each imports only from those above it (`tests/it/tidy.rs` holds the table).
 
+pub mod docs;
+
 pub mod limits;
+
+pub mod clock;
 
 pub mod event;
 
@@ -10,6 +14,12 @@ pub mod identity;
 
 pub mod policy;
 
+pub mod detect;
+
+pub mod engine;
+
 pub mod store;
 
 pub mod log;
+
+pub mod config;

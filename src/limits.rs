@@ -1,5 +1,7 @@
 //! Every bound of the program: number, unit, reason. What a bound drops is counted under its name.
 
+use std::time::Duration;
+
 /// Records larger than this are dead letters. Bytes. Kafka's own default is 1 MiB; a tool event is mostly text cut by its producer.
 pub const RECORD_BYTES_MAX_DEFAULT: usize = 256 * 1024;
 /// The largest `RECORD_BYTES_MAX_DEFAULT` a setting may ask for. Bytes.
@@ -40,3 +42,46 @@ pub const TOOL_NAME_CHARS_SHOWN: usize = 64;
 pub const ARG_NAMES_SHOWN: usize = 5;
 /// Largest pattern a user may configure, compiled. Bytes.
 pub const REGEX_BYTES_MAX: usize = 1024 * 1024;
+/// Longest time span in a policy: ten years of 365 days. Milliseconds. Longer is a slip of units.
+pub const POLICY_MS_MAX: i64 = 315_360_000_000;
+/// Entries of a list in a policy (names, patterns, `[[tool]]`).
+pub const POLICY_LIST_MAX: usize = 1_024;
+/// The largest threshold factor a policy may ask for.
+pub const FACTOR_MAX: f64 = 1_000.0;
+/// The largest `episodes.kept` a policy may ask for: episodes are part of a session's head, which is written at every event.
+pub const EPISODES_KEPT_MAX: usize = 64;
+/// Panes of a swarm window: each is kept per counter.
+pub const SWARM_PANES_MAX: usize = 4_096;
+/// The largest `workers_max` a policy may ask for.
+pub const SWARM_WORKERS_MAX: usize = 65_536;
+/// The largest `keys_max` a policy may ask for.
+pub const SWARM_KEYS_MAX: usize = 16_777_216;
+/// Bytes of a configuration or policy file.
+pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Wait for the acknowledgement of a commit's records. The sum of the lane's waits stays below `max.poll.interval.ms` (60 s).
+pub const DRAIN_WAIT: Duration = Duration::from_secs(7);
+/// Wait for the offsets to join a transaction.
+pub const OFFSETS_WAIT: Duration = Duration::from_secs(5);
+/// Wait for the decision; past it the outcome is unknown.
+pub const COMMIT_WAIT: Duration = Duration::from_secs(10);
+/// Wait for an abort; past it the producer is replaced.
+pub const ABORT_WAIT: Duration = Duration::from_secs(5);
+/// One slice of taking over a transactional id; between two the consumer is polled.
+pub const TAKE_OVER_SLICE: Duration = Duration::from_secs(2);
+/// Wait for taking over a transactional id: an old transaction's markers may have to be written first.
+pub const TAKE_OVER_WAIT: Duration = Duration::from_secs(30);
+/// Wait for the first answer of any broker at a start.
+pub const CONNECT_WAIT: Duration = Duration::from_secs(20);
+/// Wait for a single question to a broker: metadata, offsets.
+pub const ASK_WAIT: Duration = Duration::from_secs(10);
+/// Wait for a partition to be ready to be sought.
+pub const SEEK_WAIT: Duration = Duration::from_secs(10);
+/// Without a record or an end for this long, a read of a changelog is given up and tried again.
+pub const READ_IDLE_MAX: Duration = Duration::from_secs(30);
+/// Wait for leaving the group when scaling in.
+pub const LEAVE_WAIT: Duration = Duration::from_secs(10);
+/// Records one poll hands over: between two, the lane looks at its clock.
+pub const POLL_RECORDS_MAX: usize = 500;
+/// Bytes one poll hands over, unless its first record is larger.
+pub const POLL_BYTES_MAX: usize = 1024 * 1024;

@@ -4,8 +4,11 @@
 //! the state store follows (`exactly-once.md` section 2). The lane answers rebalance events by itself, so that nothing happens
 //! inside a client's callback.
 
+pub mod embedded;
+pub mod kafka;
 pub mod memory;
 mod names;
+pub mod partitioner;
 
 use std::time::Duration;
 

@@ -286,11 +286,24 @@ pub enum Notify {
     Latest,
 }
 
+/// Which calls of a swarm count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SwarmCount {
+    /// Calls that got the swarm nowhere: they failed, or brought their agent an answer it already had. Counted when the outcome
+    /// is known. Fifty workers that read one popular file are work; fifty that meet one dead endpoint are a loop.
+    #[default]
+    Unproductive,
+    /// Every call, when it is requested (attocode).
+    All,
+}
+
 /// `detectors.swarm_repeat`.
 #[derive(Debug, Clone, Default)]
 pub struct SwarmRepeat {
     /// What it may do.
     pub mode: Mode,
+    /// Which calls count; key `count`, `unproductive` or `all`.
+    pub count: SwarmCount,
     /// Calls of a finding.
     pub threshold: u32,
     /// Distinct agents of a finding.

@@ -1,4 +1,12 @@
-//! The hermetic tests: no network, no real time.
+//! The hermetic tests: no network, no broker, no real sleep. One binary, so that it links once.
 
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a helper that panics fails its test")]
+
+mod decode;
+mod docs;
+mod fuzz;
+mod identity;
 mod log;
+mod policy;
 mod store;
+mod tidy;

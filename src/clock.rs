@@ -1,0 +1,92 @@
+//! The only reader of time: the wall clock in Unix milliseconds, deadlines and stopwatches on the monotonic one.
+//!
+//! No output depends on it (rule C14, K2): it bounds waits and measures.
+
+#![expect(clippy::disallowed_methods, reason = "this is the one place that reads a clock")]
+
+use std::time::Duration;
+use std::time::Instant;
+use std::time::SystemTime;
+use std::time::UNIX_EPOCH;
+
+/// Longest wait a [`Deadline`] can hold; what is asked beyond it is cut, so that no sum overflows.
+const WAIT_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);
+
+/// The wall clock, Unix milliseconds. 0 on a machine whose clock stands before 1970.
+#[must_use]
+pub fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}
+
+/// A point in time at which waiting ends. Monotonic.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadline {
+    at: Instant,
+}
+
+impl Deadline {
+    /// The deadline that lies `wait` from now; at most a year.
+    #[must_use]
+    pub fn after(wait: Duration) -> Self {
+        Self { at: Instant::now() + wait.min(WAIT_MAX) }
+    }
+
+    /// What is left of it; zero once it is over.
+    #[must_use]
+    pub fn left(&self) -> Duration {
+        self.at.saturating_duration_since(Instant::now())
+    }
+
+    /// Whether it has passed.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.left().is_zero()
+    }
+}
+
+/// Measures how long something takes. Monotonic.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch {
+    since: Instant,
+}
+
+impl Stopwatch {
+    /// Starts to measure.
+    #[must_use]
+    pub fn start() -> Self {
+        Self { since: Instant::now() }
+    }
+
+    /// Time since the start, or since the last lap.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Microseconds since the start or the last lap; a new lap begins.
+    pub fn lap_us(&mut self) -> u64 {
+        let now = Instant::now();
+        let lap = now.saturating_duration_since(self.since);
+        self.since = now;
+        lap.as_micros() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_without_wait_is_over_and_one_of_a_century_is_not() {
+        assert!(Deadline::after(Duration::ZERO).is_over());
+        let far = Deadline::after(Duration::MAX);
+        assert!(!far.is_over());
+        assert!(far.left() <= WAIT_MAX);
+    }
+
+    #[test]
+    fn the_wall_clock_counts_milliseconds_since_1970() {
+        // Between 2020 and 2200: not seconds, not microseconds.
+        assert!((1_577_836_800_000..7_258_118_400_000).contains(&now_ms()));
+    }
+}

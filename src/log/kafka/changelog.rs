@@ -1,0 +1,214 @@
+//! Readers of changelogs and of the group's stable offsets, for restore threads.
+
+use std::time::Duration;
+
+use rdkafka::Message;
+use rdkafka::Offset;
+use rdkafka::TopicPartitionList;
+use rdkafka::consumer::BaseConsumer;
+use rdkafka::consumer::Consumer;
+use rdkafka::error::KafkaError;
+use rdkafka::error::RDKafkaErrorCode;
+
+use crate::clock::Deadline;
+use crate::event::NextOffset;
+use crate::event::Stage;
+use crate::event::TaskId;
+use crate::limits;
+use crate::log::Changelog;
+use crate::log::ChangelogRange;
+use crate::log::Flow;
+use crate::log::LogError;
+use crate::log::kafka::context::PlainContext;
+use crate::log::kafka::fate;
+use crate::log::kafka::settings;
+use crate::log::kafka::settings::KafkaOptions;
+use crate::log::kafka::settings::Start;
+use crate::log::kafka::topics::Topics;
+
+/// One wait of a read; between two the deadline is looked at.
+const TURN: Duration = Duration::from_millis(200);
+
+/// Reads with the group's id, but never joins it. Clients are made when they are first needed.
+pub struct KafkaChangelog {
+    options: KafkaOptions,
+    topics: Topics,
+    /// One client per changelog topic: the EOF event names a partition, but no topic.
+    session: Option<BaseConsumer<PlainContext>>,
+    swarm: Option<BaseConsumer<PlainContext>>,
+}
+
+impl KafkaChangelog {
+    pub(super) fn new(options: KafkaOptions, topics: Topics) -> Self {
+        Self { options, topics, session: None, swarm: None }
+    }
+
+    fn client(&mut self, stage: Stage) -> Result<&BaseConsumer<PlainContext>, LogError> {
+        let slot = match stage {
+            Stage::Session => &mut self.session,
+            Stage::Swarm => &mut self.swarm,
+        };
+        match slot {
+            Some(client) => Ok(client),
+            None => Ok(slot.insert(make(&self.options, stage.as_str())?)),
+        }
+    }
+
+    fn changelog_topic(&self, task: TaskId) -> Result<String, LogError> {
+        self.topics.changelog_of(task).map(str::to_owned).ok_or_else(|| no_such_stage(task))
+    }
+
+    fn input_topic(&self, task: TaskId) -> Result<String, LogError> {
+        self.topics.input_of(task).map(str::to_owned).ok_or_else(|| no_such_stage(task))
+    }
+
+    fn watermarks(&mut self, topic: &str, task: TaskId) -> Result<ChangelogRange, LogError> {
+        let client = self.client(task.stage)?;
+        watermarks(client, topic, task.partition)
+    }
+}
+
+fn no_such_stage(task: TaskId) -> LogError {
+    LogError::Transient(format!("stage of task {task} does not run in this group"))
+}
+
+/// A consumer that is only ever assigned.
+pub(super) fn make(options: &KafkaOptions, name: &str) -> Result<BaseConsumer<PlainContext>, LogError> {
+    settings::reader(options, name).create_with_context(PlainContext).map_err(|error| fate::of(&error, "making a reader"))
+}
+
+/// First offset that exists, and the last stable one: these clients read what is committed.
+pub(super) fn watermarks(client: &BaseConsumer<PlainContext>, topic: &str, partition: u32) -> Result<ChangelogRange, LogError> {
+    let (start, end) = client
+        .fetch_watermarks(topic, partition as i32, limits::ASK_WAIT)
+        .map_err(|error| fate::of(&error, &format!("asking for the range of {topic}/{partition}")))?;
+    Ok(ChangelogRange { start: start.max(0) as u64, end: end.max(0) as u64 })
+}
+
+/// The first offset whose record is not older than a time; `None` when all are.
+pub(super) fn offset_at(
+    client: &BaseConsumer<PlainContext>,
+    topic: &str,
+    partition: u32,
+    time_ms: i64,
+) -> Result<Option<u64>, LogError> {
+    let asking = format!("asking for the offset of a time in {topic}/{partition}");
+    let mut list = TopicPartitionList::new();
+    list.add_partition_offset(topic, partition as i32, Offset::Offset(time_ms.max(0)))
+        .map_err(|error| fate::of(&error, &asking))?;
+    let found = client.offsets_for_times(list, limits::ASK_WAIT).map_err(|error| fate::of(&error, &asking))?;
+    let elements = found.elements();
+    let element = elements.first().ok_or_else(|| LogError::Transient(format!("{asking}: no answer")))?;
+    element.error().map_err(|error| fate::of(&error, &asking))?;
+    Ok(match element.offset() {
+        Offset::Offset(offset) => u64::try_from(offset).ok(),
+        _ => None,
+    })
+}
+
+impl Changelog for KafkaChangelog {
+    fn committed(&mut self, task: TaskId, wait: Duration) -> Result<Option<NextOffset>, LogError> {
+        let topic = self.input_topic(task)?;
+        let client = self.client(task.stage)?;
+        let asking = format!("asking for the group's offset of {task}");
+        let mut list = TopicPartitionList::new();
+        list.add_partition(&topic, task.partition as i32);
+        let list = client.committed_offsets(list, wait).map_err(|error| fate::of(&error, &asking))?;
+        let elements = list.elements();
+        let element = elements.first().ok_or_else(|| LogError::Transient(format!("{asking}: no answer")))?;
+        element.error().map_err(|error| fate::of(&error, &asking))?;
+        Ok(match element.offset() {
+            Offset::Offset(offset) => u64::try_from(offset).ok().map(NextOffset),
+            _ => None,
+        })
+    }
+
+    fn range(&mut self, task: TaskId) -> Result<ChangelogRange, LogError> {
+        let topic = self.changelog_topic(task)?;
+        self.watermarks(&topic, task)
+    }
+
+    fn input_range(&mut self, task: TaskId) -> Result<ChangelogRange, LogError> {
+        let topic = self.input_topic(task)?;
+        self.watermarks(&topic, task)
+    }
+
+    fn read(
+        &mut self,
+        task: TaskId,
+        from: u64,
+        handler: &mut dyn FnMut(u64, &[u8], Option<&[u8]>) -> Flow,
+    ) -> Result<u64, LogError> {
+        let topic = self.changelog_topic(task)?;
+        let client = self.client(task.stage)?;
+        let reading = format!("reading {topic}/{}", task.partition);
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(&topic, task.partition as i32, Offset::Offset(from as i64))
+            .and_then(|()| client.assign(&list))
+            .map_err(|error| fate::of(&error, &reading))?;
+        let read = drain(client, from, &reading, handler);
+        // Whatever came of it, nothing is fetched on: the next read may be of another task.
+        let unassigned = client.unassign();
+        let next = read?;
+        unassigned.map_err(|error| fate::of(&error, &reading))?;
+        Ok(next)
+    }
+
+    fn first_offset(&mut self, task: TaskId) -> Result<NextOffset, LogError> {
+        let topic = self.input_topic(task)?;
+        let range = self.watermarks(&topic, task)?;
+        let offset = match self.options.start {
+            Start::Earliest => range.start,
+            Start::Latest => range.end,
+            Start::Time(time_ms) => offset_at(self.client(task.stage)?, &topic, task.partition, time_ms)?.unwrap_or(range.end),
+        };
+        Ok(NextOffset(offset))
+    }
+}
+
+/// Reads to the EOF event (rule R4): control records leave gaps, so that the last record need not lie before the end.
+fn drain(
+    client: &BaseConsumer<PlainContext>,
+    from: u64,
+    reading: &str,
+    handler: &mut dyn FnMut(u64, &[u8], Option<&[u8]>) -> Flow,
+) -> Result<u64, LogError> {
+    let mut next = from;
+    let mut idle = Deadline::after(limits::READ_IDLE_MAX);
+    let mut turns = 0_u32;
+    loop {
+        match client.poll(TURN) {
+            Some(Ok(message)) => {
+                let offset = message.offset().max(0) as u64;
+                next = offset + 1;
+                if handler(offset, message.key().unwrap_or_default(), message.payload()) == Flow::Stop {
+                    return Ok(next);
+                }
+                // A clock per thousand records: a restore reads millions.
+                turns = turns.wrapping_add(1);
+                if turns.is_multiple_of(1_024) {
+                    idle = Deadline::after(limits::READ_IDLE_MAX);
+                }
+            }
+            Some(Err(KafkaError::PartitionEOF(_))) => return Ok(next),
+            Some(Err(error)) => {
+                if matches!(
+                    error.rdkafka_error_code(),
+                    Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange)
+                ) {
+                    return Err(LogError::Transient(format!("{reading}: offset {next} is outside of the partition")));
+                }
+                if let Some(error) = fate::of_running(&error) {
+                    return Err(error);
+                }
+            }
+            None => {}
+        }
+        if idle.is_over() {
+            return Err(LogError::Transient(format!(
+                "{reading}: neither a record nor the end for {} s",
+                limits::READ_IDLE_MAX.as_secs()
+            )));
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The Kafka log: consumer group in, one transaction per commit out. The only module that knows the client library.
+//!
+//! What the client does behind its interface, and why this is shaped as it is, is told in `rdkafka-facts.md`; the rules' ids are
+//! those of `exactly-once.md`.
+
+pub mod admin;
+mod changelog;
+mod consumer;
+mod context;
+pub mod fate;
+mod producer;
+pub mod range;
+mod rebalance;
+pub mod settings;
+mod topics;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::clock::Deadline;
+use crate::event::NextOffset;
+use crate::event::Record;
+use crate::event::TaskId;
+use crate::limits;
+use crate::log::Changelog;
+use crate::log::CommitOutcome;
+use crate::log::Flow;
+use crate::log::Log;
+use crate::log::LogError;
+use crate::log::LogEvent;
+use crate::log::Output;
+use crate::log::Partitions;
+
+pub use changelog::KafkaChangelog;
+pub use producer::CommitSteps;
+pub use settings::KafkaOptions;
+pub use settings::NativeSettings;
+pub use settings::Secret;
+pub use settings::Security;
+pub use settings::Start;
+pub use settings::TopicNames;
+
+use consumer::LaneConsumer;
+use producer::LaneProducer;
+use topics::Topics;
+
+/// A lane's log on Kafka.
+pub struct KafkaLog {
+    options: KafkaOptions,
+    owner: String,
+    topics: Topics,
+    /// Before the producer: a consumer that is still a member while its transaction is finished fences nobody.
+    consumer: Option<LaneConsumer>,
+    producer: Option<LaneProducer>,
+    /// The producer must not begin another transaction: its last one's end is not known.
+    suspect: bool,
+    /// The producer is to be replaced before the next transaction (rule C17).
+    replace: bool,
+    replaced: u64,
+    staged: Vec<Output>,
+    steps: CommitSteps,
+}
+
+impl KafkaLog {
+    /// Takes over the lane's transactional id, then joins the group (rule B6): an own transaction that was left open must be gone
+    /// before anybody restores.
+    ///
+    /// # Errors
+    /// [`LogError::Fatal`] E0101 to E0104 for brokers, topics, permissions; [`LogError::Transient`] when the take-over takes too long.
+    pub fn open(options: KafkaOptions) -> Result<Self, LogError> {
+        let producer = LaneProducer::new(&options)?;
+        let topics = Topics::fetch(producer.client(), &options)?;
+        take_over(&producer, |_| Ok(()))?;
+        let consumer = LaneConsumer::join(&options, topics.clone())?;
+        Ok(Self {
+            owner: options.transactional_id(),
+            options,
+            topics,
+            consumer: Some(consumer),
+            producer: Some(producer),
+            suspect: false,
+            replace: false,
+            replaced: 0,
+            staged: Vec::new(),
+            steps: CommitSteps::default(),
+        })
+    }
+
+    /// Partition counts of the inputs, as of the start.
+    #[must_use]
+    pub fn partitions(&self) -> Partitions {
+        self.topics.partitions()
+    }
+
+    /// Steps of the last commit.
+    #[must_use]
+    pub fn commit_steps(&self) -> CommitSteps {
+        self.steps
+    }
+
+    /// How many producers were replaced after a commit that succeeded (rule C17).
+    #[must_use]
+    pub fn producers_replaced(&self) -> u64 {
+        self.replaced
+    }
+
+    /// Last stable offset of each assigned task's input, at most 5 s old: for the lag.
+    #[must_use]
+    pub fn input_ends(&self) -> Vec<(TaskId, u64)> {
+        self.consumer.as_ref().map_or_else(Vec::new, LaneConsumer::ends)
+    }
+
+    fn member(&mut self) -> Result<&mut LaneConsumer, LogError> {
+        self.consumer.as_mut().ok_or_else(|| LogError::Lost("the log is closed".into()))
+    }
+
+    fn try_commit(&mut self, staged: &[Output], offsets: &[(TaskId, NextOffset)]) -> CommitOutcome {
+        let refused = |cause: String, reopen| CommitOutcome::Aborted { cause, reopen };
+        if offsets.is_empty() {
+            return refused("a transaction without offsets would be unfenced".into(), false);
+        }
+        if self.suspect {
+            return refused("the producer must be reopened first".into(), true);
+        }
+        if self.replace {
+            if let Err(error) = self.reopen() {
+                return refused(format!("replacing the producer: {error}"), true);
+            }
+            self.replaced += 1;
+        }
+        let (Some(consumer), Some(producer)) = (&self.consumer, &mut self.producer) else {
+            return refused("the log is closed".into(), true);
+        };
+        let offsets = match consumer.offsets(offsets) {
+            Ok(offsets) => offsets,
+            Err(error) => return refused(error.to_string(), false),
+        };
+        // Taken when the offsets are sent, never before: its generation is the fence (rule C5).
+        let metadata = || consumer.group_metadata();
+        let ended = producer.commit(staged, &self.topics, &offsets, &metadata, &mut self.steps);
+        self.replace = ended.replace;
+        self.suspect = match ended.outcome {
+            CommitOutcome::Committed { .. } => false,
+            CommitOutcome::Aborted { reopen, .. } => reopen,
+            CommitOutcome::Unknown { .. } | CommitOutcome::Fenced { .. } => true,
+        };
+        ended.outcome
+    }
+}
+
+/// Runs `init_transactions` in slices, with `between` after each that was not enough.
+fn take_over(producer: &LaneProducer, mut between: impl FnMut(Duration) -> Result<(), LogError>) -> Result<(), LogError> {
+    let deadline = Deadline::after(limits::TAKE_OVER_WAIT);
+    while !producer.init(limits::TAKE_OVER_SLICE.min(deadline.left()))? {
+        between(Duration::from_millis(1))?;
+        if deadline.is_over() {
+            return Err(LogError::Transient("taking over the transactional id takes too long".into()));
+        }
+    }
+    Ok(())
+}
+
+impl Log for KafkaLog {
+    fn poll(&mut self, wait: Duration, handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow) -> Result<LogEvent, LogError> {
+        self.member()?.poll(wait, handler)
+    }
+
+    fn assign(&mut self, tasks: &[TaskId]) -> Result<(), LogError> {
+        self.member()?.assign(tasks)
+    }
+
+    fn start(&mut self, task: TaskId, next: NextOffset) -> Result<(), LogError> {
+        self.member()?.start(task, next)
+    }
+
+    fn pause(&mut self, task: TaskId) -> Result<(), LogError> {
+        self.member()?.pause(task)
+    }
+
+    fn unassign(&mut self, tasks: &[TaskId]) -> Result<(), LogError> {
+        self.member()?.unassign(tasks)
+    }
+
+    fn stage(&mut self, output: Output) {
+        self.staged.push(output);
+    }
+
+    fn discard(&mut self) {
+        self.staged.clear();
+    }
+
+    fn commit(&mut self, offsets: &[(TaskId, NextOffset)]) -> CommitOutcome {
+        let mut staged = std::mem::take(&mut self.staged);
+        let outcome = self.try_commit(&staged, offsets);
+        // The allocation is kept; what was staged is either visible or to be made again from the log.
+        staged.clear();
+        self.staged = staged;
+        outcome
+    }
+
+    fn reopen(&mut self) -> Result<(), LogError> {
+        let Self { options, consumer, producer, .. } = self;
+        let consumer = consumer.as_mut().ok_or_else(|| LogError::Lost("the log is closed".into()))?;
+        consumer.hold()?;
+        self.suspect = true;
+        *producer = None;
+        let fresh = LaneProducer::new(options)?;
+        let mut strays = BTreeMap::new();
+        let taken = take_over(&fresh, |wait| {
+            consumer.turn(wait, &mut strays);
+            Ok(())
+        });
+        consumer.release(&strays)?;
+        taken?;
+        *producer = Some(fresh);
+        self.suspect = false;
+        self.replace = false;
+        Ok(())
+    }
+
+    fn changelog(&self) -> Result<Option<Box<dyn Changelog>>, LogError> {
+        Ok(Some(Box::new(KafkaChangelog::new(self.options.clone(), self.topics.clone()))))
+    }
+
+    fn commits_state(&self) -> bool {
+        false
+    }
+
+    fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    fn close(&mut self, leave: bool) -> Result<(), LogError> {
+        self.staged.clear();
+        if let Some(consumer) = self.consumer.take() {
+            if leave {
+                consumer.leave();
+            }
+        }
+        self.producer = None;
+        Ok(())
+    }
+}

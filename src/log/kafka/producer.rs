@@ -1,0 +1,267 @@
+//! The transactional producer of a lane: one commit is begin, send, drain, offsets, commit (`rdkafka-facts.md` section 1).
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
+
+use rdkafka::TopicPartitionList;
+use rdkafka::consumer::ConsumerGroupMetadata;
+use rdkafka::error::KafkaError;
+use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::message::Header;
+use rdkafka::message::OwnedHeaders;
+use rdkafka::producer::BaseRecord;
+use rdkafka::producer::Producer;
+use rdkafka::producer::ThreadedProducer;
+
+use crate::clock::Deadline;
+use crate::clock::Stopwatch;
+use crate::event::TaskId;
+use crate::limits;
+use crate::log::CommitOutcome;
+use crate::log::Destination;
+use crate::log::LogError;
+use crate::log::Output;
+use crate::log::kafka::context::LaneContext;
+use crate::log::kafka::context::Ticket;
+use crate::log::kafka::fate;
+use crate::log::kafka::settings;
+use crate::log::kafka::settings::KafkaOptions;
+use crate::log::kafka::topics::Topics;
+
+/// How long the last commit took, by step. Microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CommitSteps {
+    /// Begin and hand everything to the client.
+    pub send_us: u64,
+    /// Until every record was acknowledged.
+    pub drain_us: u64,
+    /// The offsets.
+    pub offsets_us: u64,
+    /// The decision.
+    pub commit_us: u64,
+}
+
+/// What a commit came to.
+pub(super) struct Ended {
+    pub(super) outcome: CommitOutcome,
+    /// The client reported an error on the way: a delayed request may be under way that a new epoch must fence (rule C17).
+    pub(super) replace: bool,
+}
+
+pub(super) struct LaneProducer {
+    producer: ThreadedProducer<LaneContext>,
+    commits: u32,
+}
+
+impl LaneProducer {
+    /// Builds the client; talks to nobody yet.
+    pub(super) fn new(options: &KafkaOptions) -> Result<Self, LogError> {
+        let producer = settings::producer(options)
+            .create_with_context(LaneContext::default())
+            .map_err(|error| fate::of(&error, "making the producer"))?;
+        Ok(Self { producer, commits: 0 })
+    }
+
+    /// One slice of `init_transactions`: whether it is done. When it is, the former transaction of this identity is finished and
+    /// its epoch fenced.
+    pub(super) fn init(&self, slice: Duration) -> Result<bool, LogError> {
+        match self.producer.init_transactions(slice) {
+            Ok(()) => Ok(true),
+            Err(error) if self.is_fatal(&error) => Err(fate::of(&error, "taking over the transactional id")),
+            Err(error) => match fate::of(&error, "taking over the transactional id") {
+                LogError::Transient(_) => Ok(false),
+                other => Err(other),
+            },
+        }
+    }
+
+    /// The client, for questions about topics.
+    pub(super) fn client(&self) -> &rdkafka::client::Client<LaneContext> {
+        self.producer.client()
+    }
+
+    fn is_fatal(&self, error: &KafkaError) -> bool {
+        matches!(error, KafkaError::Transaction(inner) if inner.is_fatal()) || self.producer.client().fatal_error().is_some()
+    }
+
+    /// Steps S2 to S6.
+    pub(super) fn commit(
+        &mut self,
+        staged: &[Output],
+        topics: &Topics,
+        offsets: &TopicPartitionList,
+        metadata: &dyn Fn() -> Option<ConsumerGroupMetadata>,
+        steps: &mut CommitSteps,
+    ) -> Ended {
+        *steps = CommitSteps::default();
+        let outcome = self.run(staged, topics, offsets, metadata, steps);
+        Ended { outcome, replace: self.producer.context().error_event() }
+    }
+
+    fn run(
+        &mut self,
+        staged: &[Output],
+        topics: &Topics,
+        offsets: &TopicPartitionList,
+        metadata: &dyn Fn() -> Option<ConsumerGroupMetadata>,
+        steps: &mut CommitSteps,
+    ) -> CommitOutcome {
+        let mut watch = Stopwatch::start();
+        // Wraps after 32,768 commits: no report is that late.
+        self.commits = (self.commits + 1) & 0x7fff;
+        let slots = changelog_slots(staged);
+        let context = std::sync::Arc::clone(self.producer.context());
+        context.begin(self.commits, slots.len());
+        if let Err(error) = self.producer.begin_transaction() {
+            return if self.is_fatal(&error) { fenced("begin", &error) } else { aborted(format!("begin: {error}"), true) };
+        }
+
+        let sent = self.send(staged, topics, &slots);
+        steps.send_us = watch.lap_us();
+        if let Err((error, destination)) = sent {
+            return self.abort(format!("sending to {destination:?}: {error}"), false, &error);
+        }
+
+        let drained = self.drain(staged.len());
+        steps.drain_us = watch.lap_us();
+        if let Err(error) = drained {
+            return self.abort(format!("delivery: {error}"), false, &error);
+        }
+
+        let Some(metadata) = metadata() else {
+            return self.abort("the consumer has no group".into(), false, &KafkaError::Canceled);
+        };
+        let sent = self.producer.send_offsets_to_transaction(offsets, &metadata, limits::OFFSETS_WAIT);
+        steps.offsets_us = watch.lap_us();
+        if let Err(error) = sent {
+            let timed_out = matches!(
+                error.rdkafka_error_code(),
+                Some(RDKafkaErrorCode::OperationTimedOut | RDKafkaErrorCode::RequestTimedOut)
+            );
+            return self.abort(format!("offsets: {error}"), timed_out, &error);
+        }
+
+        let committed = self.producer.commit_transaction(limits::COMMIT_WAIT);
+        steps.commit_us = watch.lap_us();
+        match committed {
+            Ok(()) => CommitOutcome::Committed { changelog_next: next_of(&slots, &context.largest()) },
+            Err(error) if self.is_fatal(&error) => fenced("commit", &error),
+            Err(error) => CommitOutcome::Unknown { cause: format!("commit: {error}") },
+        }
+    }
+
+    fn send(&self, staged: &[Output], topics: &Topics, slots: &BTreeMap<TaskId, u32>) -> Result<(), (KafkaError, Destination)> {
+        for output in staged {
+            let slot = match output.destination {
+                Destination::Changelog(task) => slots.get(&task).copied().unwrap_or(0),
+                _ => 0,
+            };
+            let (topic, partition) = topics.place(output);
+            let record: BaseRecord<'_, [u8], [u8], usize> = BaseRecord {
+                topic,
+                partition,
+                payload: output.value.as_deref(),
+                key: Some(&output.key),
+                // 0 would mean now to the client, and brokers refuse what is below: neither comes from a sane record.
+                timestamp: Some(output.timestamp_ms.max(1)),
+                headers: headers(output),
+                delivery_opaque: Ticket { commit: self.commits, slot }.to_opaque(),
+            };
+            self.producer.send(record).map_err(|(error, _)| (error, output.destination))?;
+        }
+        Ok(())
+    }
+
+    /// Waits until every record is acknowledged and the client has freed it: a commit with anything in flight waits 100 ms.
+    fn drain(&self, sent: usize) -> Result<(), KafkaError> {
+        let context = self.producer.context();
+        context.expect(sent);
+        let deadline = Deadline::after(limits::DRAIN_WAIT);
+        while context.reported() < sent || self.producer.in_flight_count() > 0 {
+            if context.failed() {
+                return Err(context.first_error().unwrap_or(KafkaError::Canceled));
+            }
+            if deadline.is_over() {
+                return Err(KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut));
+            }
+            // The last report unparks; the client frees its event a moment later.
+            let wait = if context.reported() < sent { 1_000 } else { 50 };
+            thread::park_timeout(Duration::from_micros(wait));
+        }
+        if context.failed() { Err(context.first_error().unwrap_or(KafkaError::Canceled)) } else { Ok(()) }
+    }
+
+    fn abort(&self, cause: String, suspect: bool, error: &KafkaError) -> CommitOutcome {
+        if self.is_fatal(error) {
+            return CommitOutcome::Fenced { cause };
+        }
+        match self.producer.abort_transaction(limits::ABORT_WAIT) {
+            Ok(()) => aborted(cause, suspect),
+            Err(error) if self.is_fatal(&error) => fenced(&cause, &error),
+            Err(error) => aborted(format!("{cause}; abort: {error}"), true),
+        }
+    }
+}
+
+fn headers(output: &Output) -> Option<OwnedHeaders> {
+    if output.headers.is_empty() {
+        return None;
+    }
+    let mut headers = OwnedHeaders::new_with_capacity(output.headers.len());
+    for (key, value) in &output.headers {
+        headers = headers.insert(Header { key, value: Some(value.as_slice()) });
+    }
+    Some(headers)
+}
+
+/// A number from 1 for each task whose changelog is written.
+fn changelog_slots(staged: &[Output]) -> BTreeMap<TaskId, u32> {
+    let mut slots = BTreeMap::new();
+    for output in staged {
+        if let Destination::Changelog(task) = output.destination {
+            let next = slots.len() as u32 + 1;
+            slots.entry(task).or_insert(next);
+        }
+    }
+    slots
+}
+
+fn next_of(slots: &BTreeMap<TaskId, u32>, largest: &[Option<u64>]) -> Vec<(TaskId, u64)> {
+    slots
+        .iter()
+        .filter_map(|(task, slot)| {
+            let offset = (*largest.get(*slot as usize - 1)?)?;
+            Some((*task, offset + 1))
+        })
+        .collect()
+}
+
+fn aborted(cause: String, reopen: bool) -> CommitOutcome {
+    CommitOutcome::Aborted { cause, reopen }
+}
+
+fn fenced(doing: &str, error: &KafkaError) -> CommitOutcome {
+    CommitOutcome::Fenced { cause: format!("{doing}: {error}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Stage;
+
+    #[test]
+    fn changelogs_get_slots_and_other_topics_none() {
+        let task = |partition| TaskId { stage: Stage::Session, partition };
+        let output = |destination| Output { destination, key: vec![], value: None, headers: vec![], timestamp_ms: 1 };
+        let staged = [
+            output(Destination::Commands),
+            output(Destination::Changelog(task(4))),
+            output(Destination::Changelog(task(2))),
+            output(Destination::Changelog(task(4))),
+        ];
+        let slots = changelog_slots(&staged);
+        assert_eq!(slots, BTreeMap::from([(task(4), 1), (task(2), 2)]));
+        assert_eq!(next_of(&slots, &[Some(10), Some(20)]), vec![(task(2), 21), (task(4), 11)]);
+    }
+}

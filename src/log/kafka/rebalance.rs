@@ -1,0 +1,83 @@
+//! Rebalance events: the client's callback notes them, the lane acts (rule B1).
+//!
+//! From the event until `incremental_assign` or `incremental_unassign` the client holds all partitions paused and waits, so an
+//! event that nobody answers stops the lane. While closing, the callback answers at once: nobody else would.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+
+use rdkafka::TopicPartitionList;
+use rdkafka::consumer::BaseConsumer;
+use rdkafka::consumer::Consumer;
+use rdkafka::consumer::ConsumerContext;
+use rdkafka::types::RDKafkaRespErr;
+
+/// What happened to the assignment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Assigned,
+    Revoked,
+    Lost,
+}
+
+/// One event, with its own copy of the list: the client's belongs to the event and dies with it.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub(super) kind: Kind,
+    pub(super) partitions: TopicPartitionList,
+}
+
+impl Change {
+    /// Tells the client that it may go on.
+    pub(super) fn answer<C: ConsumerContext>(&self, consumer: &BaseConsumer<C>) {
+        let answered = match self.kind {
+            Kind::Assigned => consumer.incremental_assign(&self.partitions),
+            Kind::Revoked | Kind::Lost => consumer.incremental_unassign(&self.partitions),
+        };
+        if let Err(error) = answered {
+            tracing::debug!(%error, kind = ?self.kind, "rebalance answered in vain");
+        }
+    }
+}
+
+/// Events that wait for the lane.
+#[derive(Debug, Default)]
+pub(super) struct Rebalances {
+    noted: Mutex<VecDeque<Change>>,
+    closing: AtomicBool,
+}
+
+impl Rebalances {
+    /// The callback's whole work.
+    pub(super) fn on_event<C: ConsumerContext>(
+        &self,
+        consumer: &BaseConsumer<C>,
+        event: RDKafkaRespErr,
+        partitions: &TopicPartitionList,
+    ) {
+        let kind = match event {
+            RDKafkaRespErr::RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS => Kind::Assigned,
+            _ if consumer.assignment_lost() => Kind::Lost,
+            _ => Kind::Revoked,
+        };
+        let change = Change { kind, partitions: partitions.clone() };
+        if self.closing.load(Ordering::Acquire) {
+            change.answer(consumer);
+        } else {
+            self.noted.lock().unwrap_or_else(PoisonError::into_inner).push_back(change);
+        }
+    }
+
+    /// The oldest event not yet given to the lane.
+    pub(super) fn next(&self) -> Option<Change> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    /// From now on the callback answers by itself.
+    pub(super) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+    }
+}

@@ -1,0 +1,180 @@
+//! Where the broker of these tests comes from: `KAFKA_BOOTSTRAP`, else a local one from the jars that `broker/fetch.sh` brings.
+//!
+//! A local broker dies with the test process, however that ends: a shell waits for the end of its standard input, which this process
+//! holds. Its log stays under cargo's temporary directory until the next run.
+
+use std::fs;
+use std::io::Read;
+use std::net::TcpListener;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use loopwarden::clock::Deadline;
+use rdkafka::ClientConfig;
+use rdkafka::consumer::BaseConsumer;
+use rdkafka::consumer::Consumer;
+
+/// A JVM on a busy machine with two cores.
+const START_WAIT: Duration = Duration::from_secs(120);
+/// Base64 of a UUID.
+const CLUSTER_ID: &str = "MkU3OEVBNTcwNTJENDM2Qg";
+
+/// A local broker. Dropping it ends the process.
+pub struct Broker {
+    /// Where clients connect.
+    pub bootstrap: String,
+    watchdog: Child,
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        drop(self.watchdog.stdin.take());
+        let _ = self.watchdog.wait();
+    }
+}
+
+/// The shared broker's address; `None` when the tests are switched off, which is said aloud.
+pub fn bootstrap() -> Option<&'static str> {
+    static SHARED: OnceLock<Option<(String, Option<Broker>)>> = OnceLock::new();
+    let shared = SHARED.get_or_init(|| {
+        if std::env::var("LOOPWARDEN_KAFKA_TESTS").as_deref() == Ok("skip") {
+            return None;
+        }
+        if let Ok(given) = std::env::var("KAFKA_BOOTSTRAP") {
+            return Some((given, None));
+        }
+        let broker = start("shared", None);
+        Some((broker.bootstrap.clone(), Some(broker)))
+    });
+    match shared {
+        Some((bootstrap, _)) => Some(bootstrap),
+        None => {
+            println!("skipped: LOOPWARDEN_KAFKA_TESTS=skip");
+            None
+        }
+    }
+}
+
+/// A broker of one test's own, which tells its clients that it lives at `advertised`. `None` as for [`bootstrap`]; also when a broker
+/// was given, since that one cannot be told.
+pub fn behind(name: &str, advertised: u16) -> Option<Broker> {
+    bootstrap()?;
+    if std::env::var("KAFKA_BOOTSTRAP").is_ok() && !lib().is_dir() {
+        println!("skipped: the given broker cannot stand behind a proxy");
+        return None;
+    }
+    Some(start(name, Some(advertised)))
+}
+
+fn lib() -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME")
+        .map_or_else(|| PathBuf::from(std::env::var_os("HOME").expect("a home directory")).join(".cache"), PathBuf::from);
+    cache.join("loopwarden/kafka-4.1.0/lib")
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+}
+
+/// Directories of processes that are gone.
+fn sweep(root: &Path) {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.split('-').nth(1)).unwrap_or_default();
+        if name.to_string_lossy().starts_with("broker-") && !Path::new("/proc").join(pid).exists() {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+fn start(name: &str, advertised: Option<u16>) -> Broker {
+    let lib = lib();
+    assert!(
+        lib.is_dir(),
+        "no broker: set KAFKA_BOOTSTRAP, or run tests/kafka/broker/fetch.sh (needs Maven and Java 17), \
+         or switch these tests off with LOOPWARDEN_KAFKA_TESTS=skip"
+    );
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    sweep(root);
+    let dir = root.join(format!("broker-{}-{name}", std::process::id()));
+    fs::create_dir_all(&dir).expect("a directory for the broker");
+    let (port, controller) = (free_port(), free_port());
+    let properties = dir.join("server.properties");
+    fs::write(&properties, server_properties(&dir, port, controller, advertised.unwrap_or(port))).expect("server.properties");
+
+    // The shell ends the broker when this process is gone, and with it the data; the log stays for whoever has to look.
+    let script = r#"
+        set -u
+        JAVA="java -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -cp $LIB/*"
+        $JAVA kafka.tools.StorageTool format -t "$CLUSTER" -c "$DIR/server.properties" >"$DIR/format.log" 2>&1 </dev/null || exit 1
+        $JAVA kafka.Kafka "$DIR/server.properties" >"$DIR/broker.log" 2>&1 </dev/null &
+        echo started
+        cat >/dev/null
+        kill -9 $!
+        wait
+        rm -rf "$DIR/data"
+    "#;
+    let mut watchdog = Command::new("sh")
+        .args(["-c", &format!("set -f\n{script}")])
+        .env("LIB", &lib)
+        .env("DIR", &dir)
+        .env("CLUSTER", CLUSTER_ID)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    let mut started = [0; 8];
+    let formatted = watchdog.stdout.take().expect("piped").read_exact(&mut started);
+    assert!(formatted.is_ok(), "formatting the broker's storage failed: see {}", dir.join("format.log").display());
+
+    // Behind a proxy only the broker itself tells whether it is up: whoever runs the proxy waits.
+    let broker = Broker { bootstrap: format!("127.0.0.1:{port}"), watchdog };
+    if advertised.is_none() {
+        wait_until_up(&broker.bootstrap, &dir.join("broker.log"));
+    }
+    broker
+}
+
+/// Asks until the broker answers.
+pub fn wait_until_up(bootstrap: &str, log: &Path) {
+    let client: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", bootstrap)
+        .set("reconnect.backoff.ms", "50")
+        .set("reconnect.backoff.max.ms", "200")
+        .set_log_level(rdkafka::config::RDKafkaLogLevel::Emerg)
+        .create()
+        .expect("a client");
+    let deadline = Deadline::after(START_WAIT);
+    while client.fetch_metadata(None, Duration::from_secs(1)).is_err() {
+        assert!(!deadline.is_over(), "the broker on {bootstrap} does not answer: see {}", log.display());
+    }
+}
+
+fn server_properties(dir: &Path, port: u16, controller: u16, advertised: u16) -> String {
+    format!(
+        "process.roles=broker,controller\n\
+         node.id=1\n\
+         controller.quorum.voters=1@127.0.0.1:{controller}\n\
+         listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n\
+         advertised.listeners=PLAINTEXT://127.0.0.1:{advertised}\n\
+         controller.listener.names=CONTROLLER\n\
+         listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n\
+         log.dirs={}\n\
+         num.partitions=1\n\
+         auto.create.topics.enable=false\n\
+         offsets.topic.replication.factor=1\n\
+         offsets.topic.num.partitions=4\n\
+         transaction.state.log.replication.factor=1\n\
+         transaction.state.log.min.isr=1\n\
+         transaction.state.log.num.partitions=4\n\
+         transaction.abort.timed.out.transaction.cleanup.interval.ms=1000\n\
+         group.min.session.timeout.ms=1000\n\
+         group.initial.rebalance.delay.ms=0\n",
+        dir.join("data").display()
+    )
+}

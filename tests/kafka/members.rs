@@ -1,0 +1,226 @@
+//! Membership: who holds which task, and how it moves.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use loopwarden::clock::Deadline;
+use loopwarden::event::NextOffset;
+use loopwarden::event::TaskId;
+use loopwarden::log::CommitOutcome;
+use loopwarden::log::Destination;
+use loopwarden::log::Flow;
+use loopwarden::log::Log;
+use loopwarden::log::LogError;
+use loopwarden::log::LogEvent;
+use loopwarden::log::kafka::KafkaLog;
+
+use crate::broker;
+use crate::world::PATIENCE;
+use crate::world::World;
+use crate::world::commit;
+use crate::world::join;
+use crate::world::next;
+use crate::world::output;
+use crate::world::session;
+use crate::world::swarm;
+use crate::world::take;
+
+/// A lane that answers every event, as the real one does.
+struct Lane {
+    log: KafkaLog,
+    held: BTreeSet<TaskId>,
+    revoked: usize,
+}
+
+impl Lane {
+    fn new(log: KafkaLog) -> Self {
+        Self { log, held: BTreeSet::new(), revoked: 0 }
+    }
+
+    fn turn(&mut self) {
+        match self.log.poll(Duration::from_millis(20), &mut |_, _| Flow::Continue).expect("a poll") {
+            LogEvent::Assigned(tasks) => {
+                self.log.assign(&tasks).expect("assigned");
+                self.held.extend(tasks);
+            }
+            LogEvent::Revoked(tasks) => {
+                self.revoked += tasks.len();
+                self.log.unassign(&tasks).expect("unassigned");
+                self.held.retain(|task| !tasks.contains(task));
+            }
+            LogEvent::Lost(tasks) => panic!("lost {tasks:?}"),
+            LogEvent::Records(_) | LogEvent::End => {}
+        }
+    }
+}
+
+fn turn_until(lanes: &mut [&mut Lane], what: &str, done: impl Fn(&[&mut Lane]) -> bool) {
+    let deadline = Deadline::after(PATIENCE);
+    while !done(lanes) {
+        assert!(!deadline.is_over(), "{what} never came");
+        for lane in lanes.iter_mut() {
+            lane.turn();
+        }
+    }
+}
+
+#[test]
+fn tasks_move_from_one_lane_to_two_and_back() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 2);
+    let all: BTreeSet<TaskId> = [session(0), session(1), swarm(0), swarm(1)].into();
+    let mut first = Lane::new(world.open());
+    turn_until(&mut [&mut first], "the whole assignment", |lanes| lanes[0].held == all);
+
+    let mut second = Lane::new(KafkaLog::open(world.options_of("lw-1", 0)).expect("a second lane"));
+    turn_until(&mut [&mut first, &mut second], "an even share", |lanes| lanes[0].held.len() == 2 && lanes[1].held.len() == 2);
+    assert!(first.held.is_disjoint(&second.held));
+    assert_eq!(first.revoked, 2, "cooperative: only what moves is taken away");
+
+    second.log.close(true).expect("left");
+    turn_until(&mut [&mut first], "everything back", |lanes| lanes[0].held == all);
+    assert_eq!(first.revoked, 2);
+}
+
+#[test]
+fn a_task_is_read_from_the_offset_it_is_started_at() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 1);
+    world.produce(&[(0, "a", "e0"), (0, "a", "e1"), (0, "a", "e2")]);
+    let mut log = world.open();
+    join(&mut log, 2);
+    let quiet = log.poll(Duration::from_millis(300), &mut |task, _| panic!("{task} is not started"));
+    assert_eq!(quiet, Ok(LogEvent::Records(0)));
+    log.start(session(0), NextOffset(1)).expect("started");
+    assert_eq!(take(&mut log, 2), vec![(session(0), 1, "e1".to_owned()), (session(0), 2, "e2".to_owned())]);
+    log.start(session(0), NextOffset(0)).expect("rewound");
+    assert_eq!(take(&mut log, 1)[0].1, 0);
+}
+
+#[test]
+fn a_paused_task_hands_over_nothing_until_it_is_started_again() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 2);
+    world.produce(&[(0, "a", "e0"), (0, "a", "e1"), (1, "b", "e2")]);
+    let mut log = world.running(2);
+    take(&mut log, 3);
+    log.pause(session(0)).expect("paused");
+    world.produce(&[(0, "a", "e3"), (1, "b", "e4")]);
+    assert_eq!(take(&mut log, 1), vec![(session(1), 1, "e4".to_owned())]);
+    let quiet = log.poll(Duration::from_millis(300), &mut |task, _| panic!("{task} is paused"));
+    assert_eq!(quiet, Ok(LogEvent::Records(0)));
+    log.start(session(0), NextOffset(2)).expect("started");
+    assert_eq!(take(&mut log, 1), vec![(session(0), 2, "e3".to_owned())]);
+}
+
+#[test]
+fn a_handler_that_stops_gets_the_next_record_in_the_next_poll() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 1);
+    let events: Vec<(i32, &str, &str)> = (0..50).map(|_| (0, "a", "e")).collect();
+    world.produce(&events);
+    let mut log = world.running(1);
+    let mut offsets = Vec::new();
+    while offsets.len() < 50 {
+        offsets.extend(take(&mut log, 1).into_iter().map(|(_, offset, _)| offset));
+    }
+    assert_eq!(offsets, (0..50).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_revoked_lane_can_still_commit_before_it_lets_go() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 2);
+    let mut first = Lane::new(world.open());
+    turn_until(&mut [&mut first], "the whole assignment", |lanes| lanes[0].held.len() == 4);
+    let mut second = Lane::new(KafkaLog::open(world.options_of("lw-1", 0)).expect("a second lane"));
+    let deadline = Deadline::after(PATIENCE);
+    let revoked = loop {
+        assert!(!deadline.is_over(), "no revocation");
+        second.turn();
+        match first.log.poll(Duration::from_millis(20), &mut |_, _| Flow::Continue).expect("a poll") {
+            LogEvent::Revoked(tasks) => break tasks,
+            LogEvent::Assigned(tasks) => first.log.assign(&tasks).expect("assigned"),
+            _ => {}
+        }
+    };
+    first.log.stage(output(Destination::Commands, "a", "last words"));
+    commit(&mut first.log, &revoked.iter().map(|task| (*task, 5)).collect::<Vec<_>>());
+    first.log.unassign(&revoked).expect("unassigned");
+    first.held.retain(|task| !revoked.contains(task));
+    turn_until(&mut [&mut first, &mut second], "the move", |lanes| lanes[1].held.len() == 2);
+    for task in &revoked {
+        assert_eq!(world.committed(&second.log, *task), Some(NextOffset(5)));
+    }
+}
+
+#[test]
+fn a_lane_that_lost_its_membership_cannot_commit() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 1);
+    let mut options = world.options.clone();
+    // The shortest session the test's broker allows; this lane then sleeps through it.
+    options.native.consumer.extend([
+        ("session.timeout.ms".to_owned(), "1000".to_owned()),
+        ("heartbeat.interval.ms".to_owned(), "300".to_owned()),
+        ("max.poll.interval.ms".to_owned(), "1000".to_owned()),
+    ]);
+    let mut stalled = KafkaLog::open(options).expect("a log");
+    join(&mut stalled, 2);
+    let mut other = Lane::new(KafkaLog::open(world.options_of("lw-1", 0)).expect("a second lane"));
+    // Only the other lane turns: the first one has not polled for its whole interval when the tasks move.
+    turn_until(&mut [&mut other], "the stalled lane's tasks", |lanes| lanes[0].held.len() == 2);
+    commit(&mut other.log, &[(session(0), 1)]);
+    stalled.stage(output(Destination::Commands, "a", "too late"));
+    let outcome = stalled.commit(&next(&[(session(0), 9)]));
+    assert!(matches!(outcome, CommitOutcome::Aborted { .. } | CommitOutcome::Fenced { .. }), "{outcome:?}");
+    assert_eq!(world.committed(&other.log, session(0)), Some(NextOffset(1)));
+    assert_eq!(world.values(&world.options.topics.commands), Vec::<String>::new());
+}
+
+#[test]
+fn a_second_member_of_the_same_static_id_makes_the_first_one_lost() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 1);
+    let mut first = Lane::new(world.open());
+    turn_until(&mut [&mut first], "the assignment", |lanes| lanes[0].held.len() == 2);
+    let mut second = Lane::new(KafkaLog::open(world.options.clone()).expect("its twin"));
+    let deadline = Deadline::after(PATIENCE);
+    let fate = loop {
+        assert!(!deadline.is_over(), "the first never learns");
+        second.turn();
+        match first.log.poll(Duration::from_millis(20), &mut |_, _| Flow::Continue) {
+            Ok(LogEvent::Lost(tasks) | LogEvent::Revoked(tasks)) => first.log.unassign(&tasks).expect("let go"),
+            Ok(_) => {}
+            Err(LogError::Transient(_)) => {}
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(&fate, LogError::Lost(cause) if cause.starts_with("E0501")), "{fate:?}");
+}
+
+#[test]
+fn a_restart_within_the_session_keeps_its_tasks_without_a_rebalance() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 2);
+    let mut first = Lane::new(world.open());
+    let mut second = Lane::new(KafkaLog::open(world.options_of("lw-1", 0)).expect("a second lane"));
+    turn_until(&mut [&mut first, &mut second], "an even share", |lanes| lanes[0].held.len() == 2 && lanes[1].held.len() == 2);
+    let (before, revoked) = (second.held.clone(), first.revoked);
+    second.log.close(false).expect("closed");
+    let mut second = Lane::new(KafkaLog::open(world.options_of("lw-1", 0)).expect("the same again"));
+    turn_until(&mut [&mut first, &mut second], "its tasks", |lanes| lanes[1].held.len() == 2);
+    assert_eq!(second.held, before);
+    assert_eq!(first.revoked, revoked, "nothing moved");
+}
+
+#[test]
+fn a_closed_log_refuses_work() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 1);
+    let mut log = world.open();
+    log.close(false).expect("closed");
+    assert!(matches!(log.poll(Duration::ZERO, &mut |_, _| Flow::Continue), Err(LogError::Lost(_))));
+    assert!(matches!(log.commit(&next(&[(session(0), 0)])), CommitOutcome::Aborted { .. }));
+    log.close(false).expect("closed again");
+}

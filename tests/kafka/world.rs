@@ -1,0 +1,303 @@
+//! One test's part of the broker: topics of its own, lanes on them, and a reader that sees what everybody may see.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use loopwarden::clock;
+use loopwarden::clock::Deadline;
+use loopwarden::event::NextOffset;
+use loopwarden::event::Stage;
+use loopwarden::event::TaskId;
+use loopwarden::log::CommitOutcome;
+use loopwarden::log::Destination;
+use loopwarden::log::Flow;
+use loopwarden::log::Log;
+use loopwarden::log::LogEvent;
+use loopwarden::log::Output;
+use loopwarden::log::kafka::KafkaLog;
+use loopwarden::log::kafka::KafkaOptions;
+use loopwarden::log::kafka::NativeSettings;
+use loopwarden::log::kafka::Security;
+use loopwarden::log::kafka::Start;
+use loopwarden::log::kafka::TopicNames;
+use loopwarden::log::kafka::admin;
+use loopwarden::log::kafka::admin::Admin;
+use rdkafka::ClientConfig;
+use rdkafka::Message;
+use rdkafka::Offset;
+use rdkafka::TopicPartitionList;
+use rdkafka::consumer::BaseConsumer;
+use rdkafka::consumer::Consumer;
+use rdkafka::error::KafkaError;
+use rdkafka::message::Headers;
+use rdkafka::producer::BaseProducer;
+use rdkafka::producer::BaseRecord;
+use rdkafka::producer::Producer;
+
+/// Whatever a broker on this machine does takes less.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One test's topics.
+pub struct World {
+    /// Options of lane 0 of instance `lw-0`.
+    pub options: KafkaOptions,
+}
+
+/// A record as a reader sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    pub partition: i32,
+    pub offset: i64,
+    pub key: Vec<u8>,
+    pub value: Option<Vec<u8>>,
+    pub timestamp_ms: i64,
+    pub headers: Vec<(String, Vec<u8>)>,
+}
+
+pub fn session(partition: u32) -> TaskId {
+    TaskId { stage: Stage::Session, partition }
+}
+
+pub fn swarm(partition: u32) -> TaskId {
+    TaskId { stage: Stage::Swarm, partition }
+}
+
+pub fn output(destination: Destination, key: &str, value: &str) -> Output {
+    Output {
+        destination,
+        key: key.as_bytes().to_vec(),
+        value: Some(value.as_bytes().to_vec()),
+        headers: vec![],
+        timestamp_ms: 1_700_000_000_000,
+    }
+}
+
+impl World {
+    /// Topics of so many partitions, on this broker, that no other test knows.
+    pub fn new(bootstrap: &str, partitions: u32) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let app = format!("t{}-{}", clock::now_ms(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let options = KafkaOptions {
+            bootstrap_servers: bootstrap.to_owned(),
+            topics: TopicNames {
+                input: format!("{app}.events"),
+                commands: format!("{app}.commands"),
+                state: format!("{app}.state"),
+                dead_letters: format!("{app}.dlq"),
+            },
+            app,
+            instance: "lw-0".into(),
+            lane: 0,
+            start: Start::Earliest,
+            security: Security::default(),
+            native: NativeSettings::default(),
+            fetch_bytes_max: 16 << 20,
+            swarm: true,
+            value_bytes_max: 256 * 1024,
+        };
+        let admin = Admin::new(&options).expect("an admin client");
+        let mut plans = admin::plan(&options, partitions, 1);
+        // Fixed timestamps of the distant past: nothing may be deleted by age here.
+        for plan in &mut plans {
+            plan.config.retain(|(key, _)| *key != "retention.ms");
+            plan.config.push(("retention.ms", "-1".into()));
+        }
+        admin.create(&plans).expect("topics");
+        Self { options }
+    }
+
+    /// Options of another lane or instance.
+    pub fn options_of(&self, instance: &str, lane: u32) -> KafkaOptions {
+        KafkaOptions { instance: instance.into(), lane, ..self.options.clone() }
+    }
+
+    /// Opens the log of lane 0 of `lw-0`.
+    pub fn open(&self) -> KafkaLog {
+        KafkaLog::open(self.options.clone()).expect("a log")
+    }
+
+    /// Opens it, waits for all tasks of both stages, and starts each at 0.
+    pub fn running(&self, partitions: u32) -> KafkaLog {
+        let mut log = self.open();
+        let tasks = join(&mut log, partitions as usize * 2);
+        for task in tasks {
+            log.start(task, NextOffset(0)).expect("started");
+        }
+        log
+    }
+
+    /// Writes events outside of any transaction: (partition, key, value).
+    pub fn produce(&self, events: &[(i32, &str, &str)]) {
+        let producer: BaseProducer = self.client().create().expect("a producer");
+        for (partition, key, value) in events {
+            producer
+                .send(BaseRecord::to(&self.options.topics.input).partition(*partition).key(*key).payload(*value))
+                .expect("queued");
+        }
+        producer.flush(PATIENCE).expect("delivered");
+    }
+
+    fn client(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", &self.options.bootstrap_servers);
+        config
+    }
+
+    /// What a `read_committed` reader sees of a topic, to the last stable offset.
+    pub fn read(&self, topic: &str) -> Vec<Seen> {
+        self.read_as(topic, "read_committed")
+    }
+
+    /// Everything in a topic, aborted or not.
+    pub fn read_as(&self, topic: &str, isolation: &str) -> Vec<Seen> {
+        let reader: BaseConsumer = self
+            .client()
+            .set("group.id", format!("{}-auditor", self.options.app))
+            .set("isolation.level", isolation)
+            .set("enable.auto.commit", "false")
+            .set("enable.partition.eof", "true")
+            .create()
+            .expect("a reader");
+        let metadata = reader.fetch_metadata(Some(topic), PATIENCE).expect("metadata");
+        let mut open = metadata.topics()[0].partitions().len();
+        let mut list = TopicPartitionList::new();
+        for partition in 0..open {
+            list.add_partition_offset(topic, partition as i32, Offset::Beginning).expect("an offset");
+        }
+        reader.assign(&list).expect("assigned");
+        let deadline = Deadline::after(PATIENCE);
+        let mut seen = Vec::new();
+        while open > 0 {
+            assert!(!deadline.is_over(), "{topic} has no end");
+            match reader.poll(deadline.left()) {
+                Some(Ok(message)) => seen.push(Seen {
+                    partition: message.partition(),
+                    offset: message.offset(),
+                    key: message.key().unwrap_or_default().to_vec(),
+                    value: message.payload().map(<[u8]>::to_vec),
+                    timestamp_ms: message.timestamp().to_millis().unwrap_or(-1),
+                    headers: message.headers().map_or_else(Vec::new, |headers| {
+                        headers.iter().map(|header| (header.key.to_owned(), header.value.unwrap_or_default().to_vec())).collect()
+                    }),
+                }),
+                Some(Err(KafkaError::PartitionEOF(_))) => open -= 1,
+                Some(Err(error)) => panic!("reading {topic}: {error}"),
+                None => {}
+            }
+        }
+        seen.sort_by_key(|seen| (seen.partition, seen.offset));
+        seen
+    }
+
+    /// Values in a topic, as text, in order of the partitions.
+    pub fn values(&self, topic: &str) -> Vec<String> {
+        self.read(topic).into_iter().map(|seen| String::from_utf8(seen.value.unwrap_or_default()).expect("text")).collect()
+    }
+
+    /// The group's stable offset of a task.
+    pub fn committed(&self, log: &KafkaLog, task: TaskId) -> Option<NextOffset> {
+        let mut reader = log.changelog().expect("a reader").expect("there is one");
+        reader.committed(task, PATIENCE).expect("an answer")
+    }
+}
+
+/// Polls until an event about the assignment comes. Records on the way are an error of the test.
+pub fn next_event(log: &mut KafkaLog) -> LogEvent {
+    let deadline = Deadline::after(PATIENCE);
+    loop {
+        assert!(!deadline.is_over(), "no event");
+        match log.poll(Duration::from_millis(100), &mut |task, record| panic!("{task} handed over {:?}", record.meta.offset)) {
+            Ok(LogEvent::Records(0)) => {}
+            Ok(event) => return event,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Answers assignments until so many tasks are held; none is started.
+pub fn join(log: &mut KafkaLog, tasks: usize) -> Vec<TaskId> {
+    let mut held = Vec::new();
+    while held.len() < tasks {
+        match next_event(log) {
+            LogEvent::Assigned(new) => {
+                log.assign(&new).expect("assigned");
+                held.extend(new);
+            }
+            event => panic!("not an assignment: {event:?}"),
+        }
+    }
+    held.sort_unstable();
+    held
+}
+
+/// Reads until so many records are there: (task, offset, value).
+pub fn take(log: &mut KafkaLog, count: usize) -> Vec<(TaskId, u64, String)> {
+    let deadline = Deadline::after(PATIENCE);
+    let mut taken = Vec::new();
+    while taken.len() < count {
+        assert!(!deadline.is_over(), "only {} of {count} records came", taken.len());
+        let event = log
+            .poll(Duration::from_millis(100), &mut |task, record| {
+                let value = String::from_utf8_lossy(record.value.unwrap_or_default()).into_owned();
+                taken.push((task, record.meta.offset.0, value));
+                if taken.len() < count { Flow::Continue } else { Flow::Stop }
+            })
+            .expect("a poll");
+        assert!(matches!(event, LogEvent::Records(_)), "{event:?}");
+    }
+    taken
+}
+
+/// A commit that must succeed.
+pub fn commit(log: &mut KafkaLog, offsets: &[(TaskId, u64)]) -> BTreeMap<TaskId, u64> {
+    match log.commit(&next(offsets)) {
+        CommitOutcome::Committed { changelog_next } => changelog_next.into_iter().collect(),
+        other => panic!("not committed: {other:?}"),
+    }
+}
+
+pub fn next(offsets: &[(TaskId, u64)]) -> Vec<(TaskId, NextOffset)> {
+    offsets.iter().map(|(task, offset)| (*task, NextOffset(*offset))).collect()
+}
+
+/// A transaction of somebody else, open on the group's offset of a task.
+pub struct Pending {
+    producer: rdkafka::producer::ThreadedProducer<rdkafka::producer::DefaultProducerContext>,
+    _member: BaseConsumer,
+}
+
+impl Pending {
+    pub fn abort(self) {
+        self.producer.abort_transaction(PATIENCE).expect("aborted");
+    }
+}
+
+impl World {
+    fn rival(&self, id: &str) -> rdkafka::producer::ThreadedProducer<rdkafka::producer::DefaultProducerContext> {
+        let producer: rdkafka::producer::ThreadedProducer<_> =
+            self.client().set("transactional.id", id).create().expect("a producer");
+        producer.init_transactions(PATIENCE).expect("taken over");
+        producer
+    }
+
+    /// Takes the transactional id of lane 0 away, and lets it go.
+    pub fn fence(&self) {
+        drop(self.rival(&self.options.transactional_id()));
+    }
+
+    /// Opens a transaction that would move a task's offset, as a member-less client: it is not fenced by the group.
+    pub fn pending(&self, task: TaskId, offset: u64) -> Pending {
+        let producer = self.rival(&format!("{}-rival", self.options.app));
+        let member: BaseConsumer = self.client().set("group.id", &self.options.app).create().expect("a consumer");
+        producer.begin_transaction().expect("begun");
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(&self.options.input_topic(task.stage), task.partition as i32, Offset::Offset(offset as i64))
+            .expect("an offset");
+        producer
+            .send_offsets_to_transaction(&list, &member.group_metadata().expect("a group"), PATIENCE)
+            .expect("offsets in the transaction");
+        Pending { producer, _member: member }
+    }
+}
