@@ -306,6 +306,7 @@ pub struct RawExploration {
 #[expect(missing_docs, reason = "as above")]
 pub struct RawSwarmRepeat {
     pub mode: String,
+    pub count: String,
     pub threshold: i64,
     pub workers_min: i64,
     pub window_ms: i64,

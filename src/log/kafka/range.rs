@@ -98,14 +98,6 @@ impl KafkaRange {
         self.records
     }
 
-    /// A partition is read to its end: what is appended to it from now on is not fetched.
-    fn finish(&mut self, partition: u32) -> Result<(), LogError> {
-        self.open.remove(&partition);
-        let mut list = TopicPartitionList::new();
-        list.add_partition(&self.topic, partition as i32);
-        self.client.pause(&list).map_err(|error| fate::of(&error, "pausing"))
-    }
-
     /// Hands over records with their partition until the handler stops, `wait` passes without one, or the range is read:
     /// [`LogEvent::End`].
     ///
@@ -121,7 +113,7 @@ impl KafkaRange {
                     let offset = message.offset().max(0) as u64;
                     let Some(end) = self.open.get(&partition).copied() else { continue };
                     if offset + 1 >= end {
-                        self.finish(partition)?;
+                        finish(&self.client, &self.topic, &mut self.open, partition)?;
                     }
                     if offset >= end {
                         continue;
@@ -144,7 +136,7 @@ impl KafkaRange {
                 }
                 // Control records may lie before the end: then only this event says that the partition is read.
                 Some(Err(KafkaError::PartitionEOF(partition))) => {
-                    self.finish(partition.max(0) as u32)?;
+                    finish(&self.client, &self.topic, &mut self.open, partition.max(0) as u32)?;
                 }
                 Some(Err(error)) => {
                     if let Some(error) = fate::of_running(&error) {
@@ -156,4 +148,17 @@ impl KafkaRange {
         }
         if records == 0 && self.open.is_empty() { Ok(LogEvent::End) } else { Ok(LogEvent::Records(records)) }
     }
+}
+
+/// A partition is read to its end: what is appended to it from now on is not fetched.
+fn finish(
+    client: &BaseConsumer<PlainContext>,
+    topic: &str,
+    open: &mut BTreeMap<u32, u64>,
+    partition: u32,
+) -> Result<(), LogError> {
+    open.remove(&partition);
+    let mut list = TopicPartitionList::new();
+    list.add_partition(topic, partition as i32);
+    client.pause(&list).map_err(|error| fate::of(&error, "pausing"))
 }

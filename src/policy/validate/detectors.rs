@@ -26,6 +26,7 @@ use crate::policy::RepeatCount;
 use crate::policy::SemanticRepeat;
 use crate::policy::ShellFailures;
 use crate::policy::StateRepeat;
+use crate::policy::SwarmCount;
 use crate::policy::SwarmRepeat;
 use crate::policy::SwarmSteps;
 use crate::policy::TestFix;
@@ -346,6 +347,7 @@ fn swarm_repeat(of: &mut Settings<'_>, raw: &RawSwarmRepeat) -> SwarmRepeat {
     });
     SwarmRepeat {
         mode: of.mode(&raw.mode),
+        count: of.choice("count", &raw.count, &[("unproductive", SwarmCount::Unproductive), ("all", SwarmCount::All)]),
         threshold: of.count("threshold", raw.threshold, 1),
         workers_min: of.count("workers_min", raw.workers_min, 1),
         window_ms: of.ms("window_ms", raw.window_ms, 0),
