@@ -50,6 +50,29 @@ impl Place {
     }
 }
 
+/// Bytes that are too many, shared out by size; what one place cannot give, the next ones do.
+struct Quota {
+    excess: u64,
+    total: u64,
+}
+
+impl Quota {
+    fn of<'a>(extents: impl Iterator<Item = &'a Extent>, keep: u64) -> Self {
+        let total = extents.map(Extent::bytes).sum::<u64>();
+        Self { excess: total.saturating_sub(keep), total }
+    }
+
+    fn share(&self, extent: &Extent) -> u64 {
+        let share = u128::from(self.excess) * u128::from(extent.bytes());
+        share.div_ceil(u128::from(self.total.max(1))) as u64
+    }
+
+    fn note(&mut self, extent: &Extent, gone: u64) {
+        self.excess = self.excess.saturating_sub(gone);
+        self.total = self.total.saturating_sub(extent.bytes());
+    }
+}
+
 impl EmbeddedBroker {
     /// Deletes from the old end what is older or more than `keep` allows. One caller at a time, now and then. Returns bytes removed.
     ///
@@ -61,20 +84,19 @@ impl EmbeddedBroker {
             (writer.inputs.clone(), self.shared.durable().feeds.clone(), writer.offsets.clone())
         };
         let mut removed = 0;
-        let mut excess = inputs.values().map(Extent::bytes).sum::<u64>().saturating_sub(keep.input_bytes);
-        for (left, (task, extent)) in (1..=inputs.len() as u64).rev().zip(&inputs) {
-            // Each partition gives its share; what one cannot give, the next ones do.
+        let mut quota = Quota::of(inputs.values(), keep.input_bytes);
+        for (task, extent) in &inputs {
             let end = extent.next.min(offsets.get(task).copied().unwrap_or(0));
-            let gone =
-                self.cut(&Place::Input(*task), extent, end, now_ms.saturating_sub(keep.input_ms), excess.div_ceil(left))?;
-            excess = excess.saturating_sub(gone);
+            let before_ms = now_ms.saturating_sub(keep.input_ms);
+            let gone = self.cut(&Place::Input(*task), extent, end, before_ms, quota.share(extent))?;
+            quota.note(extent, gone);
             removed += gone;
         }
-        let mut excess = feeds.values().map(Extent::bytes).sum::<u64>().saturating_sub(keep.output_bytes);
-        for (left, (feed, extent)) in (1..=feeds.len() as u64).rev().zip(&feeds) {
-            let gone =
-                self.cut(&Place::Feed(*feed), extent, extent.next, now_ms.saturating_sub(keep.output_ms), excess.div_ceil(left))?;
-            excess = excess.saturating_sub(gone);
+        let mut quota = Quota::of(feeds.values(), keep.output_bytes);
+        for (feed, extent) in &feeds {
+            let before_ms = now_ms.saturating_sub(keep.output_ms);
+            let gone = self.cut(&Place::Feed(*feed), extent, extent.next, before_ms, quota.share(extent))?;
+            quota.note(extent, gone);
             removed += gone;
         }
         Ok(removed)
