@@ -11,8 +11,8 @@ use crate::limits::REPORT_AGENTS_MAX;
 use crate::log::Destination;
 use crate::log::Output;
 use crate::policy::Policy;
-pub use crate::store::report::Report;
 use crate::store::StoreError;
+pub use crate::store::report::Report;
 
 /// What a report is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,8 +64,8 @@ impl Sums {
         if report.agents.len() > REPORT_AGENTS_MAX {
             report.agents.pop_last();
         }
+        report.recipe.get_or_insert_with(|| call.form.recipe(policy, &call.tool));
         report.tool = call.tool;
-        report.recipe = Some(call.recipe);
     }
 
     /// Calls of a swarm up to a time no longer count: neither those sent before, nor those of this very report.
@@ -94,7 +94,7 @@ impl Sums {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::IdentityRecipe;
+    use crate::engine::RecipeForm;
     use crate::identity::Hash128;
     use crate::policy::Detectors;
 
@@ -102,7 +102,7 @@ mod tests {
         SwarmCall {
             key: SwarmCallKey::Swarm { tenant: String::new(), swarm_id: "w".to_owned(), fingerprint: Hash128(7) },
             tool: "Bash".to_owned(),
-            recipe: IdentityRecipe::Args,
+            form: RecipeForm::Args,
             session_id: "s".to_owned(),
             agent_id: agent.to_owned(),
             time: EventTime(time),
