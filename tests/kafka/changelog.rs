@@ -68,7 +68,8 @@ fn a_handler_may_stop_a_read_and_go_on_later() {
     }
     commit(&mut log, &[(session(0), 0)]);
     let mut reader = reader(&log);
-    let next = reader.read(session(0), 0, &mut |offset, _, _| if offset == 1 { Flow::Stop } else { Flow::Continue }).expect("read");
+    let next =
+        reader.read(session(0), 0, &mut |offset, _, _| if offset == 1 { Flow::Stop } else { Flow::Continue }).expect("read");
     assert_eq!(next, 2);
     assert_eq!(read(&mut *reader, session(0), next).0.len(), 3);
 }

@@ -68,7 +68,10 @@ fn a_changelog_that_does_not_fit_its_input_is_refused() {
     let admin = Admin::new(&options).expect("an admin client");
     let plans = admin::plan(&options, 2, 1);
     let problems = admin.check(&plans, true).expect("checked");
-    assert!(problems.iter().any(|problem| problem.code == "E0104" && problem.message.contains("both must be equal")), "{problems:?}");
+    assert!(
+        problems.iter().any(|problem| problem.code == "E0104" && problem.message.contains("both must be equal")),
+        "{problems:?}"
+    );
 }
 
 #[test]

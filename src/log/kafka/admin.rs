@@ -8,6 +8,7 @@ use std::task::Wake;
 use std::task::Waker;
 use std::thread;
 use std::thread::Thread;
+use std::time::Duration;
 
 use rdkafka::admin::AdminClient;
 use rdkafka::admin::AdminOptions;
@@ -17,6 +18,7 @@ use rdkafka::admin::TopicReplication;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::types::RDKafkaRespErr;
 
+use crate::clock::Deadline;
 use crate::event::Stage;
 use crate::limits;
 use crate::log::LogError;
@@ -70,6 +72,9 @@ pub struct TopicPlan {
     /// Topic settings, by name.
     pub config: Vec<(&'static str, String)>,
 }
+
+/// Between two questions whether a new topic is known.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
@@ -210,7 +215,10 @@ impl Admin {
         results
             .into_iter()
             .map(|result| match result {
-                Ok(name) => Ok((name, Created::New)),
+                Ok(name) => {
+                    self.wait_until_known(&name);
+                    Ok((name, Created::New))
+                }
                 Err((name, RDKafkaErrorCode::TopicAlreadyExists)) => Ok((name, Created::Existed)),
                 Err((name, code)) => {
                     let error = rdkafka::error::KafkaError::Global(code);
@@ -223,17 +231,33 @@ impl Admin {
             .collect()
     }
 
+    /// A new topic is known to the controller first, to the brokers a moment later. Who asks them before is told that it does not
+    /// exist. Waiting in vain is no error: whoever needs the topic will say so.
+    fn wait_until_known(&self, name: &str) {
+        let deadline = Deadline::after(limits::ASK_WAIT);
+        while !deadline.is_over() {
+            let known = self.client.inner().fetch_metadata(Some(name), deadline.left()).is_ok_and(|metadata| {
+                metadata.topics().iter().all(|topic| topic.error().is_none() && !topic.partitions().is_empty())
+            });
+            if known {
+                return;
+            }
+            thread::park_timeout(ASK_AGAIN);
+        }
+    }
+
     /// What a topic is like; `None` when it does not exist.
     ///
     /// # Errors
     /// E0101, E0103.
     pub fn describe(&self, name: &str) -> Result<Option<TopicFacts>, LogError> {
         let asking = format!("asking for topic \"{name}\" on {}", self.bootstrap);
-        let metadata =
-            self.client.inner().fetch_metadata(Some(name), limits::CONNECT_WAIT).map_err(|error| match fate::of(&error, &asking) {
+        let metadata = self.client.inner().fetch_metadata(Some(name), limits::CONNECT_WAIT).map_err(|error| {
+            match fate::of(&error, &asking) {
                 LogError::Transient(cause) => fate::fatal(fate::E_UNREACHABLE, cause),
                 other => other,
-            })?;
+            }
+        })?;
         let Some(topic) = metadata.topics().first() else { return Ok(None) };
         match topic.error() {
             Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART | RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION) => {
@@ -244,7 +268,11 @@ impl Admin {
         }
         let partitions = topic.partitions();
         let replication = partitions.iter().map(|partition| partition.replicas().len()).min().unwrap_or(0);
-        Ok(Some(TopicFacts { partitions: partitions.len() as u32, replication: replication as u16, config: self.config_of(name, &asking)? }))
+        Ok(Some(TopicFacts {
+            partitions: partitions.len() as u32,
+            replication: replication as u16,
+            config: self.config_of(name, &asking)?,
+        }))
     }
 
     fn config_of(&self, name: &str, asking: &str) -> Result<Vec<(String, String)>, LogError> {
@@ -265,11 +293,10 @@ impl Admin {
     /// # Errors
     /// E0101.
     pub fn similar_to(&self, name: &str) -> Result<Vec<String>, LogError> {
-        let metadata = self
-            .client
-            .inner()
-            .fetch_metadata(None, limits::ASK_WAIT)
-            .map_err(|error| fate::fatal(fate::E_UNREACHABLE, format!("asking {} for its topics: {error}", self.bootstrap)))?;
+        let metadata =
+            self.client.inner().fetch_metadata(None, limits::ASK_WAIT).map_err(|error| {
+                fate::fatal(fate::E_UNREACHABLE, format!("asking {} for its topics: {error}", self.bootstrap))
+            })?;
         let names: Vec<&str> = metadata.topics().iter().map(rdkafka::metadata::MetadataTopic::name).collect();
         Ok(similar(name, &names).into_iter().map(str::to_owned).collect())
     }
@@ -298,7 +325,8 @@ impl Admin {
 fn missing(plan: &TopicPlan, group_has_offsets: bool, similar: &[String]) -> TopicProblem {
     let vanished = plan.purpose.is_internal() && group_has_offsets;
     let mut message = if vanished {
-        "an internal topic of a group that has worked before is gone; see `loopwarden explain E0105` before making it anew".to_owned()
+        "an internal topic of a group that has worked before is gone; see `loopwarden explain E0105` before making it anew"
+            .to_owned()
     } else {
         "does not exist; create it with: loopwarden topics create".to_owned()
     };
@@ -351,18 +379,18 @@ fn uneven(facts: &[(&TopicPlan, TopicFacts)]) -> Vec<TopicProblem> {
     for (input, changelog) in
         [(Purpose::Input, Purpose::Changelog(Stage::Session)), (Purpose::SwarmCounts, Purpose::Changelog(Stage::Swarm))]
     {
-        if let (Some((input, input_facts)), Some((changelog, changelog_facts))) = (of(input), of(changelog)) {
-            if input_facts.partitions != changelog_facts.partitions {
-                problems.push(TopicProblem {
-                    code: fate::E_TOPIC_SHAPE,
-                    severity: Severity::Error,
-                    topic: changelog.name.clone(),
-                    message: format!(
-                        "has {} partitions, its input \"{}\" has {}: both must be equal",
-                        changelog_facts.partitions, input.name, input_facts.partitions
-                    ),
-                });
-            }
+        if let (Some((input, input_facts)), Some((changelog, changelog_facts))) = (of(input), of(changelog))
+            && input_facts.partitions != changelog_facts.partitions
+        {
+            problems.push(TopicProblem {
+                code: fate::E_TOPIC_SHAPE,
+                severity: Severity::Error,
+                topic: changelog.name.clone(),
+                message: format!(
+                    "has {} partitions, its input \"{}\" has {}: both must be equal",
+                    changelog_facts.partitions, input.name, input_facts.partitions
+                ),
+            });
         }
     }
     problems

@@ -26,6 +26,9 @@ use crate::log::kafka::settings::KafkaOptions;
 use crate::log::kafka::settings::Start;
 use crate::log::kafka::topics::Topics;
 
+/// Takes offset, key and value of a record.
+type Handler<'a> = dyn FnMut(u64, &[u8], Option<&[u8]>) -> Flow + 'a;
+
 /// One wait of a read; between two the deadline is looked at.
 const TURN: Duration = Duration::from_millis(200);
 
@@ -86,10 +89,16 @@ pub(super) fn watermarks(client: &BaseConsumer<PlainContext>, topic: &str, parti
 }
 
 /// The first offset whose record is not older than a time; `None` when all are.
-pub(super) fn offset_at(client: &BaseConsumer<PlainContext>, topic: &str, partition: u32, time_ms: i64) -> Result<Option<u64>, LogError> {
+pub(super) fn offset_at(
+    client: &BaseConsumer<PlainContext>,
+    topic: &str,
+    partition: u32,
+    time_ms: i64,
+) -> Result<Option<u64>, LogError> {
     let asking = format!("asking for the offset of a time in {topic}/{partition}");
     let mut list = TopicPartitionList::new();
-    list.add_partition_offset(topic, partition as i32, Offset::Offset(time_ms.max(0))).map_err(|error| fate::of(&error, &asking))?;
+    list.add_partition_offset(topic, partition as i32, Offset::Offset(time_ms.max(0)))
+        .map_err(|error| fate::of(&error, &asking))?;
     let found = client.offsets_for_times(list, limits::ASK_WAIT).map_err(|error| fate::of(&error, &asking))?;
     let elements = found.elements();
     let element = elements.first().ok_or_else(|| LogError::Transient(format!("{asking}: no answer")))?;
@@ -161,12 +170,7 @@ impl Changelog for KafkaChangelog {
 }
 
 /// Reads to the EOF event (rule R4): control records leave gaps, so that the last record need not lie before the end.
-fn drain(
-    client: &BaseConsumer<PlainContext>,
-    from: u64,
-    reading: &str,
-    handler: &mut dyn FnMut(u64, &[u8], Option<&[u8]>) -> Flow,
-) -> Result<u64, LogError> {
+fn drain(client: &BaseConsumer<PlainContext>, from: u64, reading: &str, handler: &mut Handler<'_>) -> Result<u64, LogError> {
     let mut next = from;
     let mut idle = Deadline::after(limits::READ_IDLE_MAX);
     let mut turns = 0_u32;
@@ -199,7 +203,10 @@ fn drain(
             None => {}
         }
         if idle.is_over() {
-            return Err(LogError::Transient(format!("{reading}: neither a record nor the end for {} s", limits::READ_IDLE_MAX.as_secs())));
+            return Err(LogError::Transient(format!(
+                "{reading}: neither a record nor the end for {} s",
+                limits::READ_IDLE_MAX.as_secs()
+            )));
         }
     }
 }

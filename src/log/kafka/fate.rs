@@ -37,11 +37,13 @@ pub(super) fn of_running(error: &KafkaError) -> Option<LogError> {
         | Code::CoordinatorLoadInProgress
         | Code::NotLeaderForPartition
         | Code::LeaderNotAvailable => None,
-        Code::AutoOffsetReset | Code::OffsetOutOfRange => {
-            Some(LogError::Transient("a position is outside of its partition; all tasks of the lane are to be checked for lost input".into()))
-        }
+        Code::AutoOffsetReset | Code::OffsetOutOfRange => Some(LogError::Transient(
+            "a position is outside of its partition; all tasks of the lane are to be checked for lost input".into(),
+        )),
         // The member polls again by this very call, and rejoins.
-        Code::PollExceeded => Some(LogError::Transient("max.poll.interval.ms passed between two polls: the group has taken the tasks away".into())),
+        Code::PollExceeded => {
+            Some(LogError::Transient("max.poll.interval.ms passed between two polls: the group has taken the tasks away".into()))
+        }
         _ => Some(of(error, "reading")),
     }
 }
@@ -55,17 +57,24 @@ pub(super) fn of(error: &KafkaError, doing: &str) -> LogError {
         };
     };
     match code {
-        Code::Fatal | Code::Fenced | Code::FencedInstanceId | Code::ProducerFenced | Code::InvalidProducerEpoch | Code::UnreleasedInstanceId => {
-            lost(&format!("{doing}: {error}"))
-        }
+        Code::Fatal
+        | Code::Fenced
+        | Code::FencedInstanceId
+        | Code::ProducerFenced
+        | Code::InvalidProducerEpoch
+        | Code::UnreleasedInstanceId => lost(&format!("{doing}: {error}")),
         Code::TopicAuthorizationFailed => missing_permission(doing, error, "Read or Write on the topic"),
         Code::GroupAuthorizationFailed => missing_permission(doing, error, "Read on the group"),
-        Code::TransactionalIdAuthorizationFailed => missing_permission(doing, error, "Write and Describe on the transactional id"),
+        Code::TransactionalIdAuthorizationFailed => {
+            missing_permission(doing, error, "Write and Describe on the transactional id")
+        }
         Code::ClusterAuthorizationFailed => missing_permission(doing, error, "IdempotentWrite or Create on the cluster"),
         Code::Authentication | Code::SaslAuthenticationFailed | Code::UnsupportedSASLMechanism | Code::SSL => {
             fatal(E_NOT_AUTHORISED, format!("{doing}: {error}; check mechanism, user, password and certificates"))
         }
-        Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition => fatal(E_TOPIC_MISSING, format!("{doing}: {error}")),
+        Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition => {
+            fatal(E_TOPIC_MISSING, format!("{doing}: {error}"))
+        }
         _ => LogError::Transient(format!("{doing}: {error}")),
     }
 }
@@ -106,7 +115,8 @@ mod tests {
 
     #[test]
     fn a_missing_permission_names_what_is_missing() {
-        let LogError::Fatal { code, message } = of(&KafkaError::MessageConsumption(Code::GroupAuthorizationFailed), "reading") else {
+        let LogError::Fatal { code, message } = of(&KafkaError::MessageConsumption(Code::GroupAuthorizationFailed), "reading")
+        else {
             panic!("not fatal")
         };
         assert_eq!(code, E_NOT_AUTHORISED);

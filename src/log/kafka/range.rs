@@ -57,10 +57,11 @@ impl KafkaRange {
         let topic = options.topics.input.clone();
         let client = changelog::make(options, "range")?;
         let asking = format!("asking for topic \"{topic}\" on {}", options.bootstrap_servers);
-        let metadata = client.fetch_metadata(Some(&topic), limits::CONNECT_WAIT).map_err(|error| match fate::of(&error, &asking) {
-            LogError::Transient(cause) => fate::fatal(fate::E_UNREACHABLE, cause),
-            other => other,
-        })?;
+        let metadata =
+            client.fetch_metadata(Some(&topic), limits::CONNECT_WAIT).map_err(|error| match fate::of(&error, &asking) {
+                LogError::Transient(cause) => fate::fatal(fate::E_UNREACHABLE, cause),
+                other => other,
+            })?;
         let found = metadata.topics().first().filter(|topic| topic.error().is_none());
         let partitions = found.map_or(0, |topic| topic.partitions().len() as u32);
         if partitions == 0 {
@@ -75,9 +76,9 @@ impl KafkaRange {
                     Bound::Beginning => range.start,
                     Bound::End => range.end,
                     Bound::Offset(offset) => offset.clamp(range.start, range.end),
-                    Bound::Time(time_ms) => {
-                        changelog::offset_at(&client, &topic, partition, time_ms)?.unwrap_or(range.end).clamp(range.start, range.end)
-                    }
+                    Bound::Time(time_ms) => changelog::offset_at(&client, &topic, partition, time_ms)?
+                        .unwrap_or(range.end)
+                        .clamp(range.start, range.end),
                 })
             };
             let (first, end) = (resolve(from)?, resolve(to)?);
@@ -97,14 +98,6 @@ impl KafkaRange {
         self.records
     }
 
-    /// A partition is read to its end: what is appended to it from now on is not fetched.
-    fn finish(&mut self, partition: u32) -> Result<(), LogError> {
-        self.open.remove(&partition);
-        let mut list = TopicPartitionList::new();
-        list.add_partition(&self.topic, partition as i32);
-        self.client.pause(&list).map_err(|error| fate::of(&error, "pausing"))
-    }
-
     /// Hands over records with their partition until the handler stops, `wait` passes without one, or the range is read:
     /// [`LogEvent::End`].
     ///
@@ -120,7 +113,7 @@ impl KafkaRange {
                     let offset = message.offset().max(0) as u64;
                     let Some(end) = self.open.get(&partition).copied() else { continue };
                     if offset + 1 >= end {
-                        self.finish(partition)?;
+                        finish(&self.client, &self.topic, &mut self.open, partition)?;
                     }
                     if offset >= end {
                         continue;
@@ -143,7 +136,7 @@ impl KafkaRange {
                 }
                 // Control records may lie before the end: then only this event says that the partition is read.
                 Some(Err(KafkaError::PartitionEOF(partition))) => {
-                    self.finish(partition.max(0) as u32)?;
+                    finish(&self.client, &self.topic, &mut self.open, partition.max(0) as u32)?;
                 }
                 Some(Err(error)) => {
                     if let Some(error) = fate::of_running(&error) {
@@ -155,4 +148,17 @@ impl KafkaRange {
         }
         if records == 0 && self.open.is_empty() { Ok(LogEvent::End) } else { Ok(LogEvent::Records(records)) }
     }
+}
+
+/// A partition is read to its end: what is appended to it from now on is not fetched.
+fn finish(
+    client: &BaseConsumer<PlainContext>,
+    topic: &str,
+    open: &mut BTreeMap<u32, u64>,
+    partition: u32,
+) -> Result<(), LogError> {
+    open.remove(&partition);
+    let mut list = TopicPartitionList::new();
+    list.add_partition(topic, partition as i32);
+    client.pause(&list).map_err(|error| fate::of(&error, "pausing"))
 }

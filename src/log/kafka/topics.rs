@@ -130,7 +130,12 @@ impl Topics {
     }
 }
 
-fn fetch<C: ClientContext>(client: &Client<C>, options: &KafkaOptions, name: &str, deadline: Deadline) -> Result<Topic, LogError> {
+fn fetch<C: ClientContext>(
+    client: &Client<C>,
+    options: &KafkaOptions,
+    name: &str,
+    deadline: Deadline,
+) -> Result<Topic, LogError> {
     let asking = format!("asking for topic \"{name}\" on {}", options.bootstrap_servers);
     loop {
         let metadata = match client.fetch_metadata(Some(name), deadline.left()) {
@@ -149,11 +154,14 @@ fn fetch<C: ClientContext>(client: &Client<C>, options: &KafkaOptions, name: &st
         match topic.error() {
             None => return Ok(Topic { name: name.to_owned(), partitions: topic.partitions().len() as u32 }),
             Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED) => {
-                return Err(fate::fatal(fate::E_NOT_AUTHORISED, format!("{asking}: the missing permission is Describe on the topic")));
+                return Err(fate::fatal(
+                    fate::E_NOT_AUTHORISED,
+                    format!("{asking}: the missing permission is Describe on the topic"),
+                ));
             }
-            Some(
-                RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART | RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION,
-            ) => return Err(missing(client, options, name)),
+            Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART | RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION) => {
+                return Err(missing(client, options, name));
+            }
             // A topic made a moment ago has no leaders yet: ask again, the question itself takes a round trip.
             Some(_) if !deadline.is_over() => {}
             Some(error) => return Err(LogError::Transient(format!("{asking}: {error:?}"))),
