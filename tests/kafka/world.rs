@@ -240,6 +240,7 @@ pub(crate) fn take(log: &mut KafkaLog, count: usize) -> Vec<(TaskId, u64, String
         assert!(!deadline.is_over(), "only {} of {count} records came", taken.len());
         let event = log
             .poll(Duration::from_millis(100), &mut |task, record| {
+                assert!(taken.len() < count, "a record after the handler has stopped");
                 let value = String::from_utf8_lossy(record.value.unwrap_or_default()).into_owned();
                 taken.push((task, record.meta.offset.0, value));
                 if taken.len() < count { Flow::Continue } else { Flow::Stop }
