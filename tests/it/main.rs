@@ -8,6 +8,7 @@ mod docs;
 mod fuzz;
 mod golden;
 mod identity;
+mod log;
 mod policy;
 mod store;
 mod tidy;
