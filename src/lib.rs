@@ -22,6 +22,8 @@ pub mod store;
 
 pub mod log;
 
+pub mod task;
+
 pub mod config;
 
 pub mod cli;
