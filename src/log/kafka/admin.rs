@@ -196,6 +196,21 @@ impl Admin {
             .ok_or_else(|| fate::fatal(fate::E_UNREACHABLE, format!("no broker answers on {}", self.bootstrap)))
     }
 
+    /// Number of brokers: more copies of a topic than that cannot be.
+    ///
+    /// # Errors
+    /// E0101 when no broker answers.
+    pub fn brokers(&self) -> Result<u16, LogError> {
+        let asking = format!("asking {} for its brokers", self.bootstrap);
+        match self.client.inner().fetch_metadata(None, limits::CONNECT_WAIT) {
+            Ok(metadata) => Ok(metadata.brokers().len() as u16),
+            Err(error) => Err(match fate::of(&error, &asking) {
+                LogError::Transient(cause) => fate::fatal(fate::E_UNREACHABLE, cause),
+                other => other,
+            }),
+        }
+    }
+
     /// Creates what is missing. What exists stays as it is, so that it may be called again.
     ///
     /// # Errors
