@@ -22,4 +22,12 @@ pub mod store;
 
 pub mod log;
 
+pub mod task;
+
+pub mod telemetry;
+
+pub mod report;
+
 pub mod config;
+
+pub mod cli;

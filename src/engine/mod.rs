@@ -17,6 +17,8 @@ mod message;
 mod publish;
 mod session;
 mod subject;
+mod sums;
+mod swarm;
 mod timer;
 
 pub use apply::SessionEngine;
@@ -34,5 +36,9 @@ pub use session::Head;
 pub use session::Session;
 pub use subject::SEPARATOR;
 pub use subject::SubjectKey;
+pub use sums::SwarmEntry;
+pub use sums::SwarmReport;
+pub use sums::SwarmSums;
+pub use swarm::*;
 pub use timer::TimerChange;
 pub use timer::TimerKind;

@@ -9,7 +9,10 @@ mod keys;
 mod memory;
 pub mod migrate;
 mod position;
+pub mod report;
 mod rocks;
+pub mod session;
+pub mod step;
 mod timer;
 
 use crate::event::TaskId;

@@ -24,7 +24,7 @@ fn pages() -> Vec<(String, String)> {
         .expect("src/docs exists")
         .flatten()
         .map(|entry| format!("src/docs/{}", entry.file_name().to_string_lossy()))
-        .filter(|name| name.ends_with(".md"))
+        .filter(|name| Path::new(name).extension().is_some_and(|extension| extension == "md"))
         .collect();
     names.extend(["README.md".to_owned(), "CONTRIBUTING.md".to_owned()]);
     names.sort();

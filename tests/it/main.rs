@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a helper that panics fails its test")]
 
+mod config;
 mod decode;
 mod docs;
 mod fuzz;
+mod golden;
 mod identity;
 mod log;
 mod policy;
