@@ -24,6 +24,9 @@ use crate::policy::Policy;
 use crate::telemetry::logging;
 use crate::telemetry::logging::LogControl;
 
+/// Whether the swarm stage runs.
+pub const SWARM: bool = false;
+
 /// Loads the settings of a command.
 ///
 /// # Errors

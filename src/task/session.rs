@@ -21,6 +21,7 @@ use crate::event::EventKind;
 use crate::event::EventTime;
 use crate::event::Reason;
 use crate::event::Record;
+use crate::event::RecordOffset;
 use crate::event::Rejected;
 use crate::event::TaskId;
 use crate::event::decode;
@@ -311,7 +312,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
                 bump(by_mode, ["live", "shadow", "replay"].iter().position(|known| *known == mode).unwrap_or_default());
             }
             self.overlay.sent.push(Sent { action: command.action, caused_at: cause.record_time, expires_at: command.expires_at });
-            self.overlay.push(self.encoder.command(&command, self.id, ordinal));
+            self.overlay.push((self.id, RecordOffset(cause.offset)), self.encoder.command(&command, self.id, ordinal));
             self.overlay.command_waits = true;
         }
         if (effects.verdicts_changed || (effects.forgotten && had_verdicts))
@@ -346,7 +347,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let stats = &mut self.overlay.stats;
         bump(&mut stats.rejected, Reason::ALL.iter().position(|reason| *reason == rejected.reason).unwrap_or_default());
         stats.limit_dead_letters += u64::from(letter.headers.iter().any(|(name, _)| name == "dlq.bytes"));
-        self.overlay.push(letter);
+        self.overlay.push((self.id, record.meta.offset), letter);
         Ok(())
     }
 
