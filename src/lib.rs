@@ -2,6 +2,8 @@
 //!
 //! Modules in reading order; each imports only from those above it (`tests/it/tidy.rs` holds the table).
 
+pub mod docs;
+
 pub mod limits;
 
 pub mod clock;
@@ -12,6 +14,16 @@ pub mod identity;
 
 pub mod policy;
 
+pub mod detect;
+
+pub mod engine;
+
 pub mod store;
 
 pub mod log;
+
+pub mod task;
+
+pub mod config;
+
+pub mod cli;

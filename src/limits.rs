@@ -42,6 +42,24 @@ pub const TOOL_NAME_CHARS_SHOWN: usize = 64;
 pub const ARG_NAMES_SHOWN: usize = 5;
 /// Largest pattern a user may configure, compiled. Bytes.
 pub const REGEX_BYTES_MAX: usize = 1024 * 1024;
+/// Longest time span in a policy: ten years of 365 days. Milliseconds. Longer is a slip of units.
+pub const POLICY_MS_MAX: i64 = 315_360_000_000;
+/// Entries of a list in a policy (names, patterns, `[[tool]]`).
+pub const POLICY_LIST_MAX: usize = 1_024;
+/// The largest threshold factor a policy may ask for.
+pub const FACTOR_MAX: f64 = 1_000.0;
+/// The largest `episodes.kept` a policy may ask for: episodes are part of a session's head, which is written at every event.
+pub const EPISODES_KEPT_MAX: usize = 64;
+/// Panes of a swarm window: each is kept per counter.
+pub const SWARM_PANES_MAX: usize = 4_096;
+/// The largest `workers_max` a policy may ask for.
+pub const SWARM_WORKERS_MAX: usize = 65_536;
+/// The largest `keys_max` a policy may ask for.
+pub const SWARM_KEYS_MAX: usize = 16_777_216;
+/// Bytes of a configuration or policy file.
+pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+/// Lanes of one process: a thread, a consumer and a producer each.
+pub const LANES_MAX: u32 = 256;
 
 /// Wait for the acknowledgement of a commit's records. The sum of the lane's waits stays below `max.poll.interval.ms` (60 s).
 pub const DRAIN_WAIT: Duration = Duration::from_secs(7);
@@ -69,3 +87,32 @@ pub const LEAVE_WAIT: Duration = Duration::from_secs(10);
 pub const POLL_RECORDS_MAX: usize = 500;
 /// Bytes one poll hands over, unless its first record is larger.
 pub const POLL_BYTES_MAX: usize = 1024 * 1024;
+
+/// Agents of one session that a `reset` with scope `session` reaches, in key order. All of them are held in memory until the commit.
+pub const RESET_AGENTS_MAX: usize = 4_096;
+/// Agents of one session that an inspection shows.
+pub const AGENTS_SHOWN: usize = 256;
+/// Timers of a task held in memory; the rest waits in the store, in order.
+pub const TIMERS_HELD_MAX: usize = 4_096;
+/// Records of a lane that may wait for one commit. Together with the next bound: memory of a lane, and work lost by an abort.
+pub const OVERLAY_RECORDS_MAX: u64 = 50_000;
+/// Bytes of a lane that may wait for one commit.
+pub const OVERLAY_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Largest dead letter, headers and key included. Bytes. Kafka's default for a whole message is 1,048,588.
+pub const DEAD_LETTER_BYTES_MAX: usize = 1_000_000;
+/// Dead letters among the last [`BREAKER_RECORDS`] records of a task that stop it: a bad deploy must not drain the topic.
+pub const BREAKER_DEAD_LETTERS: usize = 50;
+/// See [`BREAKER_DEAD_LETTERS`].
+pub const BREAKER_RECORDS: usize = 1_000;
+/// Panics of a task within a minute of record time that stop it.
+pub const BREAKER_PANICS: usize = 10;
+/// Deaths of the process at one record after which it becomes a dead letter.
+pub const CRASHES_MAX: u8 = 3;
+/// Records after a crash that are noted one by one; no poll hands over more.
+pub const CAREFUL_RECORDS: u64 = 10_000;
+/// Changelog bytes that a restore holds before it hands them to the store. Bytes.
+pub const RESTORE_BATCH_BYTES: usize = 4 * 1024 * 1024;
+/// Changelog bytes after which a restore makes its progress durable. Bytes.
+pub const RESTORE_FLUSH_BYTES: u64 = 256 * 1024 * 1024;
+/// Agents of one report of swarm counts, the first in order; far above what a counter keeps (`workers_max`), so more change nothing.
+pub const REPORT_AGENTS_MAX: usize = 1_024;

@@ -1,14 +1,251 @@
 //! Bytes to `Event`.
 
+use std::borrow::Cow;
+
+use crate::event::Ack;
+use crate::event::Call;
+use crate::event::CallResult;
+use crate::event::Content;
 use crate::event::Event;
+use crate::event::EventKind;
+use crate::event::EventTime;
+use crate::event::Message;
+use crate::event::Outcome;
 use crate::event::Reason;
 use crate::event::RecordMeta;
 use crate::event::Rejected;
+use crate::event::ResetScope;
+use crate::event::Role;
+use crate::event::field;
+use crate::event::field::Cuts;
+use crate::event::json;
+use crate::event::part;
+use crate::event::wire::Wire;
+use crate::limits::DESCRIPTION_CHARS_MAX;
+use crate::limits::FUTURE_MS_MAX;
+use crate::limits::STATE_CHARS_MAX;
+use crate::limits::TEXT_CHARS_MAX;
+
+/// What `kind` may say.
+const KINDS: [&str; 9] =
+    ["tool_call", "tool_result", "tool", "message", "session_start", "session_end", "progress", "reset", "ack"];
 
 /// Decodes one record value.
 ///
 /// # Errors
 /// [`Rejected`] with a reason and the field concerned.
-pub fn decode<'a>(_value: Option<&'a [u8]>, _record: &RecordMeta<'a>) -> Result<Event<'a>, Rejected> {
-    Err(Rejected::whole(Reason::NullValue))
+pub fn decode<'a>(value: Option<&'a [u8]>, record: &RecordMeta<'a>) -> Result<Event<'a>, Rejected> {
+    let bytes = value.ok_or_else(|| Rejected::whole(Reason::NullValue))?;
+    if bytes.len() > record.value_bytes_max {
+        return Err(Rejected::whole(Reason::TooLarge));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|_| Rejected::whole(Reason::NotUtf8))?;
+    let wire = read(text)?;
+    check_format(&wire)?;
+    event(&wire, record)
+}
+
+/// Source text to its fields, or why it is no object this program may look into.
+fn read(text: &str) -> Result<Wire<'_>, Rejected> {
+    let first = text.as_bytes().get(json::skip_space(text, 0));
+    let faults = json::faults(text);
+    if faults.is_too_deep && matches!(first, Some(b'{' | b'[')) {
+        return Err(Rejected::whole(Reason::TooDeep));
+    }
+    if first != Some(&b'{') {
+        return Err(Rejected::whole(match (json::is_valid(text), first) {
+            (false, _) => Reason::NotJson,
+            (true, Some(b'[')) => Reason::UnsupportedFormat,
+            (true, _) => Reason::NotAnObject,
+        }));
+    }
+    if !json::is_valid(text) {
+        return Err(Rejected::whole(Reason::NotJson));
+    }
+    if let Some(at) = faults.surrogate {
+        return Err(surrogate_at(text, at));
+    }
+    Wire::read(text).map_err(|name| Rejected::at(Reason::DuplicateField, name))
+}
+
+/// The field at fault for an unpaired surrogate; none is named where the surrogate is in an unknown field's name or value.
+fn surrogate_at(text: &str, at: usize) -> Rejected {
+    let mut fields = json::fields(text);
+    let mut known = None;
+    while let Some((key, value)) = fields.next() {
+        let end = fields.offset();
+        if (end - value.len()..end).contains(&at) {
+            known = Wire::known_name(&key);
+            break;
+        }
+    }
+    known.map_or_else(|| Rejected::whole(Reason::BadValue), |name| Rejected::at(Reason::BadValue, name))
+}
+
+fn check_format(wire: &Wire<'_>) -> Result<(), Rejected> {
+    if wire.specversion.is_some() && wire.data.is_some() {
+        return Err(Rejected::whole(Reason::UnsupportedFormat));
+    }
+    match wire.v {
+        None => Ok(()),
+        Some(version) if field::is_version(version) => Ok(()),
+        Some(_) => Err(Rejected::at(Reason::UnsupportedVersion, "v")),
+    }
+}
+
+fn event<'a>(wire: &Wire<'a>, record: &RecordMeta<'a>) -> Result<Event<'a>, Rejected> {
+    let mut cuts = Cuts::default();
+    let id = field::required(field::name_or_header(wire.id, "id", record, "ce_id")?, "id")?;
+    let kind_name = field::required(field::text(wire.kind, "kind")?, "kind")?;
+    if !KINDS.contains(&kind_name.as_ref()) {
+        return Err(Rejected::at(Reason::UnknownKind, "kind"));
+    }
+    let session_id = field::required(field::name_or_header(wire.session_id, "session_id", record, "ce_subject")?, "session_id")?;
+    let swarm_id = field::name(wire.swarm_id, "swarm_id")?;
+    let command_id = field::name(wire.command_id, "command_id")?;
+    let agent_id = part::agent_id(wire.agent)?;
+
+    let given = field::time(wire.time, "time")?.or_else(|| field::header(record, "ce_time").and_then(EventTime::parse_rfc3339));
+    let latest = record.timestamp.plus_ms(FUTURE_MS_MAX);
+    let traceparent = field::text(wire.traceparent, "traceparent")?
+        .filter(|text| field::is_traceparent(text))
+        .or_else(|| field::header(record, "traceparent").filter(|text| field::is_traceparent(text)).map(Into::into));
+
+    // Every known field is held to its type, whatever the kind: an event is valid for all readers or for none.
+    let call = Call {
+        tool: "".into(),
+        call_id: field::name(wire.call_id, "call_id")?,
+        description: field::cut_text(wire.description, "description", DESCRIPTION_CHARS_MAX, &mut cuts)?,
+        args: field::content(wire.args, wire.args_sha256, "args_sha256")?,
+    };
+    let tool = field::name(wire.tool, "tool")?;
+    let result = call_result(wire, tool.clone(), call.call_id.clone(), &mut cuts)?;
+    let role = field::choice(wire.role, "role", role)?;
+    let message_text = field::cut_text(wire.text, "text", TEXT_CHARS_MAX, &mut cuts)?;
+    let text_sha256 = field::sha256(wire.text_sha256, "text_sha256")?;
+    let is_final = field::flag(wire.is_final, "final")?;
+    let scope = field::choice(wire.scope, "scope", reset_scope)?;
+    let ack = field::choice(wire.ack, "ack", ack)?;
+    field::count(wire.args_bytes, "args_bytes")?;
+    field::count(wire.result_bytes, "result_bytes")?;
+    field::number(wire.duration_ms, "duration_ms")?;
+
+    let kind = match kind_name.as_ref() {
+        "tool_call" => EventKind::ToolCall(Call { tool: field::required(tool, "tool")?, ..call }),
+        "tool_result" if tool.is_none() && call.call_id.is_none() => return Err(Rejected::at(Reason::MissingField, "call_id")),
+        "tool_result" => EventKind::ToolResult(result),
+        "tool" => EventKind::Tool(Call { tool: field::required(tool, "tool")?, ..call }, result),
+        "message" => {
+            EventKind::Message(Message { role: field::required(role, "role")?, text: message_text, text_sha256, is_final })
+        }
+        "session_start" => EventKind::SessionStart,
+        "session_end" => EventKind::SessionEnd,
+        "progress" => EventKind::Progress,
+        "reset" if scope == Some(ResetScope::Swarm) && swarm_id.is_none() => {
+            return Err(Rejected::at(Reason::MissingField, "swarm_id"));
+        }
+        "reset" => EventKind::Reset(scope.unwrap_or(ResetScope::Session)),
+        "ack" if command_id.is_none() => return Err(Rejected::at(Reason::MissingField, "command_id")),
+        "ack" => EventKind::Ack(field::required(ack, "ack")?),
+        _ => return Err(Rejected::at(Reason::UnknownKind, "kind")),
+    };
+
+    Ok(Event {
+        id,
+        tenant: field::name(wire.tenant, "tenant")?,
+        session_id,
+        has_agent: agent_id.is_some(),
+        agent_id: agent_id.unwrap_or("main".into()),
+        swarm_id,
+        time: given.unwrap_or(record.timestamp).min(latest),
+        time_clamped: given.is_some_and(|time| time > latest),
+        has_time: given.is_some(),
+        record_time: record.timestamp,
+        seq: field::count(wire.seq, "seq")?,
+        turn: field::count(wire.turn, "turn")?,
+        state: field::bounded_text(wire.state, "state", STATE_CHARS_MAX)?,
+        command_id,
+        traceparent,
+        labels: part::labels(wire.labels, &mut cuts)?,
+        usage: part::usage(wire.usage)?,
+        texts_cut: cuts.0,
+        kind,
+    })
+}
+
+fn call_result<'a>(
+    wire: &Wire<'a>,
+    tool: Option<Cow<'a, str>>,
+    call_id: Option<Cow<'a, str>>,
+    cuts: &mut Cuts,
+) -> Result<CallResult<'a>, Rejected> {
+    let error = part::error(wire.error, cuts)?;
+    let result = field::content(wire.result, wire.result_sha256, "result_sha256")?;
+    let truncated = field::flag(wire.truncated, "truncated")?;
+    let stable_result = match (wire.stable_result, field::sha256(wire.result_sha256, "result_sha256")?) {
+        (Some(stable), _) => Content::Raw(stable),
+        // A cut result proves nothing, the hash of the whole one does: it is what comparisons are made with.
+        (None, Some(hash)) if truncated => Content::Sha256(hash),
+        (None, _) => Content::Absent,
+    };
+    let silent = if error.is_error() {
+        Outcome::Error
+    } else if result.is_absent() && stable_result.is_absent() {
+        Outcome::Unknown
+    } else {
+        Outcome::Ok
+    };
+    Ok(CallResult {
+        tool,
+        call_id,
+        result,
+        stable_result,
+        truncated,
+        outcome: field::choice(wire.outcome, "outcome", outcome)?.unwrap_or(silent),
+        error_type: error.kind,
+        error_message: error.message,
+        exit_code: error.exit_code,
+    })
+}
+
+fn outcome(word: &str) -> Option<Outcome> {
+    Some(match word {
+        "ok" => Outcome::Ok,
+        "error" => Outcome::Error,
+        "denied" => Outcome::Denied,
+        "timeout" => Outcome::Timeout,
+        "cancelled" => Outcome::Cancelled,
+        "unknown" => Outcome::Unknown,
+        _ => return None,
+    })
+}
+
+fn role(word: &str) -> Option<Role> {
+    Some(match word {
+        "user" => Role::User,
+        "assistant" => Role::Assistant,
+        "system" => Role::System,
+        _ => return None,
+    })
+}
+
+fn reset_scope(word: &str) -> Option<ResetScope> {
+    Some(match word {
+        "agent" => ResetScope::Agent,
+        "session" => ResetScope::Session,
+        "swarm" => ResetScope::Swarm,
+        _ => return None,
+    })
+}
+
+fn ack(word: &str) -> Option<Ack> {
+    Some(match word {
+        "received" => Ack::Received,
+        "applied" => Ack::Applied,
+        "ignored_expired" => Ack::IgnoredExpired,
+        "ignored_stale" => Ack::IgnoredStale,
+        "ignored_shadow" => Ack::IgnoredShadow,
+        "failed" => Ack::Failed,
+        _ => return None,
+    })
 }

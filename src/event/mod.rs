@@ -7,6 +7,10 @@ use std::borrow::Cow;
 
 mod content;
 mod decode;
+mod field;
+pub(crate) mod json;
+mod part;
+mod partition;
 mod record;
 mod rejected;
 mod task;
@@ -16,6 +20,8 @@ mod wire;
 pub use content::Content;
 pub use content::View;
 pub use decode::decode;
+pub use partition::murmur2;
+pub use partition::partition_of;
 pub use record::Header;
 pub use record::NextOffset;
 pub use record::Record;
@@ -66,7 +72,7 @@ pub struct Event<'a> {
     pub labels: Vec<(Cow<'a, str>, Cow<'a, str>)>,
     /// Tokens and cost of the model reply behind this event.
     pub usage: Usage,
-    /// Texts cut at their limit while decoding.
+    /// Texts cut at their limit while decoding, and labels dropped beyond theirs.
     pub texts_cut: u32,
     /// What happened.
     pub kind: EventKind<'a>,

@@ -94,4 +94,9 @@ impl Rejected {
     pub const fn whole(reason: Reason) -> Self {
         Self { reason, field: String::new() }
     }
+
+    /// A rejection of one field, given as its pointer without the first slash.
+    pub(crate) fn at(reason: Reason, field: &str) -> Self {
+        Self { reason, field: format!("/{field}") }
+    }
 }

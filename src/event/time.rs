@@ -1,5 +1,13 @@
 //! Event time: Unix milliseconds, to and from RFC 3339.
 
+use std::fmt;
+
+/// 9999-12-31T23:59:59.999Z, the last time RFC 3339 can write. Unix milliseconds.
+const LAST_MS: i64 = 253_402_300_799_999;
+/// 0001-01-01T00:00:00Z, the first year the wire knows. Unix milliseconds.
+const FIRST_MS: i64 = -62_135_596_800_000;
+const DAY_MS: i64 = 86_400_000;
+
 /// A point in time taken from a record, in Unix milliseconds. Never the wall clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct EventTime(pub i64);
@@ -15,5 +23,178 @@ impl EventTime {
     #[must_use]
     pub const fn minus_ms(self, ms: i64) -> Self {
         Self(self.0.saturating_sub(ms))
+    }
+
+    /// Reads RFC 3339 with an offset, years 1 to 9999. Fractions of any length, cut to milliseconds. Second 60 is the moment
+    /// after second 59, as in Unix time.
+    #[must_use]
+    pub fn parse_rfc3339(text: &str) -> Option<Self> {
+        let bytes = text.as_bytes();
+        let year = digits(bytes, 0, 4)?;
+        let month = digits(bytes, 5, 2)?;
+        let day = digits(bytes, 8, 2)?;
+        let hour = digits(bytes, 11, 2)?;
+        let minute = digits(bytes, 14, 2)?;
+        let second = digits(bytes, 17, 2)?;
+        let is_separated = bytes.get(4) == Some(&b'-')
+            && bytes.get(7) == Some(&b'-')
+            && matches!(bytes.get(10), Some(b'T' | b't'))
+            && bytes.get(13) == Some(&b':')
+            && bytes.get(16) == Some(&b':');
+        let is_valid = is_separated
+            && year >= 1
+            && (1..=12).contains(&month)
+            && (1..=days_in_month(year, month)).contains(&day)
+            && hour <= 23
+            && minute <= 59
+            && second <= 60;
+        if !is_valid {
+            return None;
+        }
+        let (fraction_ms, zone_at) = fraction_ms(bytes, 19)?;
+        let offset_min = offset_min(bytes.get(zone_at..)?)?;
+        let seconds = hour * 3600 + (minute - offset_min) * 60 + second;
+        Some(Self(days_from_civil(year, month, day) * DAY_MS + seconds * 1000 + fraction_ms))
+    }
+
+    /// As `2026-11-21T20:00:03.120Z`. What RFC 3339 cannot write becomes its first or last moment.
+    #[must_use]
+    pub fn to_rfc3339(self) -> String {
+        self.to_string()
+    }
+}
+
+impl fmt::Display for EventTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = self.0.clamp(FIRST_MS, LAST_MS);
+        let (year, month, day) = civil_from_days(ms.div_euclid(DAY_MS));
+        let ms = ms.rem_euclid(DAY_MS);
+        let (hour, minute, second, milli) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60, ms % 1000);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+    }
+}
+
+fn digits(bytes: &[u8], at: usize, count: usize) -> Option<i64> {
+    bytes
+        .get(at..at + count)?
+        .iter()
+        .try_fold(0, |value, byte| byte.is_ascii_digit().then(|| value * 10 + i64::from(byte - b'0')))
+}
+
+/// Milliseconds of an optional fraction, and where the offset begins.
+fn fraction_ms(bytes: &[u8], at: usize) -> Option<(i64, usize)> {
+    if bytes.get(at) != Some(&b'.') {
+        return Some((0, at));
+    }
+    let count = bytes.get(at + 1..)?.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let ms = digits(bytes, at + 1, count.min(3))?;
+    let scale = match count {
+        0 => return None,
+        1 => 100,
+        2 => 10,
+        _ => 1,
+    };
+    Some((ms * scale, at + 1 + count))
+}
+
+/// Minutes east of Greenwich.
+fn offset_min(zone: &[u8]) -> Option<i64> {
+    let sign = match zone.first()? {
+        b'Z' | b'z' => return (zone.len() == 1).then_some(0),
+        b'+' => 1,
+        b'-' => -1,
+        _ => return None,
+    };
+    let hours = digits(zone, 1, 2)?;
+    let minutes = digits(zone, 4, 2)?;
+    (zone.len() == 6 && zone.get(3) == Some(&b':') && hours <= 23 && minutes <= 59).then_some(sign * (hours * 60 + minutes))
+}
+
+const fn days_in_month(year: i64, month: i64) -> i64 {
+    match month {
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Days since 1970-01-01. The year is counted from March, so that the leap day is its last, in eras of 400 years.
+const fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+/// The inverse: year, month, day.
+const fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400;
+    (if month <= 2 { year + 1 } else { year }, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::EventTime;
+    use super::FIRST_MS;
+    use super::LAST_MS;
+
+    #[test]
+    fn offsets_fractions_and_leap_seconds_are_read() {
+        for (text, ms) in [
+            ("1970-01-01T00:00:00Z", 0),
+            ("2026-11-21T20:00:03.120Z", 1_795_291_203_120),
+            ("2026-11-21T21:30:03.120999999999+01:30", 1_795_291_203_120),
+            ("2026-11-21t20:00:03.1z", 1_795_291_203_100),
+            ("2016-12-31T23:59:60Z", 1_483_228_800_000),
+            ("2000-02-29T00:00:00-00:00", 951_782_400_000),
+            ("0001-01-01T00:00:00Z", FIRST_MS),
+            ("9999-12-31T23:59:59.999Z", LAST_MS),
+        ] {
+            assert_eq!(EventTime::parse_rfc3339(text), Some(EventTime(ms)), "{text}");
+        }
+    }
+
+    #[test]
+    fn anything_else_is_no_time() {
+        for text in [
+            "",
+            "2026-11-21",
+            "2026-11-21T20:00:03",
+            "2026-11-21 20:00:03Z",
+            "2026-11-21T20:00:03.Z",
+            "2026-11-21T20:00:03+0100",
+            "2026-11-21T20:00:03+24:00",
+            "2026-11-21T20:00:03Zx",
+            "2026-02-29T00:00:00Z",
+            "1900-02-29T00:00:00Z",
+            "2026-13-01T00:00:00Z",
+            "2026-00-01T00:00:00Z",
+            "2026-01-00T00:00:00Z",
+            "2026-01-01T24:00:00Z",
+            "2026-01-01T00:60:00Z",
+            "2026-01-01T00:00:61Z",
+            "0000-01-01T00:00:00Z",
+            "+026-01-01T00:00:00Z",
+            "2026-01-01T00:00:0٣Z",
+        ] {
+            assert_eq!(EventTime::parse_rfc3339(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn times_outside_of_the_calendar_print_as_its_ends() {
+        assert_eq!(EventTime(i64::MAX).to_rfc3339(), "9999-12-31T23:59:59.999Z");
+        assert_eq!(EventTime(i64::MIN).to_rfc3339(), "0001-01-01T00:00:00.000Z");
     }
 }

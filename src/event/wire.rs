@@ -1,4 +1,100 @@
-//! Serde shapes of the event topic.
+//! The shape of an event on its topic: which fields there are, before any of them is understood.
+
+use crate::event::json;
 
 /// Major version of the event schema.
 pub const SCHEMA_VERSION: u32 = 1;
+
+/// A field's JSON source text; `None` where it is null or absent.
+pub(super) type Raw<'a> = Option<&'a str>;
+
+/// Lists the fields once: as a struct, as names, and as a look-up from one to the other.
+macro_rules! wire {
+    ($($field:ident $name:literal)*) => {
+        /// An event as it was written: of every known field its source text. `serde` would need half as long again, and could
+        /// not say which field comes twice.
+        #[derive(Default)]
+        pub(super) struct Wire<'a> {
+            $(pub(super) $field: Raw<'a>,)*
+        }
+
+        impl<'a> Wire<'a> {
+            /// The place of a field, and its name; none for unknown ones, whose names are content.
+            fn place(&mut self, name: &str) -> Option<(&mut Raw<'a>, &'static str)> {
+                match name {
+                    $($name => Some((&mut self.$field, $name)),)*
+                    _ => None,
+                }
+            }
+
+            fn forget_nulls(&mut self) {
+                $(self.$field = self.$field.filter(|source| *source != "null");)*
+            }
+        }
+    };
+}
+
+wire! {
+    v "v"
+    id "id"
+    kind "kind"
+    session_id "session_id"
+    swarm_id "swarm_id"
+    tenant "tenant"
+    agent "agent"
+    time "time"
+    seq "seq"
+    turn "turn"
+    tool "tool"
+    call_id "call_id"
+    description "description"
+    args "args"
+    args_sha256 "args_sha256"
+    args_bytes "args_bytes"
+    result "result"
+    result_sha256 "result_sha256"
+    result_bytes "result_bytes"
+    stable_result "stable_result"
+    truncated "truncated"
+    outcome "outcome"
+    error "error"
+    duration_ms "duration_ms"
+    role "role"
+    text "text"
+    text_sha256 "text_sha256"
+    is_final "final"
+    state "state"
+    scope "scope"
+    command_id "command_id"
+    ack "ack"
+    usage "usage"
+    traceparent "traceparent"
+    labels "labels"
+    // A structured CloudEvent has these two, and wraps the event.
+    specversion "specversion"
+    data "data"
+}
+
+impl<'a> Wire<'a> {
+    /// Reads the source text of an object, known to be valid JSON.
+    ///
+    /// # Errors
+    /// The name of a known field that comes twice.
+    pub(super) fn read(text: &'a str) -> Result<Self, &'static str> {
+        let mut wire = Self::default();
+        for (name, value) in json::fields(text) {
+            if let Some((place, name)) = wire.place(&name)
+                && place.replace(value).is_some()
+            {
+                return Err(name);
+            }
+        }
+        wire.forget_nulls();
+        Ok(wire)
+    }
+
+    /// The name of a field as rejections may show it.
+    pub(super) fn known_name(name: &str) -> Option<&'static str> {
+        Wire::default().place(name).map(|(_, name)| name)
+    }
+}

@@ -1,8 +1,10 @@
 //! Identity of a whole call: tool and canonical arguments.
 
 use crate::event::Content;
+use crate::identity::canonical::Selection;
+use crate::identity::canonical::canonical;
 use crate::identity::hash::Digest;
-use crate::identity::hash::hash_text;
+use crate::identity::hash::hash_parts;
 
 /// Which top-level arguments make the identity of a tool's calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,14 +19,60 @@ pub struct CallRules {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallIdentity(pub Digest);
 
+impl CallRules {
+    fn selection(&self) -> Selection<'_> {
+        Selection { only: &self.args, never: &self.args_ignored, ..Selection::default() }
+    }
+}
+
 /// Identity of a call under its tool's rules.
 #[must_use]
-pub fn call_identity(tool: &str, _args: &Content<'_>, _rules: &CallRules) -> CallIdentity {
-    CallIdentity(hash_text(tool))
+pub fn call_identity(tool: &str, args: &Content<'_>, rules: &CallRules) -> CallIdentity {
+    CallIdentity(hash_parts(&[tool, "\n", &canonical(args, rules.selection())]))
 }
 
 /// SHA-256 of the canonical arguments alone: a definition, whatever tool starts it.
 #[must_use]
-pub fn args_identity(_args: &Content<'_>, _rules: &CallRules) -> Digest {
-    hash_text("")
+pub fn args_identity(args: &Content<'_>, rules: &CallRules) -> Digest {
+    hash_parts(&[&canonical(args, rules.selection())])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CallRules;
+    use super::args_identity;
+    use super::call_identity;
+    use crate::event::Content;
+
+    fn call(tool: &str, args: &Content<'_>, rules: &CallRules) -> String {
+        call_identity(tool, args, rules).0.to_string()
+    }
+
+    #[test]
+    fn absent_and_empty_arguments_are_one_call() {
+        let rules = CallRules::default();
+        assert_eq!(call("t", &Content::Absent, &rules), call("t", &Content::Raw("{}"), &rules));
+        assert_eq!(call("t", &Content::Raw("\"{ }\""), &rules), call("t", &Content::Raw("{}"), &rules));
+    }
+
+    #[test]
+    fn a_hash_stands_for_the_arguments_as_text() {
+        let rules = CallRules::default();
+        let text = format!("\"sha256:{}\"", "0a".repeat(32));
+        assert_eq!(call("t", &Content::Sha256([10; 32]), &rules), call("t", &Content::Raw(&text), &rules));
+    }
+
+    #[test]
+    fn rules_choose_and_drop_top_level_arguments() {
+        let full = Content::Raw(r#"{"command":"ls","description":"look","timeout":5}"#);
+        let bare = Content::Raw(r#"{"command":"ls"}"#);
+        let all = CallRules::default();
+        let chosen = CallRules { args: vec!["command".into()], args_ignored: Vec::new() };
+        let dropped = CallRules { args: Vec::new(), args_ignored: vec!["description".into(), "timeout".into()] };
+        assert_ne!(call("t", &full, &all), call("t", &bare, &all));
+        assert_eq!(call("t", &full, &chosen), call("t", &bare, &all));
+        assert_eq!(call("t", &full, &dropped), call("t", &bare, &all));
+        assert_eq!(args_identity(&full, &dropped), args_identity(&bare, &all));
+        assert_eq!(call("t", &Content::Raw("[1]"), &chosen), call("t", &Content::Raw("[1]"), &all));
+    }
 }

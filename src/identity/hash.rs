@@ -96,3 +96,18 @@ impl fmt::Debug for Hash64 {
 pub fn hash_text(text: &str) -> Digest {
     Digest(Sha256::digest(text.as_bytes()).into())
 }
+
+/// SHA-256 of bytes.
+#[must_use]
+pub fn hash_bytes(bytes: &[u8]) -> Digest {
+    Digest(Sha256::digest(bytes).into())
+}
+
+/// SHA-256 of texts one after the other, nothing between them.
+pub(crate) fn hash_parts(parts: &[&str]) -> Digest {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update(part.as_bytes());
+    }
+    Digest(hasher.finalize().into())
+}

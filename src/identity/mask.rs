@@ -2,6 +2,21 @@
 
 use std::borrow::Cow;
 
+use regex::bytes::NoExpand;
+use regex::bytes::Regex;
+use regex::bytes::RegexBuilder;
+
+use crate::identity::scanner;
+use crate::limits::REGEX_BYTES_MAX;
+
+/// The masks that ship: pattern, replacement. In this order they run as one hand-written pass (`scanner.rs`).
+pub const SHIPPED_MASKS: [(&str, &str); 4] = [
+    (r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:?\d{2})?", scanner::TIME),
+    (r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b", scanner::ID),
+    (r"\b[0-9a-fA-F]{8,}\b", scanner::ID),
+    (r"\b\d+(\.\d+)?\s*(ms|s)\b", scanner::DURATION),
+];
+
 /// One mask: a pattern and what takes its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MaskRule {
@@ -18,26 +33,110 @@ pub struct MaskError(pub String);
 
 /// Masks in order. The shipped ones run as one hand-written pass, any others through `regex`.
 #[derive(Debug, Clone, Default)]
-pub struct MaskSet {}
+pub struct MaskSet {
+    masks: Masks,
+}
+
+#[derive(Debug, Clone, Default)]
+enum Masks {
+    #[default]
+    None,
+    Shipped,
+    Regexes(Vec<(Regex, String)>),
+}
 
 impl MaskSet {
     /// Compiles masks.
     ///
     /// # Errors
-    /// The first pattern that is no regular expression or too large.
-    pub fn new(_rules: &[MaskRule]) -> Result<Self, MaskError> {
-        Ok(Self {})
+    /// The first pattern that is no regular expression, too large, or matches the empty text.
+    pub fn new(rules: &[MaskRule]) -> Result<Self, MaskError> {
+        if rules.is_empty() {
+            return Ok(Self::none());
+        }
+        let are_shipped = rules.iter().map(|rule| (rule.pattern.as_str(), rule.replacement.as_str())).eq(SHIPPED_MASKS);
+        if are_shipped { Ok(Self { masks: Masks::Shipped }) } else { Self::through_regex(rules) }
+    }
+
+    /// The same without the hand-written pass: what that pass is tested against.
+    ///
+    /// # Errors
+    /// As [`MaskSet::new`].
+    pub fn through_regex(rules: &[MaskRule]) -> Result<Self, MaskError> {
+        let regexes =
+            rules.iter().map(|rule| Ok((compile(&rule.pattern)?, rule.replacement.clone()))).collect::<Result<_, _>>()?;
+        Ok(Self { masks: Masks::Regexes(regexes) })
     }
 
     /// Masks nothing.
     #[must_use]
     pub fn none() -> Self {
-        Self {}
+        Self::default()
     }
 
     /// The text with its volatile parts replaced.
     #[must_use]
     pub fn apply<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        Cow::Borrowed(text)
+        match &self.masks {
+            Masks::None => Cow::Borrowed(text),
+            Masks::Shipped => scanner::mask(text).map_or(Cow::Borrowed(text), Cow::Owned),
+            Masks::Regexes(regexes) => regexes.iter().fold(Cow::Borrowed(text), replace),
+        }
+    }
+}
+
+fn compile(pattern: &str) -> Result<Regex, MaskError> {
+    let regex = RegexBuilder::new(pattern)
+        .unicode(false)
+        .size_limit(REGEX_BYTES_MAX)
+        .dfa_size_limit(REGEX_BYTES_MAX)
+        .build()
+        .map_err(|error| MaskError(error.to_string()))?;
+    if regex.is_match(b"") {
+        return Err(MaskError(format!("`{pattern}` matches the empty text, so it would mask between any two characters")));
+    }
+    Ok(regex)
+}
+
+/// Each mask works on what the one before has left. A pattern may cut a character in two; what is left of it becomes U+FFFD.
+fn replace<'a>(text: Cow<'a, str>, (regex, replacement): &(Regex, String)) -> Cow<'a, str> {
+    match regex.replace_all(text.as_bytes(), NoExpand(replacement.as_bytes())) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(bytes) => {
+            Cow::Owned(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use super::MaskRule;
+    use super::MaskSet;
+
+    fn rule(pattern: &str, replacement: &str) -> MaskRule {
+        MaskRule { pattern: pattern.into(), replacement: replacement.into() }
+    }
+
+    #[test]
+    fn own_masks_run_in_order_with_ascii_classes_and_literal_replacements() {
+        let masks = MaskSet::new(&[rule(r"port \d+", "$0"), rule(r"\$0", "<p>")]).unwrap();
+        assert_eq!(masks.apply("port 80, port ٣"), "<p>, port ٣");
+        assert!(matches!(masks.apply("nothing"), Cow::Borrowed("nothing")));
+        assert_eq!(MaskSet::none().apply("port 80"), "port 80");
+    }
+
+    #[test]
+    fn a_pattern_that_cuts_a_character_leaves_text() {
+        let masks = MaskSet::new(&[rule("a.", "<x>")]).unwrap();
+        assert_eq!(masks.apply("aé b"), "<x>\u{fffd} b");
+    }
+
+    #[test]
+    fn patterns_that_are_none_too_large_or_match_nothing_are_errors() {
+        for pattern in ["(", "[a-z]{1000}{1000}", "a*", ""] {
+            assert!(MaskSet::new(&[rule("ok", ""), rule(pattern, "")]).is_err(), "{pattern}");
+        }
     }
 }

@@ -3,15 +3,23 @@
 //! Everything stored or published is SHA-256; the rules (`CallRules`, `FingerprintRules`, `OutcomeRules`) are values that
 //! `policy` builds once and hands in.
 
+mod arguments;
+mod base32;
 mod call;
 mod canonical;
 mod fingerprint;
 mod hash;
 mod mask;
+mod murmur2;
+mod number;
 mod outcome;
+mod scanner;
 mod shell;
 mod signature;
 
+pub use arguments::argument_names;
+pub use arguments::argument_text;
+pub use base32::base32;
 pub use call::CallIdentity;
 pub use call::CallRules;
 pub use call::args_identity;
@@ -20,13 +28,17 @@ pub use canonical::canonical_text;
 pub use fingerprint::Fingerprint;
 pub use fingerprint::FingerprintRules;
 pub use fingerprint::fingerprint;
+pub use fingerprint::fingerprint_text;
 pub use hash::Digest;
 pub use hash::Hash64;
 pub use hash::Hash128;
+pub use hash::hash_bytes;
 pub use hash::hash_text;
 pub use mask::MaskError;
 pub use mask::MaskRule;
 pub use mask::MaskSet;
+pub use mask::SHIPPED_MASKS;
+pub use murmur2::murmur2;
 pub use outcome::OutcomeRules;
 pub use outcome::ToolOutcomeRules;
 pub use outcome::error_key;
@@ -34,4 +46,5 @@ pub use outcome::outcome_identity;
 pub use outcome::readable_text;
 pub use outcome::state_identity;
 pub use shell::ShellRules;
+pub use shell::contains_word;
 pub use signature::Signature;

@@ -3,9 +3,15 @@
 use std::borrow::Cow;
 
 use crate::event::Content;
+use crate::event::View;
+use crate::event::json;
+use crate::identity::canonical::Selection;
+use crate::identity::canonical::canonical_json;
+use crate::identity::canonical::hash_as_text;
 use crate::identity::hash::Digest;
-use crate::identity::hash::hash_text;
+use crate::identity::hash::hash_parts;
 use crate::identity::mask::MaskSet;
+use crate::limits::READABLE_BYTES_MAX;
 
 /// How outcomes are compared (`detectors.md` 1.4).
 #[derive(Debug, Clone, Default)]
@@ -27,33 +33,253 @@ pub struct ToolOutcomeRules {
     pub result_ignored: Vec<String>,
 }
 
+/// Fields of an object result that hold what a person would read, in the order they are joined.
+const READABLE_FIELDS: [&str; 5] = ["output", "stdout", "stderr", "content", "text"];
+
 /// Identity of an outcome: SHA-256 of `ok` or `fail` and the masked answer, a failure with its masked error text.
 #[must_use]
 pub fn outcome_identity(
-    _is_ok: bool,
-    _result: &Content<'_>,
-    _error: Option<&str>,
-    _rules: &OutcomeRules,
-    _tool: &ToolOutcomeRules,
+    is_ok: bool,
+    result: &Content<'_>,
+    error: Option<&str>,
+    rules: &OutcomeRules,
+    tool: &ToolOutcomeRules,
 ) -> Digest {
-    hash_text("")
+    let answer = answer_text(result, rules, tool);
+    if is_ok {
+        return hash_parts(&["ok\n", &answer]);
+    }
+    let error = masked(Cow::Borrowed(error.unwrap_or_default()), rules, tool);
+    // With its length in front, an answer cannot run into the error behind it.
+    hash_parts(&["fail\n", &answer.len().to_string(), "\n", &answer, &error])
+}
+
+/// The answer as it is compared. Nothing is as good as an empty text.
+fn answer_text<'a>(result: &Content<'a>, rules: &OutcomeRules, tool: &ToolOutcomeRules) -> Cow<'a, str> {
+    let text = match result.view() {
+        View::Absent => return Cow::Borrowed(""),
+        // Never masked: to a mask every hash is the same id.
+        View::Sha256(hash) => return Cow::Owned(hash_as_text(hash)),
+        View::Text(text) => text,
+        View::Json(source) => {
+            let never_anywhere = [rules.volatile_fields.as_slice(), tool.result_ignored.as_slice()];
+            Cow::Owned(canonical_json(&source, Selection { never_anywhere, ..Selection::default() }))
+        }
+    };
+    masked(text, rules, tool)
+}
+
+/// Masked, then cut: an id may lie across the cut.
+fn masked<'a>(text: Cow<'a, str>, rules: &OutcomeRules, tool: &ToolOutcomeRules) -> Cow<'a, str> {
+    let text = if tool.is_unmasked { text } else { apply(&rules.mask, text) };
+    cut(text, rules.chars)
+}
+
+fn apply<'a>(mask: &MaskSet, text: Cow<'a, str>) -> Cow<'a, str> {
+    match text {
+        Cow::Borrowed(text) => mask.apply(text),
+        Cow::Owned(text) => match mask.apply(&text) {
+            Cow::Owned(masked) => Cow::Owned(masked),
+            Cow::Borrowed(_) => Cow::Owned(text),
+        },
+    }
+}
+
+/// The first `chars` characters; 0 = all.
+fn cut(text: Cow<'_, str>, chars: usize) -> Cow<'_, str> {
+    if chars == 0 || text.len() <= chars {
+        return text;
+    }
+    let Some((end, _)) = text.char_indices().nth(chars) else { return text };
+    cut_at(text, end)
+}
+
+fn cut_at(text: Cow<'_, str>, end: usize) -> Cow<'_, str> {
+    match text {
+        Cow::Borrowed(text) => Cow::Borrowed(text.get(..end).unwrap_or(text)),
+        Cow::Owned(mut text) => {
+            text.truncate(end);
+            Cow::Owned(text)
+        }
+    }
 }
 
 /// The readable part of a result: the string; of an object its texts `output`, `stdout`, `stderr`, `content`, `text`, joined
 /// by line ends; else canonical JSON. Empty where absent or hashed. At most `READABLE_BYTES_MAX`.
 #[must_use]
-pub fn readable_text<'a>(_result: &'a Content<'a>) -> Cow<'a, str> {
-    Cow::Borrowed("")
+pub fn readable_text<'a>(result: &'a Content<'a>) -> Cow<'a, str> {
+    let text = match result.view() {
+        View::Absent | View::Sha256(_) => Cow::Borrowed(""),
+        View::Text(text) => text,
+        View::Json(Cow::Borrowed(source)) => readable_json(source),
+        View::Json(Cow::Owned(source)) => Cow::Owned(readable_json(&source).into_owned()),
+    };
+    if text.len() <= READABLE_BYTES_MAX {
+        return text;
+    }
+    let end = (0..=READABLE_BYTES_MAX).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    cut_at(text, end)
+}
+
+fn readable_json(source: &str) -> Cow<'_, str> {
+    if json::is_string(source) {
+        return json::unquote(source);
+    }
+    let mut texts: [Option<Cow<'_, str>>; READABLE_FIELDS.len()] = Default::default();
+    for (key, value) in json::fields(source) {
+        if let Some((_, text)) = READABLE_FIELDS.iter().zip(&mut texts).find(|(name, _)| **name == key) {
+            *text = json::is_string(value).then(|| json::unquote(value));
+        }
+    }
+    let mut present = texts.into_iter().flatten();
+    let Some(first) = present.next() else { return Cow::Owned(canonical_json(source, Selection::default())) };
+    present
+        .filter(|text| !text.is_empty())
+        .fold(first, |joined, text| if joined.is_empty() { text } else { Cow::Owned(joined.into_owned() + "\n" + &text) })
 }
 
 /// Hash of norm(description) `|` norm(output): lower case, trimmed, white-space runs to one space.
 #[must_use]
-pub fn state_identity(_description: &str, _output: &str) -> Digest {
-    hash_text("")
+pub fn state_identity(description: &str, output: &str) -> Digest {
+    hash_parts(&[&normalised(description), "|", &normalised(output)])
 }
 
-/// Error key: trimmed, lower case, masked before the cut, first `chars` characters. Empty texts have none.
+fn normalised(text: &str) -> String {
+    let mut normal = String::with_capacity(text.len());
+    for word in text.split_whitespace() {
+        if !normal.is_empty() {
+            normal.push(' ');
+        }
+        push_lower_case(word, &mut normal);
+    }
+    normal
+}
+
+fn push_lower_case(text: &str, out: &mut String) {
+    if text.is_ascii() {
+        out.extend(text.chars().map(|character| character.to_ascii_lowercase()));
+    } else {
+        out.extend(text.chars().flat_map(char::to_lowercase));
+    }
+}
+
+/// Error key: trimmed, masked, lower case, then its first `chars` characters (0 = all). The mask comes before the cut, and
+/// before the lower case, since it knows a time by its `T` and `Z`. Empty texts have none.
 #[must_use]
-pub fn error_key(_error: &str, _chars: usize, _mask: &MaskSet) -> Option<String> {
-    None
+pub fn error_key(error: &str, chars: usize, mask: &MaskSet) -> Option<String> {
+    let error = error.trim();
+    let mut key = String::new();
+    push_lower_case(&mask.apply(error), &mut key);
+    Some(cut(Cow::Owned(key), chars).into_owned()).filter(|key| !key.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OutcomeRules;
+    use super::ToolOutcomeRules;
+    use super::error_key;
+    use super::outcome_identity;
+    use super::readable_text;
+    use super::state_identity;
+    use crate::event::Content;
+    use crate::identity::hash::Digest;
+    use crate::identity::mask::MaskRule;
+    use crate::identity::mask::MaskSet;
+    use crate::identity::mask::SHIPPED_MASKS;
+    use crate::limits::READABLE_BYTES_MAX;
+
+    fn shipped() -> MaskSet {
+        let rule =
+            |(pattern, replacement): &(&str, &str)| MaskRule { pattern: (*pattern).into(), replacement: (*replacement).into() };
+        MaskSet::new(&SHIPPED_MASKS.iter().map(rule).collect::<Vec<_>>()).unwrap()
+    }
+
+    fn rules() -> OutcomeRules {
+        OutcomeRules { mask: shipped(), chars: 0, volatile_fields: vec!["pid".into()] }
+    }
+
+    fn ok(source: &str, rules: &OutcomeRules, tool: &ToolOutcomeRules) -> Digest {
+        outcome_identity(true, &Content::Raw(source), None, rules, tool)
+    }
+
+    #[test]
+    fn volatile_parts_do_not_make_an_answer_new() {
+        let (rules, plain, tool) = (rules(), OutcomeRules::default(), ToolOutcomeRules::default());
+        let (a, b) = (r#""batch 0198f0aa7c1e took 12 ms""#, r#""batch 0198f0aa7c1f took 1.5s""#);
+        assert_eq!(ok(a, &rules, &tool), ok(b, &rules, &tool));
+        assert_ne!(ok(a, &plain, &tool), ok(b, &plain, &tool));
+        let unmasked = ToolOutcomeRules { is_unmasked: true, result_ignored: Vec::new() };
+        assert_ne!(ok(a, &rules, &unmasked), ok(b, &rules, &unmasked));
+
+        let (a, b) = (r#"{"x":[{"pid":1,"y":2}],"eta":5}"#, r#"{"eta":6,"x":[{"y":2,"pid":7}]}"#);
+        assert_ne!(ok(a, &rules, &tool), ok(b, &rules, &tool));
+        let ignoring = ToolOutcomeRules { is_unmasked: false, result_ignored: vec!["eta".into()] };
+        assert_eq!(ok(a, &rules, &ignoring), ok(b, &rules, &ignoring));
+    }
+
+    #[test]
+    fn the_mask_comes_before_the_cut() {
+        let rules = OutcomeRules { chars: 8, ..rules() };
+        let tool = ToolOutcomeRules::default();
+        assert_eq!(ok("\"job 0198f0aa7c1e\"", &rules, &tool), ok("\"job 0298f0aa\"", &rules, &tool));
+        assert_eq!(ok("\"größerer Text\"", &rules, &tool), ok("\"größerer\"", &rules, &tool));
+        assert_ne!(ok("\"größeren Text\"", &rules, &tool), ok("\"größerer\"", &rules, &tool));
+    }
+
+    #[test]
+    fn a_failure_has_its_error_and_is_no_success() {
+        let (rules, tool) = (rules(), ToolOutcomeRules::default());
+        let fail = |result: &str, error| outcome_identity(false, &Content::Raw(result), error, &rules, &tool);
+        assert_ne!(fail("\"x\"", None), ok("\"x\"", &rules, &tool));
+        assert_ne!(fail("\"x\"", Some("a")), fail("\"x\"", Some("b")));
+        assert_ne!(fail("\"xa\"", Some("b")), fail("\"x\"", Some("ab")));
+        assert_eq!(fail("\"x\"", Some("after 5 ms")), fail("\"x\"", Some("after 6 ms")));
+    }
+
+    #[test]
+    fn hashes_are_compared_and_never_masked() {
+        let (rules, tool) = (rules(), ToolOutcomeRules::default());
+        let hashed = |byte| outcome_identity(true, &Content::Sha256([byte; 32]), None, &rules, &tool);
+        assert_ne!(hashed(1), hashed(2));
+        assert_eq!(hashed(1), hashed(1));
+    }
+
+    #[test]
+    fn readable_text_is_what_a_person_would_read() {
+        for (source, text) in [
+            (r#""plain\ntext""#, "plain\ntext"),
+            (r#"{"stderr":"e","stdout":"o","code":1}"#, "o\ne"),
+            (r#"{"stdout":"","stderr":""}"#, ""),
+            (r#"{"stdout":"","text":"t"}"#, "t"),
+            (r#"{"stdout":"o","stderr":""}"#, "o"),
+            (r#"{"content":[{"text":"t"}]}"#, r#"{"content":[{"text":"t"}]}"#),
+            (r#""{\"output\": \"in\\ner\"}""#, "in\ner"),
+            ("[ 1.0 ]", "[1]"),
+            ("null", "null"),
+        ] {
+            assert_eq!(readable_text(&Content::Raw(source)), text, "{source}");
+        }
+        assert_eq!(readable_text(&Content::Absent), "");
+        assert_eq!(readable_text(&Content::Sha256([0; 32])), "");
+        let long = format!("\"x{}\"", "é".repeat(READABLE_BYTES_MAX));
+        assert_eq!(readable_text(&Content::Raw(&long)).len(), READABLE_BYTES_MAX - 1);
+    }
+
+    #[test]
+    fn a_state_is_its_words() {
+        assert_eq!(state_identity(" Read  the File", "OK\n"), state_identity("read the file", "\tok"));
+        assert_ne!(state_identity("a", "b"), state_identity("a b", ""));
+    }
+
+    #[test]
+    fn an_error_key_is_masked_before_it_is_cut() {
+        let key = |error, chars| error_key(error, chars, &shipped());
+        assert_eq!(
+            key("  At 2026-01-01T00:00:00Z: ECONNRESET after 1500 ms ", 60).as_deref(),
+            Some("at <ts>: econnreset after <dur>")
+        );
+        assert_eq!(key("Größe falsch", 3).as_deref(), Some("grö"));
+        assert_eq!(key("Größe", 0).as_deref(), Some("größe"));
+        assert_eq!(key(" \n", 60), None);
+    }
 }

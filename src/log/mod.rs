@@ -4,8 +4,10 @@
 //! the state store follows (`exactly-once.md` section 2). The lane answers rebalance events by itself, so that nothing happens
 //! inside a client's callback.
 
+pub mod embedded;
 pub mod kafka;
-pub mod partitioner;
+pub mod memory;
+mod names;
 
 use std::time::Duration;
 
@@ -13,6 +15,8 @@ use crate::event::NextOffset;
 use crate::event::Record;
 use crate::event::Stage;
 use crate::event::TaskId;
+
+pub use names::InputNames;
 
 /// Whether the handler of [`Log::poll`] wants more records now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

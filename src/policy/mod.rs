@@ -2,8 +2,11 @@
 
 mod detector;
 mod patterns;
+mod profile;
+pub mod raw;
 mod settings;
 mod tool;
+pub mod validate;
 
 use crate::identity::Digest;
 use crate::identity::FingerprintRules;
@@ -12,9 +15,12 @@ use crate::identity::OutcomeRules;
 pub use detector::Detector;
 pub use detector::Mode;
 pub use patterns::TextPatterns;
+pub use profile::PROFILES;
+pub use profile::Profile;
 pub use settings::*;
 pub use tool::ToolClass;
 pub use tool::ToolPolicy;
+pub use validate::Problem;
 
 /// A complete, valid set of rules. Resolved once; the loop over steps has no configuration left to decide.
 #[derive(Debug, Clone)]
@@ -71,6 +77,9 @@ pub struct OutcomePolicy {
     pub rules: OutcomeRules,
     /// Whole answers that say nothing, lower case.
     pub generic: Vec<String>,
+    /// Successful answers of at most so many characters say nothing either (`available`, `landed`); 0 = none. Off in IronCurtain,
+    /// whose own tests answer `r1`.
+    pub generic_chars: usize,
     /// Failures that are an outage, not a loop.
     pub retryable: TextPatterns,
 }
@@ -180,6 +189,28 @@ impl Detectors {
             Detector::TextOnly => self.text_only.mode,
             Detector::Exploration => self.exploration.mode,
             Detector::SwarmRepeat => self.swarm_repeat.mode,
+        }
+    }
+
+    /// The mode of a detector, to change it.
+    pub(crate) const fn mode_mut(&mut self, detector: Detector) -> &mut Mode {
+        match detector {
+            Detector::ExactRepeat => &mut self.exact_repeat.mode,
+            Detector::NearRepeat => &mut self.near_repeat.mode,
+            Detector::OutcomeRepeat => &mut self.outcome_repeat.mode,
+            Detector::StateRepeat => &mut self.state_repeat.mode,
+            Detector::SemanticRepeat => &mut self.semantic_repeat.mode,
+            Detector::Oscillation => &mut self.oscillation.mode,
+            Detector::DeadEnd => &mut self.dead_end.mode,
+            Detector::Stagnation => &mut self.stagnation.mode,
+            Detector::Stuck => &mut self.stuck.mode,
+            Detector::CallRate => &mut self.call_rate.mode,
+            Detector::FleetRate => &mut self.fleet_rate.mode,
+            Detector::TestFix => &mut self.test_fix.mode,
+            Detector::ShellFailures => &mut self.shell_failures.mode,
+            Detector::TextOnly => &mut self.text_only.mode,
+            Detector::Exploration => &mut self.exploration.mode,
+            Detector::SwarmRepeat => &mut self.swarm_repeat.mode,
         }
     }
 }

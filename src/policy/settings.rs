@@ -104,6 +104,9 @@ pub struct StateRepeat {
     pub threshold: u32,
     /// Completed steps looked at.
     pub window_steps: u32,
+    /// A step with a new call and a new answer ends the look back: coming back to a check after something new was tried is
+    /// verification. Off in corteX.
+    pub novelty_ends: bool,
 }
 
 /// `detectors.semantic_repeat`.
@@ -223,6 +226,8 @@ pub struct TestFix {
     pub match_words: bool,
     /// `0 failed` is a failure (attocode's code).
     pub zero_failed_fails: bool,
+    /// Only a failure that has been seen before counts: tests that fail in a new way are work that moves. Off in attocode.
+    pub same_failure: bool,
 }
 
 /// `detectors.shell_failures`.
@@ -286,11 +291,24 @@ pub enum Notify {
     Latest,
 }
 
+/// Which calls of a swarm count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SwarmCount {
+    /// Calls that got the swarm nowhere: they failed, or brought their agent an answer it already had. Counted when the outcome
+    /// is known. Fifty workers that read one popular file are work; fifty that meet one dead endpoint are a loop.
+    #[default]
+    Unproductive,
+    /// Every call, when it is requested (attocode).
+    All,
+}
+
 /// `detectors.swarm_repeat`.
 #[derive(Debug, Clone, Default)]
 pub struct SwarmRepeat {
     /// What it may do.
     pub mode: Mode,
+    /// Which calls count; key `count`, `unproductive` or `all`.
+    pub count: SwarmCount,
     /// Calls of a finding.
     pub threshold: u32,
     /// Distinct agents of a finding.

@@ -3,12 +3,36 @@
 //! RocksDB is always a prefix of the committed changelog (invariant 3): [`StateStore::commit`] is called after the log said yes,
 //! with one batch for all tasks of the lane, each task's Position inside.
 
+pub mod codec;
+mod hash;
 mod keys;
+mod memory;
+pub mod migrate;
+mod position;
+pub mod report;
+mod rocks;
+pub mod session;
+pub mod step;
+mod timer;
 
 use crate::event::TaskId;
 
+pub use hash::state_hash;
 pub use keys::KeyFamily;
 pub use keys::StateKey;
+pub use keys::task_of;
+pub use keys::task_prefix;
+pub use memory::MemoryStore;
+pub use position::Position;
+pub use position::chain;
+pub use rocks::Area;
+pub use rocks::RocksBatch;
+pub use rocks::RocksOptions;
+pub use rocks::RocksStore;
+pub use rocks::StoreOwner;
+pub use rocks::StoreStats;
+pub use timer::TimerKey;
+pub use timer::due_bytes;
 
 /// One change of a task's state: a value, or a deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,38 @@
+# One command per check; CI calls nothing else. All of them share one native build: always --release, never other features.
+export CARGO_TARGET_DIR ?= $(HOME)/.cache/loopwarden/target
+
+.PHONY: demo test check setup fmt lint it golden kafka doc deny
+
+demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
+	cargo run --release --locked --quiet -- demo
+
+test: setup ## everything, with a real broker from Apache Kafka's jars
+	bash tests/kafka/broker/fetch.sh
+	cargo test --release --locked
+
+check: fmt lint it doc ## what needs no network
+
+setup: ## native libraries, only those that are missing
+	@bash .ci/setup
+
+fmt:
+	cargo fmt --check
+
+lint:
+	cargo lint
+
+it: ## the hermetic tests
+	cargo it
+
+golden: ## every golden case
+	cargo it golden
+
+kafka: ## the tests against a real broker
+	bash tests/kafka/broker/fetch.sh
+	cargo kafka
+
+doc:
+	RUSTDOCFLAGS=-Dwarnings cargo doc --release --locked --no-deps
+
+deny: ## licences, bans, sources, advisories
+	@bash .ci/deny

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# An agent over HTTP: report each call, then ask whether there is something to obey.  usage: curl.sh SESSION TOOL ARGS_JSON OUTCOME
+set -euo pipefail
+URL=${LOOPWARDEN_URL:-http://localhost:9464}
+curl -fsS "$URL/v1/events" -H 'content-type: application/json' --data-binary @- <<JSON
+{"id":"$(cat /proc/sys/kernel/random/uuid)","kind":"tool","session_id":"$1","tool":"$2","args":$3,"outcome":"$4"}
+JSON
+curl -fsS "$URL/v1/state/$1"

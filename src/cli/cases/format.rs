@@ -1,0 +1,161 @@
+//! How a policy case is written: one JSON object a line, or YAML documents. Users' cases and the golden ones have one form.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A case: a policy, events, what must be answered.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// Name; with the profile it is the case's id.
+    pub name: String,
+    /// Profile the policy starts from.
+    #[serde(default = "default_profile")]
+    pub profile: String,
+    /// What differs from the profile: the tables and keys of a policy file.
+    #[serde(default)]
+    pub policy: Value,
+    /// Native events; `{"kind": "restart"}` writes all state out and loads it again.
+    pub events: Vec<Value>,
+    /// What must be answered.
+    #[serde(default)]
+    pub expect: Vec<Expectation>,
+    /// Facts about identity.
+    #[serde(default, rename = "assert")]
+    pub facts: Facts,
+    /// Where the expectation comes from; for people.
+    #[serde(default, rename = "basis")]
+    pub _basis: Option<String>,
+    /// Where the case comes from; for people.
+    #[serde(default, rename = "origin")]
+    pub _origin: Option<String>,
+    /// Why the case is there; for people.
+    #[serde(default, rename = "why")]
+    pub _why: Option<String>,
+}
+
+fn default_profile() -> String {
+    "default".to_owned()
+}
+
+/// The answer to one event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// No finding, no command, no active block over this call.
+    None,
+    /// A finding, whatever command follows.
+    Loop,
+    /// A nudge is published.
+    Nudge,
+    /// A block is published, or an active one covers this call.
+    Block,
+}
+
+/// What must be answered to one event.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Expectation {
+    /// Index of the event, from 0.
+    pub after: usize,
+    /// The verdict may come at any event up to this one instead.
+    pub at_or_before: Option<usize>,
+    /// The answer.
+    pub verdict: Option<Verdict>,
+    /// Any answer but this.
+    pub not_verdict: Option<Verdict>,
+    /// Any of these answers.
+    pub verdict_in: Option<Vec<Verdict>>,
+    /// Who gave the command, or has the finding; with `none`, whose counters are meant.
+    pub detector: Option<String>,
+    /// Count of the finding; with `none` the detector's running count.
+    pub count: Option<u32>,
+    /// Distinct agents in the swarm's count.
+    pub workers: Option<u32>,
+    /// Confidence of the finding, within 1e-9.
+    pub confidence: Option<f64>,
+    /// Fusion over the findings of this event.
+    pub combined_confidence: Option<f64>,
+    /// Fusion's loudest finding.
+    pub primary: Option<String>,
+    /// Fusion's advice.
+    pub recommended: Option<String>,
+    /// Class of the step in the progress matrix.
+    pub category: Option<String>,
+    /// Tool of the command.
+    pub tool: Option<String>,
+    /// Agent addressed.
+    pub agent: Option<String>,
+    /// Phrases the published text must have.
+    pub message_contains: Vec<String>,
+    /// Phrases it must not have.
+    pub message_not_contains: Vec<String>,
+    /// Where it is weaker than the case's own basis; for people.
+    #[serde(rename = "basis")]
+    pub _basis: Option<String>,
+    /// For people.
+    #[serde(rename = "why")]
+    pub _why: Option<String>,
+}
+
+/// Facts about identity; indices point at the event that carries the arguments, of `outcome_equal` the result.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Facts {
+    /// Whether two calls share a fingerprint.
+    pub fingerprint_equal: Vec<(usize, usize, bool)>,
+    /// Text of a fingerprint before hashing.
+    pub fingerprint_is: Vec<(usize, String)>,
+    /// Part of it.
+    pub fingerprint_contains: Vec<(usize, String)>,
+    /// File a simple shell read names.
+    pub shell_read_path: Vec<(usize, Option<String>)>,
+    /// Whether two answers are one.
+    pub outcome_equal: Vec<(usize, usize, bool)>,
+    /// RFC 8785 arguments.
+    pub canonical_args: Vec<(usize, String)>,
+    /// Hex SHA-256 of tool, line feed, canonical arguments.
+    pub call_sha256: Vec<(usize, String)>,
+    /// Whether the tool is of class `poll`.
+    pub is_poll: Vec<(usize, bool)>,
+}
+
+/// A case file that cannot be read, with its line where it is known.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {message}")]
+pub struct BadCase {
+    /// File.
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// Reads the cases of a file: YAML by its extension, else one JSON object a line.
+///
+/// # Errors
+/// The first case that is none.
+pub fn parse(file: &str, text: &str) -> Result<Vec<Case>, BadCase> {
+    let is_yaml = std::path::Path::new(file)
+        .extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("yaml") || extension.eq_ignore_ascii_case("yml"));
+    if is_yaml {
+        return serde_saphyr::from_multiple::<Case>(text).map_err(|error| BadCase {
+            file: file.to_owned(),
+            line: error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(1)),
+            message: error.to_string(),
+        });
+    }
+    text.lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(at, line)| {
+            serde_json::from_str(line).map_err(|error| BadCase {
+                file: file.to_owned(),
+                line: at + 1,
+                message: error.to_string(),
+            })
+        })
+        .collect()
+}

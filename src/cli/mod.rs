@@ -1,0 +1,3 @@
+//! The command line: arguments, a command each, exit codes.
+
+pub mod cases;

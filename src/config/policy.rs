@@ -1,0 +1,191 @@
+//! Policies from their layers: shipped profiles along the chain of bases, a user's file, overrides.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Deserialize as _;
+use serde::Serialize;
+
+use crate::config::diagnostic::Diagnostic;
+use crate::config::diagnostic::Diagnostics;
+use crate::config::diagnostic::Origin;
+use crate::config::file;
+use crate::config::shape;
+use crate::config::shape::Codes;
+use crate::config::suggest::closest;
+use crate::config::tree;
+use crate::config::tree::Effective;
+use crate::config::tree::Node;
+use crate::config::tree::Source;
+use crate::config::tree::Table;
+use crate::config::tree::Value;
+use crate::policy::PROFILES;
+use crate::policy::Policy;
+use crate::policy::Profile;
+use crate::policy::raw::RawPolicy;
+
+/// Code of everything that is wrong with a policy.
+const CODE: &str = "E0601";
+
+/// The profile that a policy file without `base` begins from.
+const BASE_DEFAULT: &str = "default";
+
+/// A policy with the origin of each of its values.
+#[derive(Debug, Clone)]
+pub struct LoadedPolicy {
+    /// The policy.
+    pub policy: Policy,
+    tree: Table,
+}
+
+impl LoadedPolicy {
+    /// Every effective value with its origin, sorted by key.
+    #[must_use]
+    pub fn effective(&self) -> Vec<Effective> {
+        tree::effective(&self.tree)
+    }
+
+    /// The complete policy as a file of its own: loads to the same hash.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        tree::to_toml(&self.tree).to_string()
+    }
+}
+
+/// Loads a shipped profile by name, or a file.
+///
+/// # Errors
+/// Every problem of the policy, or why the file cannot be read.
+pub fn load(name_or_path: &str) -> Result<Policy, Diagnostics> {
+    load_with(name_or_path, &toml::Table::new()).map(|loaded| loaded.policy)
+}
+
+/// Loads a policy from a file's text; `file` names it in messages.
+///
+/// # Errors
+/// Every problem of the policy.
+pub fn load_from_str(text: &str, file: &str) -> Result<Policy, Diagnostics> {
+    let layer = tree::parse(text, &Source::File(Arc::from(file)), CODE).map_err(Diagnostics)?;
+    resolve(layer, Table::new()).map(|loaded| loaded.policy)
+}
+
+/// Loads a profile or file with overrides: anything that serialises to the tables and keys of a policy file.
+///
+/// # Errors
+/// Every problem of the policy; overrides that hold nulls, or numbers beyond 64 bits.
+pub fn load_with_overrides(name_or_path: &str, overrides: &impl Serialize) -> Result<Policy, Diagnostics> {
+    load_with(name_or_path, overrides).map(|loaded| loaded.policy)
+}
+
+/// As [`load_with_overrides`], with the origin of each value.
+///
+/// # Errors
+/// As [`load_with_overrides`].
+pub fn load_with(name_or_path: &str, overrides: &impl Serialize) -> Result<LoadedPolicy, Diagnostics> {
+    let overrides = toml::Table::try_from(overrides)
+        .map_err(|error| Diagnostic::new(CODE, format!("the overrides are no policy: {error}")))?;
+    let layer = match Profile::named(name_or_path) {
+        Some(profile) => shipped(profile)?,
+        None => from_file(name_or_path)?,
+    };
+    resolve(layer, tree::from_toml(&overrides, &Origin::Override))
+}
+
+fn shipped(profile: Profile) -> Result<Table, Diagnostics> {
+    tree::parse(profile.text, &Source::Profile(Arc::from(profile.name)), CODE).map_err(Diagnostics)
+}
+
+fn from_file(path: &str) -> Result<Table, Diagnostics> {
+    let looks_like_a_name = !path.contains(['/', '.']) && !Path::new(path).exists();
+    if looks_like_a_name {
+        return Err(unknown_profile(path, "there is no policy").into());
+    }
+    let text = file::read(Path::new(path), CODE)?;
+    tree::parse(&text, &Source::File(Arc::from(path)), CODE).map_err(Diagnostics)
+}
+
+fn unknown_profile(name: &str, what: &str) -> Diagnostic {
+    let names = PROFILES.map(|profile| profile.name);
+    let meant = closest(name, names).map(|meant| format!(" (did you mean \"{meant}\"?)")).unwrap_or_default();
+    Diagnostic::new(CODE, format!("{what} {name:?}{meant}")).help(format!("shipped profiles: {}", names.join(", ")))
+}
+
+/// Merges the chain of bases, the layer and the overrides, then checks.
+fn resolve(layer: Table, overrides: Table) -> Result<LoadedPolicy, Diagnostics> {
+    let mut told = Vec::new();
+    let mut layers = vec![overrides, layer];
+    // Bases are shipped, and a shipped base never leads back: the chain ends at the profile without one.
+    while let Some(base) = layers.last_mut().and_then(|layer| take_base(layer, &mut told)) {
+        layers.push(shipped(base)?);
+    }
+    let mut effective = layers.pop().unwrap_or_default();
+    let shape = tree::parse(Profile::DEFAULT.text, &Source::Default, CODE).map_err(Diagnostics)?;
+    while let Some(mut layer) = layers.pop() {
+        shape::check(&mut layer, &shape, "", Codes { unknown: CODE, bad: CODE }, &mut told);
+        move_thresholds(&mut effective, &layer);
+        tree::merge(&mut effective, layer);
+    }
+    let raw = RawPolicy::deserialize(tree::to_toml(&effective))
+        .map_err(|error| Diagnostics::from(Diagnostic::new(CODE, format!("this is no policy: {}", error.message()))))?;
+    match Policy::from_raw(&raw, &tree::to_json(&effective)) {
+        Ok(policy) if told.is_empty() => Ok(LoadedPolicy { policy, tree: effective }),
+        Ok(_) => Err(Diagnostics::sorted(told)),
+        Err(problems) => {
+            told.extend(problems.into_iter().map(|problem| {
+                let diagnostic = Diagnostic::new(CODE, problem.message);
+                match tree::nearest(&effective, &problem.path) {
+                    Some(node) => diagnostic.at(&node.origin, problem.path),
+                    None => diagnostic,
+                }
+            }));
+            Err(Diagnostics::sorted(told))
+        }
+    }
+}
+
+/// Takes `base` out of a layer. A file without one stands on the default profile; that one on nothing.
+fn take_base(layer: &mut Table, told: &mut Vec<Diagnostic>) -> Option<Profile> {
+    let is_default = |name: &Node| matches!(&name.origin, Origin::Profile(profile) if &**profile == BASE_DEFAULT);
+    let base = layer.remove("base");
+    if base.is_none() && layer.get("profile").is_some_and(is_default) {
+        return None;
+    }
+    let Some(base) = base else { return Some(Profile::DEFAULT) };
+    let found = match &base.value {
+        Value::Text(name) => Profile::named(name).ok_or_else(|| unknown_profile(name, "base is")),
+        other => Err(Diagnostic::new(CODE, format!("base is {}, but must be the name of a profile", shape::kind(other)))),
+    };
+    match found {
+        Ok(profile) => Some(profile),
+        Err(diagnostic) => {
+            told.push(diagnostic.at(&base.origin, "base"));
+            Some(Profile::DEFAULT)
+        }
+    }
+}
+
+/// `exact_repeat.threshold` alone moves `near_repeat.threshold` and both `block_at` by the same amount, so that near stays one
+/// more than exact and no block comes before its finding.
+fn move_thresholds(effective: &mut Table, layer: &Table) {
+    const EXACT: [&str; 3] = ["detectors", "exact_repeat", "threshold"];
+    const MOVED: [[&str; 3]; 3] = [
+        ["detectors", "exact_repeat", "block_at"],
+        ["detectors", "near_repeat", "threshold"],
+        ["detectors", "near_repeat", "block_at"],
+    ];
+    let Some(Node { value: Value::Integer(new), origin, .. }) = tree::at(layer, &EXACT) else { return };
+    let Some(Node { value: Value::Integer(old), .. }) = tree::at(effective, &EXACT) else { return };
+    if *new < 1 || MOVED.iter().any(|path| tree::at(layer, path).is_some()) {
+        return;
+    }
+    let by = new.saturating_sub(*old);
+    for path in MOVED {
+        if let Some(node) = tree::at_mut(effective, &path)
+            && let Value::Integer(value) = &mut node.value
+            && *value > 0
+        {
+            *value = value.saturating_add(by);
+            node.origin = origin.clone();
+        }
+    }
+}

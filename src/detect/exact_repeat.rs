@@ -1,0 +1,177 @@
+//! `exact_repeat`: the same call again (HackEurope26 counts in a window, attocode in a row). `detectors.md` 3.1.
+//!
+//! Example: `Bash {"command":"cargo test"}` three times with one answer. Limits: equal calls written differently (`ls src`,
+//! `ls ./src`) differ; `near_repeat` half covers them.
+
+use crate::detect::finding::Finding;
+use crate::detect::finding::repeat_identity;
+use crate::detect::history::History;
+use crate::detect::step::Flags;
+use crate::detect::step::Step;
+use crate::detect::streaks::Run;
+use crate::identity::Hash64;
+use crate::identity::Hash128;
+use crate::policy::Detector;
+use crate::policy::ExactRepeat;
+use crate::policy::RepeatCount;
+use crate::policy::ToolPolicy;
+
+/// Takes a counted call into the run at the tail.
+pub fn advance(run: &mut Run, hash: Hash128, sequence: u64) {
+    if run.hash == hash && run.length > 0 {
+        run.length = run.length.saturating_add(1);
+        run.same_answer = run.same_answer.saturating_add(1);
+    } else {
+        *run = Run { hash, length: 1, same_answer: 1, outcome: Hash64::NONE, first: sequence, same_first: sequence };
+    }
+}
+
+/// The run as the ring has it: the equal counted steps at its tail. For when a step turned out not to count after all.
+pub fn rebuild(run: &mut Run, history: &History, key: impl Fn(&Step) -> Hash128) {
+    *run = Run::default();
+    let Some(newest) = history.counted_back().next() else { return };
+    run.hash = key(newest);
+    let mut goes_on = true;
+    for step in history.counted_back().take_while(|step| key(step) == run.hash) {
+        run.length += 1;
+        run.first = step.sequence;
+        let is_other = run.outcome.is_some() && step.outcome.is_some() && step.outcome != run.outcome;
+        goes_on = goes_on && !is_other;
+        if goes_on {
+            run.same_answer += 1;
+            run.same_first = step.sequence;
+            if step.outcome.is_some() {
+                run.outcome = step.outcome;
+            }
+        }
+    }
+}
+
+/// Takes an observed outcome into the run: another answer ends the look back (`result_aware`).
+pub fn answered(run: &mut Run, history: &History, step: &Step) {
+    if run.hash != step.call || step.sequence < run.first || !step.outcome.is_some() || step.flags.has(Flags::ARGS_ONLY) {
+        return;
+    }
+    if !run.outcome.is_some() {
+        run.outcome = step.outcome;
+    } else if run.outcome != step.outcome {
+        rewalk(run, history);
+    }
+}
+
+/// The look back of `result_aware`, from the ring: with the newest observed outcome met, stop before the first other one.
+fn rewalk(run: &mut Run, history: &History) {
+    let mut newest = Hash64::NONE;
+    let mut count = 0;
+    for step in history.counted_back().take_while(|step| step.sequence >= run.first && step.call == run.hash) {
+        if step.outcome.is_some() {
+            if newest.is_some() && newest != step.outcome {
+                break;
+            }
+            newest = step.outcome;
+        }
+        count += 1;
+        run.same_first = step.sequence;
+    }
+    run.outcome = newest;
+    run.same_answer = count;
+}
+
+/// Whether the newest counted call repeats.
+#[must_use]
+pub fn observe(settings: &ExactRepeat, tool: &ToolPolicy, run: &Run, history: &History, step: &Step) -> Option<Finding> {
+    let threshold = tool.scaled(settings.threshold);
+    let block_at = tool.scaled(settings.block_at);
+    match settings.count {
+        RepeatCount::Run => {
+            let (count, first) = if settings.result_aware { (run.same_answer, run.same_first) } else { (run.length, run.first) };
+            (run.hash == step.call && count >= threshold)
+                .then(|| finding(settings, step, count, threshold).blocking_at(block_at).spanning(first, step.sequence))
+        }
+        RepeatCount::Window => in_window(settings, tool, history, step),
+    }
+}
+
+fn finding(settings: &ExactRepeat, step: &Step, count: u32, threshold: u32) -> Finding {
+    let mut finding = Finding::new(Detector::ExactRepeat, settings.mode, repeat_identity(step.fingerprint), count, threshold)
+        .confident(0.7, 0.05);
+    finding.tier = tier(count, threshold);
+    finding
+}
+
+/// Tiers relative to the threshold: `t` → 1, `t+1`, `t+2` → 2, from `t+3` on 3.
+#[must_use]
+pub const fn tier(count: u32, threshold: u32) -> u8 {
+    match count.saturating_sub(threshold) {
+        0 => 1,
+        1 | 2 => 2,
+        _ => 3,
+    }
+}
+
+/// HackEurope26: calls equal to the newest among the last `window_steps`; below the threshold the largest such number of any
+/// hash, which is not fresh.
+fn in_window(settings: &ExactRepeat, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
+    let threshold = tool.scaled(settings.threshold);
+    let window = || history.counted_back().take(settings.window_steps as usize);
+    if !is_skipped(settings, step) {
+        let (count, first) = count_equal(settings, window(), step);
+        if count >= threshold {
+            return Some(
+                finding(settings, step, count, threshold)
+                    .blocking_at(tool.scaled(settings.block_at))
+                    .within(u64::from(settings.window_steps))
+                    .spanning(first, step.sequence),
+            );
+        }
+    }
+    // A hash has enough in the window only if it had enough when it was called last: that step has fired.
+    if !window().any(|earlier| earlier.has_fired(Detector::ExactRepeat)) {
+        return None;
+    }
+    let mut best: Option<(u32, u64, &Step)> = None;
+    for candidate in window().filter(|candidate| !is_skipped(settings, candidate)) {
+        let (count, first) = count_equal(settings, window(), candidate);
+        if best.is_none_or(|(most, ..)| count > most) {
+            best = Some((count, first, candidate));
+        }
+    }
+    let (count, first, candidate) = best.filter(|(count, ..)| *count >= threshold)?;
+    let mut finding = finding(settings, candidate, count, threshold)
+        .within(u64::from(settings.window_steps))
+        .spanning(first, candidate.sequence);
+    finding.is_fresh = false;
+    Some(finding)
+}
+
+fn count_equal<'a>(settings: &ExactRepeat, window: impl Iterator<Item = &'a Step>, step: &Step) -> (u32, u64) {
+    let mut newest = Hash64::NONE;
+    let mut count = 0;
+    let mut first = step.sequence;
+    let hard = step.failed() || step.flags.has(Flags::TEST);
+    for earlier in window {
+        // Edit, then re-run, is work: a mutation by another call ends the look back of a failing call or a test run.
+        if hard && earlier.flags.has(Flags::MUTATED) && earlier.call != step.call {
+            break;
+        }
+        if earlier.call != step.call {
+            continue;
+        }
+        if settings.result_aware && earlier.outcome.is_some() && !earlier.flags.has(Flags::ARGS_ONLY) {
+            if newest.is_some() && newest != earlier.outcome {
+                break;
+            }
+            newest = earlier.outcome;
+        }
+        count += 1;
+        first = earlier.sequence;
+    }
+    (count, first)
+}
+
+const fn is_skipped(settings: &ExactRepeat, step: &Step) -> bool {
+    (settings.skip_poll && step.flags.has(Flags::POLL))
+        || (settings.skip_read && step.flags.has(Flags::READ))
+        || (settings.skip_mutates && step.flags.has(Flags::MUTATES))
+        || (settings.skip_normal && !step.flags.any(Flags(Flags::POLL.0 | Flags::READ.0 | Flags::MUTATES.0)))
+}

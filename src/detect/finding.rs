@@ -1,0 +1,156 @@
+//! What a detector says, and which loop it means.
+
+use crate::detect::streaks::Category;
+use crate::event::EventTime;
+use crate::identity::Hash64;
+use crate::identity::Hash128;
+use crate::policy::Detector;
+use crate::policy::Mode;
+
+/// A detector's yes at one event.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// Who.
+    pub detector: Detector,
+    /// What it may do.
+    pub mode: Mode,
+    /// Loop identity (`detectors.md` 5.2).
+    pub identity: Hash64,
+    /// How many.
+    pub count: u32,
+    /// From how many on.
+    pub threshold: u32,
+    /// Count of a block under this tool's factor; 0 = never.
+    pub block_at: u32,
+    /// Window the count was made in: steps, or ms for the rates; 0 = a run.
+    pub window: u64,
+    /// 1 … 3 for detectors with tiers, else 0.
+    pub tier: u8,
+    /// 0 … 1.
+    pub confidence: f64,
+    /// Class of the step in the progress matrix.
+    pub category: Category,
+    /// First step that was counted.
+    pub first: u64,
+    /// Last step that was counted.
+    pub last: u64,
+    /// The current step takes part. One that is not fresh is recorded, never published.
+    pub is_fresh: bool,
+    /// Only a signal: recorded, counted as evidence, never the reason of a command.
+    pub is_signal: bool,
+    /// When its block would pass again by itself (`call_rate`).
+    pub free_at: Option<EventTime>,
+}
+
+impl Finding {
+    /// A fresh finding without window, tier or block.
+    #[must_use]
+    pub fn new(detector: Detector, mode: Mode, identity: Hash64, count: u32, threshold: u32) -> Self {
+        Self {
+            detector,
+            mode,
+            identity,
+            count,
+            threshold,
+            block_at: 0,
+            window: 0,
+            tier: 0,
+            confidence: 1.0,
+            category: Category::None,
+            first: 0,
+            last: 0,
+            is_fresh: true,
+            is_signal: false,
+            free_at: None,
+        }
+    }
+
+    /// Confidence that grows with the count: base + slope · (count − threshold), clamped to 1.
+    #[must_use]
+    pub fn confident(mut self, base: f64, slope: f64) -> Self {
+        self.confidence = slope.mul_add(f64::from(self.count.saturating_sub(self.threshold)), base).clamp(0.0, 1.0);
+        self
+    }
+
+    /// First and last step counted.
+    #[must_use]
+    pub const fn spanning(mut self, first: u64, last: u64) -> Self {
+        self.first = first;
+        self.last = last;
+        self
+    }
+
+    /// Blocks from this count on; 0 = never.
+    #[must_use]
+    pub const fn blocking_at(mut self, block_at: u32) -> Self {
+        self.block_at = block_at;
+        self
+    }
+
+    /// Counted in a window.
+    #[must_use]
+    pub const fn within(mut self, window: u64) -> Self {
+        self.window = window;
+        self
+    }
+
+    /// Whether it asks for a block: mode `block`, and the count is reached.
+    #[must_use]
+    pub const fn wants_block(&self) -> bool {
+        matches!(self.mode, Mode::Block) && self.block_at > 0 && self.count >= self.block_at
+    }
+}
+
+/// Loop families (`detectors.md` 5.2): within one, equal hashes are one loop, whoever saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Family {
+    /// Exact, near, outcome and state repeats, stagnation.
+    Repeat = 1,
+    /// Oscillation.
+    Cycle = 2,
+    /// Stuck.
+    Outcome = 3,
+    /// Dead end.
+    Error = 4,
+    /// Semantic repeat.
+    Meaning = 5,
+    /// Failing tests.
+    Test = 6,
+    /// Failing shell commands.
+    Shell = 7,
+    /// Text turns.
+    Text = 8,
+    /// Exploration.
+    Explore = 9,
+    /// A swarm's loop.
+    Swarm = 10,
+    /// The rates.
+    Rate = 11,
+}
+
+/// Identity of a loop: its family and what is repeated in it. Stored with episodes, so the mixing never changes.
+#[must_use]
+pub fn loop_identity(family: Family, parts: &[u64]) -> Hash64 {
+    let mut state = 0x6c6f_6f70_7761_7264 ^ u64::from(family as u8);
+    for part in parts {
+        // The finaliser of SplitMix64: every bit of a part reaches every bit of the state.
+        state = (state ^ part).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        state ^= state >> 31;
+    }
+    Hash64(state.max(1))
+}
+
+/// The two halves of a long hash.
+#[must_use]
+pub const fn halves(hash: Hash128) -> [u64; 2] {
+    [(hash.0 >> 64) as u64, hash.0 as u64]
+}
+
+/// Loop identity of the repeat family: the fingerprint, which holds the tool.
+#[must_use]
+pub fn repeat_identity(fingerprint: Hash128) -> Hash64 {
+    loop_identity(Family::Repeat, &halves(fingerprint))
+}

@@ -1,0 +1,275 @@
+//! The ring of steps and the questions it answers. Every detector reads this one history; none keeps a copy.
+
+use std::collections::VecDeque;
+
+use crate::detect::index::FingerprintIndex;
+use crate::detect::names::ToolNames;
+use crate::detect::step::Flags;
+use crate::detect::step::Step;
+use crate::identity::Hash64;
+use crate::identity::Hash128;
+
+/// The steps of one session, newest last; at most `capacity`.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    steps: VecDeque<Step>,
+    capacity: usize,
+    /// Sequence of the next step.
+    next_sequence: u64,
+    /// Steps before this one are not seen by any count but `call_rate`'s: a reset, a person, progress.
+    floor: u64,
+    names: ToolNames,
+    /// Calls and event ids in the whole ring.
+    ring: FingerprintIndex,
+    /// Calls and outcomes of counted, complete steps from the floor on: what has been *seen*.
+    seen: FingerprintIndex,
+    /// States of complete steps from the floor on.
+    states: FingerprintIndex,
+}
+
+impl History {
+    /// An empty history of at most `capacity` steps.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
+        Self { capacity: capacity.max(1), ..Self::default() }
+    }
+
+    /// A history from stored steps, oldest first.
+    #[must_use]
+    pub fn restored(capacity: usize, next_sequence: u64, floor: u64, steps: impl IntoIterator<Item = (Step, Box<str>)>) -> Self {
+        let mut history = Self { capacity: capacity.max(1), next_sequence, floor, ..Self::default() };
+        for (mut step, tool) in steps {
+            step.tool = history.names.take(&tool);
+            history.index_ring(&step, true);
+            history.index_seen(&step, true);
+            history.steps.push_back(step);
+        }
+        history
+    }
+
+    /// Takes a new step; its sequence and tool are set here. The oldest leaves when the ring is full: then true.
+    pub fn push(&mut self, mut step: Step, tool: &str) -> bool {
+        let wrapped = self.steps.len() >= self.capacity;
+        while self.steps.len() >= self.capacity {
+            let Some(oldest) = self.steps.pop_front() else { break };
+            self.index_ring(&oldest, false);
+            self.index_seen(&oldest, false);
+            self.names.release(oldest.tool);
+        }
+        step.sequence = self.next_sequence;
+        self.next_sequence += 1;
+        step.tool = self.names.take(tool);
+        self.index_ring(&step, true);
+        self.index_seen(&step, true);
+        self.steps.push_back(step);
+        wrapped
+    }
+
+    /// Changes a step in place, keeping the indexes right. `None` if it is not in the ring.
+    pub fn update<R>(&mut self, sequence: u64, change: impl FnOnce(&mut Step) -> R) -> Option<R> {
+        let at = self.position(sequence)?;
+        let before = self.steps.get(at)?.clone_hashes();
+        self.index_ring(&before, false);
+        self.index_seen(&before, false);
+        let step = self.steps.get_mut(at)?;
+        let answer = change(step);
+        let after = step.clone_hashes();
+        self.index_ring(&after, true);
+        self.index_seen(&after, true);
+        Some(answer)
+    }
+
+    /// Notes a finding at a step; touches no index.
+    pub fn fire(&mut self, sequence: u64, detector: crate::policy::Detector) {
+        if let Some(step) = self.position(sequence).and_then(|at| self.steps.get_mut(at)) {
+            step.fire(detector);
+        }
+    }
+
+    /// Nothing earlier is seen again (but by `call_rate`, and redeliveries are still known).
+    pub fn raise_floor(&mut self) {
+        self.floor = self.next_sequence;
+        self.seen.clear();
+        self.states.clear();
+    }
+
+    fn index_ring(&mut self, step: &Step, on: bool) {
+        let calls = fold(step.call);
+        for hash in [calls, step.event, step.result_event] {
+            if on {
+                self.ring.insert(hash);
+            } else {
+                self.ring.remove(hash);
+            }
+        }
+    }
+
+    fn index_seen(&mut self, step: &Step, on: bool) {
+        if step.sequence < self.floor || !step.is_complete() {
+            return;
+        }
+        let (call, outcome) = (fold(step.call), as_outcome(step.outcome));
+        if on {
+            self.seen.insert(call);
+            self.seen.insert(outcome);
+            self.states.insert(step.state);
+        } else {
+            self.seen.remove(call);
+            self.seen.remove(outcome);
+            self.states.remove(step.state);
+        }
+    }
+
+    fn position(&self, sequence: u64) -> Option<usize> {
+        let first = self.next_sequence - self.steps.len() as u64;
+        sequence.checked_sub(first).map(|at| at as usize).filter(|at| *at < self.steps.len())
+    }
+
+    /// The step with that sequence, if it is still in the ring.
+    #[must_use]
+    pub fn get(&self, sequence: u64) -> Option<&Step> {
+        self.position(sequence).and_then(|at| self.steps.get(at))
+    }
+
+    /// The newest step.
+    #[must_use]
+    pub fn newest(&self) -> Option<&Step> {
+        self.steps.back()
+    }
+
+    /// All steps of the ring, newest first, whatever the floor.
+    pub fn ring_back(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().rev()
+    }
+
+    /// All steps of the ring, oldest first, whatever the floor.
+    pub fn ring(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter()
+    }
+
+    /// Counted steps from the floor on, newest first: transparent ones are left out.
+    pub fn counted_back(&self) -> impl Iterator<Item = &Step> {
+        let floor = self.floor;
+        self.steps.iter().rev().take_while(move |step| step.sequence >= floor).filter(|step| !step.is_transparent())
+    }
+
+    /// Completed, counted steps from the floor on, newest first.
+    pub fn complete_back(&self) -> impl Iterator<Item = &Step> {
+        self.counted_back().filter(|step| step.flags.has(Flags::OBSERVED))
+    }
+
+    /// How often a call identity is held by the whole ring, whatever the floor.
+    #[must_use]
+    pub fn calls_in_ring(&self, call: Hash128) -> u32 {
+        self.ring.count(fold(call))
+    }
+
+    /// Whether an event id is among those of the ring.
+    #[must_use]
+    pub fn knows_event(&self, event: Hash64) -> bool {
+        self.ring.count(event) > 0
+    }
+
+    /// How many complete, counted steps from the floor on hold this approach.
+    #[must_use]
+    pub fn seen_call(&self, call: Hash128) -> u32 {
+        self.seen.count(fold(call))
+    }
+
+    /// How many complete, counted steps from the floor on hold this outcome.
+    #[must_use]
+    pub fn seen_outcome(&self, outcome: Hash64) -> u32 {
+        if outcome.is_some() { self.seen.count(as_outcome(outcome)) } else { 0 }
+    }
+
+    /// How many complete, counted steps from the floor on hold this state: an upper bound of any window's count.
+    #[must_use]
+    pub fn seen_state(&self, state: Hash64) -> u32 {
+        self.states.count(state)
+    }
+
+    /// The name of a step's tool.
+    #[must_use]
+    pub fn tool(&self, step: &Step) -> &str {
+        self.names.name(step.tool)
+    }
+
+    /// The names in use.
+    #[must_use]
+    pub const fn names(&self) -> &ToolNames {
+        &self.names
+    }
+
+    /// Sequence of the next step: how many the session has had.
+    #[must_use]
+    pub const fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    /// First sequence that counts.
+    #[must_use]
+    pub const fn floor(&self) -> u64 {
+        self.floor
+    }
+
+    /// Steps the ring holds at most.
+    #[must_use]
+    pub const fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Steps in the ring.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Whether there is no step.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// Slot of a sequence: where its record lies on disk.
+    #[must_use]
+    pub const fn slot(&self, sequence: u64) -> u16 {
+        (sequence % self.capacity as u64) as u16
+    }
+
+    /// Bytes held, for the cache's budget.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let texts: usize = self.steps.iter().map(|step| step.event_id.len() + step.excerpt.len() + step.tokens.0.len() * 4).sum();
+        self.steps.capacity() * size_of::<Step>()
+            + texts
+            + self.names.bytes()
+            + self.ring.bytes()
+            + self.seen.bytes()
+            + self.states.bytes()
+    }
+}
+
+impl Step {
+    /// The hashes that indexes hold, without texts.
+    fn clone_hashes(&self) -> Self {
+        Self {
+            sequence: self.sequence,
+            flags: self.flags,
+            call: self.call,
+            outcome: self.outcome,
+            state: self.state,
+            event: self.event,
+            result_event: self.result_event,
+            ..Self::default()
+        }
+    }
+}
+
+fn fold(call: Hash128) -> Hash64 {
+    Hash64((call.0 >> 64) as u64)
+}
+
+/// Outcomes share an index with calls; the two must not meet.
+fn as_outcome(outcome: Hash64) -> Hash64 {
+    if outcome.is_some() { Hash64(outcome.0 ^ 0x9e37_79b9_7f4a_7c15) } else { outcome }
+}

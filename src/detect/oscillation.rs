@@ -1,0 +1,71 @@
+//! `oscillation`: two to four tools in turn (corteX). `detectors.md` 3.6.
+//!
+//! Example: search, edit, search, edit. Limits: read, edit, read, edit is work, hence `needs_repeat`: only a signal until the
+//! last cycle repeats the one before in calls or answers.
+
+use crate::detect::finding::Family;
+use crate::detect::finding::Finding;
+use crate::detect::finding::halves;
+use crate::detect::finding::loop_identity;
+use crate::detect::history::History;
+use crate::detect::step::Step;
+use crate::identity::Hash64;
+use crate::identity::hash_text;
+use crate::policy::Detector;
+use crate::policy::Oscillation;
+
+/// Looks for the period with the most cycles at the tail; tie: the shortest.
+#[must_use]
+pub fn observe(settings: &Oscillation, history: &History, step: &Step) -> Option<Finding> {
+    let tail: Vec<&Step> = history.complete_back().take(settings.window_steps as usize).collect();
+    let mut best: Option<(u32, usize)> = None;
+    for &period in &settings.periods {
+        let cycles = cycles(&tail, period as usize);
+        if cycles >= settings.threshold && best.is_none_or(|(most, _)| cycles > most) {
+            best = Some((cycles, period as usize));
+        }
+    }
+    let (count, period) = best?;
+    let repeats = (0..period).all(|place| match (tail.get(place), tail.get(place + period)) {
+        (Some(last), Some(before)) => last.call == before.call || (last.outcome.is_some() && last.outcome == before.outcome),
+        _ => false,
+    });
+    let first = tail.get(period * count as usize - 1).map_or(step.sequence, |earliest| earliest.sequence);
+    let mut finding =
+        Finding::new(Detector::Oscillation, settings.mode, identity(history, &tail, period), count, settings.threshold)
+            .confident(0.5, 0.15)
+            .within(u64::from(settings.window_steps))
+            .spanning(first, step.sequence);
+    finding.is_signal = settings.needs_repeat && !repeats && count < settings.cycles_alone;
+    Some(finding)
+}
+
+/// How often the last `period` tools stand back to back at the tail (newest first); 0 if they are constant or periodic themselves.
+fn cycles(tail: &[&Step], period: usize) -> u32 {
+    let Some(unit) = tail.get(..period) else { return 0 };
+    let smaller = (1..period)
+        .any(|shift| period.is_multiple_of(shift) && unit.iter().zip(unit.iter().skip(shift)).all(|(a, b)| a.tool == b.tool));
+    if smaller {
+        return 0;
+    }
+    tail.chunks_exact(period).take_while(|cycle| cycle.iter().zip(unit).all(|(a, b)| a.tool == b.tool)).count() as u32
+}
+
+/// The period's calls if they repeat, else its tools; the rotation that sorts first, so that where the loop is entered does not
+/// matter.
+fn identity(history: &History, tail: &[&Step], period: usize) -> Hash64 {
+    let calls_repeat = (0..period).all(
+        |place| matches!((tail.get(place), tail.get(place + period)), (Some(last), Some(before)) if last.call == before.call),
+    );
+    let hashes: Vec<u64> = tail
+        .iter()
+        .take(period)
+        .rev()
+        .map(|step| if calls_repeat { halves(step.call)[0] } else { hash_text(history.tool(step)).hash64().0 })
+        .collect();
+    let smallest = (0..period)
+        .map(|start| hashes.iter().cycle().skip(start).take(period).copied().collect::<Vec<_>>())
+        .min()
+        .unwrap_or_default();
+    loop_identity(Family::Cycle, &smallest)
+}

@@ -1,0 +1,44 @@
+//! `state_repeat`: back in a state where the agent has been, anywhere in a window (corteX exact). `detectors.md` 3.4.
+//!
+//! The detector for interleaved loops: A, x, A, y, A. Limits: edit and re-run looks alike, hence the rule on mutations and the
+//! default threshold of 5.
+
+use crate::detect::finding::Finding;
+use crate::detect::finding::repeat_identity;
+use crate::detect::history::History;
+use crate::detect::step::Flags;
+use crate::detect::step::Step;
+use crate::policy::Detector;
+use crate::policy::StateRepeat;
+use crate::policy::ToolPolicy;
+
+/// Counts the completed step's state in the window.
+#[must_use]
+pub fn observe(settings: &StateRepeat, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
+    let threshold = tool.scaled(settings.threshold);
+    // The index counts the whole ring: below the threshold there, below it in any window.
+    if !step.state.is_some() || step.flags.has(Flags::ARGS_ONLY) || history.seen_state(step.state) < threshold {
+        return None;
+    }
+    let hard = step.failed() || step.flags.has(Flags::TEST);
+    let mut count = 0;
+    let mut first = step.sequence;
+    for earlier in history.complete_back().take(settings.window_steps as usize) {
+        // Edit, then re-run, is work: a mutation by another call ends the look back of a failing call or a test run.
+        if hard && earlier.flags.has(Flags::MUTATED) && earlier.call != step.call {
+            break;
+        }
+        if earlier.state == step.state {
+            count += 1;
+            first = earlier.sequence;
+        } else if settings.novelty_ends && !earlier.flags.any(Flags(Flags::SEEN_CALL.0 | Flags::SEEN_OUTCOME.0)) {
+            break;
+        }
+    }
+    (count >= threshold).then(|| {
+        Finding::new(Detector::StateRepeat, settings.mode, repeat_identity(step.fingerprint), count, threshold)
+            .confident(0.5, 0.15)
+            .within(u64::from(settings.window_steps))
+            .spanning(first, step.sequence)
+    })
+}

@@ -1,0 +1,150 @@
+//! What stays of a call: hashes, time, flags, a token signature. No text but names and ids.
+
+use crate::detect::names::ToolId;
+use crate::event::EventTime;
+use crate::identity::Hash64;
+use crate::identity::Hash128;
+use crate::identity::Signature;
+use crate::policy::Detector;
+
+/// Yes-or-no facts of a step. The bits are stored and never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flags(pub u32);
+
+impl Flags {
+    /// Requested, not returned, not closed.
+    pub const OPEN: Self = Self(1);
+    /// Its outcome is known.
+    pub const OBSERVED: Self = Self(1 << 1);
+    /// It worked.
+    pub const OK: Self = Self(1 << 2);
+    /// Refused under a block of ours, or not yet known to have run under one: transparent.
+    pub const REFUSED: Self = Self(1 << 3);
+    /// Failed as outages do: transparent but for the rates and the swarm.
+    pub const RETRYABLE: Self = Self(1 << 4);
+    /// Its answer says nothing (`ok`, `done`, empty).
+    pub const GENERIC: Self = Self(1 << 5);
+    /// A successful call that changes the world.
+    pub const MUTATED: Self = Self(1 << 6);
+    /// A shell command.
+    pub const SHELL: Self = Self(1 << 7);
+    /// A shell command about a file, for the wording.
+    pub const SHELL_FILE: Self = Self(1 << 8);
+    /// A test run.
+    pub const TEST: Self = Self(1 << 9);
+    /// Its output says that tests passed.
+    pub const TEST_PASSED: Self = Self(1 << 10);
+    /// Its output says that tests failed.
+    pub const TEST_FAILED: Self = Self(1 << 11);
+    /// A tool of class `read`, or a simple shell read.
+    pub const READ: Self = Self(1 << 12);
+    /// A tool of class `poll`.
+    pub const POLL: Self = Self(1 << 13);
+    /// A tool of class `exempt`: transparent.
+    pub const EXEMPT: Self = Self(1 << 14);
+    /// The same call earlier in the same turn: transparent but for the rates and the swarm.
+    pub const SAME_TURN: Self = Self(1 << 15);
+    /// Outcomes are left out of its comparisons (`identity = "args_only"`).
+    pub const ARGS_ONLY: Self = Self(1 << 16);
+    /// Of class `mutates`, whatever its outcome.
+    pub const MUTATES: Self = Self(1 << 17);
+    /// Its approach (call identity) had been seen when it completed.
+    pub const SEEN_CALL: Self = Self(1 << 18);
+    /// Its outcome had been seen when it completed.
+    pub const SEEN_OUTCOME: Self = Self(1 << 19);
+    /// Judged refused by `call_rate`: not counted there.
+    pub const OVER_RATE: Self = Self(1 << 20);
+
+    /// Whether all of `other` are set.
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether one of `other` is set.
+    #[must_use]
+    pub const fn any(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Sets or clears `other`.
+    pub const fn set(&mut self, other: Self, on: bool) {
+        if on {
+            self.0 |= other.0;
+        } else {
+            self.0 &= !other.0;
+        }
+    }
+}
+
+/// One call in the history of a session.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Step {
+    /// Number in the session, from 0; a reset does not restart it.
+    pub sequence: u64,
+    /// Event time of the call.
+    pub time: EventTime,
+    /// Number of the model reply + 1; 0 = unknown.
+    pub turn: u64,
+    /// Tool, in the session's table of names.
+    pub tool: ToolId,
+    /// Facts.
+    pub flags: Flags,
+    /// Detectors with a finding here, by [`Detector::bit`].
+    pub fired: u16,
+    /// Call identity.
+    pub call: Hash128,
+    /// Fingerprint; none where no detector needs it.
+    pub fingerprint: Hash128,
+    /// File it reads.
+    pub read_target: Hash64,
+    /// Outcome identity; none until observed.
+    pub outcome: Hash64,
+    /// State: description and output.
+    pub state: Hash64,
+    /// Error key.
+    pub error: Hash64,
+    /// The call's id.
+    pub call_id: Hash64,
+    /// Id of the event that requested it.
+    pub event: Hash64,
+    /// Id of the event that brought its result, where another.
+    pub result_event: Hash64,
+    /// Id of the requesting event as text: evidence names it.
+    pub event_id: Box<str>,
+    /// Tokens of description and output.
+    pub tokens: Signature,
+    /// Start of the description, only with `evidence.excerpts`.
+    pub excerpt: Box<str>,
+}
+
+impl Step {
+    /// Whether runs, streaks and windows look through it.
+    #[must_use]
+    pub const fn is_transparent(&self) -> bool {
+        self.flags.any(Flags(Flags::EXEMPT.0 | Flags::REFUSED.0 | Flags::SAME_TURN.0 | Flags::RETRYABLE.0))
+    }
+
+    /// Whether outcome-phase detectors see it.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.flags.has(Flags::OBSERVED) && !self.is_transparent()
+    }
+
+    /// Whether its outcome is known and a failure.
+    #[must_use]
+    pub const fn failed(&self) -> bool {
+        self.flags.has(Flags::OBSERVED) && !self.flags.has(Flags::OK)
+    }
+
+    /// Notes a finding.
+    pub const fn fire(&mut self, detector: Detector) {
+        self.fired |= detector.bit();
+    }
+
+    /// Whether a detector had a finding here.
+    #[must_use]
+    pub const fn has_fired(&self, detector: Detector) -> bool {
+        self.fired & detector.bit() != 0
+    }
+}

@@ -1,0 +1,41 @@
+//! The project's pages, so that they are read, linked and compiled where the code is. They hold no code.
+
+/// Map of the source, the one direction of flow, the invariants.
+pub mod architecture {
+    #![doc = include_str!("architecture.md")]
+}
+
+/// What is kept: in memory, on disk, in the changelogs.
+pub mod state {
+    #![doc = include_str!("state.md")]
+}
+
+/// What is promised, to whom, and the test behind each line.
+pub mod guarantees {
+    #![doc = include_str!("guarantees.md")]
+}
+
+/// The sixteen detectors: rule, example, limits, the cases that pin them.
+pub mod detection {
+    #![doc = include_str!("detection.md")]
+}
+
+/// Running it: settings, metrics, alerts, errors, deployment.
+pub mod operations {
+    #![doc = include_str!("operations.md")]
+}
+
+/// Where time goes, and how it is measured.
+pub mod performance {
+    #![doc = include_str!("performance.md")]
+}
+
+/// What was decided, when and why.
+pub mod decisions {
+    #![doc = include_str!("decisions.md")]
+}
+
+/// What changed for users, by version.
+pub mod changelog {
+    #![doc = include_str!("changelog.md")]
+}

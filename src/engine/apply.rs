@@ -1,0 +1,374 @@
+//! `SessionEngine::apply`: one input into one session. What an event means before any detector looks at it: redelivery, time,
+//! lifecycle, resets, progress.
+
+use std::sync::Arc;
+
+use crate::detect::Finding;
+use crate::detect::Streaks;
+use crate::detect::text_only;
+use crate::engine::command::Action;
+use crate::engine::command::ReasonCode;
+use crate::engine::decide::Context;
+use crate::engine::effects::Effects;
+use crate::engine::effects::SwarmReset;
+use crate::engine::input::Input;
+use crate::engine::input::Place;
+use crate::engine::marks::Mark;
+use crate::engine::session::Session;
+use crate::engine::subject::SubjectKey;
+use crate::engine::timer::TimerChange;
+use crate::engine::timer::TimerKind;
+use crate::event::Event;
+use crate::event::EventKind;
+use crate::event::EventTime;
+use crate::event::Message;
+use crate::event::ResetScope;
+use crate::event::Role;
+use crate::identity::Hash64;
+use crate::identity::hash_text;
+use crate::limits::RECENT_IDS_MAX;
+use crate::policy::Evaluate;
+use crate::policy::Policy;
+use crate::policy::UserMessage;
+
+/// Applies inputs to sessions under one policy. One per lane; it has no state of its own but scratch memory.
+#[derive(Debug, Clone)]
+pub struct SessionEngine {
+    pub(super) app: Arc<str>,
+    pub(super) policy: Arc<Policy>,
+    /// Findings of the event at hand; kept for its memory.
+    pub(super) findings: Vec<Finding>,
+}
+
+impl SessionEngine {
+    /// An engine for an application (its name is part of every command id) and a policy.
+    #[must_use]
+    pub fn new(app: &str, policy: Arc<Policy>) -> Self {
+        Self { app: app.into(), policy, findings: Vec::new() }
+    }
+
+    /// The policy in force.
+    #[must_use]
+    pub const fn policy(&self) -> &Arc<Policy> {
+        &self.policy
+    }
+
+    /// The application's name.
+    #[must_use]
+    pub fn app(&self) -> &str {
+        &self.app
+    }
+
+    /// Whether the event must also reach the other agents of its session, as [`Input::Reset`].
+    #[must_use]
+    pub const fn reaches_all_agents(event: &Event<'_>) -> bool {
+        matches!(event.kind, EventKind::Reset(ResetScope::Session))
+    }
+
+    /// Applies one input to the session of `subject`. Cannot fail: what may fail happened in `decode`.
+    pub fn apply(&mut self, subject: &SubjectKey, session: &mut Session, input: Input<'_>, out: &mut Effects) {
+        match input {
+            Input::Event(event, place) => self.event(subject, session, event, place, out),
+            Input::Reset(event, place) => {
+                let time = event.time.max(session.head.time);
+                self.reset(&Context::new(subject, event, place, time), session, ReasonCode::Reset, out);
+            }
+            Input::Timer(kind, due) => self.timer(session, kind, due, out),
+        }
+    }
+
+    fn event(&mut self, subject: &SubjectKey, session: &mut Session, event: &Event<'_>, place: Place<'_>, out: &mut Effects) {
+        self.begin(session, event, out);
+        let id = hash_text(&event.id).hash64();
+        if session.history.knows_event(id) || session.head.recent_events.contains(&id) {
+            out.tally.duplicate = true;
+            return;
+        }
+        let time = event.time.max(session.head.time);
+        out.tally.late = event.time < session.head.time;
+        out.tally.clamped = event.time_clamped;
+        session.head.time = time;
+        sequence_gaps(session, event, out);
+        if let Some(swarm) = &event.swarm_id
+            && *session.head.swarm_id != **swarm
+        {
+            session.head.swarm_id = Box::from(&**swarm);
+        }
+        let context = Context::new(subject, event, place, time);
+        self.expire_matrix(session, time);
+        self.lift_by_policy(&context, session, out);
+        self.close_turn(&context, session, out);
+        self.world(session, event);
+        match &event.kind {
+            EventKind::ToolCall(call) => self.call(&context, session, call, None, out),
+            EventKind::Tool(call, result) => self.call(&context, session, call, Some(result), out),
+            EventKind::ToolResult(result) => self.result(&context, session, result, id, out),
+            EventKind::Message(message) => self.message(&context, session, message, out),
+            EventKind::SessionStart => self.reset(&context, session, ReasonCode::SessionStart, out),
+            EventKind::SessionEnd => {
+                if let Some(awaited) = session.head.awaiting.take() {
+                    out.tally.obeyed = Some((awaited.detector, crate::engine::Answer::Ended));
+                }
+                self.reset(&context, session, ReasonCode::SessionEnd, out);
+                session.head.has_ended = true;
+            }
+            EventKind::Progress => {
+                if event.state.is_none() {
+                    progress(session);
+                }
+            }
+            EventKind::Reset(ResetScope::Swarm) => {
+                out.swarm_reset = event.swarm_id.as_deref().map(|swarm| SwarmReset {
+                    tenant: event.tenant.as_deref().unwrap_or_default().to_owned(),
+                    swarm_id: swarm.to_owned(),
+                    time,
+                });
+            }
+            EventKind::Reset(ResetScope::Agent | ResetScope::Session) => {
+                self.reset(&context, session, ReasonCode::Reset, out);
+            }
+            EventKind::Ack(ack) => out.tally.ack = Some(*ack),
+        }
+        if !matches!(event.kind, EventKind::ToolCall(_) | EventKind::Tool(..) | EventKind::ToolResult(_)) {
+            remember(session, id);
+        }
+        if !matches!(event.kind, EventKind::SessionEnd) {
+            session.head.has_ended = false;
+        }
+        self.arm_idle(session, out);
+    }
+
+    /// The first event of a session, or the first after it was forgotten.
+    fn begin(&self, session: &mut Session, event: &Event<'_>, out: &mut Effects) {
+        if !session.has_begun {
+            session.has_begun = true;
+            session.head.epoch = event.record_time.0.max(session.head.epoch.saturating_add(1));
+            session.head.time = event.time;
+            session.head.policy = self.policy.hash.hash64();
+            out.tally.session_began = true;
+        }
+    }
+
+    /// HackEurope26 checks after all calls of a reply: once per turn, before an event of another turn, a message or the end.
+    fn close_turn(&mut self, context: &Context<'_>, session: &mut Session, out: &mut Effects) {
+        let settings = &self.policy.detectors.exact_repeat;
+        if session.head.pending_turn == 0 || settings.evaluate != Evaluate::Turn || !settings.mode.is_on() {
+            return;
+        }
+        let turn = context.event.turn.map_or(0, |turn| turn.saturating_add(1));
+        let is_over = matches!(context.event.kind, EventKind::Message(_) | EventKind::SessionEnd)
+            || (turn != 0 && turn != session.head.pending_turn);
+        if is_over {
+            session.head.pending_turn = 0;
+            self.evaluate_repeats(session);
+            self.decide(context, session, out);
+        }
+    }
+
+    /// A changed world is progress.
+    fn world(&self, session: &mut Session, event: &Event<'_>) {
+        let Some(state) = event.state.as_deref() else { return };
+        let state = hash_text(state).hash64();
+        let has_changed = session.head.world.is_some() && session.head.world != state;
+        session.head.world = state;
+        if has_changed && self.policy.progress.world_state {
+            progress(session);
+        }
+    }
+
+    fn message(&mut self, context: &Context<'_>, session: &mut Session, message: &Message<'_>, out: &mut Effects) {
+        let text = message
+            .text_sha256
+            .map(|hash| crate::identity::Digest(hash).hash64())
+            .or_else(|| message.text.as_deref().filter(|text| !text.is_empty()).map(|text| hash_text(text).hash64()));
+        let is_ours = context.event.command_id.is_some() || text.is_some_and(|text| session.head.sent_texts.contains(&text));
+        if is_ours {
+            return;
+        }
+        match message.role {
+            Role::System => {}
+            Role::User => match self.policy.progress.user_message {
+                UserMessage::Ignore => {}
+                UserMessage::Text => session.head.streaks.text_turns = 0,
+                UserMessage::Reset => {
+                    session.history.raise_floor();
+                    session.head.streaks = Streaks::default();
+                    session.head.episodes.clear();
+                    session.head.shadow_episodes.clear();
+                }
+            },
+            Role::Assistant => {
+                let settings = &self.policy.detectors.text_only;
+                if settings.mode.is_on() && text.is_some() && !message.is_final {
+                    let turn = context.event.turn.map_or(0, |turn| turn.saturating_add(1));
+                    let newest = session.history.next_sequence().saturating_sub(1);
+                    self.findings.extend(text_only::observe(settings, &mut session.head.streaks, turn, newest));
+                    self.decide(context, session, out);
+                }
+            }
+        }
+    }
+
+    /// Forget what was counted: the floor rises, scalars become 0, episodes close, blocks are lifted. Totals stay.
+    fn reset(&self, context: &Context<'_>, session: &mut Session, reason: ReasonCode, out: &mut Effects) {
+        session.history.raise_floor();
+        session.head.streaks = Streaks::default();
+        session.head.pending_turn = 0;
+        self.lift(context, session, reason, |_| true, out);
+        session.head.episodes.clear();
+        session.head.shadow_episodes.clear();
+        session.head.awaiting = None;
+        if !session.head.verdicts.is_empty() {
+            session.head.verdicts.clear();
+            out.verdicts_changed = true;
+        }
+        arm(&mut session.head.verdict_due, TimerKind::Verdicts, None, out);
+        // `call_rate` reads the ring below the floor; a reset that people asked for forgets that too.
+        forget_calls(session);
+    }
+
+    /// A block whose detector no longer blocks is lifted at the session's next event.
+    fn lift_by_policy(&self, context: &Context<'_>, session: &mut Session, out: &mut Effects) {
+        let policy = self.policy.hash.hash64();
+        if session.head.policy == policy {
+            return;
+        }
+        session.head.policy = policy;
+        let policy = Arc::clone(&self.policy);
+        let still_blocks = |detector| {
+            policy.detectors.mode(detector) == crate::policy::Mode::Block
+                || (policy.fusion.decides && policy.detectors.mode(detector).is_on())
+        };
+        self.lift(context, session, ReasonCode::Policy, |detector| !still_blocks(detector), out);
+    }
+
+    /// When a block of the progress matrix runs out, its streaks begin anew.
+    fn expire_matrix(&self, session: &mut Session, time: EventTime) {
+        let has_expired = session.head.verdicts.iter().any(|verdict| {
+            verdict.action == Action::Block
+                && verdict.expires_at <= time
+                && matches!(verdict.detector, crate::policy::Detector::Stagnation | crate::policy::Detector::Stuck)
+        });
+        if has_expired {
+            let category = session.head.streaks.matrix.category;
+            session.head.streaks.matrix = crate::detect::Matrix { category, ..crate::detect::Matrix::default() };
+        }
+    }
+
+    fn arm_idle(&self, session: &mut Session, out: &mut Effects) {
+        let lifetime = if session.head.has_ended { self.policy.ended_ms } else { self.policy.idle_ms };
+        let due = session.head.time.plus_ms(lifetime);
+        // Armed once and moved only forward by its own firing (rule I5); an end brings it closer.
+        if session.head.idle_due.is_none_or(|armed| due < armed) {
+            arm(&mut session.head.idle_due, TimerKind::Idle, Some(due), out);
+        }
+    }
+
+    fn timer(&self, session: &mut Session, kind: TimerKind, due: EventTime, out: &mut Effects) {
+        match kind {
+            TimerKind::Idle => {
+                let lifetime = if session.head.has_ended { self.policy.ended_ms } else { self.policy.idle_ms };
+                let gone_at = session.head.time.plus_ms(lifetime);
+                session.head.idle_due = None;
+                if gone_at > due {
+                    session.head.idle_due = Some(gone_at);
+                    out.timers.push(TimerChange { kind, was: None, now: Some(gone_at) });
+                } else {
+                    arm(&mut session.head.open_due, TimerKind::OpenCalls, None, out);
+                    arm(&mut session.head.verdict_due, TimerKind::Verdicts, None, out);
+                    out.verdicts_changed = !session.head.verdicts.is_empty();
+                    session.head.verdicts.clear();
+                    out.forgotten = true;
+                }
+            }
+            TimerKind::OpenCalls => {
+                session.head.open_due = None;
+                self.close_open_calls(session, due, out);
+            }
+            TimerKind::Verdicts => {
+                session.head.verdict_due = None;
+                let before = session.head.verdicts.len();
+                session.head.verdicts.retain(|verdict| verdict.expires_at > due);
+                out.verdicts_changed = session.head.verdicts.len() != before;
+                arm_verdicts(session, out);
+            }
+            TimerKind::Panes | TimerKind::SwarmVerdicts => {}
+        }
+    }
+
+    fn close_open_calls(&self, session: &mut Session, due: EventTime, out: &mut Effects) {
+        use crate::detect::Flags;
+        let mut overdue = Vec::new();
+        let mut next: Option<EventTime> = None;
+        for step in session.history.ring().filter(|step| step.flags.has(Flags::OPEN)) {
+            let closes_at = step.time.plus_ms(self.policy.open_call_ms);
+            if closes_at <= due {
+                overdue.push(step.sequence);
+            } else {
+                next = Some(next.map_or(closes_at, |earliest| earliest.min(closes_at)));
+            }
+        }
+        for sequence in overdue {
+            session.history.update(sequence, |step| step.flags.set(Flags::OPEN, false));
+            session.touch(sequence);
+            out.marks.push(Mark::CallClosed);
+        }
+        session.head.open_due = next;
+        if next.is_some() {
+            out.timers.push(TimerChange { kind: TimerKind::OpenCalls, was: None, now: next });
+        }
+    }
+}
+
+/// Moves a timer; nothing if it stands there already.
+pub(super) fn arm(armed: &mut Option<EventTime>, kind: TimerKind, now: Option<EventTime>, out: &mut Effects) {
+    if *armed != now {
+        out.timers.push(TimerChange { kind, was: *armed, now });
+        *armed = now;
+    }
+}
+
+/// The verdicts' timer stands at the earliest expiry.
+pub(super) fn arm_verdicts(session: &mut Session, out: &mut Effects) {
+    let earliest = session.head.verdicts.iter().map(|verdict| verdict.expires_at).min();
+    arm(&mut session.head.verdict_due, TimerKind::Verdicts, earliest, out);
+}
+
+/// Evidence of progress: every run and window starts over; episodes, blocks and `test_fix` stay.
+fn progress(session: &mut Session) {
+    session.history.raise_floor();
+    let streaks = &mut session.head.streaks;
+    *streaks = Streaks {
+        test_failures: streaks.test_failures,
+        test_first: streaks.test_first,
+        exploration: streaks.exploration,
+        ..Streaks::default()
+    };
+}
+
+/// The calls of the ring leave `call_rate`'s count.
+fn forget_calls(session: &mut Session) {
+    use crate::detect::Flags;
+    let counted: Vec<u64> =
+        session.history.ring().filter(|step| !step.flags.has(Flags::OVER_RATE)).map(|step| step.sequence).collect();
+    for sequence in counted {
+        session.history.update(sequence, |step| step.flags.set(Flags::OVER_RATE, true));
+        session.touch(sequence);
+    }
+}
+
+fn remember(session: &mut Session, id: Hash64) {
+    let recent = &mut session.head.recent_events;
+    if recent.len() >= RECENT_IDS_MAX {
+        recent.pop_front();
+    }
+    recent.push_back(id);
+}
+
+fn sequence_gaps(session: &mut Session, event: &Event<'_>, out: &mut Effects) {
+    let Some(seq) = event.seq else { return };
+    let expected = session.head.producer_seq;
+    out.tally.seq_gap = expected != 0 && seq > expected;
+    out.tally.seq_disorder = expected != 0 && seq < expected;
+    session.head.producer_seq = expected.max(seq.saturating_add(1));
+}

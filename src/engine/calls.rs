@@ -1,0 +1,497 @@
+//! Calls and their answers: a step is recorded, then judged. First the call phase, then, once the outcome is known, its own.
+
+use crate::detect::Flags;
+use crate::detect::Step;
+use crate::detect::call_rate;
+use crate::detect::dead_end;
+use crate::detect::exact_repeat;
+use crate::detect::exploration;
+use crate::detect::near_repeat;
+use crate::detect::oscillation;
+use crate::detect::outcome_repeat;
+use crate::detect::progress_matrix;
+use crate::detect::semantic_repeat;
+use crate::detect::shell_failures;
+use crate::detect::state_repeat;
+use crate::detect::test_fix;
+use crate::engine::apply::SessionEngine;
+use crate::engine::apply::arm;
+use crate::engine::command::Action;
+use crate::engine::command::IdentityRecipe;
+use crate::engine::decide::Context;
+use crate::engine::effects::Answer;
+use crate::engine::effects::DeniedBy;
+use crate::engine::effects::Effects;
+use crate::engine::effects::SwarmCallKey;
+use crate::engine::identify;
+use crate::engine::marks::Mark;
+use crate::engine::session::Session;
+use crate::engine::timer::TimerKind;
+use crate::event::Call;
+use crate::event::CallResult;
+use crate::event::EventTime;
+use crate::event::Outcome;
+use crate::identity::Hash64;
+use crate::identity::args_identity;
+use crate::identity::hash_text;
+use crate::policy::Detector;
+use crate::policy::Evaluate;
+use crate::policy::FleetKey;
+use crate::policy::SwarmCount;
+use crate::policy::ToolPolicy;
+
+impl SessionEngine {
+    /// A requested call; with `result` it has returned already, and both phases give one answer.
+    pub(super) fn call(
+        &mut self,
+        context: &Context<'_>,
+        session: &mut Session,
+        call: &Call<'_>,
+        result: Option<&CallResult<'_>>,
+        out: &mut Effects,
+    ) {
+        if let Some(result) = result
+            && let Some(open) = call.call_id.as_deref().and_then(|id| open_with_call_id(session, hash_text(id).hash64()))
+        {
+            self.answer(context, session, open, result, hash_text(&context.event.id).hash64(), out);
+            return;
+        }
+        let policy = std::sync::Arc::clone(&self.policy);
+        let tool = policy.tools.get(&call.tool);
+        let mut step = identify::requested(&policy, tool, context.event, call);
+        step.time = context.time;
+        let was_refused = result.is_some_and(|result| result.outcome == Outcome::Denied);
+        let has_run = result.is_some_and(|result| identify::is_observed(result) && !was_refused);
+        let is_blocked = active_block(session, &step, &call.tool, context.time).is_some();
+        step.flags.set(Flags::REFUSED, is_blocked && !has_run);
+        let same_turn = policy.identity.same_turn_once && step.turn != 0 && is_in_turn(session, &step);
+        step.flags.set(Flags::SAME_TURN, same_turn);
+        step.flags.set(Flags::OPEN, result.is_none());
+        note_obedience(session, &step, out);
+        if step.flags.has(Flags::REFUSED) {
+            out.marks.push(Mark::Refused);
+        }
+        if same_turn {
+            out.marks.push(Mark::SameTurn);
+        }
+        if session.history.push(step, &call.tool) {
+            out.marks.push(Mark::RingWrapped);
+        }
+        let sequence = session.history.next_sequence() - 1;
+        session.touch(sequence);
+        session.head.streaks.text_turns = 0;
+        if result.is_none() && session.head.open_due.is_none() {
+            let due = context.time.plus_ms(policy.open_call_ms);
+            arm(&mut session.head.open_due, TimerKind::OpenCalls, Some(due), out);
+        }
+        self.count_fleet(context, tool, call, sequence, session, out);
+        if policy.detectors.swarm_repeat.count == SwarmCount::All {
+            self.count_swarm(context, session, sequence, out);
+        }
+        self.judge_rate(session, sequence, has_run, context.time);
+        match result {
+            Some(result) => self.finish(context, session, sequence, result, Hash64::NONE, out),
+            None => {
+                self.advance_runs(session, sequence);
+                self.judge_call(session, sequence);
+            }
+        }
+        self.decide(context, session, out);
+    }
+
+    /// An answer on its own: joined by `call_id`, else to the oldest open call of that tool.
+    pub(super) fn result(
+        &mut self,
+        context: &Context<'_>,
+        session: &mut Session,
+        result: &CallResult<'_>,
+        event: Hash64,
+        out: &mut Effects,
+    ) {
+        let open = match result.call_id.as_deref() {
+            Some(id) => open_with_call_id(session, hash_text(id).hash64()),
+            None => None,
+        }
+        .or_else(|| {
+            let joined = oldest_open_of_tool(session, result);
+            if joined.is_some() {
+                out.marks.push(Mark::JoinedByTool);
+            }
+            joined
+        });
+        match open {
+            Some(sequence) => self.answer(context, session, sequence, result, event, out),
+            None => {
+                out.tally.orphan_result = true;
+                let recent = &mut session.head.recent_events;
+                if recent.len() >= crate::limits::RECENT_IDS_MAX {
+                    recent.pop_front();
+                }
+                recent.push_back(event);
+            }
+        }
+    }
+
+    fn answer(
+        &mut self,
+        context: &Context<'_>,
+        session: &mut Session,
+        sequence: u64,
+        result: &CallResult<'_>,
+        event: Hash64,
+        out: &mut Effects,
+    ) {
+        self.finish(context, session, sequence, result, event, out);
+        self.decide(context, session, out);
+    }
+
+    /// The outcome phase of a recorded step.
+    fn finish(
+        &mut self,
+        context: &Context<'_>,
+        session: &mut Session,
+        sequence: u64,
+        result: &CallResult<'_>,
+        event: Hash64,
+        out: &mut Effects,
+    ) {
+        let policy = std::sync::Arc::clone(&self.policy);
+        let Some(step) = session.history.get(sequence) else { return };
+        let step = step.clone();
+        let tool_name = session.history.tool(&step).to_owned();
+        let tool = policy.tools.get(&tool_name);
+        session.touch(sequence);
+        if result.outcome == Outcome::Denied {
+            let by_us = context.event.command_id.is_some()
+                || step.flags.has(Flags::REFUSED)
+                || active_block(session, &step, &tool_name, context.time).is_some();
+            out.tally.denied = Some(if by_us { DeniedBy::Us } else { DeniedBy::Other });
+            if by_us {
+                refuse(session, sequence, event);
+                return;
+            }
+        }
+        if !identify::is_observed(result) {
+            session.history.update(sequence, |step| {
+                step.flags.set(Flags::OPEN, false);
+                step.result_event = event;
+            });
+            // Both phases came in one event: the call phase has not been judged yet.
+            if event == Hash64::NONE {
+                self.advance_runs(session, sequence);
+                self.judge_call(session, sequence);
+            }
+            return;
+        }
+        let was_refused = step.flags.has(Flags::REFUSED);
+        let mut done = step;
+        done.result_event = event;
+        done.flags.set(Flags::REFUSED, false);
+        // It ran after all: it counts.
+        done.flags.set(Flags::OVER_RATE, false);
+        identify::completed(&policy, tool, result, &mut done);
+        progress_matrix::look_back(&session.history, &mut done);
+        session.history.update(sequence, |step| *step = done);
+        // It came with its outcome, or it ran although it was refused: it counts from now on.
+        if event == Hash64::NONE || was_refused {
+            self.advance_runs(session, sequence);
+        }
+        self.count_unproductive(context, session, sequence, out);
+        self.judge_outcome(context, session, sequence, tool, event == Hash64::NONE || was_refused);
+        out.tally.loop_tokens = 0;
+        if !self.findings.is_empty() {
+            let usage = context.event.usage;
+            out.tally.loop_tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+            out.tally.loop_cost_micro_usd = usage.cost_micro_usd;
+        }
+    }
+
+    /// `call_rate`: recorded first, judged then.
+    fn judge_rate(&mut self, session: &mut Session, sequence: u64, has_run: bool, now: EventTime) {
+        let settings = &self.policy.detectors.call_rate;
+        let Some(step) = session.history.get(sequence) else { return };
+        if !settings.mode.is_on() || step.flags.any(Flags(Flags::EXEMPT.0 | Flags::REFUSED.0)) {
+            return;
+        }
+        let found = call_rate::observe(settings, &session.history, step, now);
+        if found.is_some() && !has_run {
+            session.history.update(sequence, |step| step.flags.set(Flags::OVER_RATE, true));
+        }
+        self.findings.extend(found);
+    }
+
+    fn advance_runs(&self, session: &mut Session, sequence: u64) {
+        let Some(step) = session.history.get(sequence) else { return };
+        if step.is_transparent() {
+            return;
+        }
+        let streaks = &mut session.head.streaks;
+        exact_repeat::advance(&mut streaks.exact, step.call, sequence);
+        if self.policy.needs.fingerprint {
+            if streaks.near.hash != step.fingerprint {
+                streaks.near_tier = 0;
+            }
+            exact_repeat::advance(&mut streaks.near, step.fingerprint, sequence);
+        }
+        if self.policy.detectors.exact_repeat.evaluate == Evaluate::Turn && step.turn != 0 {
+            session.head.pending_turn = step.turn;
+        }
+    }
+
+    /// Call phase of a call that has not returned.
+    fn judge_call(&mut self, session: &mut Session, sequence: u64) {
+        let Some(step) = session.history.get(sequence) else { return };
+        if step.is_transparent() {
+            return;
+        }
+        if session.head.pending_turn == 0 {
+            self.evaluate_repeats(session);
+        }
+    }
+
+    /// `exact_repeat`, and where it has no finding `near_repeat`, on the newest counted call.
+    pub(super) fn evaluate_repeats(&mut self, session: &mut Session) {
+        let policy = std::sync::Arc::clone(&self.policy);
+        let Some(step) = session.history.counted_back().next() else { return };
+        let tool = policy.tools.get(session.history.tool(step));
+        let streaks = &session.head.streaks;
+        let settings = &policy.detectors.exact_repeat;
+        let exact = if settings.mode.is_on() {
+            exact_repeat::observe(settings, tool, &streaks.exact, &session.history, step)
+        } else {
+            None
+        };
+        let near = &policy.detectors.near_repeat;
+        let found = match exact {
+            Some(found) => Some(found),
+            None if near.mode.is_on() => near_repeat::observe(near, tool, &streaks.near, &streaks.exact, step),
+            None => None,
+        };
+        if let Some(mut found) = found {
+            if found.is_fresh && found.tier > 0 {
+                let reached = session.head.streaks.near_tier.max(found.tier);
+                session.head.streaks.near_tier = reached;
+                found.tier = reached;
+            }
+            self.findings.push(found);
+        }
+    }
+
+    /// Outcome phase; with the call phase before it where both came in one event.
+    fn judge_outcome(&mut self, context: &Context<'_>, session: &mut Session, sequence: u64, tool: &ToolPolicy, with_call: bool) {
+        let policy = std::sync::Arc::clone(&self.policy);
+        let Some(step) = session.history.get(sequence) else { return };
+        if step.is_transparent() {
+            // An outage shows only now; the runs took the call when it was requested.
+            if !with_call && step.flags.has(Flags::RETRYABLE) {
+                rebuild_runs(session);
+            }
+            return;
+        }
+        exact_repeat::answered(&mut session.head.streaks.exact, &session.history, step);
+        if policy.detectors.near_repeat.result_aware {
+            near_repeat::answered(&mut session.head.streaks.near, &session.history, step);
+        }
+        if with_call && session.head.pending_turn == 0 {
+            self.evaluate_repeats(session);
+        }
+        let Some(step) = session.history.get(sequence) else { return };
+        let detectors = &policy.detectors;
+        let history = &session.history;
+        let under_block = matrix_block(&session.head, history, step, context.time);
+        let streaks = &mut session.head.streaks;
+        let found = &mut self.findings;
+        if detectors.outcome_repeat.mode.is_on() {
+            found.extend(outcome_repeat::observe(&detectors.outcome_repeat, tool, &mut streaks.outcome, step));
+        }
+        if detectors.stagnation.mode.is_on() || detectors.stuck.mode.is_on() {
+            match under_block {
+                // Steps under its block are not analysed; that one ran publishes the block again.
+                Some(again) => found.push(again),
+                None => found.extend(progress_matrix::observe(
+                    &detectors.stagnation,
+                    &detectors.stuck,
+                    tool,
+                    &mut streaks.matrix,
+                    step,
+                )),
+            }
+        }
+        if detectors.state_repeat.mode.is_on() {
+            found.extend(state_repeat::observe(&detectors.state_repeat, tool, history, step));
+        }
+        if detectors.semantic_repeat.mode.is_on() {
+            found.extend(semantic_repeat::observe(&detectors.semantic_repeat, tool, history, step));
+        }
+        if detectors.oscillation.mode.is_on() {
+            found.extend(oscillation::observe(&detectors.oscillation, history, step));
+        }
+        if detectors.dead_end.mode.is_on() {
+            found.extend(dead_end::observe(&detectors.dead_end, tool, history, step));
+        }
+        if detectors.test_fix.mode.is_on() {
+            found.extend(test_fix::observe(&detectors.test_fix, streaks, step));
+        }
+        if detectors.shell_failures.mode.is_on() {
+            found.extend(shell_failures::observe(&detectors.shell_failures, streaks, step));
+        }
+        if detectors.exploration.mode.is_on() {
+            found.extend(exploration::observe(&detectors.exploration, &mut streaks.exploration, history, step));
+        }
+    }
+
+    fn count_fleet(
+        &self,
+        context: &Context<'_>,
+        tool: &ToolPolicy,
+        call: &Call<'_>,
+        sequence: u64,
+        session: &Session,
+        out: &mut Effects,
+    ) {
+        let settings = &self.policy.detectors.fleet_rate;
+        let is_off = !settings.mode.is_on() || settings.limit == 0 || settings.window_ms == 0 || !tool.in_fleet_rate;
+        let Some(step) = session.history.get(sequence) else { return };
+        if is_off {
+            return;
+        }
+        let (fingerprint, recipe) = match settings.key {
+            FleetKey::Call => (step.call, self.recipe(tool)),
+            FleetKey::Args => (args_identity(&call.args, &tool.call).hash128(), IdentityRecipe::Args),
+        };
+        let key = SwarmCallKey::Fleet { tenant: context.tenant().to_owned(), fingerprint };
+        out.counts.push(context.swarm_call(key, &call.tool, recipe));
+    }
+
+    /// A call of a swarm that got it nowhere: it failed, or brought an answer the agent already had.
+    fn count_unproductive(&self, context: &Context<'_>, session: &Session, sequence: u64, out: &mut Effects) {
+        if self.policy.detectors.swarm_repeat.count != SwarmCount::Unproductive {
+            return;
+        }
+        let Some(step) = session.history.get(sequence) else { return };
+        let has_seen_both = step.flags.has(Flags::SEEN_CALL) && step.flags.has(Flags::SEEN_OUTCOME);
+        if step.failed() || (has_seen_both && step.outcome.is_some()) {
+            self.count_swarm(context, session, sequence, out);
+        }
+    }
+
+    fn count_swarm(&self, context: &Context<'_>, session: &Session, sequence: u64, out: &mut Effects) {
+        let Some(step) = session.history.get(sequence) else { return };
+        if !self.policy.detectors.swarm_repeat.mode.is_on()
+            || session.head.swarm_id.is_empty()
+            || step.flags.any(Flags(Flags::EXEMPT.0 | Flags::REFUSED.0))
+        {
+            return;
+        }
+        let recipe = if step.flags.has(Flags::SHELL) && step.flags.has(Flags::READ) {
+            IdentityRecipe::Opaque
+        } else {
+            IdentityRecipe::Coarse { args: self.policy.identity.fingerprint.args.clone() }
+        };
+        let key = SwarmCallKey::Swarm {
+            tenant: context.tenant().to_owned(),
+            swarm_id: session.head.swarm_id.to_string(),
+            fingerprint: step.fingerprint,
+        };
+        out.counts.push(context.swarm_call(key, session.history.tool(step), recipe));
+    }
+
+    /// How a worker recomputes a call identity under a tool's policy.
+    pub(super) fn recipe(&self, tool: &ToolPolicy) -> IdentityRecipe {
+        IdentityRecipe::Call { args: tool.call.args.clone(), args_ignored: tool.call.args_ignored.clone() }
+    }
+}
+
+/// The open call with that id.
+fn open_with_call_id(session: &Session, call_id: Hash64) -> Option<u64> {
+    session.history.ring_back().find(|step| step.flags.has(Flags::OPEN) && step.call_id == call_id).map(|step| step.sequence)
+}
+
+/// The oldest open call of the result's tool; a result that names a call only joins calls that have no id of their own.
+fn oldest_open_of_tool(session: &Session, result: &CallResult<'_>) -> Option<u64> {
+    let tool = session.history.names().find(result.tool.as_deref()?)?;
+    let has_id = result.call_id.is_some();
+    session
+        .history
+        .ring()
+        .find(|step| step.flags.has(Flags::OPEN) && step.tool == tool && !(has_id && step.call_id.is_some()))
+        .map(|step| step.sequence)
+}
+
+fn is_in_turn(session: &Session, step: &Step) -> bool {
+    session
+        .history
+        .ring_back()
+        .take_while(|earlier| earlier.turn == step.turn && earlier.sequence >= session.history.floor())
+        .any(|earlier| earlier.call == step.call)
+}
+
+/// The active block that covers a call.
+pub(super) fn active_block<'a>(
+    session: &'a Session,
+    step: &Step,
+    tool: &str,
+    time: EventTime,
+) -> Option<&'a crate::engine::command::Verdict> {
+    session.head.verdicts.iter().find(|verdict| {
+        verdict.action == Action::Block
+            && verdict.expires_at > time
+            && verdict.scope.tool.as_deref().is_none_or(|bound| bound == tool)
+            && verdict.scope.fingerprint.as_ref().is_none_or(|(hash, recipe)| match recipe {
+                IdentityRecipe::Coarse { .. } => *hash == step.fingerprint,
+                _ => *hash == step.call,
+            })
+    })
+}
+
+/// The finding that renews a block of the progress matrix: the step ran under it.
+fn matrix_block(
+    head: &crate::engine::session::Head,
+    history: &crate::detect::History,
+    step: &Step,
+    time: EventTime,
+) -> Option<crate::detect::Finding> {
+    let tool = history.tool(step);
+    let verdict = head.verdicts.iter().find(|verdict| {
+        verdict.action == Action::Block
+            && verdict.expires_at > time
+            && matches!(verdict.detector, Detector::Stagnation | Detector::Stuck)
+            && verdict.scope.tool.as_deref().is_none_or(|bound| bound == tool)
+            && verdict.scope.fingerprint.as_ref().is_none_or(|(hash, _)| *hash == step.call)
+    })?;
+    let episode = head.episodes.iter().find(|episode| episode.id == verdict.episode)?;
+    let mut finding =
+        crate::detect::Finding::new(verdict.detector, crate::policy::Mode::Block, episode.identity, episode.count, episode.count)
+            .blocking_at(episode.count.max(1))
+            .spanning(step.sequence, step.sequence);
+    finding.category = head.streaks.matrix.category;
+    Some(finding)
+}
+
+/// A refusal of ours: transparent; it neither freezes nor feeds a streak.
+fn refuse(session: &mut Session, sequence: u64, event: Hash64) {
+    let was_counted = session.history.get(sequence).is_some_and(|step| !step.is_transparent());
+    session.history.update(sequence, |step| {
+        step.flags.set(Flags::OPEN, false);
+        step.flags.set(Flags::REFUSED, true);
+        step.result_event = event;
+    });
+    if was_counted && !event.0.eq(&0) {
+        rebuild_runs(session);
+    }
+}
+
+/// The runs as the ring has them, after a step of theirs turned out not to count.
+fn rebuild_runs(session: &mut Session) {
+    let streaks = &mut session.head.streaks;
+    exact_repeat::rebuild(&mut streaks.exact, &session.history, |step| step.call);
+    exact_repeat::rebuild(&mut streaks.near, &session.history, |step| step.fingerprint);
+}
+
+/// The first step after a nudge: did it help?
+fn note_obedience(session: &mut Session, step: &Step, out: &mut Effects) {
+    if let Some(awaited) = session.head.awaiting.take() {
+        let answer = if awaited.call == step.call { Answer::Repeated } else { Answer::Changed };
+        out.tally.obeyed = Some((awaited.detector, answer));
+    }
+}

@@ -1,0 +1,293 @@
+//! What is said to agents and orchestrators. Values only; `task/encode.rs` makes bytes of them.
+
+use crate::engine::subject::SubjectKey;
+use crate::event::EventTime;
+use crate::identity::Hash128;
+use crate::policy::Detector;
+
+/// Deterministic id: the first 16 bytes of a SHA-256 (`wire.md` section 3). Same input, same id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct CommandId(pub [u8; 16]);
+
+/// What to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Action {
+    /// Tell the agent.
+    Nudge,
+    /// Refuse matching calls.
+    Block,
+    /// Lift what the episode placed.
+    Unblock,
+}
+
+impl Action {
+    /// The word on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Nudge => "nudge",
+            Self::Block => "block",
+            Self::Unblock => "unblock",
+        }
+    }
+}
+
+/// Why a command was sent: a detector, or what ended a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReasonCode {
+    /// A detector found a loop.
+    Detector(Detector),
+    /// The session was reset.
+    Reset,
+    /// The agent began anew.
+    SessionStart,
+    /// The agent ended.
+    SessionEnd,
+    /// The policy no longer blocks.
+    Policy,
+}
+
+impl ReasonCode {
+    /// The word on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Detector(detector) => detector.as_str(),
+            Self::Reset => "reset",
+            Self::SessionStart => "session_start",
+            Self::SessionEnd => "session_end",
+            Self::Policy => "policy",
+        }
+    }
+}
+
+/// How a worker recomputes the fingerprint of a scope (`wire.md` section 2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IdentityRecipe {
+    /// Tool and canonical arguments, chosen as the policy of the tool says.
+    Call {
+        /// Only these; empty = all.
+        args: Vec<String>,
+        /// Never these.
+        args_ignored: Vec<String>,
+    },
+    /// Tool and the primary arguments that are present.
+    Coarse {
+        /// Primary arguments.
+        args: Vec<String>,
+    },
+    /// Canonical arguments alone.
+    Args,
+    /// Not to be recomputed (shell rules).
+    Opaque,
+}
+
+/// Whom a command binds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ScopeKind {
+    /// One agent of a session.
+    Agent,
+    /// Every session of a swarm.
+    Swarm,
+    /// Every session of the tenant.
+    Fleet,
+}
+
+impl ScopeKind {
+    /// The word on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Swarm => "swarm",
+            Self::Fleet => "fleet",
+        }
+    }
+}
+
+/// Whom and which calls a command binds: the narrowest that breaks the loop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scope {
+    /// Whom.
+    pub kind: ScopeKind,
+    /// Narrows to calls of this tool.
+    pub tool: Option<String>,
+    /// Narrows to calls with this identity.
+    pub fingerprint: Option<(Hash128, IdentityRecipe)>,
+    /// Swarm scope: these agents only, as (session, agent). Empty: each that makes a matching call.
+    pub only: Vec<(String, String)>,
+}
+
+/// Where the message belongs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Placement {
+    /// With the agent's next turn.
+    NextTurn,
+    /// Behind the result of this call.
+    AppendToResult {
+        /// The call, where the event names it.
+        call_id: Option<String>,
+    },
+}
+
+/// The message in one word, for an orchestrator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// Try something else.
+    ChangeApproach,
+    /// Make a new plan.
+    Replan,
+    /// Undo to the point before.
+    Backtrack,
+    /// Wait longer before asking again.
+    Wait,
+    /// Stop the run.
+    Stop,
+    /// A person should look.
+    AskHuman,
+}
+
+impl Advice {
+    /// The word on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ChangeApproach => "change_approach",
+            Self::Replan => "replan",
+            Self::Backtrack => "backtrack",
+            Self::Wait => "wait",
+            Self::Stop => "stop",
+            Self::AskHuman => "ask_human",
+        }
+    }
+
+    /// Its number, as stored.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The advice with that number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        [Self::ChangeApproach, Self::Replan, Self::Backtrack, Self::Wait, Self::Stop, Self::AskHuman]
+            .into_iter()
+            .find(|advice| advice.number() == number)
+    }
+}
+
+/// What caused a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trigger {
+    /// An event and its place.
+    Event {
+        /// Event id.
+        event_id: String,
+        /// The call, where the event names it.
+        call_id: Option<String>,
+        /// Topic.
+        topic: String,
+        /// Partition.
+        partition: u32,
+        /// Offset.
+        offset: u64,
+        /// Event time.
+        time: EventTime,
+        /// Trace context of the event.
+        traceparent: Option<String>,
+    },
+    /// A window of the swarm stage, by its end.
+    Window {
+        /// End of the window; the endless one ends at 0.
+        end: EventTime,
+    },
+}
+
+/// One measured fact of a finding.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fact {
+    /// A number.
+    Count(u64),
+    /// A share or confidence.
+    Ratio(f64),
+    /// An id, a name of the closed lists, a hash.
+    Text(String),
+    /// Several of these.
+    Texts(Vec<String>),
+}
+
+/// A command, complete but for its encoding.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Command {
+    /// Deterministic id.
+    pub id: CommandId,
+    /// What to do.
+    pub action: Action,
+    /// Whose state spoke.
+    pub subject: SubjectKey,
+    /// Whom it binds.
+    pub scope: Scope,
+    /// 1 nudge, 2 firmer, 3 block of these calls, 4 block of all in scope.
+    pub level: u8,
+    /// Beginning of the subject's state. Unix ms.
+    pub epoch: i64,
+    /// 1, 2, 3 … per subject and epoch; shadow commands are counted apart.
+    pub seq: u64,
+    /// Id of the first command about this loop.
+    pub episode: CommandId,
+    /// Later of the cause's event time and record timestamp.
+    pub issued_at: EventTime,
+    /// After it the command means nothing.
+    pub expires_at: EventTime,
+    /// Decided by a detector in mode `shadow`.
+    pub is_shadow: bool,
+    /// Why.
+    pub reason: ReasonCode,
+    /// Detectors that agreed.
+    pub also: Vec<Detector>,
+    /// Confidence, where a detector spoke.
+    pub confidence: Option<f64>,
+    /// One line for people: numbers and the tool's name, never content.
+    pub summary: String,
+    /// What was measured, by name.
+    pub evidence: Vec<(&'static str, Fact)>,
+    /// Text for the agent; none with an `unblock`.
+    pub message: Option<String>,
+    /// Where the message belongs.
+    pub placement: Placement,
+    /// One word for orchestrators.
+    pub advice: Option<Advice>,
+    /// What caused it.
+    pub trigger: Trigger,
+    /// Sessions that contribute to a swarm's loop, a bounded sample for people.
+    pub contributors: Vec<String>,
+    /// Labels of the causing event.
+    pub labels: Vec<(String, String)>,
+}
+
+/// A live verdict that holds until it expires: one entry of the subject's state row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// The command that placed it.
+    pub command_id: CommandId,
+    /// Nudge or block.
+    pub action: Action,
+    /// Whom it binds.
+    pub scope: Scope,
+    /// Rung of the ladder.
+    pub level: u8,
+    /// Its episode.
+    pub episode: CommandId,
+    /// The detector that spoke.
+    pub detector: Detector,
+    /// Text for the agent.
+    pub message: String,
+    /// Where it belongs.
+    pub placement: Placement,
+    /// One word for orchestrators.
+    pub advice: Option<Advice>,
+    /// When it was issued.
+    pub issued_at: EventTime,
+    /// Until when it holds.
+    pub expires_at: EventTime,
+}

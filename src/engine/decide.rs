@@ -1,0 +1,337 @@
+//! From findings to at most one command per event: fusion, episodes, the ladder, block and unblock. `detectors.md` section 5.
+
+use crate::detect::Finding;
+use crate::detect::Step;
+use crate::engine::apply::SessionEngine;
+use crate::engine::apply::arm_verdicts;
+use crate::engine::command::Action;
+use crate::engine::command::IdentityRecipe;
+use crate::engine::command::ReasonCode;
+use crate::engine::command::Trigger;
+use crate::engine::effects::Effects;
+use crate::engine::effects::SwarmCall;
+use crate::engine::effects::SwarmCallKey;
+use crate::engine::episode::Episode;
+use crate::engine::fusion::Fused;
+use crate::engine::fusion::Recommended;
+use crate::engine::fusion::fuse;
+use crate::engine::fusion::rank;
+use crate::engine::input::Place;
+use crate::engine::marks::Mark;
+use crate::engine::session::Session;
+use crate::engine::subject::SubjectKey;
+use crate::event::Event;
+use crate::event::EventKind;
+use crate::event::EventTime;
+use crate::policy::Detector;
+use crate::policy::Mode;
+
+/// What every decision about one event needs to know.
+pub(super) struct Context<'a> {
+    /// Whose session.
+    pub subject: &'a SubjectKey,
+    /// The event.
+    pub event: &'a Event<'a>,
+    /// Its place.
+    pub place: Place<'a>,
+    /// Session time at it.
+    pub time: EventTime,
+}
+
+impl<'a> Context<'a> {
+    pub(super) const fn new(subject: &'a SubjectKey, event: &'a Event<'a>, place: Place<'a>, time: EventTime) -> Self {
+        Self { subject, event, place, time }
+    }
+
+    /// Later of the event time and the record timestamp: what commands are issued at.
+    pub(super) fn issued_at(&self) -> EventTime {
+        self.time.max(self.event.record_time)
+    }
+
+    pub(super) fn tenant(&self) -> &str {
+        self.event.tenant.as_deref().unwrap_or_default()
+    }
+
+    /// The call the event is about, where it names one.
+    pub(super) fn call_id(&self) -> Option<&str> {
+        match &self.event.kind {
+            EventKind::ToolCall(call) | EventKind::Tool(call, _) => call.call_id.as_deref(),
+            EventKind::ToolResult(result) => result.call_id.as_deref(),
+            _ => None,
+        }
+    }
+
+    pub(super) fn trigger(&self) -> Trigger {
+        Trigger::Event {
+            event_id: self.event.id.clone().into_owned(),
+            call_id: self.call_id().map(str::to_owned),
+            topic: self.place.topic.to_owned(),
+            partition: self.place.partition,
+            offset: self.place.offset,
+            time: self.time,
+            traceparent: self.event.traceparent.as_deref().map(str::to_owned),
+        }
+    }
+
+    pub(super) fn swarm_call(&self, key: SwarmCallKey, tool: &str, recipe: IdentityRecipe) -> SwarmCall {
+        SwarmCall {
+            key,
+            tool: tool.to_owned(),
+            recipe,
+            session_id: self.event.session_id.clone().into_owned(),
+            agent_id: self.event.agent_id.clone().into_owned(),
+            time: self.time,
+            record_time: self.event.record_time,
+        }
+    }
+}
+
+/// Which ladder a finding climbs: shadow findings have episodes of their own and never displace a live one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ladder {
+    Live,
+    Shadow,
+}
+
+impl Ladder {
+    const fn of(finding: &Finding) -> Self {
+        match finding.mode {
+            Mode::Shadow => Self::Shadow,
+            _ => Self::Live,
+        }
+    }
+
+    pub(super) fn episodes(self, session: &mut Session) -> &mut Vec<Episode> {
+        match self {
+            Self::Live => &mut session.head.episodes,
+            Self::Shadow => &mut session.head.shadow_episodes,
+        }
+    }
+}
+
+/// A finding that is to be published, and how.
+pub(super) struct Choice {
+    pub finding: Finding,
+    pub action: Action,
+    pub tier: u8,
+    pub fused: Option<Fused>,
+    pub recommended: Option<Recommended>,
+    pub ladder: Ladder,
+}
+
+impl SessionEngine {
+    /// Turns the findings collected for this event into at most one command, and records them all.
+    pub(super) fn decide(&mut self, context: &Context<'_>, session: &mut Session, out: &mut Effects) {
+        if self.findings.is_empty() {
+            return;
+        }
+        let mut findings = std::mem::take(&mut self.findings);
+        let now = session.history.next_sequence().saturating_sub(1);
+        for finding in findings.iter().filter(|finding| finding.is_fresh) {
+            if finding.detector != Detector::TextOnly {
+                session.history.fire(finding.last, finding.detector);
+            }
+        }
+        let live = self.choose(&findings, session, Ladder::Live, context, now, out);
+        let choice = match live {
+            Some(choice) => Some(choice),
+            None => self.choose(&findings, session, Ladder::Shadow, context, now, out),
+        };
+        if let Some(choice) = choice {
+            self.publish(context, session, &choice, &findings, out);
+        }
+        out.findings.append(&mut findings);
+        self.findings = findings;
+    }
+
+    fn choose(
+        &self,
+        findings: &[Finding],
+        session: &mut Session,
+        ladder: Ladder,
+        context: &Context<'_>,
+        now: u64,
+        out: &mut Effects,
+    ) -> Option<Choice> {
+        let policy = &self.policy;
+        let mine: Vec<Finding> =
+            findings.iter().filter(|finding| finding.is_fresh && Ladder::of(finding) == ladder).cloned().collect();
+        if mine.is_empty() {
+            return None;
+        }
+        let fused = fuse(policy, &mine);
+        self.note_hits(&mine, ladder.episodes(session), now);
+        if policy.fusion.decides {
+            let fused = fused?;
+            let primary = mine.iter().find(|finding| finding.detector == fused.primary)?;
+            let (action, tier) = self.fused_action(primary, fused, ladder.episodes(session), context)?;
+            return Some(Choice {
+                finding: primary.clone(),
+                action,
+                tier,
+                fused: Some(fused),
+                recommended: Some(fused.recommended),
+                ladder,
+            });
+        }
+        let mut best: Option<(bool, u8, Choice)> = None;
+        for finding in mine.iter().filter(|finding| !finding.is_signal) {
+            let Some((action, tier)) = self.step_of(finding, ladder.episodes(session), context, out) else { continue };
+            let key = (action != Action::Block, rank(policy, finding.detector));
+            if best.as_ref().is_none_or(|(later, other, _)| key < (*later, *other)) {
+                let choice = Choice { finding: finding.clone(), action, tier, fused, recommended: None, ladder };
+                best = Some((key.0, key.1, choice));
+            }
+        }
+        best.map(|(.., choice)| choice)
+    }
+
+    /// One step with a fresh finding is one hit of its loop, however many detectors saw it.
+    fn note_hits(&self, findings: &[Finding], episodes: &mut Vec<Episode>, now: u64) {
+        let patience = u64::from(self.policy.episodes.relapse_steps.max(1));
+        episodes.retain(|episode| now.saturating_sub(episode.last_seen) <= patience);
+        for (at, finding) in findings.iter().enumerate() {
+            let is_first = findings.iter().take(at).all(|earlier| earlier.identity != finding.identity);
+            if !is_first || finding.is_signal {
+                continue;
+            }
+            if let Some(episode) = episodes.iter_mut().find(|episode| episode.identity == finding.identity) {
+                episode.hits = episode.hits.saturating_add(1);
+                episode.last_seen = now;
+            }
+        }
+    }
+
+    /// What this finding may say now (`detectors.md` 5.3): none, or an action at a tier.
+    fn step_of(&self, finding: &Finding, episodes: &[Episode], context: &Context<'_>, out: &mut Effects) -> Option<(Action, u8)> {
+        let rules = &self.policy.episodes;
+        let episode = episodes.iter().find(|episode| episode.identity == finding.identity);
+        let wants_block = finding.wants_block();
+        let is_rate = finding.detector == Detector::CallRate;
+        let has_block = episode.and_then(|episode| episode.block_until).is_some_and(|until| until > context.time);
+        let was_nudged = episode.is_some_and(|episode| episode.nudges > 0);
+        let may_block = wants_block && (was_nudged || !rules.nudge_before_block || is_rate);
+        if wants_block && !may_block {
+            out.marks.push(Mark::NudgedBeforeBlock);
+        }
+        let action = if may_block { Action::Block } else { Action::Nudge };
+        let Some(episode) = episode else { return Some((action, finding.tier.max(1))) };
+        let has_tiers = matches!(finding.detector, Detector::ExactRepeat | Detector::NearRepeat | Detector::OutcomeRepeat)
+            && finding.tier > 0;
+        let own_tier = if has_tiers { finding.tier } else { (1 + episode.nudges).min(3) as u8 };
+        let is_relapse = episode.detector == finding.detector && finding.count < episode.count;
+        let speaks = (has_tiers && finding.tier > episode.tier && !(has_block && action == Action::Nudge))
+            || episode.hits >= rules.renudge_hits
+            || is_relapse
+            || (may_block && !has_block);
+        if is_relapse {
+            out.marks.push(Mark::Relapsed);
+        }
+        if may_block && has_block && speaks {
+            out.marks.push(Mark::BlockRenewed);
+        }
+        speaks.then_some((action, own_tier.max(episode.tier).max(1)))
+    }
+
+    /// corteX: the recommended action is the action.
+    fn fused_action(&self, primary: &Finding, fused: Fused, episodes: &[Episode], context: &Context<'_>) -> Option<(Action, u8)> {
+        let rules = &self.policy.episodes;
+        let episode = episodes.iter().find(|episode| episode.identity == primary.identity);
+        let has_block = episode.and_then(|episode| episode.block_until).is_some_and(|until| until > context.time);
+        let was_nudged = episode.is_some_and(|episode| episode.nudges > 0);
+        let blocks = fused.recommended == Recommended::Escalate
+            && primary.mode == Mode::Block
+            && (was_nudged || !rules.nudge_before_block);
+        let action = if blocks { Action::Block } else { Action::Nudge };
+        let speaks = episode.is_none_or(|episode| episode.hits >= rules.renudge_hits) || (blocks && !has_block);
+        let tier = episode.map_or(1, |episode| (1 + episode.nudges).min(3) as u8);
+        speaks.then_some((action, tier))
+    }
+
+    /// Remembers what was told.
+    pub(super) fn tell(
+        &self,
+        session: &mut Session,
+        choice: &Choice,
+        command: &crate::engine::command::Command,
+        out: &mut Effects,
+    ) {
+        let kept = self.policy.episodes.kept;
+        let now = session.history.next_sequence().saturating_sub(1);
+        let episodes = choice.ladder.episodes(session);
+        let finding = &choice.finding;
+        let block_until = (choice.action == Action::Block).then_some(command.expires_at);
+        let nudged = u32::from(choice.action == Action::Nudge);
+        if let Some(episode) = episodes.iter_mut().find(|episode| episode.identity == finding.identity) {
+            episode.detector = finding.detector;
+            episode.count = finding.count;
+            episode.tier = choice.tier;
+            episode.nudges = episode.nudges.saturating_add(nudged);
+            episode.hits = 0;
+            episode.last_seen = now;
+            episode.block_until = block_until.or(episode.block_until);
+            episode.level = command.level;
+        } else {
+            if episodes.len() >= kept.max(1) {
+                episodes.remove(0);
+                out.marks.push(Mark::EpisodeDropped);
+            }
+            episodes.push(Episode {
+                identity: finding.identity,
+                detector: finding.detector,
+                count: finding.count,
+                tier: choice.tier,
+                nudges: nudged,
+                hits: 0,
+                last_seen: now,
+                block_until,
+                level: command.level,
+                id: command.episode,
+            });
+        }
+    }
+
+    /// Sends `unblock` for every active block whose detector is meant, one per episode.
+    pub(super) fn lift(
+        &self,
+        context: &Context<'_>,
+        session: &mut Session,
+        reason: ReasonCode,
+        is_meant: impl Fn(Detector) -> bool,
+        out: &mut Effects,
+    ) {
+        let blocks: Vec<_> = session
+            .head
+            .verdicts
+            .iter()
+            .filter(|verdict| verdict.action == Action::Block && verdict.expires_at > context.time && is_meant(verdict.detector))
+            .cloned()
+            .collect();
+        let mut lifted = Vec::new();
+        for verdict in &blocks {
+            if lifted.contains(&verdict.episode) {
+                continue;
+            }
+            lifted.push(verdict.episode);
+            let until = blocks.iter().filter(|other| other.episode == verdict.episode).map(|other| other.expires_at).max();
+            let command = self.unblock(context, session, verdict, until.unwrap_or(verdict.expires_at), reason);
+            out.commands.push(command);
+            out.tally.blocked_delta -= 1;
+        }
+        if !lifted.is_empty() {
+            session.head.verdicts.retain(|verdict| verdict.action != Action::Block || !lifted.contains(&verdict.episode));
+            for episode in &mut session.head.episodes {
+                if lifted.contains(&episode.id) {
+                    episode.block_until = None;
+                }
+            }
+            out.verdicts_changed = true;
+            arm_verdicts(session, out);
+        }
+    }
+}
+
+/// The step a finding speaks about.
+pub(super) fn step_of_finding<'a>(session: &'a Session, finding: &Finding) -> Option<&'a Step> {
+    session.history.get(finding.last).or_else(|| session.history.newest())
+}

@@ -1,0 +1,151 @@
+//! What comes out of the engine: values that `task` turns into bytes, in order.
+
+use crate::detect::Finding;
+use crate::engine::command::Command;
+use crate::engine::command::IdentityRecipe;
+use crate::engine::marks::Mark;
+use crate::engine::timer::TimerChange;
+use crate::event::Ack;
+use crate::event::EventTime;
+use crate::identity::Hash128;
+use crate::policy::Detector;
+
+/// Effects of one input. Reused from input to input: [`Effects::clear`] keeps the allocations.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// Commands in order.
+    pub commands: Vec<Command>,
+    /// The subject's live verdicts changed: its state row is to be written, or its tombstone.
+    pub verdicts_changed: bool,
+    /// Timers moved.
+    pub timers: Vec<TimerChange>,
+    /// Calls for the swarm stage.
+    pub counts: Vec<SwarmCall>,
+    /// The swarm whose counters are to be forgotten, with the reset's time.
+    pub swarm_reset: Option<SwarmReset>,
+    /// Findings, published or not: the audit.
+    pub findings: Vec<Finding>,
+    /// The session is forgotten: tombstones for its head and steps.
+    pub forgotten: bool,
+    /// What was noticed on the way, for counters.
+    pub tally: Tally,
+    /// Rare paths taken; each belongs to a golden case.
+    pub marks: Vec<Mark>,
+}
+
+impl Effects {
+    /// Empties everything, keeps the memory.
+    pub fn clear(&mut self) {
+        self.commands.clear();
+        self.verdicts_changed = false;
+        self.timers.clear();
+        self.counts.clear();
+        self.swarm_reset = None;
+        self.findings.clear();
+        self.forgotten = false;
+        self.tally = Tally::default();
+        self.marks.clear();
+    }
+}
+
+/// One call as the swarm stage counts it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SwarmCall {
+    /// What is counted.
+    pub key: SwarmCallKey,
+    /// Tool, for the text.
+    pub tool: String,
+    /// How a worker recomputes the identity.
+    pub recipe: IdentityRecipe,
+    /// Session of the caller.
+    pub session_id: String,
+    /// Agent of the caller.
+    pub agent_id: String,
+    /// Event time of the call.
+    pub time: EventTime,
+    /// Record timestamp of the call.
+    pub record_time: EventTime,
+}
+
+/// What the swarm stage counts by.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SwarmCallKey {
+    /// `swarm_repeat`: a fingerprint in a swarm.
+    Swarm {
+        /// Tenant; empty = none.
+        tenant: String,
+        /// Swarm.
+        swarm_id: String,
+        /// Fingerprint.
+        fingerprint: Hash128,
+    },
+    /// `fleet_rate`: a call or definition in the whole fleet.
+    Fleet {
+        /// Tenant; empty = none.
+        tenant: String,
+        /// Key of the rate.
+        fingerprint: Hash128,
+    },
+}
+
+/// Counters of a swarm to be forgotten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SwarmReset {
+    /// Tenant; empty = none.
+    pub tenant: String,
+    /// Swarm.
+    pub swarm_id: String,
+    /// Calls up to this time no longer count.
+    pub time: EventTime,
+}
+
+/// What was noticed while applying one input.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// A redelivered event.
+    pub duplicate: bool,
+    /// Event time moved up to the session's last time.
+    pub late: bool,
+    /// Event time moved down to the record timestamp's bound.
+    pub clamped: bool,
+    /// A gap in the producer's counter.
+    pub seq_gap: bool,
+    /// The producer's counter went back.
+    pub seq_disorder: bool,
+    /// A result without a call.
+    pub orphan_result: bool,
+    /// A new session began.
+    pub session_began: bool,
+    /// A refused call: by a command of ours, or by another policy.
+    pub denied: Option<DeniedBy>,
+    /// What a worker did with a command.
+    pub ack: Option<Ack>,
+    /// First step after a nudge, and who had nudged.
+    pub obeyed: Option<(Detector, Answer)>,
+    /// Tokens spent in a step that took part in a loop.
+    pub loop_tokens: u64,
+    /// Cost of it, millionths of a US dollar.
+    pub loop_cost_micro_usd: u64,
+    /// Live blocks placed minus lifted or expired.
+    pub blocked_delta: i32,
+}
+
+/// Who refused a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeniedBy {
+    /// A block of ours.
+    Us,
+    /// A permission rule, a person.
+    Other,
+}
+
+/// What an agent did after a nudge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// Something else.
+    Changed,
+    /// The same again.
+    Repeated,
+    /// It ended.
+    Ended,
+}

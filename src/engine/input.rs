@@ -1,0 +1,27 @@
+//! What goes into the engine: events with their place, timers, resets that reach further agents.
+
+use crate::engine::timer::TimerKind;
+use crate::event::Event;
+use crate::event::EventTime;
+
+/// Where the record behind an input lies; copied into the commands it causes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// Topic.
+    pub topic: &'a str,
+    /// Partition.
+    pub partition: u32,
+    /// Offset.
+    pub offset: u64,
+}
+
+/// One input of a session.
+#[derive(Debug, Clone, Copy)]
+pub enum Input<'a> {
+    /// An event of this very agent.
+    Event(&'a Event<'a>, Place<'a>),
+    /// A `reset` with scope `session` that another agent of the session received.
+    Reset(&'a Event<'a>, Place<'a>),
+    /// A timer of this session fell due. The time is its due time.
+    Timer(TimerKind, EventTime),
+}

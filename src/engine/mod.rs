@@ -1,0 +1,44 @@
+//! The machines: a session, a swarm. `apply(state, input) -> effects`; it cannot fail, and it reads no clock.
+//!
+//! An event is first what it is (`apply`: redelivery, time, resets), then a step (`identify`, `calls`), then judged by the
+//! detectors; what they find becomes at most one command (`decide`, `publish`).
+
+mod apply;
+mod calls;
+mod command;
+mod decide;
+mod effects;
+mod episode;
+mod fusion;
+mod identify;
+mod input;
+mod marks;
+mod message;
+mod publish;
+mod session;
+mod subject;
+mod sums;
+mod swarm;
+mod timer;
+
+pub use apply::SessionEngine;
+pub use command::*;
+pub use effects::*;
+pub use episode::Episode;
+pub use fusion::Fused;
+pub use fusion::Recommended;
+pub use fusion::fuse;
+pub use input::Input;
+pub use input::Place;
+pub use marks::Mark;
+pub use session::Awaited;
+pub use session::Head;
+pub use session::Session;
+pub use subject::SEPARATOR;
+pub use subject::SubjectKey;
+pub use sums::SwarmEntry;
+pub use sums::SwarmReport;
+pub use sums::SwarmSums;
+pub use swarm::*;
+pub use timer::TimerChange;
+pub use timer::TimerKind;

@@ -1,0 +1,386 @@
+//! A chosen finding becomes a command: id, scope, expiry, text, evidence; and a verdict that holds.
+
+use crate::detect::Category;
+use crate::detect::Finding;
+use crate::detect::Flags;
+use crate::detect::Step;
+use crate::engine::apply::SessionEngine;
+use crate::engine::apply::arm_verdicts;
+use crate::engine::command::Action;
+use crate::engine::command::Command;
+use crate::engine::command::CommandId;
+use crate::engine::command::Fact;
+use crate::engine::command::IdentityRecipe;
+use crate::engine::command::Placement;
+use crate::engine::command::ReasonCode;
+use crate::engine::command::Scope;
+use crate::engine::command::ScopeKind;
+use crate::engine::command::Verdict;
+use crate::engine::decide::Choice;
+use crate::engine::decide::Context;
+use crate::engine::decide::Ladder;
+use crate::engine::decide::step_of_finding;
+use crate::engine::effects::Effects;
+use crate::engine::message;
+use crate::engine::message::Words;
+use crate::engine::session::Awaited;
+use crate::engine::session::Session;
+use crate::engine::subject::SEPARATOR;
+use crate::engine::subject::SubjectKey;
+use crate::event::EventKind;
+use crate::event::EventTime;
+use crate::identity::argument_names;
+use crate::identity::hash_text;
+use crate::limits::ACTIVE_VERDICTS_MAX;
+use crate::policy::BlockScope;
+use crate::policy::Detector;
+
+/// Texts of ours that are remembered, so that one stored as a person's message clears no evidence.
+const SENT_TEXTS_MAX: usize = 8;
+
+/// What makes a command's id (`wire.md` section 3; rule K1): no wall clock, no offset, no policy.
+pub(super) fn command_id(
+    app: &str,
+    subject: &SubjectKey,
+    epoch: i64,
+    seq: u64,
+    action: Action,
+    code: ReasonCode,
+    cause: &str,
+) -> CommandId {
+    let text = format!(
+        "{app}{SEPARATOR}{}{SEPARATOR}{epoch}{SEPARATOR}{seq}{SEPARATOR}{}{SEPARATOR}{}{SEPARATOR}{cause}",
+        subject.row_key(),
+        action.as_str(),
+        code.as_str()
+    );
+    CommandId(hash_text(&text).hash128().0.to_be_bytes())
+}
+
+impl SessionEngine {
+    /// Publishes a chosen finding.
+    pub(super) fn publish(
+        &self,
+        context: &Context<'_>,
+        session: &mut Session,
+        choice: &Choice,
+        findings: &[Finding],
+        out: &mut Effects,
+    ) {
+        let finding = &choice.finding;
+        let Some(step) = step_of_finding(session, finding).cloned().or_else(|| Some(Step::default())) else { return };
+        let tool = session.history.tool(&step).to_owned();
+        let nudges = choice
+            .ladder
+            .episodes(session)
+            .iter()
+            .find(|episode| episode.identity == finding.identity)
+            .map_or(0, |episode| episode.nudges);
+        let cycle = cycle_tools(session, finding);
+        let changed = self.changed_arguments(context, finding);
+        let scope = self.scope(finding, choice.action, &step, &tool);
+        let blocks_all = choice.action == Action::Block && scope.tool.is_none();
+        let words = Words {
+            policy: &self.policy,
+            finding,
+            action: choice.action,
+            tier: choice.tier,
+            nudges,
+            tool: &tool,
+            cycle: &cycle,
+            flags: step.flags,
+            changed: &changed,
+            recommended: choice.recommended,
+            blocks_all,
+        };
+        let is_shadow = choice.ladder == Ladder::Shadow;
+        let seq = if is_shadow { &mut session.head.shadow_seq } else { &mut session.head.live_seq };
+        *seq += 1;
+        let seq = *seq;
+        let code = ReasonCode::Detector(finding.detector);
+        let issued_at = context.issued_at();
+        let expires_at = self.expiry(choice, issued_at);
+        let id = command_id(&self.app, context.subject, session.head.epoch, seq, choice.action, code, &context.event.id);
+        let known =
+            choice.ladder.episodes(session).iter().find(|episode| episode.identity == finding.identity).map(|episode| episode.id);
+        let episode = known.unwrap_or(id);
+        let span = session.history.get(finding.first).map(|first| (context.time.0 - first.time.0) / 1000);
+        let command = Command {
+            id,
+            action: choice.action,
+            subject: context.subject.clone(),
+            level: level(choice, blocks_all),
+            scope,
+            epoch: session.head.epoch,
+            seq,
+            episode,
+            issued_at,
+            expires_at,
+            is_shadow,
+            reason: code,
+            also: also(findings, finding),
+            confidence: Some(choice.fused.map_or(finding.confidence, |fused| fused.combined)),
+            summary: message::summary(&words, span.filter(|_| finding.detector != Detector::TextOnly)),
+            evidence: self.evidence(context, session, choice),
+            message: Some(message::text(&words)),
+            placement: placement(context, finding, choice.action),
+            advice: Some(message::advice(&words)),
+            trigger: context.trigger(),
+            contributors: Vec::new(),
+            labels: context.event.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
+        };
+        if known.is_none() && !is_shadow {
+            session.head.loops_total += 1;
+        }
+        self.tell(session, choice, &command, out);
+        if !is_shadow {
+            remember_text(session, command.message.as_deref().unwrap_or_default());
+            if choice.action == Action::Nudge {
+                session.head.awaiting = Some(Awaited { detector: finding.detector, call: step.call });
+            } else {
+                out.tally.blocked_delta += 1;
+            }
+            hold(session, &command, finding.detector, context.time, out);
+        }
+        out.commands.push(command);
+    }
+
+    /// `unblock`: lifts what an episode placed.
+    pub(super) fn unblock(
+        &self,
+        context: &Context<'_>,
+        session: &mut Session,
+        verdict: &Verdict,
+        expires_at: EventTime,
+        reason: ReasonCode,
+    ) -> Command {
+        session.head.live_seq += 1;
+        let seq = session.head.live_seq;
+        Command {
+            id: command_id(&self.app, context.subject, session.head.epoch, seq, Action::Unblock, reason, &context.event.id),
+            action: Action::Unblock,
+            subject: context.subject.clone(),
+            scope: verdict.scope.clone(),
+            level: verdict.level,
+            epoch: session.head.epoch,
+            seq,
+            episode: verdict.episode,
+            issued_at: context.issued_at(),
+            expires_at,
+            is_shadow: false,
+            reason,
+            also: Vec::new(),
+            confidence: None,
+            summary: format!("block by {} lifted: {}", verdict.detector.as_str(), reason.as_str()),
+            evidence: Vec::new(),
+            message: None,
+            placement: Placement::NextTurn,
+            advice: None,
+            trigger: context.trigger(),
+            contributors: Vec::new(),
+            labels: Vec::new(),
+        }
+    }
+
+    fn expiry(&self, choice: &Choice, issued_at: EventTime) -> EventTime {
+        let rules = &self.policy.episodes;
+        match choice.action {
+            Action::Block => choice.finding.free_at.unwrap_or_else(|| issued_at.plus_ms(rules.block_ms)),
+            Action::Nudge | Action::Unblock => issued_at.plus_ms(rules.nudge_ms),
+        }
+    }
+
+    /// The narrowest scope that breaks the loop, as the policy says.
+    fn scope(&self, finding: &Finding, action: Action, step: &Step, tool: &str) -> Scope {
+        let detectors = &self.policy.detectors;
+        let asked = match finding.detector {
+            Detector::ExactRepeat => detectors.exact_repeat.block_scope,
+            Detector::NearRepeat => detectors.near_repeat.block_scope,
+            Detector::OutcomeRepeat => detectors.outcome_repeat.block_scope,
+            Detector::Stagnation => detectors.stagnation.block_scope,
+            Detector::Stuck => detectors.stuck.block_scope,
+            Detector::CallRate => BlockScope::Fingerprint,
+            _ => BlockScope::Session,
+        };
+        let asked = if self.policy.fusion.decides { BlockScope::Session } else { asked };
+        let all = Scope { kind: ScopeKind::Agent, tool: None, fingerprint: None, only: Vec::new() };
+        let narrow = if action == Action::Nudge { nudged_scope(finding.detector) } else { asked };
+        match narrow {
+            BlockScope::Session => all,
+            BlockScope::Tool => Scope { tool: Some(tool.to_owned()), ..all },
+            BlockScope::Fingerprint => {
+                let (hash, recipe) = if finding.detector == Detector::NearRepeat {
+                    (step.fingerprint, self.coarse(step))
+                } else {
+                    (step.call, self.recipe(self.policy.tools.get(tool)))
+                };
+                // What a worker cannot recompute must not be refused by it: the block then names the tool.
+                let bound = (action == Action::Nudge || recipe != IdentityRecipe::Opaque).then_some((hash, recipe));
+                Scope { tool: Some(tool.to_owned()), fingerprint: bound, ..all }
+            }
+        }
+    }
+
+    fn coarse(&self, step: &Step) -> IdentityRecipe {
+        if step.flags.has(Flags::SHELL) && step.flags.has(Flags::READ) {
+            IdentityRecipe::Opaque
+        } else {
+            IdentityRecipe::Coarse { args: self.policy.identity.fingerprint.args.clone() }
+        }
+    }
+
+    /// Names of the arguments that a near repeat varies: those that are not primary.
+    fn changed_arguments(&self, context: &Context<'_>, finding: &Finding) -> Vec<String> {
+        let (EventKind::ToolCall(call) | EventKind::Tool(call, _)) = &context.event.kind else { return Vec::new() };
+        if finding.detector != Detector::NearRepeat {
+            return Vec::new();
+        }
+        let primary = &self.policy.identity.fingerprint.args;
+        argument_names(&call.args, 32).into_iter().filter(|name| !primary.contains(name)).collect()
+    }
+
+    /// What was measured: numbers, ids, hashes; content only where the policy allows it.
+    fn evidence(&self, context: &Context<'_>, session: &Session, choice: &Choice) -> Vec<(&'static str, Fact)> {
+        let finding = &choice.finding;
+        let mut facts =
+            vec![("count", Fact::Count(u64::from(finding.count))), ("threshold", Fact::Count(u64::from(finding.threshold)))];
+        match finding.detector {
+            Detector::CallRate => facts.push(("window_ms", Fact::Count(finding.window))),
+            _ if finding.window > 0 => facts.push(("window_steps", Fact::Count(finding.window))),
+            _ => {}
+        }
+        if finding.detector != Detector::TextOnly
+            && let Some(first) = session.history.get(finding.first)
+        {
+            facts.push(("first_event_id", Fact::Text(first.event_id.to_string())));
+        }
+        facts.push(("last_event_id", Fact::Text(context.event.id.clone().into_owned())));
+        facts.push(("step", Fact::Count(session.history.next_sequence())));
+        if finding.category != Category::None {
+            facts.push(("category", Fact::Text(finding.category.as_str().to_owned())));
+        }
+        if finding.tier > 0 {
+            facts.push(("tier", Fact::Count(u64::from(finding.tier))));
+        }
+        if let Some(fused) = choice.fused.filter(|_| self.policy.fusion.decides) {
+            facts.push(("combined_confidence", Fact::Ratio(fused.combined)));
+            facts.push(("primary", Fact::Text(fused.primary.as_str().to_owned())));
+            facts.push(("recommended", Fact::Text(fused.recommended.as_str().to_owned())));
+        }
+        if finding.detector == Detector::SemanticRepeat {
+            facts.push(("tried", Fact::Texts(tried(session, finding))));
+        }
+        if self.policy.evidence.excerpts {
+            let texts = session.history.ring().filter(|step| step.sequence >= finding.first && !step.excerpt.is_empty());
+            facts.push(("excerpts", Fact::Texts(texts.map(|step| step.excerpt.to_string()).take(30).collect())));
+        }
+        facts
+    }
+}
+
+/// What a nudge narrows to: a call where one is repeated, else the agent.
+const fn nudged_scope(detector: Detector) -> BlockScope {
+    match detector {
+        Detector::ExactRepeat
+        | Detector::NearRepeat
+        | Detector::OutcomeRepeat
+        | Detector::StateRepeat
+        | Detector::Stagnation
+        | Detector::CallRate => BlockScope::Fingerprint,
+        _ => BlockScope::Session,
+    }
+}
+
+const fn level(choice: &Choice, blocks_all: bool) -> u8 {
+    match choice.action {
+        Action::Block if blocks_all => 4,
+        Action::Block => 3,
+        _ if choice.tier <= 1 => 1,
+        _ => 2,
+    }
+}
+
+fn also(findings: &[Finding], speaking: &Finding) -> Vec<Detector> {
+    let mut others: Vec<Detector> = findings
+        .iter()
+        .filter(|finding| finding.is_fresh && finding.detector != speaking.detector)
+        .map(|finding| finding.detector)
+        .collect();
+    others.sort_unstable();
+    others.dedup();
+    others
+}
+
+/// IronCurtain's warnings ride on the result; all others wait for the agent's next turn.
+fn placement(context: &Context<'_>, finding: &Finding, action: Action) -> Placement {
+    match finding.detector {
+        Detector::Stagnation | Detector::Stuck if action == Action::Nudge => {
+            Placement::AppendToResult { call_id: context.call_id().map(str::to_owned) }
+        }
+        _ => Placement::NextTurn,
+    }
+}
+
+/// Distinct tools of the cycle, in the order of the last round.
+fn cycle_tools(session: &Session, finding: &Finding) -> Vec<String> {
+    if finding.detector != Detector::Oscillation {
+        return Vec::new();
+    }
+    let steps = (finding.last - finding.first + 1).max(1);
+    let rounds = u64::from(finding.count.max(1));
+    let period = (steps / rounds).max(2) as usize;
+    let mut tools: Vec<String> =
+        session.history.complete_back().take(period).map(|step| session.history.tool(step).to_owned()).collect();
+    tools.reverse();
+    tools
+}
+
+/// What was tried, oldest first, at most 30: tool and the head of its fingerprint.
+fn tried(session: &Session, finding: &Finding) -> Vec<String> {
+    let mut tried: Vec<String> = Vec::new();
+    for step in session.history.ring().filter(|step| step.sequence >= finding.first && step.is_complete()) {
+        let entry = if step.excerpt.is_empty() {
+            format!("{} #{:08x}", message::safe(session.history.tool(step), 64), (step.call.0 >> 96) as u32)
+        } else {
+            step.excerpt.to_string()
+        };
+        if !tried.contains(&entry) && tried.len() < 30 {
+            tried.push(entry);
+        }
+    }
+    tried
+}
+
+fn remember_text(session: &mut Session, text: &str) {
+    let sent = &mut session.head.sent_texts;
+    if sent.len() >= SENT_TEXTS_MAX {
+        sent.pop_front();
+    }
+    sent.push_back(hash_text(text).hash64());
+}
+
+/// The verdict joins those in force; expired ones and the episode's own earlier nudge leave.
+fn hold(session: &mut Session, command: &Command, detector: Detector, now: EventTime, out: &mut Effects) {
+    let verdicts = &mut session.head.verdicts;
+    verdicts.retain(|verdict| verdict.expires_at > now && verdict.episode != command.episode);
+    if verdicts.len() >= ACTIVE_VERDICTS_MAX {
+        // A block outlives a nudge; of equals the oldest goes.
+        let at = verdicts.iter().position(|verdict| verdict.action == Action::Nudge).unwrap_or(0);
+        verdicts.remove(at);
+    }
+    verdicts.push(Verdict {
+        command_id: command.id,
+        action: command.action,
+        scope: command.scope.clone(),
+        level: command.level,
+        episode: command.episode,
+        detector,
+        message: command.message.clone().unwrap_or_default(),
+        placement: command.placement.clone(),
+        advice: command.advice,
+        issued_at: command.issued_at,
+        expires_at: command.expires_at,
+    });
+    out.verdicts_changed = true;
+    arm_verdicts(session, out);
+}

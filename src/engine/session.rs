@@ -1,0 +1,102 @@
+//! The state of one session: its history, and the small head that goes with it.
+
+use std::collections::VecDeque;
+
+use crate::detect::History;
+use crate::detect::Streaks;
+use crate::engine::command::Verdict;
+use crate::engine::episode::Episode;
+use crate::event::EventTime;
+use crate::identity::Hash64;
+use crate::policy::Detector;
+
+/// Everything of a session but its steps. Small: it is written at every commit that touches the session.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Head {
+    /// Record timestamp (ms) at which this state began; above every former one.
+    pub epoch: i64,
+    /// Commands so far.
+    pub live_seq: u64,
+    /// Shadow commands so far.
+    pub shadow_seq: u64,
+    /// Largest event time so far.
+    pub time: EventTime,
+    /// Swarm of the last event that named one; empty = none.
+    pub swarm_id: Box<str>,
+    /// Last `state` of the world.
+    pub world: Hash64,
+    /// Last `seq` of the producer + 1; 0 = none.
+    pub producer_seq: u64,
+    /// Turn of calls not yet evaluated (`evaluate = "turn"`) + 1; 0 = none.
+    pub pending_turn: u64,
+    /// Ids of the last events that are no call, oldest first; at most `RECENT_IDS_MAX`.
+    pub recent_events: VecDeque<Hash64>,
+    /// Hashes of the texts we sent last: our own messages never count as a person's. At most 8.
+    pub sent_texts: VecDeque<Hash64>,
+    /// Scalars of the detectors.
+    pub streaks: Streaks,
+    /// Episodes of live findings, oldest first.
+    pub episodes: Vec<Episode>,
+    /// Episodes of shadow findings, oldest first.
+    pub shadow_episodes: Vec<Episode>,
+    /// Live verdicts that have not expired, oldest first; at most `ACTIVE_VERDICTS_MAX`.
+    pub verdicts: Vec<Verdict>,
+    /// Where each timer of the session stands: idle, open calls, verdicts.
+    pub idle_due: Option<EventTime>,
+    /// See above.
+    pub open_due: Option<EventTime>,
+    /// See above.
+    pub verdict_due: Option<EventTime>,
+    /// The agent has ended: the state goes after `ended_ms`.
+    pub has_ended: bool,
+    /// Policy that gave the verdicts, first 8 bytes of its hash: another one may lift blocks.
+    pub policy: Hash64,
+    /// Loops told, in total; a reset does not restart it.
+    pub loops_total: u64,
+    /// The last nudge not yet followed by a step: who gave it, and the call it was about.
+    pub awaiting: Option<Awaited>,
+}
+
+/// A nudge whose effect has not shown yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Awaited {
+    /// Who nudged.
+    pub detector: Detector,
+    /// The call it was about.
+    pub call: crate::identity::Hash128,
+}
+
+/// One agent's session.
+#[derive(Debug, Clone, Default)]
+pub struct Session {
+    /// Head.
+    pub head: Head,
+    /// Ring of steps.
+    pub history: History,
+    /// Sequences of steps changed since the last commit, each once; the task clears it.
+    pub changed_steps: Vec<u64>,
+    /// Whether the session was ever applied to: a fresh one has no epoch yet.
+    pub has_begun: bool,
+}
+
+impl Session {
+    /// A session that has not begun.
+    #[must_use]
+    pub fn new(history_steps: usize) -> Self {
+        Self { history: History::new(history_steps), ..Self::default() }
+    }
+
+    /// Notes that a step must be written again.
+    pub fn touch(&mut self, sequence: u64) {
+        if !self.changed_steps.contains(&sequence) {
+            self.changed_steps.push(sequence);
+        }
+    }
+
+    /// Bytes held in memory, for the cache's budget. An estimate from capacities; cheap.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let verdicts: usize = self.head.verdicts.iter().map(|verdict| verdict.message.len() + size_of::<Verdict>()).sum();
+        size_of::<Self>() + self.history.bytes() + verdicts + self.head.episodes.len() * size_of::<Episode>()
+    }
+}

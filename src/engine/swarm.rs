@@ -1,0 +1,517 @@
+//! The swarm machine: sums of one fingerprint over all workers of a swarm, or of one definition over the fleet.
+//!
+//! Decisions are functions of pane sums, which only grow: how calls are cut into reports, in which order they arrive, and how many
+//! lanes there are changes no id (rules W2, W3). A command is sent when a window's sum crosses a step, never when a pane closes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::engine::command::Action;
+use crate::engine::command::Advice;
+use crate::engine::command::Command;
+use crate::engine::command::Fact;
+use crate::engine::command::IdentityRecipe;
+use crate::engine::command::Placement;
+use crate::engine::command::ReasonCode;
+use crate::engine::command::Scope;
+use crate::engine::command::ScopeKind;
+use crate::engine::command::Trigger;
+use crate::engine::command::Verdict;
+use crate::engine::effects::Effects;
+use crate::engine::effects::SwarmCallKey;
+use crate::engine::message::safe;
+use crate::engine::publish::command_id;
+use crate::engine::subject::SubjectKey;
+use crate::engine::sums::SwarmReport;
+use crate::engine::timer::TimerChange;
+use crate::engine::timer::TimerKind;
+use crate::event::EventTime;
+use crate::limits::TOOL_NAME_CHARS_SHOWN;
+use crate::policy::Detector;
+use crate::policy::Mode;
+use crate::policy::Notify;
+use crate::policy::Policy;
+use crate::policy::SwarmSteps;
+
+/// Panes live at least this long in event time, so that a partition that lags by minutes still lands in its pane (rule W3). ms.
+pub const PANE_LIFE_MS_MIN: i64 = 3_600_000;
+/// Contributing sessions named in a command, for people.
+const CONTRIBUTORS_MAX: usize = 8;
+
+/// One input of a swarm counter.
+#[derive(Debug, Clone, Copy)]
+pub enum SwarmInput<'a> {
+    /// Sums of a lane.
+    Report(&'a SwarmReport),
+    /// Calls up to this time no longer count.
+    Reset(EventTime),
+    /// A timer of this counter fell due.
+    Timer(TimerKind, EventTime),
+}
+
+/// Calls of one agent in one pane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contribution {
+    /// How many.
+    pub calls: u32,
+    /// Event time of the last.
+    pub last: EventTime,
+}
+
+/// One pane: agents by (session, agent).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pane {
+    /// Agents of the pane; at most `workers_max`.
+    pub agents: BTreeMap<(String, String), Contribution>,
+    /// Calls of agents beyond that bound: they count, their number saturates.
+    pub further_calls: u32,
+    /// Event time of the last of these.
+    pub further_last: EventTime,
+}
+
+/// What a period has told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Period {
+    /// Start of the period, or the reset in it.
+    pub epoch: i64,
+    /// Commands so far.
+    pub seq: u64,
+    /// Greatest step told.
+    pub step: u32,
+    /// Episode: the first command of the period.
+    pub episode: crate::engine::command::CommandId,
+}
+
+/// The counter of one key.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SwarmCounter {
+    /// Tool, for the text.
+    pub tool: String,
+    /// How a worker recomputes the fingerprint.
+    pub recipe: Option<IdentityRecipe>,
+    /// Panes by their start.
+    pub panes: BTreeMap<EventTime, Pane>,
+    /// Calls up to this time no longer count; far past = no reset.
+    pub floor: Option<EventTime>,
+    /// What each period has told, by its start.
+    pub periods: BTreeMap<i64, Period>,
+    /// Live verdicts in force.
+    pub verdicts: Vec<Verdict>,
+    /// Greatest event time seen.
+    pub time: EventTime,
+    /// Where the panes' timer stands.
+    pub panes_due: Option<EventTime>,
+    /// Where the verdicts' timer stands.
+    pub verdict_due: Option<EventTime>,
+}
+
+impl SwarmCounter {
+    /// Total of all panes, and distinct agents: for inspection.
+    #[must_use]
+    pub fn totals(&self) -> (u32, u32) {
+        let calls = self.panes.values().fold(0u32, |sum, pane| sum.saturating_add(pane_calls(pane)));
+        let mut agents: Vec<&(String, String)> = self.panes.values().flat_map(|pane| pane.agents.keys()).collect();
+        agents.sort_unstable();
+        agents.dedup();
+        (calls, agents.len() as u32)
+    }
+}
+
+fn pane_calls(pane: &Pane) -> u32 {
+    pane.agents.values().fold(pane.further_calls, |sum, agent| sum.saturating_add(agent.calls))
+}
+
+/// Applies reports to counters under one policy.
+#[derive(Debug, Clone)]
+pub struct SwarmEngine {
+    app: Arc<str>,
+    policy: Arc<Policy>,
+}
+
+/// The settings that a counter is judged by: `swarm_repeat`'s or `fleet_rate`'s.
+struct Rules {
+    detector: Detector,
+    mode: Mode,
+    threshold: u32,
+    block_at: u32,
+    workers_min: u32,
+    window_ms: i64,
+    period_ms: i64,
+    steps: SwarmSteps,
+    notify: Notify,
+    workers_max: usize,
+}
+
+impl SwarmEngine {
+    /// An engine for an application and a policy.
+    #[must_use]
+    pub fn new(app: &str, policy: Arc<Policy>) -> Self {
+        Self { app: app.into(), policy }
+    }
+
+    fn rules(&self, key: &SwarmCallKey, tool: &str) -> Rules {
+        let swarm = &self.policy.detectors.swarm_repeat;
+        let fleet = &self.policy.detectors.fleet_rate;
+        let tool = self.policy.tools.get(tool);
+        match key {
+            SwarmCallKey::Swarm { .. } => Rules {
+                detector: Detector::SwarmRepeat,
+                mode: swarm.mode,
+                threshold: tool.scaled(swarm.threshold),
+                block_at: tool.scaled(swarm.block_at),
+                workers_min: swarm.workers_min,
+                window_ms: swarm.window_ms,
+                period_ms: swarm.cooldown_ms,
+                steps: swarm.steps,
+                notify: swarm.notify,
+                workers_max: swarm.workers_max as usize,
+            },
+            SwarmCallKey::Fleet { .. } => Rules {
+                detector: Detector::FleetRate,
+                mode: fleet.mode,
+                threshold: fleet.limit.saturating_add(1),
+                block_at: fleet.limit.saturating_add(1),
+                workers_min: 1,
+                window_ms: fleet.window_ms,
+                period_ms: fleet.window_ms,
+                steps: SwarmSteps::Once,
+                notify: Notify::Contributors,
+                workers_max: swarm.workers_max as usize,
+            },
+        }
+    }
+
+    /// Applies one input to the counter of `key`. Cannot fail.
+    pub fn apply(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, input: SwarmInput<'_>, out: &mut Effects) {
+        match input {
+            SwarmInput::Report(report) => self.report(key, counter, report, out),
+            SwarmInput::Reset(time) => self.reset(counter, time, out),
+            SwarmInput::Timer(kind, due) => self.timer(key, counter, kind, due, out),
+        }
+    }
+
+    fn report(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, report: &SwarmReport, out: &mut Effects) {
+        let rules = self.rules(key, &report.tool);
+        if counter.recipe.is_none() {
+            counter.tool.clone_from(&report.tool);
+            counter.recipe = Some(report.recipe.clone());
+        }
+        let life_ms = rules.window_ms.max(PANE_LIFE_MS_MIN);
+        let mut touched = Vec::new();
+        for entry in &report.entries {
+            let is_forgotten = counter.floor.is_some_and(|floor| entry.last <= floor);
+            let is_too_late = rules.window_ms > 0 && entry.pane.plus_ms(life_ms) < counter.time;
+            if is_forgotten || is_too_late {
+                out.tally.late = out.tally.late || is_too_late;
+                continue;
+            }
+            counter.time = counter.time.max(entry.last);
+            let pane = counter.panes.entry(entry.pane).or_default();
+            let who = (entry.session_id.clone(), entry.agent_id.clone());
+            if pane.agents.len() >= rules.workers_max && !pane.agents.contains_key(&who) {
+                pane.further_calls = pane.further_calls.saturating_add(entry.calls);
+                pane.further_last = pane.further_last.max(entry.last);
+            } else {
+                let agent = pane.agents.entry(who).or_insert(Contribution { calls: 0, last: entry.last });
+                agent.calls = agent.calls.saturating_add(entry.calls);
+                agent.last = agent.last.max(entry.last);
+            }
+            if !touched.contains(&entry.pane) {
+                touched.push(entry.pane);
+            }
+        }
+        if !touched.is_empty() {
+            self.judge(key, counter, &rules, &touched, report, out);
+            arm_panes(counter, &rules, life_ms, out);
+        }
+    }
+
+    /// Judges every window that a touched pane belongs to, earliest first.
+    fn judge(
+        &self,
+        key: &SwarmCallKey,
+        counter: &mut SwarmCounter,
+        rules: &Rules,
+        touched: &[EventTime],
+        report: &SwarmReport,
+        out: &mut Effects,
+    ) {
+        let ends: Vec<EventTime> =
+            counter.panes.keys().copied().filter(|end| touched.iter().any(|pane| is_in_window(rules, *pane, *end))).collect();
+        for end in ends {
+            let (sum, workers) = window_sums(counter, rules, end);
+            if workers < rules.workers_min || sum < rules.threshold {
+                continue;
+            }
+            let start = if rules.period_ms > 0 { end.0 - end.0.rem_euclid(rules.period_ms) } else { 0 };
+            let epoch = counter.floor.map_or(start, |floor| start.max(floor.0));
+            for step in steps_up_to(rules, sum) {
+                let told = counter.periods.get(&start).filter(|period| period.epoch == epoch);
+                if told.is_some_and(|period| period.step >= step) {
+                    continue;
+                }
+                let seq = told.map_or(1, |period| period.seq + 1);
+                let episode = told.map(|period| period.episode);
+                let crossing = Crossing { start, epoch, seq, step, sum, workers, end, episode };
+                let command = self.command(key, counter, rules, &crossing, report);
+                let period = Period { epoch, seq, step, episode: command.episode };
+                counter.periods.insert(start, period);
+                hold(counter, &command, rules, out);
+                out.commands.push(command);
+            }
+        }
+    }
+
+    fn command(
+        &self,
+        key: &SwarmCallKey,
+        counter: &SwarmCounter,
+        rules: &Rules,
+        crossing: &Crossing,
+        report: &SwarmReport,
+    ) -> Command {
+        let is_block = rules.mode == Mode::Block && rules.block_at > 0 && crossing.step >= rules.block_at;
+        let action = if is_block { Action::Block } else { Action::Nudge };
+        let (subject, kind, fingerprint) = match key {
+            SwarmCallKey::Swarm { tenant, swarm_id, fingerprint } => (
+                SubjectKey::Swarm { tenant: tenant.clone(), swarm_id: swarm_id.clone(), fingerprint: *fingerprint },
+                ScopeKind::Swarm,
+                *fingerprint,
+            ),
+            SwarmCallKey::Fleet { tenant, fingerprint } => {
+                (SubjectKey::Fleet { tenant: tenant.clone(), fingerprint: *fingerprint }, ScopeKind::Fleet, *fingerprint)
+            }
+        };
+        let code = ReasonCode::Detector(rules.detector);
+        let period_end = if rules.period_ms > 0 { crossing.start + rules.period_ms } else { 0 };
+        let id = command_id(&self.app, &subject, crossing.epoch, crossing.seq, action, code, &period_end.to_string());
+        let issued_at = report.record_time.max(counter.time);
+        let lifetime = if is_block { self.policy.episodes.block_ms } else { self.policy.episodes.nudge_ms };
+        let expires_at = match rules.detector {
+            Detector::FleetRate => crossing.end.plus_ms(rules.window_ms),
+            _ => issued_at.plus_ms(lifetime),
+        };
+        let recipe = counter.recipe.clone().unwrap_or(IdentityRecipe::Opaque);
+        // What a worker cannot recompute must not be refused by it. A swarm nudge it cannot match it gives at the tool's next call.
+        let recipe_fits = action == Action::Nudge || recipe != IdentityRecipe::Opaque;
+        let tool = safe(&counter.tool, TOOL_NAME_CHARS_SHOWN);
+        let latest = latest(counter, rules, crossing.end);
+        let only = match rules.notify {
+            Notify::Latest => latest.into_iter().collect(),
+            Notify::Contributors => Vec::new(),
+        };
+        let is_tool_bound = !matches!(recipe, IdentityRecipe::Args);
+        Command {
+            id,
+            action: if recipe_fits { action } else { Action::Nudge },
+            subject,
+            scope: Scope {
+                kind,
+                tool: is_tool_bound.then(|| counter.tool.clone()),
+                fingerprint: Some((fingerprint, recipe)),
+                only,
+            },
+            level: if is_block { 3 } else { 1 },
+            epoch: crossing.epoch,
+            seq: crossing.seq,
+            episode: crossing.episode.unwrap_or(id),
+            issued_at,
+            expires_at,
+            is_shadow: rules.mode == Mode::Shadow,
+            reason: code,
+            also: Vec::new(),
+            confidence: Some(match rules.detector {
+                Detector::FleetRate => 1.0,
+                _ => 0.02f64.mul_add(f64::from(crossing.step.saturating_sub(rules.threshold)), 0.6).min(1.0),
+            }),
+            summary: match rules.detector {
+                Detector::FleetRate => format!("{tool}: more than {} starts in a window by the whole fleet", rules.threshold - 1),
+                _ => format!("{tool}: {} calls by {} workers of one swarm", crossing.sum, crossing.workers),
+            },
+            evidence: vec![
+                ("count", Fact::Count(u64::from(crossing.sum))),
+                ("threshold", Fact::Count(u64::from(rules.threshold))),
+                ("calls_at_least", Fact::Count(u64::from(crossing.step))),
+                ("workers", Fact::Count(u64::from(crossing.workers))),
+                ("workers_at_least", Fact::Count(u64::from(rules.workers_min))),
+                ("window_ms", Fact::Count(rules.window_ms.unsigned_abs())),
+            ],
+            message: Some(text(rules, &tool, crossing)),
+            placement: Placement::NextTurn,
+            advice: Some(Advice::ChangeApproach),
+            trigger: Trigger::Window { end: EventTime(period_end) },
+            contributors: contributors(counter, rules, crossing.end),
+            labels: Vec::new(),
+        }
+    }
+
+    /// Calls up to this time no longer count; all steps are new.
+    fn reset(&self, counter: &mut SwarmCounter, time: EventTime, out: &mut Effects) {
+        counter.floor = Some(counter.floor.map_or(time, |floor| floor.max(time)));
+        let floor = counter.floor.unwrap_or(time);
+        for pane in counter.panes.values_mut() {
+            pane.agents.retain(|_, agent| agent.last > floor);
+            if pane.further_last <= floor {
+                pane.further_calls = 0;
+            }
+        }
+        counter.panes.retain(|_, pane| !pane.agents.is_empty() || pane.further_calls > 0);
+        if !counter.verdicts.is_empty() {
+            counter.verdicts.clear();
+            out.verdicts_changed = true;
+            arm_verdicts(counter, out);
+        }
+    }
+
+    fn timer(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, kind: TimerKind, due: EventTime, out: &mut Effects) {
+        let rules = self.rules(key, &counter.tool);
+        match kind {
+            TimerKind::Panes => {
+                counter.panes_due = None;
+                let life_ms = rules.window_ms.max(PANE_LIFE_MS_MIN);
+                if rules.window_ms > 0 {
+                    counter.panes.retain(|start, _| start.plus_ms(life_ms) > due);
+                    counter.periods.retain(|start, _| start.saturating_add(rules.period_ms).saturating_add(life_ms) > due.0);
+                }
+                arm_panes(counter, &rules, life_ms, out);
+                out.forgotten = counter.panes.is_empty() && counter.verdicts.is_empty();
+            }
+            TimerKind::SwarmVerdicts => {
+                counter.verdict_due = None;
+                let before = counter.verdicts.len();
+                counter.verdicts.retain(|verdict| verdict.expires_at > due);
+                out.verdicts_changed = counter.verdicts.len() != before;
+                arm_verdicts(counter, out);
+                out.forgotten = counter.panes.is_empty() && counter.verdicts.is_empty();
+            }
+            TimerKind::Idle | TimerKind::OpenCalls | TimerKind::Verdicts => {}
+        }
+    }
+}
+
+/// A step that a window's sum has reached.
+struct Crossing {
+    start: i64,
+    epoch: i64,
+    seq: u64,
+    step: u32,
+    sum: u32,
+    workers: u32,
+    end: EventTime,
+    episode: Option<crate::engine::command::CommandId>,
+}
+
+/// A window ends with a pane and spans those less than `window_ms` before it; 0 is one endless window.
+const fn is_in_window(rules: &Rules, pane: EventTime, end: EventTime) -> bool {
+    rules.window_ms == 0 || (pane.0 <= end.0 && end.0 - pane.0 < rules.window_ms)
+}
+
+fn window_sums(counter: &SwarmCounter, rules: &Rules, end: EventTime) -> (u32, u32) {
+    let mut sum = 0u32;
+    let mut agents: Vec<&(String, String)> = Vec::new();
+    for (_, pane) in counter.panes.iter().filter(|(start, _)| is_in_window(rules, **start, end)) {
+        sum = sum.saturating_add(pane_calls(pane));
+        agents.extend(pane.agents.keys());
+    }
+    agents.sort_unstable();
+    agents.dedup();
+    (sum, agents.len() as u32)
+}
+
+/// The steps that are told up to a sum, ascending.
+fn steps_up_to(rules: &Rules, sum: u32) -> Vec<u32> {
+    let mut steps = match rules.steps {
+        SwarmSteps::Once => vec![rules.threshold],
+        SwarmSteps::Double => {
+            std::iter::successors(Some(rules.threshold), |step| step.checked_mul(2)).take_while(|step| *step <= sum).collect()
+        }
+        SwarmSteps::Each => (rules.threshold..=sum).collect(),
+    };
+    if rules.mode == Mode::Block && rules.block_at > rules.threshold {
+        steps.push(rules.block_at);
+    }
+    steps.retain(|step| *step <= sum);
+    steps.sort_unstable();
+    steps.dedup();
+    steps
+}
+
+fn in_window<'a>(
+    counter: &'a SwarmCounter,
+    rules: &'a Rules,
+    end: EventTime,
+) -> impl Iterator<Item = (&'a (String, String), &'a Contribution)> {
+    counter.panes.iter().filter(move |(start, _)| is_in_window(rules, **start, end)).flat_map(|(_, pane)| pane.agents.iter())
+}
+
+/// attocode's "whose check runs": the greatest (last time, id).
+fn latest(counter: &SwarmCounter, rules: &Rules, end: EventTime) -> Option<(String, String)> {
+    in_window(counter, rules, end).max_by_key(|(who, contribution)| (contribution.last, *who)).map(|(who, _)| who.clone())
+}
+
+fn contributors(counter: &SwarmCounter, rules: &Rules, end: EventTime) -> Vec<String> {
+    let mut sessions: Vec<String> = in_window(counter, rules, end).map(|((session, _), _)| session.clone()).collect();
+    sessions.sort_unstable();
+    sessions.dedup();
+    sessions.truncate(CONTRIBUTORS_MAX);
+    sessions
+}
+
+fn text(rules: &Rules, tool: &str, crossing: &Crossing) -> String {
+    match rules.detector {
+        Detector::FleetRate => format!(
+            "CIRCUIT BREAKER: {tool} was started {} times with this definition within {} min by the whole fleet. This call is refused. \
+             Try a different approach.",
+            rules.threshold - 1,
+            rules.window_ms / 60_000
+        ),
+        _ => format!(
+            "[System] GLOBAL DOOM LOOP: {} calls to {tool} across {} workers. The entire swarm is stuck. 1. Use a fundamentally \
+             different strategy. 2. Do NOT retry the same tool with the same parameters. 3. Reconsider the goal.",
+            crossing.sum, crossing.workers
+        ),
+    }
+}
+
+fn hold(counter: &mut SwarmCounter, command: &Command, rules: &Rules, out: &mut Effects) {
+    if command.is_shadow {
+        return;
+    }
+    let now = counter.time;
+    counter.verdicts.retain(|verdict| verdict.expires_at > now && verdict.episode != command.episode);
+    if counter.verdicts.len() >= crate::limits::ACTIVE_VERDICTS_MAX {
+        counter.verdicts.remove(0);
+    }
+    counter.verdicts.push(Verdict {
+        command_id: command.id,
+        action: command.action,
+        scope: command.scope.clone(),
+        level: command.level,
+        episode: command.episode,
+        detector: rules.detector,
+        message: command.message.clone().unwrap_or_default(),
+        placement: command.placement.clone(),
+        advice: command.advice,
+        issued_at: command.issued_at,
+        expires_at: command.expires_at,
+    });
+    out.verdicts_changed = true;
+    arm_verdicts(counter, out);
+}
+
+fn arm_verdicts(counter: &mut SwarmCounter, out: &mut Effects) {
+    let earliest = counter.verdicts.iter().map(|verdict| verdict.expires_at).min();
+    if counter.verdict_due != earliest {
+        out.timers.push(TimerChange { kind: TimerKind::SwarmVerdicts, was: counter.verdict_due, now: earliest });
+        counter.verdict_due = earliest;
+    }
+}
+
+/// The panes' timer stands where the oldest pane has lived; an endless window forgets nothing.
+fn arm_panes(counter: &mut SwarmCounter, rules: &Rules, life_ms: i64, out: &mut Effects) {
+    let due = if rules.window_ms > 0 { counter.panes.keys().next().map(|oldest| oldest.plus_ms(life_ms)) } else { None };
+    if counter.panes_due != due {
+        out.timers.push(TimerChange { kind: TimerKind::Panes, was: counter.panes_due, now: due });
+        counter.panes_due = due;
+    }
+}

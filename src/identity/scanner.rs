@@ -1,0 +1,207 @@
+//! The shipped masks in one pass over the text, word by word.
+//!
+//! It gives the bytes that the four expressions of `SHIPPED_MASKS` give one after the other. Why one pass can:
+//! - A replacement is no word, and no later mask can match across `<` or `>`. So whatever is replaced cuts the text into
+//!   parts that later masks see on their own, with a word boundary at the cut.
+//! - Only a time can be cut out of a word. It begins with four digits before a `-`, so it can only take the end of a word:
+//!   [`word_at`] gives the word as the later masks see it, without that end.
+//! - An id is a whole word, or five of them; a duration begins at the start of a word.
+
+/// Takes the place of a time.
+pub(super) const TIME: &str = "<ts>";
+/// Takes the place of an id.
+pub(super) const ID: &str = "<id>";
+/// Takes the place of a duration.
+pub(super) const DURATION: &str = "<dur>";
+
+/// Digits of the shortest id.
+const ID_DIGITS_MIN: usize = 8;
+
+const WORD: u8 = 1;
+const HEX: u8 = 2;
+const DIGIT: u8 = 4;
+
+/// What each byte is; bytes beyond ASCII are nothing.
+static CLASSES: [u8; 256] = classes();
+
+const fn classes() -> [u8; 256] {
+    let mut classes = [0; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        let word = if byte.is_ascii_alphanumeric() || byte == b'_' { WORD } else { 0 };
+        let hex = if byte.is_ascii_hexdigit() { HEX } else { 0 };
+        let digit = if byte.is_ascii_digit() { DIGIT } else { 0 };
+        #[expect(clippy::indexing_slicing, reason = "evaluated at compile time")]
+        {
+            classes[byte as usize] = word | hex | digit;
+        }
+        byte += 1;
+    }
+    classes
+}
+
+fn class(byte: u8) -> u8 {
+    CLASSES.get(usize::from(byte)).copied().unwrap_or_default()
+}
+
+/// A run of word characters, as the masks after the first one see it.
+#[derive(Clone, Copy)]
+struct Word {
+    start: usize,
+    /// Where it ends, or a time begins.
+    end: usize,
+    /// What all its characters are.
+    class: u8,
+    /// End of the time that follows without a gap; 0 = none.
+    time_end: usize,
+}
+
+impl Word {
+    const fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    const fn is_id(&self) -> bool {
+        self.class & HEX != 0 && self.len() >= ID_DIGITS_MIN
+    }
+}
+
+/// What is replaced: from, to, by what.
+type Found = (usize, usize, &'static str);
+
+/// The masked text, or nothing if there is nothing to mask.
+pub(super) fn mask(text: &str) -> Option<String> {
+    let bytes = text.as_bytes();
+    let mut out = String::new();
+    let mut copied = 0;
+    let mut at = 0;
+    while let Some(word) = next_word(bytes, at) {
+        at = word.end;
+        let found = id(bytes, word).or_else(|| duration(bytes, word));
+        // A time begins where its word ends, unless a duration has gone beyond that.
+        let time = (found.is_none() && word.time_end != 0).then_some((word.end, word.time_end, TIME));
+        if let Some((start, end, replacement)) = found.or(time) {
+            out.push_str(text.get(copied..start).unwrap_or_default());
+            out.push_str(replacement);
+            copied = end;
+            at = end;
+        }
+    }
+    if copied == 0 {
+        return None;
+    }
+    out.push_str(text.get(copied..).unwrap_or_default());
+    Some(out)
+}
+
+fn next_word(bytes: &[u8], at: usize) -> Option<Word> {
+    let skipped = bytes.get(at..)?.iter().position(|byte| class(*byte) & WORD != 0)?;
+    Some(word_at(bytes, at + skipped))
+}
+
+/// The word that begins at `start`, which may be none.
+fn word_at(bytes: &[u8], start: usize) -> Word {
+    let rest = bytes.get(start..).unwrap_or_default();
+    let mut common = WORD | HEX | DIGIT;
+    let mut length = 0;
+    for byte in rest {
+        let class = class(*byte);
+        if class & WORD == 0 {
+            break;
+        }
+        common &= class;
+        length += 1;
+    }
+    let end = start + length;
+    if rest.get(length) == Some(&b'-')
+        && length >= 4
+        && let Some(time_end) = time_end(bytes, end - 4)
+    {
+        let end = end - 4;
+        let common =
+            rest.get(..length - 4).unwrap_or_default().iter().fold(WORD | HEX | DIGIT, |common, byte| common & class(*byte));
+        return Word { start, end, class: common, time_end };
+    }
+    Word { start, end, class: common, time_end: 0 }
+}
+
+/// End of the time that begins at `start`: the first mask, whole.
+fn time_end(bytes: &[u8], start: usize) -> Option<usize> {
+    let fixed = bytes.get(start..start + 19)?;
+    let fits = fixed.iter().zip(b"dddd-dd-dd dd:dd:dd").all(|(byte, wanted)| match wanted {
+        b'd' => byte.is_ascii_digit(),
+        b' ' => matches!(byte, b'T' | b' '),
+        other => byte == other,
+    });
+    if !fits {
+        return None;
+    }
+    let mut end = start + 19;
+    if bytes.get(end) == Some(&b'.') {
+        let fraction = digits_at(bytes, end + 1);
+        end += if fraction == 0 { 0 } else { fraction + 1 };
+    }
+    Some(match bytes.get(end) {
+        Some(b'Z') => end + 1,
+        Some(b'+' | b'-') => offset_end(bytes, end),
+        _ => end,
+    })
+}
+
+/// End of an offset `+hh:mm` or `+hhmm`; where it is none, its start.
+fn offset_end(bytes: &[u8], sign: usize) -> usize {
+    let are_digits = |at: usize| bytes.get(at..at + 2).is_some_and(|pair| pair.iter().all(u8::is_ascii_digit));
+    let minutes = if bytes.get(sign + 3) == Some(&b':') { sign + 4 } else { sign + 3 };
+    if are_digits(sign + 1) && are_digits(minutes) { minutes + 2 } else { sign }
+}
+
+fn digits_at(bytes: &[u8], at: usize) -> usize {
+    bytes.get(at..).unwrap_or_default().iter().take_while(|byte| byte.is_ascii_digit()).count()
+}
+
+/// The second and third mask: five words joined by `-`, or one long one.
+fn id(bytes: &[u8], word: Word) -> Option<Found> {
+    if !word.is_id() {
+        return None;
+    }
+    let end = if word.len() == 8 { guid_end(bytes, word.start) } else { None };
+    Some((word.start, end.unwrap_or(word.end), ID))
+}
+
+fn guid_end(bytes: &[u8], start: usize) -> Option<usize> {
+    let fixed = bytes.get(start..start + 36)?;
+    let fits = fixed.iter().zip(b"xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx").all(|(byte, wanted)| match wanted {
+        b'x' => byte.is_ascii_hexdigit(),
+        other => byte == other,
+    });
+    // The last word may be longer, or end where a time begins; the others cannot be either, since a `-` follows them.
+    (fits && word_at(bytes, start + 24).end == start + 36).then_some(start + 36)
+}
+
+/// The fourth mask: digits, perhaps a fraction, perhaps space, and a unit that ends its word.
+fn duration(bytes: &[u8], word: Word) -> Option<Found> {
+    // Digits that run into a time end beyond their word; no fraction, space or unit is looked for there.
+    let digits = digits_at(bytes, word.start);
+    if digits == 0 {
+        return None;
+    }
+    let (last, mut at) = fraction(bytes, word, word.start + digits)?;
+    let mut unit_end = last.end;
+    if at == last.end {
+        let is_space = |byte: &&u8| matches!(**byte, b' ' | b'\t' | b'\n' | b'\x0b' | b'\x0c' | b'\r');
+        at += bytes.get(at..)?.iter().take_while(is_space).count();
+        unit_end = word_at(bytes, at).end;
+    }
+    matches!(bytes.get(at..unit_end), Some(b"s" | b"ms")).then_some((word.start, unit_end, DURATION))
+}
+
+/// The word in which the number ends, and where: `word` and `at`, unless a fraction follows. None if that fraction is an id.
+fn fraction(bytes: &[u8], word: Word, at: usize) -> Option<(Word, usize)> {
+    let has_fraction = at == word.end && bytes.get(at) == Some(&b'.');
+    if !has_fraction {
+        return Some((word, at));
+    }
+    let next = word_at(bytes, at + 1);
+    let digits = digits_at(bytes, at + 1);
+    (digits > 0 && !next.is_id()).then_some((next, at + 1 + digits))
+}

@@ -1,0 +1,128 @@
+//! Outputs as readers see them: only what is synced (rule M3).
+
+use std::ops::ControlFlow;
+use std::ops::Range;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use crate::log::LogError;
+use crate::log::embedded::EmbeddedBroker;
+use crate::log::embedded::Feed;
+use crate::log::embedded::Written;
+use crate::log::embedded::corrupt;
+use crate::log::embedded::layout;
+use crate::log::embedded::record::Stored;
+use crate::log::embedded::scan;
+use crate::store::Area;
+
+/// One output, with its number in its feed: from 0, without gaps, for ever the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmbeddedOutput {
+    /// Number in the feed.
+    pub sequence: u64,
+    /// Record key.
+    pub key: Vec<u8>,
+    /// Record value.
+    pub value: Option<Vec<u8>>,
+    /// Headers in order; a value may be null.
+    pub headers: Vec<(String, Option<Vec<u8>>)>,
+    /// Record timestamp, Unix ms.
+    pub timestamp_ms: i64,
+}
+
+/// Reads outputs and state rows. Any number of readers, on any thread; each holds its own place.
+#[derive(Debug, Clone)]
+pub struct EmbeddedReader {
+    broker: EmbeddedBroker,
+}
+
+impl EmbeddedReader {
+    pub(super) const fn new(broker: EmbeddedBroker) -> Self {
+        Self { broker }
+    }
+
+    /// First and next number of a feed, as far as it may be seen.
+    #[must_use]
+    pub fn range(&self, feed: Feed) -> Range<u64> {
+        let start = self.broker.shared.writer().feeds.get(&feed).map_or(0, |extent| extent.start);
+        let end = self.broker.shared.durable().feeds.get(&feed).map_or(0, |extent| extent.next);
+        start.min(end)..end
+    }
+
+    /// Visits outputs from `from` on, as many as may be seen. Returns the number to go on from. Where retention has removed some
+    /// of them, the first one visited has a higher number than asked for.
+    ///
+    /// # Errors
+    /// [`LogError::Fatal`] where the disk fails.
+    pub fn read(&self, feed: Feed, from: u64, visit: &mut dyn FnMut(EmbeddedOutput) -> ControlFlow<()>) -> Result<u64, LogError> {
+        let range = self.range(feed);
+        let mut next = from.max(range.start);
+        if next >= range.end {
+            return Ok(from);
+        }
+        let store = &self.broker.shared.store;
+        scan(store, Area::Outputs, &layout::output_key(feed, next), &layout::output_key(feed, range.end), &mut |key, value| {
+            let output = layout::number_of(key).and_then(|sequence| decode(sequence, value));
+            let output = output.ok_or_else(|| corrupt(&format!("{feed:?} {next} is unreadable")))?;
+            next = output.sequence + 1;
+            Ok(visit(output))
+        })?;
+        Ok(next)
+    }
+
+    /// Waits until output `from` may be seen; at most `wait`. Whether it may.
+    ///
+    /// # Errors
+    /// [`LogError::Fatal`] after a failed write or sync: nothing will come any more.
+    pub fn wait(&self, feed: Feed, from: u64, wait: Duration) -> Result<bool, LogError> {
+        let shared = &self.broker.shared;
+        let has = |feeds: &std::collections::BTreeMap<Feed, _>| {
+            feeds.get(&feed).is_some_and(|extent: &super::Extent| extent.next > from)
+        };
+        let waiting =
+            shared.synced.wait_timeout_while(shared.durable(), wait, |durable| !has(&durable.feeds) && durable.failed.is_none());
+        let (durable, _) = waiting.unwrap_or_else(PoisonError::into_inner);
+        if has(&durable.feeds) {
+            return Ok(true);
+        }
+        durable.failed.clone().map_or(Ok(false), Err)
+    }
+
+    /// State rows whose key begins with `prefix`, in key order, at most `rows_max`. Waits at most `wait` until what it read is synced.
+    ///
+    /// # Errors
+    /// [`LogError::Transient`] when the sync does not come; [`LogError::Fatal`] where the disk fails.
+    pub fn rows(&self, prefix: &[u8], rows_max: usize, wait: Duration) -> Result<Vec<(Vec<u8>, Vec<u8>)>, LogError> {
+        let mut rows = Vec::new();
+        let (from, mut to) = (layout::row_key(prefix), layout::row_key(prefix));
+        while to.last() == Some(&u8::MAX) {
+            to.pop();
+        }
+        // The first byte is the mark of rows, which is not 0xff: there is always a byte left to raise.
+        if let Some(last) = to.last_mut() {
+            *last += 1;
+        }
+        scan(&self.broker.shared.store, Area::Outputs, &from, &to, &mut |key, value| {
+            if rows.len() >= rows_max {
+                return Ok(ControlFlow::Break(()));
+            }
+            let value =
+                Stored::decode(value).and_then(|record| record.value).ok_or_else(|| corrupt("a state row is unreadable"))?;
+            rows.push((key.get(1..).unwrap_or_default().to_vec(), value.to_vec()));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let written = Written(self.broker.shared.writer().written);
+        if self.broker.wait_synced(written, wait)? { Ok(rows) } else { Err(LogError::Transient("no sync in time".to_owned())) }
+    }
+}
+
+fn decode(sequence: u64, bytes: &[u8]) -> Option<EmbeddedOutput> {
+    let record = Stored::decode(bytes)?;
+    Some(EmbeddedOutput {
+        sequence,
+        key: record.key.unwrap_or_default().to_vec(),
+        value: record.value.map(<[u8]>::to_vec),
+        headers: record.headers.iter().map(|(name, value)| ((*name).to_owned(), value.map(<[u8]>::to_vec))).collect(),
+        timestamp_ms: record.timestamp_ms,
+    })
+}

@@ -1,0 +1,142 @@
+//! What is old or too much is deleted, but no input that its stage has not consumed (rule M4).
+
+use std::ops::ControlFlow;
+
+use crate::event::TaskId;
+use crate::log::LogError;
+use crate::log::embedded::EmbeddedBroker;
+use crate::log::embedded::Extent;
+use crate::log::embedded::Feed;
+use crate::log::embedded::corrupt;
+use crate::log::embedded::layout;
+use crate::log::embedded::record::Stored;
+use crate::log::embedded::scan;
+use crate::store::Area;
+
+/// Records looked at per partition or feed and call. The rest waits for the next call.
+const RECORDS_MAX: usize = 100_000;
+
+/// How long and how much is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// Age up to which input is kept, by record timestamp. Milliseconds.
+    pub input_ms: i64,
+    /// Bytes of input kept over all partitions.
+    pub input_bytes: u64,
+    /// Age up to which outputs are kept. Milliseconds.
+    pub output_ms: i64,
+    /// Bytes of outputs kept over all feeds; state rows stay.
+    pub output_bytes: u64,
+}
+
+enum Place {
+    Input(TaskId),
+    Feed(Feed),
+}
+
+impl Place {
+    fn key(&self, number: u64) -> Vec<u8> {
+        match self {
+            Self::Input(task) => layout::event_key(*task, number).to_vec(),
+            Self::Feed(feed) => layout::output_key(*feed, number).to_vec(),
+        }
+    }
+
+    const fn area(&self) -> Area {
+        match self {
+            Self::Input(_) => Area::Events,
+            Self::Feed(_) => Area::Outputs,
+        }
+    }
+}
+
+/// Bytes that are too many, shared out by size; what one place cannot give, the next ones do.
+struct Quota {
+    excess: u64,
+    total: u64,
+}
+
+impl Quota {
+    fn of<'a>(extents: impl Iterator<Item = &'a Extent>, keep: u64) -> Self {
+        let total = extents.map(Extent::bytes).sum::<u64>();
+        Self { excess: total.saturating_sub(keep), total }
+    }
+
+    fn share(&self, extent: &Extent) -> u64 {
+        let share = u128::from(self.excess) * u128::from(extent.bytes());
+        share.div_ceil(u128::from(self.total.max(1))) as u64
+    }
+
+    fn note(&mut self, extent: &Extent, gone: u64) {
+        self.excess = self.excess.saturating_sub(gone);
+        self.total = self.total.saturating_sub(extent.bytes());
+    }
+}
+
+impl EmbeddedBroker {
+    /// Deletes from the old end what is older or more than `keep` allows. One caller at a time, now and then. Returns bytes removed.
+    ///
+    /// # Errors
+    /// [`LogError::Fatal`] where the disk fails.
+    pub fn retain(&self, now_ms: i64, keep: &Retention) -> Result<u64, LogError> {
+        let (inputs, feeds, offsets) = {
+            let writer = self.shared.writer();
+            (writer.inputs.clone(), self.shared.durable().feeds.clone(), writer.offsets.clone())
+        };
+        let mut removed = 0;
+        let mut quota = Quota::of(inputs.values(), keep.input_bytes);
+        for (task, extent) in &inputs {
+            let end = extent.next.min(offsets.get(task).copied().unwrap_or(0));
+            let before_ms = now_ms.saturating_sub(keep.input_ms);
+            let gone = self.cut(&Place::Input(*task), extent, end, before_ms, quota.share(extent))?;
+            quota.note(extent, gone);
+            removed += gone;
+        }
+        let mut quota = Quota::of(feeds.values(), keep.output_bytes);
+        for (feed, extent) in &feeds {
+            let before_ms = now_ms.saturating_sub(keep.output_ms);
+            let gone = self.cut(&Place::Feed(*feed), extent, extent.next, before_ms, quota.share(extent))?;
+            quota.note(extent, gone);
+            removed += gone;
+        }
+        Ok(removed)
+    }
+
+    /// Cuts one place: records before `end` that are older than `before_ms`, or as many as free `excess` bytes.
+    fn cut(&self, place: &Place, extent: &Extent, end: u64, before_ms: i64, excess: u64) -> Result<u64, LogError> {
+        let (mut start, mut freed, mut looked_at) = (extent.start, 0, 0);
+        if start >= end {
+            return Ok(0);
+        }
+        scan(&self.shared.store, place.area(), &place.key(start), &place.key(end), &mut |key, value| {
+            let record = Stored::decode(value).ok_or_else(|| corrupt("an unreadable record"))?;
+            if looked_at == RECORDS_MAX || (record.timestamp_ms >= before_ms && freed >= excess) {
+                return Ok(ControlFlow::Break(()));
+            }
+            looked_at += 1;
+            start += 1;
+            freed += (key.len() + value.len()) as u64;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if freed == 0 {
+            return Ok(0);
+        }
+        let mut batch = self.shared.store.batch();
+        batch.delete_range(place.area(), &place.key(extent.start), &place.key(start));
+        let mut writer = self.shared.writer();
+        let current = match place {
+            Place::Input(task) => writer.inputs.get_mut(task),
+            Place::Feed(feed) => writer.feeds.get_mut(feed),
+        };
+        let Some(current) = current else { return Ok(0) };
+        current.start = start;
+        current.removed_bytes += freed;
+        let current = *current;
+        match place {
+            Place::Input(task) => layout::put_input(&mut batch, *task, &current),
+            Place::Feed(feed) => layout::put_feed(&mut batch, *feed, &current),
+        }
+        self.write(&mut writer, batch)?;
+        Ok(freed)
+    }
+}

@@ -1,0 +1,62 @@
+//! The reader that restores use.
+
+use std::time::Duration;
+
+use crate::event::NextOffset;
+use crate::event::TaskId;
+use crate::log::Changelog;
+use crate::log::ChangelogRange;
+use crate::log::Flow;
+use crate::log::LogError;
+use crate::log::memory::MemoryBroker;
+use crate::log::memory::MemoryRecord;
+use crate::log::memory::MemoryTopic;
+
+#[derive(Debug)]
+pub(super) struct MemoryChangelog {
+    pub(super) broker: MemoryBroker,
+}
+
+impl Changelog for MemoryChangelog {
+    fn committed(&mut self, task: TaskId, _wait: Duration) -> Result<Option<NextOffset>, LogError> {
+        let state = self.broker.lock();
+        if state.offset_is_pending(task) {
+            return Err(LogError::Transient(format!("a transaction on {task} is pending")));
+        }
+        Ok(state.offsets.get(&task).copied())
+    }
+
+    fn range(&mut self, task: TaskId) -> Result<ChangelogRange, LogError> {
+        Ok(self.broker.changelog_range(task))
+    }
+
+    fn input_range(&mut self, task: TaskId) -> Result<ChangelogRange, LogError> {
+        Ok(self.broker.input_range(task))
+    }
+
+    fn read(
+        &mut self,
+        task: TaskId,
+        from: u64,
+        handler: &mut dyn FnMut(u64, &[u8], Option<&[u8]>) -> Flow,
+    ) -> Result<u64, LogError> {
+        let place = (MemoryTopic::Changelog(task.stage), task.partition);
+        let (records, end): (Vec<MemoryRecord>, u64) = {
+            let mut state = self.broker.lock();
+            let partition = state.partition(place);
+            (partition.committed(from).cloned().collect(), partition.stable())
+        };
+        for record in records {
+            if handler(record.offset, record.key.as_deref().unwrap_or_default(), record.value.as_deref()) == Flow::Stop {
+                return Ok(record.offset + 1);
+            }
+        }
+        Ok(end.max(from))
+    }
+
+    fn first_offset(&mut self, task: TaskId) -> Result<NextOffset, LogError> {
+        let state = self.broker.lock();
+        let range = state.range((MemoryTopic::Input(task.stage), task.partition));
+        Ok(NextOffset(if state.config.start_at_end { range.end } else { range.start }))
+    }
+}

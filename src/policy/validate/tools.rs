@@ -1,0 +1,161 @@
+//! `[[tool]]` entries to a [`ToolTable`]: which entries cover a name, merged in file order.
+
+use std::collections::BTreeSet;
+
+use crate::limits::FACTOR_MAX;
+use crate::limits::POLICY_LIST_MAX;
+use crate::policy::ToolClass;
+use crate::policy::ToolPolicy;
+use crate::policy::ToolTable;
+use crate::policy::raw::RawTool;
+use crate::policy::validate::check::Check;
+
+const CLASSES: [(&str, ToolClass); 5] = [
+    ("normal", ToolClass::Normal),
+    ("poll", ToolClass::Poll),
+    ("read", ToolClass::Read),
+    ("mutates", ToolClass::Mutates),
+    ("exempt", ToolClass::Exempt),
+];
+
+/// What the rest of the policy says about tools.
+pub(super) struct Named<'a> {
+    /// `identity.shell_tools`.
+    pub(super) shell: &'a [String],
+    /// `tools` of `stagnation`, sorted; empty = all.
+    pub(super) stagnation: &'a [String],
+    /// `tools` of `stuck`, sorted; empty = all.
+    pub(super) stuck: &'a [String],
+    /// `tools` of `fleet_rate`, sorted; empty = all.
+    pub(super) fleet_rate: &'a [String],
+    /// Factor of class `poll`.
+    pub(super) poll_factor: f64,
+}
+
+/// A checked entry.
+struct Entry {
+    exact: Vec<String>,
+    prefixes: Vec<String>,
+    class: Option<ToolClass>,
+    args_only: Option<bool>,
+    args: Option<Vec<String>>,
+    args_ignored: Option<Vec<String>>,
+    is_unmasked: Option<bool>,
+    result_ignored: Option<Vec<String>>,
+    factor: Option<f64>,
+}
+
+/// What a policy is asked for: a tool's name, or all names with a prefix.
+#[derive(Clone, Copy)]
+enum Subject<'a> {
+    Exact(&'a str),
+    Prefix(&'a str),
+    Other,
+}
+
+/// The table of all tools that are named anywhere.
+pub(super) fn table(check: &mut Check, raw: &[RawTool], named: &Named<'_>) -> ToolTable {
+    check.rule("tool", raw.len() <= POLICY_LIST_MAX, || {
+        format!("tool has {} entries, but must not have above {POLICY_LIST_MAX}", raw.len())
+    });
+    let entries: Vec<Entry> = raw.iter().enumerate().map(|(index, raw)| entry(check, index, raw)).collect();
+    let exact: BTreeSet<&str> = entries
+        .iter()
+        .flat_map(|entry| &entry.exact)
+        .chain(named.shell)
+        .chain(named.stagnation)
+        .chain(named.stuck)
+        .chain(named.fleet_rate)
+        .map(String::as_str)
+        .collect();
+    let prefixes: BTreeSet<&str> = entries.iter().flat_map(|entry| &entry.prefixes).map(String::as_str).collect();
+    let mut prefixes: Vec<&str> = prefixes.into_iter().collect();
+    // Longest first; the sort is stable, so that equal lengths stay in the order of names.
+    prefixes.sort_by_key(|prefix| std::cmp::Reverse(prefix.len()));
+    let resolved = |subject| policy(&entries, subject, named);
+    ToolTable {
+        exact: exact.into_iter().map(|name| (name.to_owned(), resolved(Subject::Exact(name)))).collect(),
+        prefixes: prefixes.into_iter().map(|prefix| (prefix.to_owned(), resolved(Subject::Prefix(prefix)))).collect(),
+        other: resolved(Subject::Other),
+    }
+}
+
+fn entry(check: &mut Check, index: usize, raw: &RawTool) -> Entry {
+    let path = |key: &str| format!("tool[{index}].{key}");
+    let names = path("names");
+    check.rule(&names, !raw.names.is_empty(), || format!("{names} is empty, but must name a tool"));
+    let (mut exact, mut prefixes) = (Vec::new(), Vec::new());
+    for name in &raw.names {
+        if let Some(prefix) = name.strip_suffix('*').filter(|prefix| !prefix.contains('*')) {
+            prefixes.push(prefix.to_owned());
+        } else {
+            check.rule(&names, !name.contains('*'), || format!("{names} holds {name:?}, but a * may only stand at the end"));
+            exact.push(name.clone());
+        }
+    }
+    check.names_in_order(&names, &raw.names);
+    let mut list = |key: &str, names: &Option<Vec<String>>| names.as_ref().map(|names| check.names(&path(key), names));
+    let args = list("args", &raw.args);
+    let args_ignored = list("args_ignored", &raw.args_ignored);
+    let result_ignored = list("result_ignored", &raw.result_ignored);
+    let mut flag = |key: &str, word: &Option<String>, no: &str, yes: &str| {
+        word.as_ref().map(|word| check.choice(&path(key), word, &[(no, false), (yes, true)]))
+    };
+    let args_only = flag("identity", &raw.identity, "call", "args_only");
+    let is_unmasked = flag("result_mask", &raw.result_mask, "default", "none");
+    Entry {
+        exact,
+        prefixes,
+        class: raw.class.as_ref().map(|class| check.choice(&path("class"), class, &CLASSES)),
+        args_only,
+        args,
+        args_ignored,
+        is_unmasked,
+        result_ignored,
+        factor: raw.factor.map(|factor| check.positive(&path("factor"), factor, FACTOR_MAX)),
+    }
+}
+
+impl Entry {
+    /// Whether it holds for all that the subject stands for. A shorter prefix covers every name of a longer one.
+    fn covers(&self, subject: Subject<'_>) -> bool {
+        let (name, is_exact) = match subject {
+            Subject::Exact(name) => (name, true),
+            Subject::Prefix(prefix) => (prefix, false),
+            Subject::Other => return false,
+        };
+        (is_exact && self.exact.iter().any(|exact| exact == name)) || self.prefixes.iter().any(|prefix| name.starts_with(prefix))
+    }
+}
+
+fn policy(entries: &[Entry], subject: Subject<'_>, named: &Named<'_>) -> ToolPolicy {
+    let mut policy = ToolPolicy { factor: 1.0, ..ToolPolicy::default() };
+    for entry in entries.iter().filter(|entry| entry.covers(subject)) {
+        policy.class = entry.class.unwrap_or(policy.class);
+        policy.args_only = entry.args_only.unwrap_or(policy.args_only);
+        replace(&mut policy.call.args, entry.args.as_ref());
+        replace(&mut policy.call.args_ignored, entry.args_ignored.as_ref());
+        policy.outcome.is_unmasked = entry.is_unmasked.unwrap_or(policy.outcome.is_unmasked);
+        replace(&mut policy.outcome.result_ignored, entry.result_ignored.as_ref());
+        policy.factor = entry.factor.unwrap_or(policy.factor);
+    }
+    if policy.class == ToolClass::Poll {
+        policy.factor *= named.poll_factor;
+    }
+    let exact = match subject {
+        Subject::Exact(name) => Some(name),
+        Subject::Prefix(_) | Subject::Other => None,
+    };
+    let is_in = |tools: &[String]| exact.is_some_and(|name| tools.iter().any(|tool| tool == name));
+    policy.in_stagnation = named.stagnation.is_empty() || is_in(named.stagnation);
+    policy.in_stuck = named.stuck.is_empty() || is_in(named.stuck);
+    policy.in_fleet_rate = named.fleet_rate.is_empty() || is_in(named.fleet_rate);
+    policy.is_shell = is_in(named.shell);
+    policy
+}
+
+fn replace(names: &mut Vec<String>, later: Option<&Vec<String>>) {
+    if let Some(later) = later {
+        names.clone_from(later);
+    }
+}

@@ -1,0 +1,620 @@
+//! Heads of sessions: key, encoding, and loading a whole session (head and ring).
+//!
+//! The engine's types know nothing of bytes; the private mirrors below are the format. Fields are only ever added with a new
+//! version and a step in `migrate`.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use crate::detect::Category;
+use crate::detect::Explored;
+use crate::detect::History;
+use crate::detect::Matrix;
+use crate::detect::OutcomeRun;
+use crate::detect::Run;
+use crate::detect::Streaks;
+use crate::engine::Action;
+use crate::engine::Advice;
+use crate::engine::Awaited;
+use crate::engine::CommandId;
+use crate::engine::Episode;
+use crate::engine::Head;
+use crate::engine::IdentityRecipe;
+use crate::engine::Placement;
+use crate::engine::Scope;
+use crate::engine::ScopeKind;
+use crate::engine::Session;
+use crate::engine::SubjectKey;
+use crate::engine::Verdict;
+use crate::event::EventTime;
+use crate::event::TaskId;
+use crate::identity::Hash64;
+use crate::identity::Hash128;
+use crate::policy::Detector;
+use crate::store::KeyFamily;
+use crate::store::StateKey;
+use crate::store::StateStore;
+use crate::store::StoreError;
+use crate::store::codec;
+use crate::store::migrate;
+use crate::store::step;
+
+/// What the store holds of a session's ring: which sequences, and under which slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StoredRing {
+    /// Slots of the ring that the steps were written under.
+    pub capacity: usize,
+    /// Sequence of the next step.
+    pub next_sequence: u64,
+    /// First sequence that counts.
+    pub floor: u64,
+    /// Steps held: the last so many sequences.
+    pub len: usize,
+}
+
+impl StoredRing {
+    /// The ring of a history as it would be stored now.
+    #[must_use]
+    pub fn of(history: &History) -> Self {
+        Self { capacity: history.capacity(), next_sequence: history.next_sequence(), floor: history.floor(), len: history.len() }
+    }
+
+    /// Slots in use, in the order of their sequences.
+    pub fn slots(&self) -> impl Iterator<Item = u16> + use<> {
+        let capacity = (self.capacity as u64).max(1);
+        let first = self.next_sequence - (self.len as u64).min(self.next_sequence);
+        (first..self.next_sequence).map(move |sequence| (sequence % capacity) as u16)
+    }
+}
+
+/// A session as it was read.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Head and history; the history has the ring size asked for.
+    pub session: Session,
+    /// What the store holds. With another ring size than the history's, every step is marked changed and these slots are stale.
+    pub stored: StoredRing,
+}
+
+/// Key of a head.
+#[must_use]
+pub fn head_key(session_key: &[u8]) -> StateKey {
+    StateKey::new(KeyFamily::Head, session_key.to_vec())
+}
+
+/// Prefix of the heads of all agents of a session.
+#[must_use]
+pub fn agents_prefix(tenant: Option<&str>, session_id: &str) -> String {
+    SubjectKey::session_key(tenant, session_id, "")
+}
+
+/// The subject of a session's key; `None` for bytes that are no such key.
+#[must_use]
+pub fn subject_of(session_key: &[u8]) -> Option<SubjectKey> {
+    let mut parts = std::str::from_utf8(session_key).ok()?.split(crate::engine::SEPARATOR);
+    let subject = SubjectKey::Agent {
+        tenant: parts.next()?.to_owned(),
+        session_id: parts.next()?.to_owned(),
+        agent_id: parts.next()?.to_owned(),
+    };
+    parts.next().is_none().then_some(subject)
+}
+
+/// Reads a session; `None` where there is none. A history of another ring size is re-slotted: as many of the newest steps as fit.
+///
+/// # Errors
+/// See [`StoreError`]; [`StoreError::Corrupt`] where a step of the ring is missing.
+pub fn load(
+    store: &impl StateStore,
+    task: TaskId,
+    session_key: &[u8],
+    history_steps: usize,
+) -> Result<Option<Loaded>, StoreError> {
+    let Some(bytes) = store.get(task, &head_key(session_key))? else { return Ok(None) };
+    let (head, stored) = decode_head(&bytes)?;
+    let mut steps = vec![None; stored.len];
+    let first = stored.next_sequence - stored.len as u64;
+    let prefix = step::prefix(session_key);
+    let mut failed = None;
+    store.scan(task, KeyFamily::Step, &prefix, &prefix, &mut |key, value| {
+        match step::slot_of(key, &prefix).map(|slot| (slot, step::decode(value))) {
+            Some((slot, Ok(found))) => {
+                let capacity = stored.capacity.max(1) as u64;
+                // Of each slot the one sequence that the ring still holds.
+                let at = (u64::from(slot) + capacity - first % capacity) % capacity;
+                if let Some(place) = steps.get_mut(at as usize) {
+                    *place = Some((first + at, found));
+                }
+                ControlFlow::Continue(())
+            }
+            Some((_, Err(error))) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+            None => ControlFlow::Continue(()),
+        }
+    })?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let resized = stored.capacity != history_steps.max(1);
+    let skip = stored.len.saturating_sub(history_steps.max(1));
+    let mut restored = Vec::with_capacity(stored.len - skip);
+    for place in steps.into_iter().skip(skip) {
+        let (sequence, (mut found, tool)) = place.ok_or_else(|| StoreError::Corrupt("session: a step is missing".to_owned()))?;
+        found.sequence = sequence;
+        restored.push((found, tool));
+    }
+    let changed_steps = if resized { restored.iter().map(|(found, _)| found.sequence).collect() } else { Vec::new() };
+    let history = History::restored(history_steps, stored.next_sequence, stored.floor, restored);
+    Ok(Some(Loaded { session: Session { head, history, changed_steps, has_begun: true }, stored }))
+}
+
+/// Bytes of a head, with what its ring needs to be read again.
+///
+/// # Errors
+/// As [`codec::encode`].
+pub fn encode_head(head: &Head, ring: &StoredRing) -> Result<Vec<u8>, StoreError> {
+    codec::encode(migrate::newest(KeyFamily::Head), &StoredHead::of(head, ring))
+}
+
+/// Reads a head and what the store holds of its ring.
+///
+/// # Errors
+/// As [`codec::decode`]; also for numbers that mean nothing.
+pub fn decode_head(bytes: &[u8]) -> Result<(Head, StoredRing), StoreError> {
+    let current = migrate::current(KeyFamily::Head, bytes)?;
+    let stored: StoredHead<'_> = codec::decode(KeyFamily::Head.as_str(), migrate::newest(KeyFamily::Head), &current)?;
+    stored.into_head()
+}
+
+fn corrupt(what: &str) -> StoreError {
+    StoreError::Corrupt(format!("head: {what}"))
+}
+
+/// A hash; none is one byte.
+type H64 = Option<[u8; 8]>;
+/// A hash; none is one byte.
+type H128 = Option<[u8; 16]>;
+
+pub(super) fn pack64(hash: Hash64) -> H64 {
+    hash.is_some().then(|| hash.0.to_be_bytes())
+}
+
+pub(super) fn unpack64(hash: H64) -> Hash64 {
+    hash.map_or(Hash64::NONE, |bytes| Hash64(u64::from_be_bytes(bytes)))
+}
+
+pub(super) fn pack128(hash: Hash128) -> H128 {
+    hash.is_some().then(|| hash.0.to_be_bytes())
+}
+
+pub(super) fn unpack128(hash: H128) -> Hash128 {
+    hash.map_or(Hash128::NONE, |bytes| Hash128(u128::from_be_bytes(bytes)))
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredHead<'a> {
+    capacity: u32,
+    next_sequence: u64,
+    floor: u64,
+    len: u32,
+    epoch: i64,
+    live_seq: u64,
+    shadow_seq: u64,
+    time: i64,
+    #[serde(borrow)]
+    swarm_id: &'a str,
+    world: H64,
+    producer_seq: u64,
+    pending_turn: u64,
+    recent_events: Vec<[u8; 8]>,
+    sent_texts: Vec<[u8; 8]>,
+    streaks: Option<StoredStreaks>,
+    episodes: Vec<StoredEpisode>,
+    shadow_episodes: Vec<StoredEpisode>,
+    verdicts: Vec<StoredVerdict<'a>>,
+    idle_due: Option<i64>,
+    open_due: Option<i64>,
+    verdict_due: Option<i64>,
+    has_ended: bool,
+    policy: H64,
+    loops_total: u64,
+    awaiting: Option<(u8, H128)>,
+}
+
+impl<'a> StoredHead<'a> {
+    fn of(head: &'a Head, ring: &StoredRing) -> Self {
+        Self {
+            capacity: ring.capacity as u32,
+            next_sequence: ring.next_sequence,
+            floor: ring.floor,
+            len: ring.len as u32,
+            epoch: head.epoch,
+            live_seq: head.live_seq,
+            shadow_seq: head.shadow_seq,
+            time: head.time.0,
+            swarm_id: &head.swarm_id,
+            world: pack64(head.world),
+            producer_seq: head.producer_seq,
+            pending_turn: head.pending_turn,
+            recent_events: head.recent_events.iter().map(|hash| hash.0.to_be_bytes()).collect(),
+            sent_texts: head.sent_texts.iter().map(|hash| hash.0.to_be_bytes()).collect(),
+            streaks: (head.streaks != Streaks::default()).then(|| StoredStreaks::of(&head.streaks)),
+            episodes: head.episodes.iter().map(StoredEpisode::of).collect(),
+            shadow_episodes: head.shadow_episodes.iter().map(StoredEpisode::of).collect(),
+            verdicts: head.verdicts.iter().map(StoredVerdict::of).collect(),
+            idle_due: head.idle_due.map(|due| due.0),
+            open_due: head.open_due.map(|due| due.0),
+            verdict_due: head.verdict_due.map(|due| due.0),
+            has_ended: head.has_ended,
+            policy: pack64(head.policy),
+            loops_total: head.loops_total,
+            awaiting: head.awaiting.map(|awaited| (awaited.detector.number(), pack128(awaited.call))),
+        }
+    }
+
+    fn into_head(self) -> Result<(Head, StoredRing), StoreError> {
+        let ring = StoredRing {
+            capacity: self.capacity as usize,
+            next_sequence: self.next_sequence,
+            floor: self.floor,
+            len: self.len as usize,
+        };
+        if ring.len > ring.capacity.max(1)
+            || ring.len as u64 > ring.next_sequence
+            || ring.capacity > crate::limits::HISTORY_STEPS_MAX
+        {
+            return Err(corrupt("impossible ring"));
+        }
+        let hashes = |list: Vec<[u8; 8]>| -> VecDeque<Hash64> {
+            list.into_iter().map(|bytes| Hash64(u64::from_be_bytes(bytes))).collect()
+        };
+        let awaiting = match self.awaiting {
+            None => None,
+            Some((number, call)) => Some(Awaited { detector: detector(number)?, call: unpack128(call) }),
+        };
+        let head = Head {
+            epoch: self.epoch,
+            live_seq: self.live_seq,
+            shadow_seq: self.shadow_seq,
+            time: EventTime(self.time),
+            swarm_id: self.swarm_id.into(),
+            world: unpack64(self.world),
+            producer_seq: self.producer_seq,
+            pending_turn: self.pending_turn,
+            recent_events: hashes(self.recent_events),
+            sent_texts: hashes(self.sent_texts),
+            streaks: self.streaks.map(StoredStreaks::into_streaks).transpose()?.unwrap_or_default(),
+            episodes: self.episodes.into_iter().map(StoredEpisode::into_episode).collect::<Result<_, _>>()?,
+            shadow_episodes: self.shadow_episodes.into_iter().map(StoredEpisode::into_episode).collect::<Result<_, _>>()?,
+            verdicts: self.verdicts.into_iter().map(StoredVerdict::into_verdict).collect::<Result<_, _>>()?,
+            idle_due: self.idle_due.map(EventTime),
+            open_due: self.open_due.map(EventTime),
+            verdict_due: self.verdict_due.map(EventTime),
+            has_ended: self.has_ended,
+            policy: unpack64(self.policy),
+            loops_total: self.loops_total,
+            awaiting,
+        };
+        Ok((head, ring))
+    }
+}
+
+fn detector(number: u8) -> Result<Detector, StoreError> {
+    Detector::from_number(number).ok_or_else(|| corrupt("unknown detector"))
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredRun {
+    hash: H128,
+    length: u32,
+    same_answer: u32,
+    outcome: H64,
+    first: u64,
+    same_first: u64,
+}
+
+impl StoredRun {
+    fn of(run: &Run) -> Option<Self> {
+        (*run != Run::default()).then(|| Self {
+            hash: pack128(run.hash),
+            length: run.length,
+            same_answer: run.same_answer,
+            outcome: pack64(run.outcome),
+            first: run.first,
+            same_first: run.same_first,
+        })
+    }
+
+    fn into_run(self) -> Run {
+        Run {
+            hash: unpack128(self.hash),
+            length: self.length,
+            same_answer: self.same_answer,
+            outcome: unpack64(self.outcome),
+            first: self.first,
+            same_first: self.same_first,
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredStreaks {
+    exact: Option<StoredRun>,
+    near: Option<StoredRun>,
+    near_tier: u8,
+    outcome: (H64, u32, u32, u64),
+    stagnation: (u32, u64, H128),
+    stuck: (u32, u64),
+    category: u8,
+    test: (u32, u64),
+    shell: (u32, u64),
+    text: (u32, u64),
+    exploration: Option<StoredExplored>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredExplored {
+    has_edited: bool,
+    files: u32,
+    turns: u32,
+    last_turn: u64,
+    slice: [u8; 8],
+    first: u64,
+    last_time: i64,
+}
+
+impl StoredStreaks {
+    fn of(streaks: &Streaks) -> Self {
+        let Streaks { outcome, matrix, exploration, .. } = streaks;
+        Self {
+            exact: StoredRun::of(&streaks.exact),
+            near: StoredRun::of(&streaks.near),
+            near_tier: streaks.near_tier,
+            outcome: (pack64(outcome.key), outcome.count, outcome.triggers, outcome.first),
+            stagnation: (matrix.stagnation, matrix.stagnation_first, pack128(matrix.stagnation_fingerprint)),
+            stuck: (matrix.stuck, matrix.stuck_first),
+            category: matrix.category.number(),
+            test: (streaks.test_failures, streaks.test_first),
+            shell: (streaks.shell_failures, streaks.shell_first),
+            text: (streaks.text_turns, streaks.text_turn),
+            exploration: (*exploration != Explored::default()).then(|| StoredExplored {
+                has_edited: exploration.has_edited,
+                files: exploration.files,
+                turns: exploration.turns,
+                last_turn: exploration.last_turn,
+                slice: exploration.slice,
+                first: exploration.first,
+                last_time: exploration.last_time.0,
+            }),
+        }
+    }
+
+    fn into_streaks(self) -> Result<Streaks, StoreError> {
+        Ok(Streaks {
+            exact: self.exact.map_or_else(Run::default, StoredRun::into_run),
+            near: self.near.map_or_else(Run::default, StoredRun::into_run),
+            near_tier: self.near_tier,
+            outcome: OutcomeRun {
+                key: unpack64(self.outcome.0),
+                count: self.outcome.1,
+                triggers: self.outcome.2,
+                first: self.outcome.3,
+            },
+            matrix: Matrix {
+                stagnation: self.stagnation.0,
+                stuck: self.stuck.0,
+                stagnation_first: self.stagnation.1,
+                stuck_first: self.stuck.1,
+                stagnation_fingerprint: unpack128(self.stagnation.2),
+                category: Category::from_number(self.category).ok_or_else(|| corrupt("unknown category"))?,
+            },
+            test_failures: self.test.0,
+            test_first: self.test.1,
+            shell_failures: self.shell.0,
+            shell_first: self.shell.1,
+            text_turns: self.text.0,
+            text_turn: self.text.1,
+            exploration: self.exploration.map_or_else(Explored::default, |explored| Explored {
+                has_edited: explored.has_edited,
+                files: explored.files,
+                turns: explored.turns,
+                last_turn: explored.last_turn,
+                slice: explored.slice,
+                first: explored.first,
+                last_time: EventTime(explored.last_time),
+            }),
+        })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredEpisode {
+    identity: H64,
+    detector: u8,
+    count: u32,
+    tier: u8,
+    nudges: u32,
+    hits: u32,
+    last_seen: u64,
+    block_until: Option<i64>,
+    level: u8,
+    id: [u8; 16],
+}
+
+impl StoredEpisode {
+    fn of(episode: &Episode) -> Self {
+        Self {
+            identity: pack64(episode.identity),
+            detector: episode.detector.number(),
+            count: episode.count,
+            tier: episode.tier,
+            nudges: episode.nudges,
+            hits: episode.hits,
+            last_seen: episode.last_seen,
+            block_until: episode.block_until.map(|until| until.0),
+            level: episode.level,
+            id: episode.id.0,
+        }
+    }
+
+    fn into_episode(self) -> Result<Episode, StoreError> {
+        Ok(Episode {
+            identity: unpack64(self.identity),
+            detector: detector(self.detector)?,
+            count: self.count,
+            tier: self.tier,
+            nudges: self.nudges,
+            hits: self.hits,
+            last_seen: self.last_seen,
+            block_until: self.block_until.map(EventTime),
+            level: self.level,
+            id: CommandId(self.id),
+        })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredScope<'a> {
+    kind: u8,
+    #[serde(borrow)]
+    tool: Option<Cow<'a, str>>,
+    fingerprint: Option<([u8; 16], StoredRecipe<'a>)>,
+    only: Cow<'a, [(String, String)]>,
+}
+
+/// The numbers of the variants are stored and never reused.
+#[derive(Serialize, Deserialize)]
+pub(super) enum StoredRecipe<'a> {
+    Call { args: Cow<'a, [String]>, args_ignored: Cow<'a, [String]> },
+    Coarse { args: Cow<'a, [String]> },
+    Args,
+    Opaque,
+}
+
+impl<'a> StoredRecipe<'a> {
+    pub(super) fn of(recipe: &'a IdentityRecipe) -> Self {
+        match recipe {
+            IdentityRecipe::Call { args, args_ignored } => {
+                Self::Call { args: args.as_slice().into(), args_ignored: args_ignored.as_slice().into() }
+            }
+            IdentityRecipe::Coarse { args } => Self::Coarse { args: args.as_slice().into() },
+            IdentityRecipe::Args => Self::Args,
+            IdentityRecipe::Opaque => Self::Opaque,
+        }
+    }
+
+    pub(super) fn into_recipe(self) -> IdentityRecipe {
+        match self {
+            Self::Call { args, args_ignored } => {
+                IdentityRecipe::Call { args: args.into_owned(), args_ignored: args_ignored.into_owned() }
+            }
+            Self::Coarse { args } => IdentityRecipe::Coarse { args: args.into_owned() },
+            Self::Args => IdentityRecipe::Args,
+            Self::Opaque => IdentityRecipe::Opaque,
+        }
+    }
+}
+
+impl<'a> StoredScope<'a> {
+    fn of(scope: &'a Scope) -> Self {
+        Self {
+            kind: match scope.kind {
+                ScopeKind::Agent => 0,
+                ScopeKind::Swarm => 1,
+                ScopeKind::Fleet => 2,
+            },
+            tool: scope.tool.as_deref().map(Cow::Borrowed),
+            fingerprint: scope.fingerprint.as_ref().map(|(hash, recipe)| (hash.0.to_be_bytes(), StoredRecipe::of(recipe))),
+            only: scope.only.as_slice().into(),
+        }
+    }
+
+    fn into_scope(self) -> Result<Scope, StoreError> {
+        Ok(Scope {
+            kind: match self.kind {
+                0 => ScopeKind::Agent,
+                1 => ScopeKind::Swarm,
+                2 => ScopeKind::Fleet,
+                _ => return Err(corrupt("unknown scope")),
+            },
+            tool: self.tool.map(Cow::into_owned),
+            fingerprint: self.fingerprint.map(|(hash, recipe)| (Hash128(u128::from_be_bytes(hash)), recipe.into_recipe())),
+            only: self.only.into_owned(),
+        })
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredVerdict<'a> {
+    command_id: [u8; 16],
+    action: u8,
+    #[serde(borrow)]
+    scope: StoredScope<'a>,
+    level: u8,
+    episode: [u8; 16],
+    detector: u8,
+    message: Cow<'a, str>,
+    /// `None`: with the next turn; else behind a result, whose call may be unknown.
+    append_to: Option<Option<Cow<'a, str>>>,
+    advice: Option<u8>,
+    issued_at: i64,
+    expires_at: i64,
+}
+
+impl<'a> StoredVerdict<'a> {
+    fn of(verdict: &'a Verdict) -> Self {
+        Self {
+            command_id: verdict.command_id.0,
+            action: match verdict.action {
+                Action::Nudge => 0,
+                Action::Block => 1,
+                Action::Unblock => 2,
+            },
+            scope: StoredScope::of(&verdict.scope),
+            level: verdict.level,
+            episode: verdict.episode.0,
+            detector: verdict.detector.number(),
+            message: Cow::Borrowed(&verdict.message),
+            append_to: match &verdict.placement {
+                Placement::NextTurn => None,
+                Placement::AppendToResult { call_id } => Some(call_id.as_deref().map(Cow::Borrowed)),
+            },
+            advice: verdict.advice.map(Advice::number),
+            issued_at: verdict.issued_at.0,
+            expires_at: verdict.expires_at.0,
+        }
+    }
+
+    fn into_verdict(self) -> Result<Verdict, StoreError> {
+        Ok(Verdict {
+            command_id: CommandId(self.command_id),
+            action: match self.action {
+                0 => Action::Nudge,
+                1 => Action::Block,
+                2 => Action::Unblock,
+                _ => return Err(corrupt("unknown action")),
+            },
+            scope: self.scope.into_scope()?,
+            level: self.level,
+            episode: CommandId(self.episode),
+            detector: detector(self.detector)?,
+            message: self.message.into_owned(),
+            placement: match self.append_to {
+                None => Placement::NextTurn,
+                Some(call_id) => Placement::AppendToResult { call_id: call_id.map(Cow::into_owned) },
+            },
+            advice: match self.advice {
+                None => None,
+                Some(number) => Some(Advice::from_number(number).ok_or_else(|| corrupt("unknown advice"))?),
+            },
+            issued_at: EventTime(self.issued_at),
+            expires_at: EventTime(self.expires_at),
+        })
+    }
+}

@@ -1,0 +1,474 @@
+//! The commit protocol as the lane sees it (`exactly-once.md` sections 2 to 4): when, in which order, and an arm per outcome.
+//!
+//! The log decides; the store follows. Whatever is not `Committed` drops the overlay and goes back to the last commit; what nobody
+//! knows is not guessed but restored.
+
+use std::collections::BTreeSet;
+
+use crate::event::NextOffset;
+use crate::event::TaskId;
+use crate::log::CommitOutcome;
+use crate::log::Destination;
+use crate::log::Log;
+use crate::log::LogError;
+use crate::log::Output;
+use crate::store::Change;
+use crate::store::StateKey;
+use crate::store::StateStore;
+use crate::store::StoreError;
+use crate::task::Running;
+use crate::task::Slot;
+use crate::task::lane::Exit;
+use crate::task::lane::Lane;
+use crate::task::lane::Phase;
+use crate::task::overlay::Overlay;
+use crate::task::session::Machine;
+use crate::task::settings::Clock;
+use crate::task::settings::CommitTrigger;
+use crate::task::stats::Stats;
+use crate::task::stats::bump;
+
+/// Longest pause after a failed commit. Milliseconds.
+const BACKOFF_MS_MAX: u64 = 5_000;
+/// First pause after a failed commit. Milliseconds.
+const BACKOFF_MS: u64 = 100;
+/// Failures in a row after which the producer is replaced.
+const FAILURES_BEFORE_REOPEN: u32 = 10;
+/// Without a commit for so long, the process is of no use. Milliseconds.
+const TROUBLE_MS_MAX: u64 = 180_000;
+/// Fenced twice within this, another process has this identity. Milliseconds.
+const FENCED_TWICE_MS: u64 = 60_000;
+/// Pause between two attempts to replace the producer. Milliseconds.
+const REOPEN_AGAIN_MS: u64 = 500;
+/// A flooded lane spends at most one part in this many plus one of its time committing.
+const PAUSE_FACTOR: u64 = 4;
+
+/// When to commit.
+#[derive(Debug)]
+pub(super) struct Pacing {
+    trigger: CommitTrigger,
+    /// Moving average of a commit's length.
+    average_us: u64,
+    ended_ms: u64,
+}
+
+impl Pacing {
+    pub(super) const fn new(trigger: CommitTrigger) -> Self {
+        Self { trigger, average_us: 0, ended_ms: 0 }
+    }
+
+    /// Whether the pause after the last commit is over.
+    pub(super) fn is_over(&self, clock: &dyn Clock) -> bool {
+        match self.trigger {
+            CommitTrigger::Timed { min_ms, .. } => clock.mono_ms() >= self.pause_ends_ms(min_ms),
+            CommitTrigger::EveryRecords(_) => false,
+        }
+    }
+
+    fn pause_ends_ms(&self, min_ms: u64) -> u64 {
+        self.ended_ms + min_ms.max(PAUSE_FACTOR * self.average_us / 1_000)
+    }
+
+    /// In how many milliseconds the clock wants a commit; `None`: never by itself.
+    fn due_in(&self, overlay: &Overlay, now_ms: u64) -> Option<u64> {
+        let CommitTrigger::Timed { max_ms, min_ms } = self.trigger else { return None };
+        let since_ms = overlay.since_ms?;
+        let mut due_ms = since_ms + max_ms;
+        if overlay.command_waits {
+            due_ms = due_ms.min(self.pause_ends_ms(min_ms));
+        }
+        Some(due_ms.saturating_sub(now_ms))
+    }
+
+    fn ended(&mut self, length_us: u64, now_ms: u64) {
+        self.average_us = if self.average_us == 0 { length_us } else { (7 * self.average_us + length_us) / 8 };
+        self.ended_ms = now_ms;
+    }
+}
+
+/// How long things have been going wrong.
+#[derive(Debug, Default)]
+pub(super) struct Trouble {
+    in_row: u32,
+    since_ms: Option<u64>,
+    fenced_ms: Option<u64>,
+}
+
+impl Trouble {
+    /// Notes a failure; true when it has gone on for too long.
+    pub(super) fn lasts_too_long(&mut self, now_ms: u64) -> bool {
+        self.in_row = self.in_row.saturating_add(1);
+        now_ms.saturating_sub(*self.since_ms.get_or_insert(now_ms)) > TROUBLE_MS_MAX
+    }
+
+    pub(super) fn backoff_ms(&self) -> u64 {
+        let doublings = self.in_row.saturating_sub(1).min(6);
+        (BACKOFF_MS << doublings).min(BACKOFF_MS_MAX)
+    }
+
+    fn is_over(&mut self) {
+        self.in_row = 0;
+        self.since_ms = None;
+    }
+
+    fn fenced_again(&mut self, now_ms: u64) -> bool {
+        let before = self.fenced_ms.replace(now_ms);
+        before.is_some_and(|before| now_ms.saturating_sub(before) < FENCED_TWICE_MS)
+    }
+}
+
+impl Running {
+    /// Another policy decides from the next record on.
+    pub(super) fn adopt_policy(&mut self, hash: [u8; 32]) {
+        if self.now.policy_sha256 != hash {
+            self.now.policy_sha256 = hash;
+            self.now.policy_since = self.now.next_offset.0;
+        }
+    }
+}
+
+impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
+    /// In how many milliseconds a commit is due; 0 = now; `None` = nothing waits.
+    pub(super) fn commit_due_in(&self, now_ms: u64) -> Option<u64> {
+        let is_unwritten = |slot: &Slot| matches!(slot, Slot::Running(task) if task.state.is_unwritten);
+        if self.work.tasks.values().any(is_unwritten) {
+            return Some(0);
+        }
+        if self.work.overlay.is_empty() {
+            return None;
+        }
+        if self.work.is_full(&self.settings) {
+            return Some(0);
+        }
+        self.pacing.due_in(&self.work.overlay, now_ms)
+    }
+
+    /// Commits everything there is. Ends the lane only where going on makes no sense; any other failure puts it into another phase.
+    pub(super) fn commit(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
+        if self.phase != Phase::Feeding {
+            return Ok(());
+        }
+        let touched = self.touched();
+        if touched.is_empty() {
+            // Nothing a Position could say: no record got further.
+            self.drop_overlay();
+            return Ok(());
+        }
+        let began_us = clock.mono_us();
+        let offsets: Vec<(TaskId, NextOffset)> = touched.clone();
+        let mut changes = self.stage(&touched)?;
+        let outcome = self.log.commit(&offsets);
+        let decided_us = clock.mono_us();
+        match outcome {
+            CommitOutcome::Committed { changelog_next } => {
+                self.finish_positions(&changelog_next, clock.wall_ms());
+                if !self.log.commits_state() {
+                    self.position_changes(&touched, &mut changes)?;
+                    // A failure here is the process's last deed: the log has it, the store has not.
+                    self.work.store.commit(&changes)?;
+                }
+                let ended_us = clock.mono_us();
+                let [log, store] = &mut self.stats.commit;
+                log.note_us(decided_us.saturating_sub(began_us));
+                store.note_us(ended_us.saturating_sub(decided_us));
+                self.pacing.ended(ended_us.saturating_sub(began_us), ended_us / 1_000);
+                self.publish(&touched, clock.wall_ms());
+                Ok(())
+            }
+            CommitOutcome::Aborted { cause, reopen } => {
+                tracing::warn!(cause, reopen, "transaction aborted; its records are read again");
+                bump(&mut self.stats.transactions, 1);
+                self.give_up(clock)?;
+                let reopen = reopen || self.trouble.in_row.is_multiple_of(FAILURES_BEFORE_REOPEN);
+                let at_ms = clock.mono_ms() + self.trouble.backoff_ms();
+                self.phase = if reopen { Phase::Reopening { at_ms, restore: BTreeSet::new() } } else { Phase::BackingOff(at_ms) };
+                Ok(())
+            }
+            CommitOutcome::Unknown { cause } => {
+                tracing::warn!(cause, "nobody knows how the transaction ended; restoring its tasks");
+                bump(&mut self.stats.transactions, 2);
+                self.restore_touched(&touched, clock)
+            }
+            CommitOutcome::Fenced { cause } => {
+                tracing::warn!(cause, "fenced; restoring the tasks of the transaction");
+                bump(&mut self.stats.transactions, 3);
+                if self.trouble.fenced_again(clock.mono_ms()) {
+                    return Err(Exit::Fenced(cause));
+                }
+                self.restore_touched(&touched, clock)
+            }
+        }
+    }
+
+    fn touched(&self) -> Vec<(TaskId, NextOffset)> {
+        let touched = |(id, slot): (&TaskId, &Slot)| match slot {
+            Slot::Running(task) if task.state.is_touched() => Some((*id, task.state.next())),
+            _ => None,
+        };
+        self.work.tasks.iter().filter_map(touched).collect()
+    }
+
+    /// S3: outputs in order, then each task's changed keys, its Position last (C3). Returns the changes for the store; empty where the
+    /// log itself writes them.
+    fn stage(&mut self, touched: &[(TaskId, NextOffset)]) -> Result<Vec<Change>, StoreError> {
+        let Self { log, work, .. } = self;
+        for output in work.overlay.outputs.drain(..) {
+            log.stage(output);
+        }
+        for row in std::mem::take(&mut work.overlay.rows).into_values() {
+            log.stage(row);
+        }
+        for report in work.overlay.sums.outputs()? {
+            log.stage(report);
+        }
+        let mut changes = Vec::new();
+        for id in &work.overlay.dirty {
+            if let Some(entry) = work.cache.get_mut(*id) {
+                entry.changes(&mut changes)?;
+            }
+        }
+        let owner = log.owner().to_owned();
+        for (id, _) in touched {
+            if let Some(Slot::Running(task)) = work.tasks.get_mut(id) {
+                task.state.timers.changes(*id, &mut changes);
+                owner.clone_into(&mut task.state.now.owner);
+                task.state.now.codec = NEWEST_FORMAT;
+            }
+        }
+        let timestamp_of = |work: &crate::task::lane::Work<S, M>, id: TaskId| match work.tasks.get(&id) {
+            Some(Slot::Running(task)) => task.state.now.watermark.0.max(0),
+            _ => 0,
+        };
+        let to_log = |work: &_, task: TaskId, key: &StateKey, value: Option<Vec<u8>>| Output {
+            destination: Destination::Changelog(task),
+            key: key.to_changelog(),
+            value,
+            headers: Vec::new(),
+            timestamp_ms: timestamp_of(work, task),
+        };
+        if log.commits_state() {
+            for change in changes.drain(..) {
+                log.stage(to_log(work, change.task, &change.key, change.value));
+            }
+        } else {
+            for change in &changes {
+                log.stage(to_log(work, change.task, &change.key, change.value.clone()));
+            }
+        }
+        for (id, _) in touched {
+            if let Some(Slot::Running(task)) = work.tasks.get(id) {
+                let value = task.state.now.encode_for_changelog()?;
+                log.stage(to_log(work, *id, &StateKey::position(), Some(value)));
+            }
+        }
+        Ok(changes)
+    }
+
+    fn finish_positions(&mut self, changelog_next: &[(TaskId, u64)], wall_ms: i64) {
+        for (id, next) in changelog_next {
+            if let Some(Slot::Running(task)) = self.work.tasks.get_mut(id) {
+                task.state.now.changelog_next = *next;
+                task.state.now.at_end_ms = wall_ms;
+            }
+        }
+    }
+
+    fn position_changes(&self, touched: &[(TaskId, NextOffset)], changes: &mut Vec<Change>) -> Result<(), StoreError> {
+        for (id, _) in touched {
+            if let Some(Slot::Running(task)) = self.work.tasks.get(id) {
+                let value = Some(task.state.now.encode_for_store()?);
+                changes.push(Change { task: *id, key: StateKey::position(), value });
+            }
+        }
+        Ok(())
+    }
+
+    /// S8: what happened may be told.
+    fn publish(&mut self, touched: &[(TaskId, NextOffset)], wall_ms: i64) {
+        bump(&mut self.stats.transactions, 0);
+        self.trouble.is_over();
+        let Self { work, stats, .. } = self;
+        for id in work.overlay.dirty.drain(..) {
+            work.cache.committed(id);
+        }
+        for (id, _) in touched {
+            if let Some(Slot::Running(task)) = work.tasks.get_mut(id) {
+                let state = &mut task.state;
+                state.committed.clone_from(&state.now);
+                state.window_committed.clone_from(&state.window);
+                state.is_unwritten = false;
+                state.timers.committed();
+                if !work.marks.is_empty() {
+                    work.marks.committed(*id, state.now.next_offset.0);
+                }
+            }
+        }
+        let overlay = std::mem::take(&mut work.overlay);
+        stats.add(&overlay.stats);
+        tell(&overlay, stats, wall_ms);
+    }
+
+    /// Everything since the last commit never happened.
+    pub(super) fn drop_overlay(&mut self) {
+        let work = &mut self.work;
+        for id in work.overlay.dirty.drain(..) {
+            work.cache.remove(id);
+        }
+        work.overlay = Overlay::default();
+        for slot in work.tasks.values_mut() {
+            if let Slot::Running(task) = slot {
+                task.state.rewind();
+            }
+        }
+        self.log.discard();
+    }
+
+    /// Drops the overlay and reads again from the last commit: nothing was sent, so no transaction is lost (C1).
+    pub(super) fn rewind(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
+        let touched: Vec<TaskId> = self.touched().into_iter().map(|(id, _)| id).collect();
+        self.drop_overlay();
+        touched.into_iter().try_for_each(|id| self.start(id, clock))
+    }
+
+    /// Drops the overlay and stops the flow.
+    fn give_up(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
+        self.drop_overlay();
+        if self.trouble.lasts_too_long(clock.mono_ms()) {
+            return Err(Exit::Failed("no commit for three minutes".to_owned()));
+        }
+        let running: Vec<TaskId> = self.running().collect();
+        for id in running {
+            if let Err(error) = self.log.pause(id) {
+                self.on_log_error(error, clock)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn restore_touched(&mut self, touched: &[(TaskId, NextOffset)], clock: &dyn Clock) -> Result<(), Exit> {
+        self.give_up(clock)?;
+        let restore = touched.iter().map(|(id, _)| *id).collect();
+        self.phase = Phase::Reopening { at_ms: clock.mono_ms(), restore };
+        Ok(())
+    }
+
+    /// Replaces the producer (C15): when it is there, the old transaction is decided and its epoch fenced; then changelog and group
+    /// agree, and restoring makes the store agree.
+    pub(super) fn reopen(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
+        match self.log.reopen() {
+            Ok(()) => {
+                self.stats.reopened += 1;
+                let phase = std::mem::replace(&mut self.phase, Phase::Feeding);
+                let Phase::Reopening { restore, .. } = phase else { return self.resume(clock) };
+                for id in restore {
+                    self.restore_again(id);
+                }
+                self.resume(clock)
+            }
+            Err(LogError::Transient(cause)) => {
+                if let Phase::Reopening { at_ms, .. } = &mut self.phase {
+                    *at_ms = clock.mono_ms() + REOPEN_AGAIN_MS;
+                }
+                self.on_log_error(LogError::Transient(cause), clock)
+            }
+            Err(error) => self.on_log_error(error, clock),
+        }
+    }
+}
+
+/// Newest value format of any family.
+const NEWEST_FORMAT: u16 = 1;
+
+/// Counts and logs what became visible.
+fn tell(overlay: &Overlay, stats: &mut Stats, wall_ms: i64) {
+    for sent in &overlay.sent {
+        let action = sent.action as usize;
+        if let Some(delay) = stats.command_delay.get_mut(action) {
+            delay.note_us(wall_ms.saturating_sub(sent.caused_at.0).max(0).unsigned_abs().saturating_mul(1_000));
+        }
+        if sent.expires_at.0 <= wall_ms {
+            bump(&mut stats.born_expired, action);
+        }
+    }
+    for audited in &overlay.audit {
+        let finding = &audited.finding;
+        tracing::info!(
+            target: "loopwarden::finding",
+            task = %audited.task,
+            offset = audited.offset,
+            detector = finding.detector.as_str(),
+            mode = finding.mode.as_str(),
+            count = finding.count,
+            threshold = finding.threshold,
+            confidence = finding.confidence,
+            fresh = finding.is_fresh,
+            signal = finding.is_signal,
+            "finding"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task::settings::LaneSettings;
+
+    struct At(u64);
+
+    impl Clock for At {
+        fn mono_us(&self) -> u64 {
+            self.0 * 1_000
+        }
+
+        fn wall_ms(&self) -> i64 {
+            0
+        }
+    }
+
+    fn timed() -> Pacing {
+        Pacing::new(LaneSettings::default().trigger)
+    }
+
+    #[test]
+    fn a_quiet_lane_commits_a_command_at_once_and_a_record_after_a_while() {
+        let pacing = timed();
+        let mut overlay = Overlay { since_ms: Some(1_000), ..Overlay::default() };
+        assert_eq!(pacing.due_in(&overlay, 1_001), Some(99));
+        overlay.command_waits = true;
+        assert_eq!(pacing.due_in(&overlay, 1_001), Some(0));
+    }
+
+    #[test]
+    fn a_flooded_lane_spends_a_fifth_of_its_time_committing() {
+        let mut pacing = timed();
+        pacing.ended(10_000, 2_000);
+        let overlay = Overlay { since_ms: Some(2_000), command_waits: true, ..Overlay::default() };
+        assert_eq!(pacing.due_in(&overlay, 2_001), Some(39));
+        assert!(!pacing.is_over(&At(2_039)));
+        assert!(pacing.is_over(&At(2_040)));
+    }
+
+    #[test]
+    fn failures_wait_longer_each_time_and_not_for_ever() {
+        let mut trouble = Trouble::default();
+        let waits: Vec<u64> = (0..8)
+            .map(|_| {
+                trouble.lasts_too_long(0);
+                trouble.backoff_ms()
+            })
+            .collect();
+        assert_eq!(waits, [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
+        assert!(!trouble.lasts_too_long(180_000));
+        assert!(trouble.lasts_too_long(180_001));
+        trouble.is_over();
+        assert!(!trouble.lasts_too_long(500_000));
+    }
+
+    #[test]
+    fn being_fenced_twice_within_a_minute_means_somebody_else() {
+        let mut trouble = Trouble::default();
+        assert!(!trouble.fenced_again(0));
+        assert!(!trouble.fenced_again(60_000));
+        assert!(trouble.fenced_again(119_999));
+    }
+}

@@ -1,0 +1,514 @@
+//! Effects to wire bytes: commands, state rows, dead letters (`wire.md` sections 3, 4 and 6). The order of fields is the order of the
+//! structs; the same effects give the same bytes.
+
+use std::sync::Arc;
+
+use serde_json::Number;
+use serde_json::Value;
+
+use crate::engine::Action;
+use crate::engine::Command;
+use crate::engine::CommandId;
+use crate::engine::Fact;
+use crate::engine::Head;
+use crate::engine::IdentityRecipe;
+use crate::engine::Placement;
+use crate::engine::Scope;
+use crate::engine::SubjectKey;
+use crate::engine::Trigger;
+use crate::engine::Verdict;
+use crate::event::EventTime;
+use crate::event::Record;
+use crate::event::Rejected;
+use crate::event::TaskId;
+use crate::identity::base32;
+use crate::identity::hash_bytes;
+use crate::limits::DEAD_LETTER_BYTES_MAX;
+use crate::log::Destination;
+use crate::log::Output;
+use crate::policy::Policy;
+use crate::task::settings::DeadLetterContent;
+use crate::task::settings::ProcessMode;
+
+/// Version in commands and dead letters.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Prefix of the headers that a dead letter adds.
+const DLQ: &str = "dlq.";
+/// Bytes a header costs besides its name and value, and a record besides its headers: an upper bound of Kafka's varints.
+const FRAME_BYTES: usize = 16;
+
+type Headers = Vec<(String, Vec<u8>)>;
+
+/// Makes bytes of effects. Rebuilt when the policy changes.
+#[derive(Debug, Clone)]
+pub struct Encoder {
+    app: Arc<str>,
+    source: String,
+    mode: ProcessMode,
+    content: DeadLetterContent,
+    profile: String,
+    policy: String,
+}
+
+impl Encoder {
+    /// An encoder for an application, a mode and a policy.
+    #[must_use]
+    pub fn new(app: &str, policy: &Policy, mode: ProcessMode, content: DeadLetterContent) -> Self {
+        Self {
+            app: app.into(),
+            source: format!("/loopwarden/{}", escape(app)),
+            mode,
+            content,
+            profile: policy.profile.clone(),
+            policy: policy.hash.to_string(),
+        }
+    }
+
+    /// The word for who is bound: a shadow detector binds nobody, whatever the process may do.
+    #[must_use]
+    pub const fn mode_of(&self, is_shadow: bool) -> &'static str {
+        match (self.mode, is_shadow) {
+            (_, true) | (ProcessMode::Shadow, false) => "shadow",
+            (ProcessMode::Live, false) => "live",
+            (ProcessMode::Replay, false) => "replay",
+        }
+    }
+
+    /// A command with its place in its task's outputs.
+    #[must_use]
+    pub fn command(&self, command: &Command, task: TaskId, ordinal: u64) -> Output {
+        let id = text(&command.id);
+        let key = command.subject.record_key();
+        let mut headers = self.cloud_event(&id, command_type(command.action), &key, command.issued_at, "command");
+        push(&mut headers, "ce_sequence", sequence(command.epoch, command.seq));
+        push(&mut headers, "ce_expirytime", command.expires_at.to_rfc3339());
+        push(&mut headers, "ce_correlationid", text(&command.episode));
+        if let Trigger::Event { event_id, traceparent, .. } = &command.trigger {
+            push(&mut headers, "ce_causationid", event_id.clone());
+            if let Some(traceparent) = traceparent {
+                push(&mut headers, "ce_traceparent", traceparent.clone());
+            }
+        }
+        push(&mut headers, "content-type", "application/json".to_owned());
+        push_place(&mut headers, task, ordinal);
+        Output {
+            destination: Destination::Commands,
+            key: key.into_bytes(),
+            value: Some(self.command_json(command).into_bytes()),
+            headers,
+            timestamp_ms: command.issued_at.0,
+        }
+    }
+
+    /// The command's JSON (`command.v1`).
+    #[must_use]
+    pub fn command_json(&self, command: &Command) -> String {
+        let mut json = Object::default();
+        json.number("v", 1_u64);
+        json.text("id", &text(&command.id));
+        json.text("action", command.action.as_str());
+        let agent_id = json.subject(&command.subject);
+        json.value("scope", scope(&command.scope, agent_id));
+        json.number("level", command.level);
+        json.number("epoch", command.epoch.max(0));
+        json.number("seq", command.seq);
+        json.text("episode", &text(&command.episode));
+        json.time("issued_at", command.issued_at);
+        json.time("expires_at", command.expires_at);
+        json.text("mode", self.mode_of(command.is_shadow));
+        json.value("reason", reason(command));
+        if let Some(message) = &command.message {
+            json.text("message", message);
+        }
+        if matches!(command.placement, Placement::AppendToResult { .. }) {
+            json.text("placement", "append_to_result");
+        }
+        if let Some(advice) = command.advice {
+            json.text("advice", advice.as_str());
+        }
+        json.value("trigger", trigger(&command.trigger, &command.placement));
+        if !command.contributors.is_empty() {
+            json.texts("contributors", &command.contributors);
+        }
+        if !command.labels.is_empty() {
+            let mut labels = Object::default();
+            for (name, value) in &command.labels {
+                labels.text(name, value);
+            }
+            json.value("labels", labels.finish());
+        }
+        let mut engine = Object::default();
+        engine.text("version", VERSION);
+        engine.text("profile", &self.profile);
+        engine.text("policy_sha256", &self.policy);
+        json.value("engine", engine.finish());
+        json.finish()
+    }
+
+    /// The state row of a session's agent after an input at `at`; a tombstone where no verdict holds. `None` where rows are not
+    /// written: only a live process says what is in force.
+    #[must_use]
+    pub fn row(&self, subject: &SubjectKey, head: &Head, at: EventTime, task: TaskId) -> Option<Output> {
+        if self.mode != ProcessMode::Live {
+            return None;
+        }
+        let key = subject.row_key();
+        let value = row_json(subject, head, at);
+        // The id names the change: a second row of the subject at another time or after another command has another.
+        let name = format!("{key}\u{1f}{}\u{1f}{}\u{1f}{}", head.epoch, head.live_seq, at.0);
+        let id = base32(&hash_bytes(name.as_bytes()).hash128().0.to_be_bytes());
+        let mut headers = self.cloud_event(&id, "dev.loopwarden.session_state.v1", &subject.record_key(), at, "session-state");
+        push(&mut headers, "ce_sequence", sequence(head.epoch, head.live_seq));
+        push(&mut headers, "content-type", "application/json".to_owned());
+        push(&mut headers, "lw_task", task.to_string());
+        Some(Output {
+            destination: Destination::State,
+            key: key.into_bytes(),
+            value: value.map(String::into_bytes),
+            headers,
+            timestamp_ms: at.0,
+        })
+    }
+
+    /// A dead letter: the record as it came, with why. What does not fit is cut: first the value, then foreign headers, then the key.
+    #[must_use]
+    pub fn dead_letter(&self, record: &Record<'_>, rejected: &Rejected, task: TaskId, ordinal: u64) -> Output {
+        let meta = &record.meta;
+        let mut own = Headers::new();
+        push(&mut own, "dlq.reason", rejected.reason.as_str().to_owned());
+        if !rejected.field.is_empty() {
+            push(&mut own, "dlq.field", rejected.field.clone());
+        }
+        push(&mut own, "dlq.topic", meta.topic.to_owned());
+        push(&mut own, "dlq.partition", meta.partition.to_string());
+        push(&mut own, "dlq.offset", meta.offset.0.to_string());
+        push(&mut own, "dlq.timestamp", meta.timestamp.0.to_string());
+        push(&mut own, "dlq.app", self.app.to_string());
+        push(&mut own, "dlq.policy", self.policy.clone());
+        push(&mut own, "dlq.version", VERSION.to_owned());
+        push_place(&mut own, task, ordinal);
+        // Room for dlq.bytes is kept in any case.
+        let mut left =
+            DEAD_LETTER_BYTES_MAX - headers_bytes(&own).min(DEAD_LETTER_BYTES_MAX / 2) - 2 * FRAME_BYTES - "dlq.bytes".len() - 20;
+        let key = meta.key.unwrap_or_default();
+        let key = key.get(..key.len().min(left)).unwrap_or_default();
+        left -= key.len();
+        let mut headers = Headers::new();
+        for (name, value) in &meta.headers {
+            // A dead letter that failed again says why it failed now.
+            if name.starts_with(DLQ) || *name == "lw_task" || *name == "lw_ordinal" {
+                continue;
+            }
+            let value = value.unwrap_or_default();
+            let bytes = name.len() + value.len() + FRAME_BYTES;
+            if bytes <= left {
+                left -= bytes;
+                headers.push(((*name).to_owned(), value.to_vec()));
+            }
+        }
+        headers.append(&mut own);
+        let value = match (self.content, record.value) {
+            (_, None) | (DeadLetterContent::None, _) => None,
+            (DeadLetterContent::Hash, Some(value)) => Some(hash_bytes(value).to_string().into_bytes()),
+            (DeadLetterContent::Full, Some(value)) => {
+                let kept = value.get(..value.len().min(left)).unwrap_or_default();
+                if kept.len() < value.len() {
+                    push(&mut headers, "dlq.bytes", value.len().to_string());
+                }
+                Some(kept.to_vec())
+            }
+        };
+        Output {
+            destination: Destination::DeadLetters { source_partition: meta.partition },
+            key: key.to_vec(),
+            value,
+            headers,
+            timestamp_ms: meta.timestamp.0,
+        }
+    }
+
+    fn cloud_event(&self, id: &str, kind: &str, subject: &str, time: EventTime, schema: &str) -> Headers {
+        let mut headers = Headers::with_capacity(15);
+        push(&mut headers, "ce_specversion", "1.0".to_owned());
+        push(&mut headers, "ce_id", id.to_owned());
+        push(&mut headers, "ce_source", self.source.clone());
+        push(&mut headers, "ce_type", kind.to_owned());
+        push(&mut headers, "ce_subject", subject.to_owned());
+        push(&mut headers, "ce_time", time.to_rfc3339());
+        push(&mut headers, "ce_dataschema", format!("urn:loopwarden:schema:{schema}:1"));
+        headers
+    }
+}
+
+/// The id of a dead letter in a task's chain of outputs: the place it came from.
+#[must_use]
+pub(super) fn dead_letter_id(record: &Record<'_>) -> String {
+    format!("{}/{}/{}", record.meta.topic, record.meta.partition, record.meta.offset.0)
+}
+
+/// Splits the headers of a dead letter into those of the original record and its own.
+#[must_use]
+pub fn split_dead_letter_headers(headers: &[(String, Vec<u8>)]) -> (Headers, Headers) {
+    headers.iter().cloned().partition(|(name, _)| !name.starts_with(DLQ) && name != "lw_task" && name != "lw_ordinal")
+}
+
+const fn command_type(action: Action) -> &'static str {
+    match action {
+        Action::Nudge => "dev.loopwarden.command.nudge.v1",
+        Action::Block => "dev.loopwarden.command.block.v1",
+        Action::Unblock => "dev.loopwarden.command.unblock.v1",
+    }
+}
+
+fn text(id: &CommandId) -> String {
+    base32(&id.0)
+}
+
+fn sequence(epoch: i64, seq: u64) -> String {
+    format!("{:020}-{seq:020}", epoch.max(0))
+}
+
+fn push(headers: &mut Headers, name: &str, value: String) {
+    headers.push((name.to_owned(), value.into_bytes()));
+}
+
+fn push_place(headers: &mut Headers, task: TaskId, ordinal: u64) {
+    push(headers, "lw_task", task.to_string());
+    push(headers, "lw_ordinal", ordinal.to_string());
+}
+
+fn headers_bytes(headers: &Headers) -> usize {
+    headers.iter().map(|(name, value)| name.len() + value.len() + FRAME_BYTES).sum()
+}
+
+/// An application name inside a URI reference.
+fn escape(name: &str) -> String {
+    name.bytes().fold(String::with_capacity(name.len()), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+        out
+    })
+}
+
+/// A JSON object, written in the order of the calls. `serde_json` escapes; nothing here can fail.
+#[derive(Debug, Default)]
+struct Object {
+    json: String,
+}
+
+impl Object {
+    fn name(&mut self, name: &str) {
+        self.json.push(if self.json.is_empty() { '{' } else { ',' });
+        self.json.push_str(&quoted(name));
+        self.json.push(':');
+    }
+
+    fn value(&mut self, name: &str, json: impl AsRef<str>) {
+        self.name(name);
+        self.json.push_str(json.as_ref());
+    }
+
+    fn text(&mut self, name: &str, text: &str) {
+        self.value(name, quoted(text));
+    }
+
+    fn number(&mut self, name: &str, number: impl Into<Number>) {
+        self.value(name, number.into().to_string());
+    }
+
+    fn time(&mut self, name: &str, time: EventTime) {
+        self.text(name, &time.to_rfc3339());
+    }
+
+    fn texts(&mut self, name: &str, texts: &[String]) {
+        let list: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
+        self.value(name, format!("[{}]", list.join(",")));
+    }
+
+    /// Tenant and session, swarm; returns the agent.
+    fn subject<'a>(&mut self, subject: &'a SubjectKey) -> Option<&'a str> {
+        let (tenant, agent_id) = match subject {
+            SubjectKey::Agent { tenant, agent_id, .. } => (tenant, Some(agent_id.as_str())),
+            SubjectKey::Swarm { tenant, .. } | SubjectKey::Fleet { tenant, .. } => (tenant, None),
+        };
+        if !tenant.is_empty() {
+            self.text("tenant", tenant);
+        }
+        match subject {
+            SubjectKey::Agent { session_id, .. } => self.text("session_id", session_id),
+            SubjectKey::Swarm { swarm_id, .. } => self.text("swarm_id", swarm_id),
+            SubjectKey::Fleet { .. } => {}
+        }
+        agent_id
+    }
+
+    fn finish(mut self) -> String {
+        if self.json.is_empty() {
+            self.json.push('{');
+        }
+        self.json.push('}');
+        self.json
+    }
+}
+
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+fn ratio(value: f64) -> String {
+    // Not a number is no JSON; the wire then says nothing certain.
+    Number::from_f64(value).unwrap_or_else(|| 0.into()).to_string()
+}
+
+fn scope(scope: &Scope, agent_id: Option<&str>) -> String {
+    let mut json = Object::default();
+    json.text("kind", scope.kind.as_str());
+    if let Some(agent_id) = agent_id {
+        json.text("agent_id", agent_id);
+    }
+    if let Some(tool) = &scope.tool {
+        json.text("tool", tool);
+    }
+    if let Some((fingerprint, recipe)) = &scope.fingerprint {
+        json.text("fingerprint", &fingerprint.to_string());
+        json.value("identity", identity(recipe));
+    }
+    if !scope.only.is_empty() {
+        let agents: Vec<String> = scope
+            .only
+            .iter()
+            .map(|(session_id, agent_id)| {
+                let mut agent = Object::default();
+                agent.text("session_id", session_id);
+                agent.text("agent_id", agent_id);
+                agent.finish()
+            })
+            .collect();
+        json.value("only", format!("[{}]", agents.join(",")));
+    }
+    json.finish()
+}
+
+fn identity(recipe: &IdentityRecipe) -> String {
+    let mut json = Object::default();
+    let (kind, args, ignored): (_, &[String], &[String]) = match recipe {
+        IdentityRecipe::Call { args, args_ignored } => ("call", args, args_ignored),
+        IdentityRecipe::Coarse { args } => ("coarse", args, &[]),
+        IdentityRecipe::Args => ("args", &[], &[]),
+        IdentityRecipe::Opaque => ("opaque", &[], &[]),
+    };
+    json.text("kind", kind);
+    if !args.is_empty() {
+        json.texts("args", args);
+    }
+    if !ignored.is_empty() {
+        json.texts("args_ignored", ignored);
+    }
+    json.finish()
+}
+
+fn reason(command: &Command) -> String {
+    let mut json = Object::default();
+    json.text("code", command.reason.as_str());
+    if !command.also.is_empty() {
+        let also: Vec<String> = command.also.iter().map(|detector| detector.as_str().to_owned()).collect();
+        json.texts("also", &also);
+    }
+    if let Some(confidence) = command.confidence {
+        json.value("confidence", ratio(confidence));
+    }
+    json.text("summary", &command.summary);
+    if !command.evidence.is_empty() {
+        let mut evidence = Object::default();
+        for (name, fact) in &command.evidence {
+            match fact {
+                Fact::Count(count) => evidence.number(name, *count),
+                Fact::Ratio(value) => evidence.value(name, ratio(*value)),
+                Fact::Text(text) => evidence.text(name, text),
+                Fact::Texts(texts) => evidence.texts(name, texts),
+            }
+        }
+        json.value("evidence", evidence.finish());
+    }
+    json.finish()
+}
+
+fn trigger(trigger: &Trigger, placement: &Placement) -> String {
+    let mut json = Object::default();
+    match trigger {
+        Trigger::Event { event_id, call_id, topic, partition, offset, time, .. } => {
+            json.text("event_id", event_id);
+            let append_to = match placement {
+                Placement::AppendToResult { call_id } => call_id.as_ref(),
+                Placement::NextTurn => None,
+            };
+            if let Some(call_id) = append_to.or(call_id.as_ref()) {
+                json.text("call_id", call_id);
+            }
+            json.text("topic", topic);
+            json.number("partition", *partition);
+            json.number("offset", *offset);
+            json.time("time", *time);
+        }
+        Trigger::Window { end } => json.time("window_end", *end),
+    }
+    json.finish()
+}
+
+fn row_json(subject: &SubjectKey, head: &Head, at: EventTime) -> Option<String> {
+    let expires_at = head.verdicts.iter().map(|verdict| verdict.expires_at).max()?;
+    let mut json = Object::default();
+    json.number("v", 1_u64);
+    let mut of = Object::default();
+    of.text(
+        "kind",
+        match subject {
+            SubjectKey::Agent { .. } => "agent",
+            SubjectKey::Swarm { .. } => "swarm",
+            SubjectKey::Fleet { .. } => "fleet",
+        },
+    );
+    let agent_id = of.subject(subject);
+    if let Some(agent_id) = agent_id {
+        of.text("agent_id", agent_id);
+    }
+    if let SubjectKey::Swarm { fingerprint, .. } | SubjectKey::Fleet { fingerprint, .. } = subject {
+        of.text("fingerprint", &fingerprint.to_string());
+    }
+    json.value("subject", of.finish());
+    let is_blocked = head.verdicts.iter().any(|verdict| verdict.action == Action::Block);
+    json.text("status", if is_blocked { "blocked" } else { "nudged" });
+    json.number("epoch", head.epoch.max(0));
+    json.number("seq", head.live_seq);
+    json.time("updated_at", at);
+    json.time("expires_at", expires_at);
+    let active: Vec<String> = head.verdicts.iter().map(|active| verdict(active, agent_id)).collect();
+    json.value("active", format!("[{}]", active.join(",")));
+    Some(json.finish())
+}
+
+fn verdict(verdict: &Verdict, agent_id: Option<&str>) -> String {
+    let mut json = Object::default();
+    json.text("command_id", &text(&verdict.command_id));
+    json.text("action", verdict.action.as_str());
+    json.value("scope", scope(&verdict.scope, agent_id));
+    json.number("level", verdict.level);
+    json.text("episode", &text(&verdict.episode));
+    json.text("code", verdict.detector.as_str());
+    json.text("message", &verdict.message);
+    if let Placement::AppendToResult { call_id } = &verdict.placement {
+        json.text("placement", "append_to_result");
+        if let Some(call_id) = call_id {
+            json.text("call_id", call_id);
+        }
+    }
+    if let Some(advice) = verdict.advice {
+        json.text("advice", advice.as_str());
+    }
+    json.time("issued_at", verdict.issued_at);
+    json.time("expires_at", verdict.expires_at);
+    json.finish()
+}

@@ -1,0 +1,94 @@
+//! What a lane has decided since its last commit. Dropping it undoes everything; committing it is the only way out of the process.
+
+use std::collections::BTreeMap;
+
+use crate::detect::Finding;
+use crate::engine::Action;
+use crate::event::EventTime;
+use crate::event::TaskId;
+use crate::log::Output;
+use crate::task::cache::EntryId;
+use crate::task::settings::LaneSettings;
+use crate::task::stats::Stats;
+use crate::task::swarm::Sums;
+
+/// Bytes a changed session counts for: head and bookkeeping. Its steps count apart.
+const SESSION_BYTES: usize = 512;
+/// Bytes a record counts for: its step, encoded and in the changelog.
+const RECORD_BYTES: usize = 256;
+
+/// A command for the metrics: counted when it is visible.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sent {
+    pub(super) action: Action,
+    /// When its cause was recorded.
+    pub(super) caused_at: EventTime,
+    pub(super) expires_at: EventTime,
+}
+
+/// A finding for the audit log: written when its commit is through.
+#[derive(Debug, Clone)]
+pub(super) struct Audited {
+    pub(super) task: TaskId,
+    pub(super) offset: u64,
+    pub(super) finding: Finding,
+}
+
+/// Uncommitted work of a lane.
+#[derive(Debug, Default)]
+pub(super) struct Overlay {
+    /// Sessions changed, in the order of their first change.
+    pub(super) dirty: Vec<EntryId>,
+    /// Commands and dead letters, in order.
+    pub(super) outputs: Vec<Output>,
+    /// State rows: of a subject only the last.
+    pub(super) rows: BTreeMap<(TaskId, Vec<u8>), Output>,
+    /// What the swarm stage is to add up.
+    pub(super) sums: Sums,
+    pub(super) sent: Vec<Sent>,
+    pub(super) audit: Vec<Audited>,
+    /// Counters that become true with the commit.
+    pub(super) stats: Stats,
+    pub(super) records: u64,
+    pub(super) bytes: usize,
+    /// When the first of it came, monotonic ms.
+    pub(super) since_ms: Option<u64>,
+    /// Something waits that people wait for.
+    pub(super) command_waits: bool,
+}
+
+impl Overlay {
+    pub(super) fn note_record(&mut self) {
+        self.records += 1;
+        self.bytes += RECORD_BYTES;
+    }
+
+    pub(super) fn note_dirty(&mut self, id: EntryId) {
+        self.dirty.push(id);
+        self.bytes += SESSION_BYTES;
+    }
+
+    pub(super) fn push(&mut self, output: Output) {
+        self.bytes += bytes_of(&output);
+        self.outputs.push(output);
+    }
+
+    pub(super) fn set_row(&mut self, task: TaskId, row: Output) {
+        self.bytes += bytes_of(&row);
+        self.rows.insert((task, row.key.clone()), row);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.records == 0 && self.dirty.is_empty() && self.outputs.is_empty()
+    }
+
+    /// Whether it must be committed before it grows further.
+    pub(super) const fn is_full(&self, settings: &LaneSettings) -> bool {
+        self.bytes >= settings.overlay_bytes_max || self.records >= settings.overlay_records_max
+    }
+}
+
+fn bytes_of(output: &Output) -> usize {
+    let headers: usize = output.headers.iter().map(|(name, value)| name.len() + value.len() + 48).sum();
+    output.key.len() + output.value.as_ref().map_or(0, Vec::len) + headers + 128
+}

@@ -1,0 +1,469 @@
+//! Changelog tail to store (`exactly-once.md` section 6), as a machine that is stepped: by restore threads, by tests.
+//!
+//! The store may be anything older than the changelog's end; afterwards it is the changelog's end, and the Position says where the
+//! input goes on. Whatever interrupts it, the next attempt starts from what is durable.
+
+use std::sync::Arc;
+
+use crate::event::EventTime;
+use crate::event::NextOffset;
+use crate::event::TaskId;
+use crate::limits::RESTORE_BATCH_BYTES;
+use crate::limits::RESTORE_FLUSH_BYTES;
+use crate::log::Changelog;
+use crate::log::Flow;
+use crate::log::LogError;
+use crate::store::Change;
+use crate::store::KeyFamily;
+use crate::store::Position;
+use crate::store::StateKey;
+use crate::store::StateStore;
+use crate::store::StoreError;
+use crate::store::migrate;
+use crate::task::Restoring;
+use crate::task::Task;
+use crate::task::settings::Clock;
+use crate::task::settings::LaneSettings;
+use crate::task::settings::OnInputLoss;
+
+/// One wait for the group's stable offset. Milliseconds.
+const ASK_MS: u64 = 1_000;
+/// Pause between two looks at the changelog's end. Milliseconds.
+const AGAIN_MS: u64 = 50;
+/// How long errors that go away by themselves may last. Milliseconds.
+const TRANSIENT_MS_MAX: u64 = 180_000;
+/// Added to the transaction timeout: the broker's scan, and slack.
+const MARKER_MS: u64 = 30_000;
+/// How often an offset behind the Position is asked for again.
+const ASKS_MAX: u32 = 5;
+/// Taken off `delete.retention.ms`: clocks differ.
+const RETENTION_SLACK_MS: i64 = 3_600_000;
+
+/// A task that may run.
+#[derive(Debug)]
+pub struct Ready {
+    /// The task, with its lease.
+    pub task: Task<Restoring>,
+    /// Where it stands.
+    pub position: Position,
+    /// There was nothing at all: this Position is to be committed before anything else.
+    pub is_first: bool,
+    /// Input that was gone before it was read: from, to.
+    pub lost: Option<(u64, u64)>,
+    /// Changelog bytes read.
+    pub bytes: u64,
+    /// Changelog records read.
+    pub records: u64,
+}
+
+/// Why a task cannot run. Both stop the process.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The log and the state contradict each other, or the log cannot be read.
+    #[error("{code}: {message}")]
+    Stop {
+        /// Documented code.
+        code: &'static str,
+        /// What happened, where, what to do.
+        message: String,
+    },
+}
+
+/// What a step came to.
+#[derive(Debug)]
+pub enum RestoreStep {
+    /// Step again, after so many milliseconds.
+    Again(u64),
+    /// Done.
+    Ready(Box<Ready>),
+    /// It will not be.
+    Failed(RestoreError),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Phase {
+    /// Look at the store and the range of the changelog.
+    Begin,
+    /// Ask for the group's offset, before the end is trusted (R3).
+    Ask { from: u64 },
+    /// Read to the end.
+    Read { from: u64, group: Option<NextOffset> },
+}
+
+/// The restore of one task.
+#[derive(Debug)]
+pub struct Restore<S> {
+    task: Option<Task<Restoring>>,
+    id: TaskId,
+    store: S,
+    settings: Arc<LaneSettings>,
+    phase: Phase,
+    /// The Position in the store, or read since.
+    position: Option<Position>,
+    batch: Vec<Change>,
+    batch_bytes: usize,
+    /// Loaded without a write-ahead log, not yet flushed.
+    unflushed_bytes: u64,
+    is_loaded: bool,
+    began_wall_ms: i64,
+    waiting_since_ms: Option<u64>,
+    failing_since_ms: Option<u64>,
+    asks: u32,
+    is_second: bool,
+    bytes: u64,
+    records: u64,
+}
+
+/// A failure of a step: the log's, or final.
+enum Trouble {
+    Log(LogError),
+    Final(RestoreError),
+}
+
+impl From<LogError> for Trouble {
+    fn from(error: LogError) -> Self {
+        Self::Log(error)
+    }
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        Self::Final(RestoreError::Store(error))
+    }
+}
+
+fn stop(code: &'static str, message: String) -> Trouble {
+    Trouble::Final(RestoreError::Stop { code, message })
+}
+
+impl<S: StateStore> Restore<S> {
+    /// Begins to restore a task into a store.
+    #[must_use]
+    pub fn new(task: Task<Restoring>, store: S, settings: Arc<LaneSettings>) -> Self {
+        Self {
+            id: task.id(),
+            task: Some(task),
+            store,
+            settings,
+            phase: Phase::Begin,
+            position: None,
+            batch: Vec::new(),
+            batch_bytes: 0,
+            unflushed_bytes: 0,
+            is_loaded: false,
+            began_wall_ms: 0,
+            waiting_since_ms: None,
+            failing_since_ms: None,
+            asks: 0,
+            is_second: false,
+            bytes: 0,
+            records: 0,
+        }
+    }
+
+    /// Goes one step further: a question to the log, or a bounded part of the changelog. `changelog` is `None` where the state is
+    /// the log itself, or nothing outlives the process.
+    pub fn step(&mut self, changelog: Option<&mut (dyn Changelog + '_)>, clock: &dyn Clock) -> RestoreStep {
+        let result = match changelog {
+            Some(changelog) => self.try_step(changelog, clock),
+            None => self.from_store(),
+        };
+        match result {
+            Ok(step) => {
+                self.failing_since_ms = None;
+                step
+            }
+            Err(Trouble::Final(error)) => RestoreStep::Failed(error),
+            Err(Trouble::Log(LogError::Transient(cause))) => {
+                let now = clock.mono_ms();
+                let since = *self.failing_since_ms.get_or_insert(now);
+                if now - since < TRANSIENT_MS_MAX {
+                    tracing::debug!(task = %self.id, cause, "restore waits");
+                    return RestoreStep::Again(AGAIN_MS);
+                }
+                let message = format!("changelog of {} cannot be read: {cause}", self.id);
+                RestoreStep::Failed(RestoreError::Stop { code: "E0101", message })
+            }
+            Err(Trouble::Log(LogError::Lost(message))) => RestoreStep::Failed(RestoreError::Stop { code: "E0501", message }),
+            Err(Trouble::Log(LogError::Fatal { code, message })) => RestoreStep::Failed(RestoreError::Stop { code, message }),
+        }
+    }
+
+    fn from_store(&mut self) -> Result<RestoreStep, Trouble> {
+        let position = self.read_position()?;
+        let is_first = position.is_none();
+        Ok(self.ready(position.unwrap_or_else(|| first(NextOffset(0))), is_first, None))
+    }
+
+    fn try_step(&mut self, changelog: &mut (dyn Changelog + '_), clock: &dyn Clock) -> Result<RestoreStep, Trouble> {
+        match self.phase {
+            Phase::Begin => self.begin(changelog, clock),
+            Phase::Ask { from } => {
+                let group = changelog.committed(self.id, std::time::Duration::from_millis(ASK_MS))?;
+                self.phase = Phase::Read { from, group };
+                Ok(RestoreStep::Again(0))
+            }
+            Phase::Read { from, group } => {
+                let (next, is_end) = self.read(changelog, from)?;
+                self.phase = Phase::Read { from: next, group };
+                if !is_end {
+                    return Ok(RestoreStep::Again(0));
+                }
+                self.compare(changelog, next, group, clock)
+            }
+        }
+    }
+
+    fn read_position(&self) -> Result<Option<Position>, StoreError> {
+        self.store.get(self.id, &StateKey::position())?.map(|bytes| Position::decode(&bytes)).transpose()
+    }
+
+    /// R2, R8: may the store be trusted, and from where on must the changelog be read?
+    fn begin(&mut self, changelog: &mut (dyn Changelog + '_), clock: &dyn Clock) -> Result<RestoreStep, Trouble> {
+        let range = changelog.range(self.id)?;
+        self.began_wall_ms = clock.wall_ms();
+        let position = self.read_position()?;
+        let known = KeyFamily::ALL.into_iter().map(migrate::newest).max().unwrap_or_default();
+        if let Some(newer) = position.as_ref().filter(|position| position.codec > u16::from(known)) {
+            let message = format!(
+                "{} has state of format {}, this program knows up to {known}; run the newer version",
+                self.id, newer.codec
+            );
+            return Err(StoreError::NewerFormat(message).into());
+        }
+        let trusted = match position {
+            None => None,
+            Some(position) if position.changelog_next > range.end => {
+                tracing::error!(task = %self.id, changelog_next = position.changelog_next, end = range.end,
+                    "the changelog lost acknowledged records; restoring what it has");
+                None
+            }
+            Some(position) if position.changelog_next < range.start => {
+                tracing::warn!(task = %self.id, changelog_next = position.changelog_next, start = range.start,
+                    "state is older than the changelog; restoring all of it");
+                None
+            }
+            Some(position)
+                if self.began_wall_ms.saturating_sub(position.at_end_ms)
+                    > self.settings.delete_retention_ms.saturating_sub(RETENTION_SLACK_MS) =>
+            {
+                tracing::warn!(task = %self.id, at_end_ms = position.at_end_ms,
+                    "state was away for longer than deletions are kept; restoring all of it");
+                None
+            }
+            trusted => trusted,
+        };
+        let from = match &trusted {
+            Some(position) => position.changelog_next,
+            None => {
+                self.store.wipe(self.id)?;
+                range.start
+            }
+        };
+        self.position = trusted;
+        self.phase = Phase::Ask { from };
+        Ok(RestoreStep::Again(0))
+    }
+
+    /// R4: reads on; true when the end was reached.
+    fn read(&mut self, changelog: &mut (dyn Changelog + '_), from: u64) -> Result<(u64, bool), Trouble> {
+        let mut bad = None;
+        let mut is_end = true;
+        let next = changelog.read(self.id, from, &mut |offset, key, value| {
+            let Some(key) = StateKey::from_changelog(key) else {
+                bad = Some(StoreError::NewerFormat(format!("{}: unknown key in the changelog at offset {offset}", self.id)));
+                is_end = false;
+                return Flow::Stop;
+            };
+            let bytes = key.bytes.len() + value.map_or(0, <[u8]>::len) + 1;
+            self.records += 1;
+            self.bytes += bytes as u64;
+            if key.family == KeyFamily::Position {
+                match value.map(Position::decode) {
+                    Some(Ok(position)) => self.position = Some(position),
+                    Some(Err(error)) => {
+                        bad = Some(error);
+                        is_end = false;
+                        return Flow::Stop;
+                    }
+                    None => self.position = None,
+                }
+                return Flow::Continue;
+            }
+            self.batch.push(Change { task: self.id, key, value: value.map(<[u8]>::to_vec) });
+            self.batch_bytes += bytes;
+            if self.batch_bytes < RESTORE_BATCH_BYTES {
+                return Flow::Continue;
+            }
+            is_end = false;
+            Flow::Stop
+        })?;
+        if let Some(error) = bad {
+            return Err(error.into());
+        }
+        if !is_end {
+            self.load()?;
+            if self.unflushed_bytes >= RESTORE_FLUSH_BYTES {
+                self.save_progress(next)?;
+            }
+        }
+        Ok((next, is_end))
+    }
+
+    fn load(&mut self) -> Result<(), StoreError> {
+        if !self.batch.is_empty() {
+            self.store.load(&self.batch)?;
+            self.is_loaded = true;
+            self.unflushed_bytes += self.batch_bytes as u64;
+            self.batch.clear();
+            self.batch_bytes = 0;
+        }
+        Ok(())
+    }
+
+    /// Position never ahead of data: first a flush of everything, then the Position. A second crash goes on from here.
+    fn save_progress(&mut self, next: u64) -> Result<(), StoreError> {
+        self.store.flush()?;
+        self.unflushed_bytes = 0;
+        // Halfway the state is a mixture of ages; whoever finds this Position reads on to the end before using it.
+        let position = self.position.clone().unwrap_or_default();
+        let position = Position { changelog_next: next, at_end_ms: self.began_wall_ms, ..position };
+        self.store.commit(&[self.position_change(&position)?])
+    }
+
+    fn position_change(&self, position: &Position) -> Result<Change, StoreError> {
+        Ok(Change { task: self.id, key: StateKey::position(), value: Some(position.encode_for_store()?) })
+    }
+
+    /// R5: the changelog's Position against the group's offset.
+    fn compare(
+        &mut self,
+        changelog: &mut (dyn Changelog + '_),
+        next: u64,
+        group: Option<NextOffset>,
+        clock: &dyn Clock,
+    ) -> Result<RestoreStep, Trouble> {
+        let Some(position) = self.position.clone() else {
+            let Some(group) = group else {
+                self.finish(next, None, clock)?;
+                let position = first(changelog.first_offset(self.id)?);
+                return Ok(self.ready(position, true, None));
+            };
+            let hint = reset_hint(self.id);
+            return Err(stop(
+                "E0105",
+                format!("the group stands at {group} in the input of {}, but its changelog is empty; {hint}", self.id),
+            ));
+        };
+        if let Some(group) = group {
+            if position.next_offset < group {
+                // The commit marker has not reached the changelog yet: it will, or the transaction is aborted and the offset falls back.
+                let now = clock.mono_ms();
+                let since = *self.waiting_since_ms.get_or_insert(now);
+                if now - since < self.settings.transaction_timeout_ms + MARKER_MS {
+                    self.phase = Phase::Ask { from: next };
+                    return Ok(RestoreStep::Again(AGAIN_MS));
+                }
+                return self.start_over(&position, group);
+            }
+            if position.next_offset > group {
+                self.asks += 1;
+                if self.asks < ASKS_MAX {
+                    self.phase = Phase::Ask { from: next };
+                    return Ok(RestoreStep::Again(AGAIN_MS));
+                }
+                return self.start_over(&position, group);
+            }
+        }
+        let input = changelog.input_range(self.id)?;
+        if position.next_offset.0 > input.end {
+            let message = format!(
+                "{} stands at {}, but its input ends at {}: the topic was made anew; {}",
+                self.id,
+                position.next_offset,
+                input.end,
+                reset_hint(self.id)
+            );
+            return Err(stop("E0502", message));
+        }
+        let position = self.finish(next, Some(position), clock)?.unwrap_or_default();
+        if position.next_offset.0 < input.start {
+            let lost = (position.next_offset.0, input.start);
+            if self.settings.on_input_loss == OnInputLoss::Stop {
+                let message = format!("input of {} was deleted before it was read: offsets {} to {}", self.id, lost.0, lost.1);
+                return Err(stop("E0503", message));
+            }
+            let position = Position { next_offset: NextOffset(input.start), ..position };
+            return Ok(self.ready(position, false, Some(lost)));
+        }
+        Ok(self.ready(position, false, None))
+    }
+
+    /// Once: from the first record on. The second time somebody has moved the offsets.
+    fn start_over(&mut self, position: &Position, group: NextOffset) -> Result<RestoreStep, Trouble> {
+        if self.is_second {
+            let message = format!(
+                "{} stands at {} in its changelog, but the group at {group}: somebody moved the offsets; {}",
+                self.id,
+                position.next_offset,
+                reset_hint(self.id)
+            );
+            return Err(stop("E0502", message));
+        }
+        tracing::warn!(task = %self.id, next = %position.next_offset, group = %group, "changelog and group disagree; restoring everything once");
+        self.is_second = true;
+        self.waiting_since_ms = None;
+        self.asks = 0;
+        self.position = None;
+        self.batch.clear();
+        self.batch_bytes = 0;
+        self.store.wipe(self.id)?;
+        self.phase = Phase::Begin;
+        Ok(RestoreStep::Again(0))
+    }
+
+    /// Makes what was read durable, the Position with it or after it.
+    fn finish(&mut self, next: u64, position: Option<Position>, clock: &dyn Clock) -> Result<Option<Position>, StoreError> {
+        let position = position.map(|position| Position { changelog_next: next, at_end_ms: clock.wall_ms(), ..position });
+        if self.is_loaded {
+            self.load()?;
+            self.store.flush()?;
+        }
+        if let Some(position) = &position {
+            let change = self.position_change(position)?;
+            self.batch.push(change);
+        }
+        self.store.commit(&self.batch)?;
+        self.batch.clear();
+        self.batch_bytes = 0;
+        Ok(position)
+    }
+
+    fn ready(&mut self, position: Position, is_first: bool, lost: Option<(u64, u64)>) -> RestoreStep {
+        match self.task.take() {
+            Some(task) => {
+                RestoreStep::Ready(Box::new(Ready { task, position, is_first, lost, bytes: self.bytes, records: self.records }))
+            }
+            // Stepped again after it was done.
+            None => RestoreStep::Again(AGAIN_MS),
+        }
+    }
+
+    /// The task's name.
+    #[must_use]
+    pub const fn id(&self) -> TaskId {
+        self.id
+    }
+}
+
+/// Where a task begins that nobody ever ran: no event has been, so no timer can be due.
+fn first(next_offset: NextOffset) -> Position {
+    Position { next_offset, watermark: EventTime(i64::MIN), ..Position::default() }
+}
+
+fn reset_hint(task: TaskId) -> String {
+    format!("see what `loopwarden reset task {task}` would lose")
+}

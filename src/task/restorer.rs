@@ -1,0 +1,252 @@
+//! Who steps restores: threads of the process, or the lane itself where nothing waits (tests, simulation, worlds without a changelog).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::Condvar;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::time::Duration;
+
+use crate::event::TaskId;
+use crate::log::Changelog;
+use crate::store::StateStore;
+use crate::task::Restoring;
+use crate::task::Task;
+use crate::task::restore::Ready;
+use crate::task::restore::Restore;
+use crate::task::restore::RestoreError;
+use crate::task::restore::RestoreStep;
+use crate::task::settings::Clock;
+use crate::task::settings::LaneSettings;
+
+/// Answers a lane may leave unread; more tasks than that no lane has.
+const ANSWERS_MAX: usize = 65_536;
+/// Longest sleep of an idle restore thread. Milliseconds.
+const IDLE_MS: u64 = 1_000;
+
+/// A restore that ended.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its task.
+    pub id: TaskId,
+    /// Number the lane gave it; an older one is void.
+    pub attempt: u64,
+    /// What came of it.
+    pub result: Result<Box<Ready>, RestoreError>,
+}
+
+/// Takes restores and answers them later.
+pub trait Restorer: Send {
+    /// Queues a restore.
+    fn submit(&mut self, task: Task<Restoring>, attempt: u64);
+    /// Forgets the restore of a task; its lease is given back as soon as nothing works on it.
+    fn cancel(&mut self, id: TaskId);
+    /// The next one that ended. Never waits.
+    fn poll(&mut self, clock: &dyn Clock) -> Option<Answer>;
+    /// Whether this restorer needs to be polled to get on.
+    fn needs_turns(&self) -> bool;
+}
+
+/// Steps restores when it is polled, one step of each at a time.
+pub struct InlineRestorer<S> {
+    store: S,
+    changelog: Option<Box<dyn Changelog>>,
+    settings: Arc<LaneSettings>,
+    jobs: VecDeque<(u64, u64, Restore<S>)>,
+}
+
+impl<S> InlineRestorer<S> {
+    /// Restores into `store` from `changelog`; without one, the store's Position is all there is.
+    #[must_use]
+    pub fn new(store: S, changelog: Option<Box<dyn Changelog>>, settings: Arc<LaneSettings>) -> Self {
+        Self { store, changelog, settings, jobs: VecDeque::new() }
+    }
+}
+
+impl<S: StateStore + Clone> Restorer for InlineRestorer<S> {
+    fn submit(&mut self, task: Task<Restoring>, attempt: u64) {
+        self.jobs.push_back((attempt, 0, Restore::new(task, self.store.clone(), Arc::clone(&self.settings))));
+    }
+
+    fn cancel(&mut self, id: TaskId) {
+        self.jobs.retain(|(_, _, job)| job.id() != id);
+    }
+
+    fn poll(&mut self, clock: &dyn Clock) -> Option<Answer> {
+        for _ in 0..self.jobs.len() {
+            let (attempt, not_before_ms, mut job) = self.jobs.pop_front()?;
+            if clock.mono_ms() < not_before_ms {
+                self.jobs.push_back((attempt, not_before_ms, job));
+                continue;
+            }
+            let changelog = self.changelog.as_mut().map(|changelog| &mut **changelog as &mut dyn Changelog);
+            let id = job.id();
+            match job.step(changelog, clock) {
+                RestoreStep::Again(wait_ms) => self.jobs.push_back((attempt, clock.mono_ms() + wait_ms, job)),
+                RestoreStep::Ready(ready) => return Some(Answer { id, attempt, result: Ok(ready) }),
+                RestoreStep::Failed(error) => return Some(Answer { id, attempt, result: Err(error) }),
+            }
+        }
+        None
+    }
+
+    fn needs_turns(&self) -> bool {
+        !self.jobs.is_empty()
+    }
+}
+
+struct Job<S> {
+    attempt: u64,
+    not_before_ms: u64,
+    restore: Restore<S>,
+    is_cancelled: Arc<AtomicBool>,
+    answers: SyncSender<Answer>,
+}
+
+struct Queue<S> {
+    jobs: VecDeque<Job<S>>,
+    is_stopped: bool,
+}
+
+struct Shared<S> {
+    queue: Mutex<Queue<S>>,
+    changed: Condvar,
+}
+
+impl<S> Shared<S> {
+    fn lock(&self) -> MutexGuard<'_, Queue<S>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The restore threads of a process.
+pub struct RestorePool<S> {
+    shared: Arc<Shared<S>>,
+    store: S,
+    settings: Arc<LaneSettings>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl<S: StateStore + Clone + Send + 'static> RestorePool<S> {
+    /// Starts a thread for each reader.
+    ///
+    /// # Errors
+    /// A thread could not be started.
+    pub fn start(
+        store: S,
+        settings: Arc<LaneSettings>,
+        readers: Vec<Box<dyn Changelog>>,
+        clock: Arc<dyn Clock + Send + Sync>,
+    ) -> std::io::Result<Self> {
+        let queue = Mutex::new(Queue { jobs: VecDeque::new(), is_stopped: false });
+        let shared = Arc::new(Shared { queue, changed: Condvar::new() });
+        let mut threads = Vec::new();
+        for (number, reader) in readers.into_iter().enumerate() {
+            let (shared, clock) = (Arc::clone(&shared), Arc::clone(&clock));
+            let thread = thread::Builder::new().name(format!("restore-{number}"));
+            threads.push(thread.spawn(move || work(&shared, reader, &*clock))?);
+        }
+        Ok(Self { shared, store, settings, threads })
+    }
+
+    /// A lane's access.
+    #[must_use]
+    pub fn client(&self) -> Box<dyn Restorer> {
+        let (sender, answers) = sync_channel(ANSWERS_MAX);
+        let (store, settings) = (self.store.clone(), Arc::clone(&self.settings));
+        Box::new(Client { shared: Arc::clone(&self.shared), store, settings, sender, answers, running: Vec::new() })
+    }
+
+    /// Ends the threads after their current step.
+    pub fn stop(self) {
+        self.shared.lock().is_stopped = true;
+        self.shared.changed.notify_all();
+        for thread in self.threads {
+            // A thread that panicked said so already; its lanes never got an answer and the process is stopping.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn work<S: StateStore>(shared: &Shared<S>, mut reader: Box<dyn Changelog>, clock: &dyn Clock) {
+    loop {
+        let mut queue = shared.lock();
+        let mut job = loop {
+            if queue.is_stopped {
+                return;
+            }
+            let now = clock.mono_ms();
+            if let Some(at) = queue.jobs.iter().position(|job| job.not_before_ms <= now)
+                && let Some(job) = queue.jobs.remove(at)
+            {
+                break job;
+            }
+            let next = queue.jobs.iter().map(|job| job.not_before_ms.saturating_sub(now)).min().unwrap_or(IDLE_MS);
+            let wait = Duration::from_millis(next.clamp(1, IDLE_MS));
+            queue = shared.changed.wait_timeout(queue, wait).unwrap_or_else(PoisonError::into_inner).0;
+        };
+        drop(queue);
+        if job.is_cancelled.load(Ordering::Acquire) {
+            continue;
+        }
+        let (id, attempt) = (job.restore.id(), job.attempt);
+        let result = match job.restore.step(Some(&mut *reader), clock) {
+            RestoreStep::Again(wait_ms) => {
+                job.not_before_ms = clock.mono_ms() + wait_ms;
+                shared.lock().jobs.push_back(job);
+                continue;
+            }
+            RestoreStep::Ready(ready) => Ok(ready),
+            RestoreStep::Failed(error) => Err(error),
+        };
+        // A lane that is gone needs no answer; dropping it gives the lease back.
+        let _ = job.answers.try_send(Answer { id, attempt, result });
+    }
+}
+
+struct Client<S> {
+    shared: Arc<Shared<S>>,
+    store: S,
+    settings: Arc<LaneSettings>,
+    sender: SyncSender<Answer>,
+    answers: Receiver<Answer>,
+    running: Vec<(TaskId, Arc<AtomicBool>)>,
+}
+
+impl<S: StateStore + Clone> Restorer for Client<S> {
+    fn submit(&mut self, task: Task<Restoring>, attempt: u64) {
+        let is_cancelled = Arc::new(AtomicBool::new(false));
+        self.running.push((task.id(), Arc::clone(&is_cancelled)));
+        let restore = Restore::new(task, self.store.clone(), Arc::clone(&self.settings));
+        let job = Job { attempt, not_before_ms: 0, restore, is_cancelled, answers: self.sender.clone() };
+        self.shared.lock().jobs.push_back(job);
+        self.shared.changed.notify_one();
+    }
+
+    fn cancel(&mut self, id: TaskId) {
+        for (of, is_cancelled) in &self.running {
+            if *of == id {
+                is_cancelled.store(true, Ordering::Release);
+            }
+        }
+        self.running.retain(|(of, _)| *of != id);
+        self.shared.lock().jobs.retain(|job| !job.is_cancelled.load(Ordering::Acquire));
+    }
+
+    fn poll(&mut self, _clock: &dyn Clock) -> Option<Answer> {
+        let answer = self.answers.try_recv().ok()?;
+        self.running.retain(|(of, _)| *of != answer.id);
+        Some(answer)
+    }
+
+    fn needs_turns(&self) -> bool {
+        !self.running.is_empty()
+    }
+}

@@ -1,0 +1,442 @@
+//! The session stage: one record's way from bytes to effects in the overlay.
+//!
+//! Skip what is below the next offset (C12); decode; move the watermark; fire the timers that fell due, in their order; apply (I4: per
+//! record, never per batch). The session comes from the cache, else from the store.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::detect::Finding;
+use crate::engine::Effects;
+use crate::engine::Input;
+use crate::engine::Place;
+use crate::engine::Session;
+use crate::engine::SessionEngine;
+use crate::engine::SubjectKey;
+use crate::engine::TimerKind;
+use crate::event::Content;
+use crate::event::Event;
+use crate::event::EventKind;
+use crate::event::EventTime;
+use crate::event::Reason;
+use crate::event::Record;
+use crate::event::Rejected;
+use crate::event::TaskId;
+use crate::event::decode;
+use crate::event::partition_of;
+use crate::limits::RESET_AGENTS_MAX;
+use crate::policy::Policy;
+use crate::store::KeyFamily;
+use crate::store::StateStore;
+use crate::store::StoreError;
+use crate::store::TimerKey;
+use crate::store::session as stored;
+use crate::task::Running;
+use crate::task::cache::Cache;
+use crate::task::cache::EntryId;
+use crate::task::encode::Encoder;
+use crate::task::encode::dead_letter_id;
+use crate::task::overlay::Audited;
+use crate::task::overlay::Overlay;
+use crate::task::overlay::Sent;
+use crate::task::poison::Culprit;
+use crate::task::poison::Marks;
+use crate::task::poison::guarded;
+use crate::task::settings::Breaker;
+use crate::task::settings::LaneSettings;
+use crate::task::stats::Stats;
+use crate::task::stats::bump;
+
+/// What applies inputs to sessions. The engine; in tests of the runtime something simpler.
+pub trait Machine: Send {
+    /// Applies one input to the session of `subject`. Must depend on nothing else, and re-arm a timer only later than it was due.
+    fn apply(&mut self, subject: &SubjectKey, session: &mut Session, input: Input<'_>, out: &mut Effects);
+    /// The policy in force.
+    fn policy(&self) -> &Arc<Policy>;
+    /// The application's name.
+    fn app(&self) -> &str;
+    /// Puts another policy in force.
+    fn swap(&mut self, policy: Arc<Policy>);
+}
+
+impl Machine for SessionEngine {
+    fn apply(&mut self, subject: &SubjectKey, session: &mut Session, input: Input<'_>, out: &mut Effects) {
+        Self::apply(self, subject, session, input, out);
+    }
+
+    fn policy(&self) -> &Arc<Policy> {
+        Self::policy(self)
+    }
+
+    fn app(&self) -> &str {
+        Self::app(self)
+    }
+
+    fn swap(&mut self, policy: Arc<Policy>) {
+        *self = Self::new(&self.app().to_owned(), policy);
+    }
+}
+
+/// How a record ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Handled {
+    /// The task stands behind it.
+    Done,
+    /// The overlay is full between two of its timers: commit, then read it again.
+    Full,
+    /// A detector panicked: drop the overlay, mark this, run again.
+    Panicked(Culprit),
+    /// Too many dead letters: the task stops in front of it.
+    Tripped(&'static str),
+}
+
+/// Why an input did not get through.
+enum Stop {
+    Handled(Handled),
+    Store(StoreError),
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Everything a record of one task meets.
+pub(super) struct Stage<'a, S, M> {
+    pub(super) id: TaskId,
+    pub(super) task: &'a mut Running,
+    pub(super) store: &'a S,
+    pub(super) machine: &'a mut M,
+    pub(super) encoder: &'a Encoder,
+    pub(super) cache: &'a mut Cache,
+    pub(super) overlay: &'a mut Overlay,
+    pub(super) effects: &'a mut Effects,
+    pub(super) marks: &'a Marks,
+    pub(super) settings: &'a LaneSettings,
+}
+
+/// What caused an input, for its outputs.
+#[derive(Clone, Copy)]
+struct Cause {
+    offset: u64,
+    /// Time of the row and of what has no time of its own.
+    at: EventTime,
+    record_time: EventTime,
+}
+
+impl<S: StateStore, M: Machine> Stage<'_, S, M> {
+    /// Takes one record.
+    pub(super) fn record(&mut self, record: &Record<'_>) -> Result<Handled, StoreError> {
+        match self.try_record(record) {
+            Ok(()) => Ok(Handled::Done),
+            Err(Stop::Handled(handled)) => Ok(handled),
+            Err(Stop::Store(error)) => Err(error),
+        }
+    }
+
+    fn try_record(&mut self, record: &Record<'_>) -> Result<(), Stop> {
+        let offset = record.meta.offset;
+        if let Some(reason) = self.marks.get(self.id, &Culprit::Record(offset.0)) {
+            if reason == Reason::Panic && self.task.window.note_panic(record.meta.timestamp) {
+                self.trip("too many panics within a minute")?;
+            }
+            self.dead_letter(record, &Rejected::whole(reason))?;
+        } else {
+            match decode(record.value, &record.meta) {
+                Err(rejected) => self.dead_letter(record, &rejected)?,
+                Ok(event) => self.event(record, &event)?,
+            }
+        }
+        self.overlay.note_record();
+        self.overlay.stats.event_bytes += record.value.map_or(0, <[u8]>::len) as u64;
+        self.task.now.next_offset = offset.next();
+        Ok(())
+    }
+
+    fn event(&mut self, record: &Record<'_>, event: &Event<'_>) -> Result<(), Stop> {
+        self.task.advance_watermark(event.time, self.settings.lateness_ms);
+        self.fire_due(record)?;
+        let place = Place { topic: record.meta.topic, partition: record.meta.partition, offset: record.meta.offset.0 };
+        let cause = Cause { offset: record.meta.offset.0, at: event.time.max(event.record_time), record_time: event.record_time };
+        let tenant = event.tenant.as_deref().unwrap_or_default();
+        let id = match self.cache.find(self.id, tenant, &event.session_id, &event.agent_id) {
+            Some(id) => id,
+            None => {
+                let key = SubjectKey::session_key(event.tenant.as_deref(), &event.session_id, &event.agent_id);
+                self.load(SubjectKey::of_event(event), key.as_bytes())?
+            }
+        };
+        let culprit = || Culprit::Record(record.meta.offset.0);
+        self.apply(id, Input::Event(event, place), cause, culprit)?;
+        if SessionEngine::reaches_all_agents(event) {
+            self.reset_others(event, place, cause)?;
+        }
+        self.task.window.note(false);
+        count_event(&mut self.overlay.stats, record, event, self.settings);
+        Ok(())
+    }
+
+    /// Brings a `reset` to the other agents of the session, in the order of their keys: those in the store, and those begun since.
+    fn reset_others(&mut self, event: &Event<'_>, place: Place<'_>, cause: Cause) -> Result<(), Stop> {
+        let prefix = stored::agents_prefix(event.tenant.as_deref(), &event.session_id);
+        let own = SubjectKey::session_key(event.tenant.as_deref(), &event.session_id, &event.agent_id);
+        let mut keys = BTreeSet::new();
+        self.store.scan(self.id, KeyFamily::Head, prefix.as_bytes(), prefix.as_bytes(), &mut |key, _| {
+            keys.insert(key.to_vec());
+            // One more than the bound, to know that there are more; and those that are forgotten already.
+            if keys.len() <= RESET_AGENTS_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        for id in &self.overlay.dirty {
+            if let Some(entry) = self.cache.get_mut(*id)
+                && entry.task == self.id
+                && entry.session_key().starts_with(prefix.as_bytes())
+            {
+                keys.insert(entry.session_key().to_vec());
+            }
+        }
+        keys.remove(own.as_bytes());
+        let left_out = keys.len().saturating_sub(RESET_AGENTS_MAX);
+        self.overlay.stats.limit_reset_agents += left_out as u64;
+        for key in keys.into_iter().take(RESET_AGENTS_MAX) {
+            let id = match self.cache.find_key(self.id, &key) {
+                Some(id) => id,
+                None => match stored::subject_of(&key) {
+                    Some(subject) => self.load(subject, &key)?,
+                    None => continue,
+                },
+            };
+            if self.cache.get_mut(id).is_some_and(|entry| entry.session.has_begun) {
+                self.apply(id, Input::Reset(event, place), cause, || Culprit::Record(cause.offset))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fires every timer due at the watermark, in the order of (due time, kind, subject).
+    fn fire_due(&mut self, record: &Record<'_>) -> Result<(), Stop> {
+        let mut fired = 0;
+        while let Some(bytes) = self.task.timers.due(self.store, self.id, self.task.now.watermark)? {
+            if fired > 0 && self.overlay.is_full(self.settings) {
+                return Err(Stop::Handled(Handled::Full));
+            }
+            fired += 1;
+            self.fire(&bytes, record)?;
+        }
+        Ok(())
+    }
+
+    /// Fires one timer. Its key goes first: whatever it does, it does once.
+    pub(super) fn fire_one(&mut self, bytes: &[u8], record: &Record<'_>) -> Result<Handled, StoreError> {
+        match self.fire(bytes, record) {
+            Ok(()) => Ok(Handled::Done),
+            Err(Stop::Handled(handled)) => Ok(handled),
+            Err(Stop::Store(error)) => Err(error),
+        }
+    }
+
+    fn fire(&mut self, bytes: &[u8], record: &Record<'_>) -> Result<(), Stop> {
+        self.task.timers.remove(bytes);
+        self.overlay.stats.timers_fired += 1;
+        let Some(timer) = TimerKey::decode(bytes) else { return Ok(()) };
+        let (Some(kind), Some(subject)) = (TimerKind::from_number(timer.kind), stored::subject_of(timer.subject)) else {
+            return Ok(());
+        };
+        if let Some(reason) = self.marks.get(self.id, &Culprit::Timer(bytes.to_vec())) {
+            if self.task.window.note_panic(record.meta.timestamp) {
+                self.trip("too many panics within a minute")?;
+            }
+            // The record that moved the watermark is not to blame: the letter names its place and the timer, and has no value.
+            let rejected = Rejected { reason, field: format!("timer:{}", kind.as_str()) };
+            let blamed = Record { meta: record.meta.clone(), value: None };
+            return self.dead_letter(&blamed, &rejected);
+        }
+        let id = match self.cache.find_key(self.id, timer.subject) {
+            Some(id) => id,
+            None => self.load(subject, timer.subject)?,
+        };
+        // A timer of a session that is gone: nothing is left to do.
+        if !self.cache.get_mut(id).is_some_and(|entry| entry.session.has_begun) {
+            return Ok(());
+        }
+        let cause = Cause { offset: record.meta.offset.0, at: timer.due, record_time: timer.due };
+        self.apply(id, Input::Timer(kind, timer.due), cause, || Culprit::Timer(bytes.to_vec()))
+    }
+
+    fn load(&mut self, subject: SubjectKey, key: &[u8]) -> Result<EntryId, StoreError> {
+        let history_steps = self.machine.policy().history_steps;
+        let loaded = stored::load(self.store, self.id, key, history_steps)?;
+        Ok(self.cache.insert(self.id, subject, key, loaded, history_steps))
+    }
+
+    fn apply(&mut self, id: EntryId, input: Input<'_>, cause: Cause, culprit: impl FnOnce() -> Culprit) -> Result<(), Stop> {
+        let Some(entry) = self.cache.get_mut(id) else { return Ok(()) };
+        let had_verdicts = !entry.session.head.verdicts.is_empty();
+        let (machine, effects) = (&mut *self.machine, &mut *self.effects);
+        effects.clear();
+        if guarded(|| machine.apply(&entry.subject, &mut entry.session, input, effects)).is_err() {
+            // Half changed: nobody may see it again.
+            if entry.touch() {
+                self.overlay.note_dirty(id);
+            }
+            return Err(Stop::Handled(Handled::Panicked(culprit())));
+        }
+        if entry.touch() {
+            self.overlay.note_dirty(id);
+        }
+        for change in &effects.timers {
+            let key = |due| TimerKey { due, kind: change.kind.number(), subject: entry.session_key() };
+            if let Some(was) = change.was {
+                self.task.timers.remove(&key(was).encode());
+            }
+            if let Some(now) = change.now {
+                self.task.timers.set(&key(now));
+            }
+        }
+        if effects.forgotten {
+            entry.forget(machine.policy().history_steps);
+            self.overlay.stats.sessions_forgotten += 1;
+        }
+        for command in effects.commands.drain(..) {
+            let name = crate::identity::base32(&command.id.0);
+            let ordinal = self.task.count_output(name.as_bytes());
+            let mode = self.encoder.mode_of(command.is_shadow);
+            let by_mode = self.overlay.stats.commands.get_mut(command.action as usize);
+            if let Some(by_mode) = by_mode {
+                bump(by_mode, ["live", "shadow", "replay"].iter().position(|known| *known == mode).unwrap_or_default());
+            }
+            self.overlay.sent.push(Sent { action: command.action, caused_at: cause.record_time, expires_at: command.expires_at });
+            self.overlay.push(self.encoder.command(&command, self.id, ordinal));
+            self.overlay.command_waits = true;
+        }
+        if (effects.verdicts_changed || (effects.forgotten && had_verdicts))
+            && let Some(row) = self.encoder.row(&entry.subject, &entry.session.head, cause.at, self.id)
+        {
+            self.overlay.set_row(self.id, row);
+            self.overlay.command_waits = true;
+        }
+        if self.settings.swarm {
+            for call in effects.counts.drain(..) {
+                self.overlay.sums.add(call, machine.policy());
+            }
+            if let Some(reset) = effects.swarm_reset.take() {
+                self.overlay.sums.reset(reset, cause.record_time);
+            }
+        }
+        for finding in effects.findings.drain(..) {
+            note_finding(&mut self.overlay.stats, &finding);
+            self.overlay.audit.push(Audited { task: self.id, offset: cause.offset, finding });
+        }
+        note_tally(&mut self.overlay.stats, &effects.tally);
+        self.cache.touched(id);
+        Ok(())
+    }
+
+    fn dead_letter(&mut self, record: &Record<'_>, rejected: &Rejected) -> Result<(), Stop> {
+        if self.task.window.note(true) {
+            self.trip("too many dead letters")?;
+        }
+        let ordinal = self.task.count_output(dead_letter_id(record).as_bytes());
+        let letter = self.encoder.dead_letter(record, rejected, self.id, ordinal);
+        let stats = &mut self.overlay.stats;
+        bump(&mut stats.rejected, Reason::ALL.iter().position(|reason| *reason == rejected.reason).unwrap_or_default());
+        stats.limit_dead_letters += u64::from(letter.headers.iter().any(|(name, _)| name == "dlq.bytes"));
+        self.overlay.push(letter);
+        Ok(())
+    }
+
+    fn trip(&self, why: &'static str) -> Result<(), Stop> {
+        match self.settings.breaker {
+            Breaker::Stop => Err(Stop::Handled(Handled::Tripped(why))),
+            Breaker::Report => Ok(()),
+        }
+    }
+}
+
+fn note_finding(stats: &mut Stats, finding: &Finding) {
+    if let Some(by_mode) = stats.detections.get_mut(usize::from(finding.detector.number())) {
+        bump(by_mode, finding.mode as usize);
+    }
+}
+
+fn note_tally(stats: &mut Stats, tally: &crate::engine::Tally) {
+    stats.duplicates += u64::from(tally.duplicate);
+    stats.late += u64::from(tally.late);
+    stats.clamped += u64::from(tally.clamped);
+    stats.seq_gaps += u64::from(tally.seq_gap);
+    stats.seq_disorder += u64::from(tally.seq_disorder);
+    stats.orphan_results += u64::from(tally.orphan_result);
+    stats.sessions_begun += u64::from(tally.session_began);
+    if let Some(by) = tally.denied {
+        bump(&mut stats.denied, by as usize);
+    }
+    if let Some(ack) = tally.ack {
+        bump(&mut stats.acks, ack as usize);
+    }
+    if let Some((detector, answer)) = tally.obeyed
+        && let Some(answers) = stats.obeyed.get_mut(usize::from(detector.number()))
+    {
+        bump(answers, answer as usize);
+    }
+    stats.loop_tokens += tally.loop_tokens;
+    stats.loop_cost_micro_usd += tally.loop_cost_micro_usd;
+    let [placed, lifted] = &mut stats.blocks;
+    *placed += u64::from(tally.blocked_delta.max(0).unsigned_abs());
+    *lifted += u64::from(tally.blocked_delta.min(0).unsigned_abs());
+}
+
+fn count_event(stats: &mut Stats, record: &Record<'_>, event: &Event<'_>, settings: &LaneSettings) {
+    let (kind, has_args, has_result) = match &event.kind {
+        EventKind::ToolCall(call) => (0, call.args != Content::Absent, true),
+        EventKind::ToolResult(result) => (1, true, result.result != Content::Absent || result.stable_result != Content::Absent),
+        EventKind::Tool(call, result) => {
+            (2, call.args != Content::Absent, result.result != Content::Absent || result.stable_result != Content::Absent)
+        }
+        EventKind::Message(_) => (3, true, true),
+        EventKind::SessionStart => (4, true, true),
+        EventKind::SessionEnd => (5, true, true),
+        EventKind::Progress => (6, true, true),
+        EventKind::Reset(_) => (7, true, true),
+        EventKind::Ack(_) => (8, true, true),
+    };
+    bump(&mut stats.events, kind);
+    let [args, result, time, agent] = &mut stats.without;
+    *args += u64::from(!has_args);
+    *result += u64::from(!has_result);
+    *time += u64::from(!event.has_time);
+    *agent += u64::from(!event.has_agent);
+    stats.limit_texts += u64::from(event.texts_cut);
+    let key = record.meta.key.unwrap_or_default();
+    stats.key_mismatch += u64::from(key != event.session_id.as_bytes());
+    if let Some(partitions) = settings.partitions {
+        bump(&mut stats.placement, usize::from(partition_of(key, partitions.session) != record.meta.partition));
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Any policy will do for tests of the runtime.
+    pub(in crate::task) fn policy() -> Policy {
+        Policy {
+            profile: "test".to_owned(),
+            hash: crate::identity::hash_text("test"),
+            history_steps: 8,
+            open_call_ms: 1_000,
+            idle_ms: 10_000,
+            ended_ms: 1_000,
+            identity: crate::policy::IdentityPolicy::default(),
+            outcomes: crate::policy::OutcomePolicy::default(),
+            progress: crate::policy::ProgressPolicy::default(),
+            episodes: crate::policy::EpisodePolicy::default(),
+            evidence: crate::policy::EvidencePolicy::default(),
+            fusion: crate::policy::FusionPolicy::default(),
+            detectors: crate::policy::Detectors::default(),
+            priority: [0; crate::policy::Detector::COUNT],
+            tools: crate::policy::ToolTable::default(),
+            needs: crate::policy::Needs::default(),
+        }
+    }
+}

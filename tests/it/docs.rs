@@ -1,0 +1,227 @@
+//! The pages and what ships beside them: links lead somewhere, examples are what the schemas allow, names exist.
+#![expect(clippy::expect_used, reason = "a helper that panics fails its test")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+
+use jsonschema::Validator;
+use loopwarden::policy::Detector;
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// README, CONTRIBUTING and the pages of `src/docs`, as (path, text).
+fn pages() -> Vec<(String, String)> {
+    let mut names: Vec<String> = fs::read_dir(root().join("src/docs"))
+        .expect("src/docs exists")
+        .flatten()
+        .map(|entry| format!("src/docs/{}", entry.file_name().to_string_lossy()))
+        .filter(|name| Path::new(name).extension().is_some_and(|extension| extension == "md"))
+        .collect();
+    names.extend(["README.md".to_owned(), "CONTRIBUTING.md".to_owned()]);
+    names.sort();
+    names.into_iter().map(|name| (name.clone(), read(&name))).collect()
+}
+
+/// The text outside of code blocks and code spans, and the code blocks as (language, first line, text).
+fn split(page: &str) -> (String, Vec<(String, usize, String)>) {
+    let (mut prose, mut blocks, mut open): (String, Vec<(String, usize, String)>, bool) = (String::new(), Vec::new(), false);
+    for (number, line) in page.lines().enumerate() {
+        if let Some(language) = line.trim_start().strip_prefix("```") {
+            open = !open;
+            if open {
+                blocks.push((language.trim().to_owned(), number + 2, String::new()));
+            }
+        } else if open {
+            let block = blocks.last_mut().expect("a block is open");
+            block.2.push_str(line);
+            block.2.push('\n');
+        } else {
+            prose.extend(line.split('`').step_by(2));
+            prose.push('\n');
+        }
+    }
+    assert!(!open, "a code block is never closed");
+    (prose, blocks)
+}
+
+/// Targets of Markdown links.
+fn links(prose: &str) -> Vec<&str> {
+    prose.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect()
+}
+
+/// The heading as an anchor, as Markdown renderers write it.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let heading = |line: &str| line.starts_with('#').then(|| line.trim_start_matches('#').trim().to_lowercase());
+    let slug = |text: String| -> String {
+        text.chars()
+            .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+            .map(|c| if c == ' ' { '-' } else { c })
+            .collect()
+    };
+    page.lines().filter_map(heading).map(slug).collect()
+}
+
+/// Names in the first column of the tables below a heading.
+fn first_column(page: &str, heading: &str) -> BTreeSet<String> {
+    let section = page.split(heading).nth(1).unwrap_or_else(|| panic!("no {heading}")).split("\n## ").next().unwrap_or_default();
+    let cells = section.lines().filter_map(|line| line.strip_prefix("| ")).filter_map(|line| line.split(" | ").next());
+    cells.flat_map(|cell| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+fn schema(name: &str) -> Validator {
+    let text = read(&format!("config/schemas/{name}.v1.schema.json"));
+    let schema: Value = serde_json::from_str(&text).expect("a schema is JSON");
+    jsonschema::validator_for(&schema).expect("a schema is a schema")
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_an_anchor() {
+    let mut checked = 0;
+    for (name, text) in pages() {
+        let folder = Path::new(&name).parent().unwrap_or(Path::new("")).to_owned();
+        for link in links(&split(&text).0) {
+            if link.starts_with("http") {
+                continue;
+            }
+            let (path, anchor) = link.split_once('#').map_or((link, None), |(path, anchor)| (path, Some(anchor)));
+            let target = if path.is_empty() { root().join(&name) } else { root().join(&folder).join(path) };
+            assert!(target.exists(), "{name}: {link} leads nowhere");
+            if let Some(anchor) = anchor {
+                let page = fs::read_to_string(&target).expect("an anchor is in a page");
+                assert!(anchors(&page).contains(anchor), "{name}: {link} has no such heading");
+            }
+            checked += 1;
+        }
+    }
+    assert!(checked > 15, "only {checked} links found");
+}
+
+#[test]
+fn every_page_is_part_of_the_documentation() {
+    let module = read("src/docs/mod.rs");
+    for (name, _) in pages() {
+        if let Some(page) = name.strip_prefix("src/docs/") {
+            assert!(module.contains(&format!("include_str!(\"{page}\")")), "{page} is not included in src/docs/mod.rs");
+        }
+    }
+}
+
+#[test]
+fn every_example_is_what_its_schema_allows() {
+    let (event, command, state) = (schema("tool-event"), schema("command"), schema("session-state"));
+    let mut checked = 0;
+    for (name, text) in pages() {
+        for (_, line, block) in split(&text).1.into_iter().filter(|(language, ..)| language == "json") {
+            let value: Value = serde_json::from_str(&block).unwrap_or_else(|error| panic!("{name}:{line}: {error}"));
+            let schema = match (value.get("kind"), value.get("action"), value.get("status")) {
+                (Some(_), None, None) => &event,
+                (None, Some(_), None) => &command,
+                (None, None, Some(_)) => &state,
+                _ => continue,
+            };
+            let problems: Vec<String> = schema.iter_errors(&value).map(|error| error.to_string()).collect();
+            assert!(problems.is_empty(), "{name}:{line}: {problems:?}");
+            checked += 1;
+        }
+    }
+    assert!(checked >= 2, "only {checked} examples found");
+}
+
+#[test]
+fn every_code_block_names_its_language() {
+    for (name, text) in pages() {
+        for (language, line, _) in split(&text).1 {
+            assert!(
+                ["text", "json", "toml", "sh"].contains(&language.as_str()),
+                "{name}:{line}: a code block of language {language:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_sample_fleet_is_made_of_valid_events_in_order() {
+    let event = schema("tool-event");
+    let (mut ids, mut last, mut sessions) = (BTreeSet::new(), String::new(), BTreeSet::new());
+    for (number, line) in read("config/demo/fleet.ndjson").lines().enumerate() {
+        let value: Value = serde_json::from_str(line).expect("a line is JSON");
+        let problems: Vec<String> = event.iter_errors(&value).map(|error| error.to_string()).collect();
+        assert!(problems.is_empty(), "line {}: {problems:?}", number + 1);
+        let text = |field: &str| value.get(field).and_then(Value::as_str).expect("a text field").to_owned();
+        assert!(ids.insert(text("id")), "line {}: its id was there before", number + 1);
+        assert!(text("time") >= last, "line {}: earlier than the line before", number + 1);
+        last = text("time");
+        sessions.insert(text("session_id"));
+    }
+    assert!((600..=900).contains(&ids.len()), "{} events", ids.len());
+    let script = read("config/demo/make_fleet.py");
+    let header = script.split("\"\"\"").nth(1).expect("the script says what it makes");
+    for session in &sessions {
+        let group = session.rsplit_once('-').map_or(session.as_str(), |(group, _)| group);
+        assert!(header.contains(session.as_str()) || header.contains(&format!("{group}-1..")), "{session} is not explained");
+    }
+}
+
+#[test]
+fn the_tables_of_detectors_are_complete() {
+    let all: BTreeSet<String> = Detector::ALL.into_iter().map(|detector| detector.as_str().to_owned()).collect();
+    let detection = read("src/docs/detection.md");
+    assert_eq!(first_column(&read("README.md"), "## What it detects"), all);
+    assert_eq!(first_column(&detection, "## Overview"), all);
+    let explained: BTreeSet<String> = detection
+        .lines()
+        .filter_map(|line| line.strip_prefix("### `"))
+        .map(|rest| rest.trim_end_matches('`').to_owned())
+        .collect();
+    assert_eq!(explained, all);
+}
+
+#[test]
+fn alerts_and_dashboard_use_documented_metrics_and_pages() {
+    let operations = read("src/docs/operations.md");
+    let metrics = first_column(&operations, "## Metrics");
+    let alerts = read("deploy/alerts.yaml");
+    let names = |text: &str| -> BTreeSet<String> {
+        text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .filter_map(|word| word.strip_prefix("loopwarden_"))
+            .map(|name| ["_bucket", "_count", "_sum"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name).to_owned())
+            .collect()
+    };
+    for (file, text) in [("alerts.yaml", alerts.clone()), ("grafana.json", read("deploy/grafana.json"))] {
+        let used = names(&text);
+        assert!(used.len() > 5, "{file}: {used:?}");
+        let unknown: Vec<&String> = used.difference(&metrics).collect();
+        assert!(unknown.is_empty(), "{file}: {unknown:?}");
+    }
+    let defined: BTreeSet<String> =
+        alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).map(str::to_owned).collect();
+    let explained: BTreeSet<String> = operations
+        .lines()
+        .filter_map(|line| line.strip_prefix("### Loopwarden"))
+        .map(|name| format!("Loopwarden{name}"))
+        .collect();
+    assert_eq!(defined, explained);
+    for alert in &defined {
+        assert!(alerts.contains(&format!("operations.md#{}", alert.to_lowercase())), "{alert} has no link to its page");
+    }
+}
+
+#[test]
+fn a_wrong_link_and_a_wrong_example_would_be_seen() {
+    assert_eq!(links("see [a](b.md) and [c](d.md#e)."), ["b.md", "d.md#e"]);
+    assert!(anchors("# One, two\n## Three\n").contains("one-two"));
+    let (prose, blocks) = split("a `[x](y)` b\n```json\n{}\n```\n");
+    assert!(links(&prose).is_empty());
+    assert_eq!(blocks, [("json".to_owned(), 3, "{}\n".to_owned())]);
+    let event = schema("tool-event");
+    assert!(!event.is_valid(&serde_json::json!({"id": "a", "kind": "tool", "session_id": "s"})), "a tool event needs a tool");
+}

@@ -1,0 +1,675 @@
+//! Policy files: what loads, what is refused and how it is told, and what the hash sees.
+
+use loopwarden::config::Diagnostics;
+use loopwarden::config::Origin;
+use loopwarden::config::policy;
+use loopwarden::policy::BlockScope;
+use loopwarden::policy::Detector;
+use loopwarden::policy::Evaluate;
+use loopwarden::policy::FleetKey;
+use loopwarden::policy::Mode;
+use loopwarden::policy::Needs;
+use loopwarden::policy::Notify;
+use loopwarden::policy::PROFILES;
+use loopwarden::policy::Policy;
+use loopwarden::policy::RepeatCount;
+use loopwarden::policy::SwarmCount;
+use loopwarden::policy::SwarmSteps;
+use loopwarden::policy::ToolClass;
+use loopwarden::policy::UserMessage;
+use serde_json::json;
+
+fn load(text: &str) -> Policy {
+    policy::load_from_str(text, "mine.toml").unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+fn refused(text: &str) -> Diagnostics {
+    policy::load_from_str(text, "mine.toml").unwrap_err()
+}
+
+fn profile(name: &str) -> Policy {
+    policy::load(name).unwrap_or_else(|problems| panic!("{name}: {problems}"))
+}
+
+fn running(policy: &Policy) -> Vec<&'static str> {
+    Detector::ALL.into_iter().filter(|detector| policy.detectors.mode(*detector).is_on()).map(Detector::as_str).collect()
+}
+
+/// The TOML that gives one key a value.
+fn set(key: &str, value: &str) -> String {
+    match key.rsplit_once('.') {
+        Some((table, key)) => format!("[{table}]\n{key} = {value}\n"),
+        None => format!("{key} = {value}\n"),
+    }
+}
+
+#[test]
+fn every_shipped_profile_loads_under_its_name() {
+    for shipped in PROFILES {
+        assert_eq!(profile(shipped.name).profile, shipped.name);
+        let file = format!("{}/config/profiles/{}.toml", env!("CARGO_MANIFEST_DIR"), shipped.name);
+        assert_eq!(policy::load(&file).unwrap().hash, profile(shipped.name).hash, "the file is the embedded one");
+    }
+    let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/config/profiles")).unwrap().count();
+    assert_eq!(files, PROFILES.len(), "every file is embedded");
+}
+
+#[test]
+fn the_default_profile_has_the_documented_values() {
+    let policy = profile("default");
+    assert_eq!(
+        (policy.history_steps, policy.open_call_ms, policy.idle_ms, policy.ended_ms),
+        (512, 3_600_000, 86_400_000, 600_000)
+    );
+    assert_eq!(policy.progress.user_message, UserMessage::Reset);
+    assert_eq!((policy.episodes.renudge_hits, policy.episodes.relapse_steps, policy.episodes.kept), (5, 20, 16));
+    assert!(policy.identity.same_turn_once && !policy.identity.use_description && !policy.evidence.excerpts);
+    let modes: Vec<_> = Detector::ALL.iter().map(|detector| policy.detectors.mode(*detector).as_str()).collect();
+    assert_eq!(
+        modes,
+        [
+            "block", "nudge", "block", "nudge", "shadow", "nudge", "nudge", "block", "nudge", "block", "off", "nudge", "nudge",
+            "nudge", "off", "nudge"
+        ]
+    );
+    let detectors = &policy.detectors;
+    assert_eq!((detectors.exact_repeat.threshold, detectors.exact_repeat.block_at), (3, 10));
+    assert!(detectors.exact_repeat.skip_poll && detectors.exact_repeat.skip_read);
+    assert!(!detectors.exact_repeat.skip_normal && !detectors.exact_repeat.skip_mutates);
+    assert_eq!((detectors.near_repeat.threshold, detectors.near_repeat.block_at), (4, 7));
+    assert_eq!((detectors.stuck.threshold, detectors.stuck.block_at, detectors.stuck.block_scope), (5, 8, BlockScope::Session));
+    assert_eq!(detectors.oscillation.periods, [2, 3, 4]);
+    assert!(detectors.semantic_repeat.stop_words.is_sorted() && detectors.semantic_repeat.stop_words.len() == 40);
+    assert!(detectors.dead_end.generic.is_match("Process exited with code 127"));
+    assert!(!detectors.dead_end.generic.is_match("error: no such file"), "matched whole");
+    assert!(policy.outcomes.retryable.is_match("got HTTP 503 from upstream") && !policy.outcomes.retryable.is_match("5 items"));
+    assert!(policy.outcomes.generic.iter().any(|text| text == "exit code 0"));
+    assert!(policy.outcomes.rules.volatile_fields.is_sorted());
+    assert_eq!((policy.fusion.bonus, policy.fusion.escalate_above, policy.fusion.escalate_count), (0.1, 0.85, 5));
+    assert_eq!(policy.priority[usize::from(Detector::CallRate.number())], 0);
+    assert_eq!(policy.priority[usize::from(Detector::SwarmRepeat.number())], 15);
+    let all = Needs {
+        fingerprint: true,
+        outcome: true,
+        state: true,
+        tokens: true,
+        error: true,
+        test: true,
+        read_target: false,
+        swarm: true,
+    };
+    assert_eq!(policy.needs, all);
+}
+
+#[test]
+fn plain_switches_the_projects_own_additions_off_and_nothing_else() {
+    let (plain, default) = (profile("plain"), profile("default"));
+    assert_eq!(plain.identity.fingerprint.shell.tools, ["bash"]);
+    assert_eq!(plain.identity.fingerprint.shell.args, ["command"]);
+    assert!(!plain.identity.same_turn_once);
+    assert!(plain.outcomes.rules.volatile_fields.is_empty() && plain.outcomes.generic.is_empty());
+    assert!(!plain.outcomes.retryable.is_match("rate limit"));
+    assert_eq!(plain.progress.user_message, UserMessage::Ignore);
+    assert!(!plain.progress.mutation && !plain.progress.world_state);
+    assert_eq!((plain.episodes.renudge_hits, plain.episodes.relapse_steps), (1, 0));
+    let exact = &plain.detectors.exact_repeat;
+    assert!(!(exact.result_aware || exact.skip_poll || exact.skip_read || exact.skip_normal || exact.skip_mutates));
+    assert!(!plain.detectors.near_repeat.result_aware && !plain.detectors.oscillation.needs_repeat);
+    assert!(!plain.detectors.dead_end.generic.is_match("error"));
+    assert_eq!(plain.tools.get("read_file").class, ToolClass::Normal, "no tool has a policy");
+    assert!(plain.tools.get("bash").is_shell && !plain.tools.get("Bash").is_shell);
+
+    assert_eq!(running(&plain), running(&default));
+    assert_eq!(plain.detectors.swarm_repeat.count, SwarmCount::All);
+    assert_eq!(exact.threshold, 3);
+    assert_eq!(plain.priority, default.priority);
+    assert!(plain.episodes.nudge_before_block);
+}
+
+#[test]
+fn the_reference_profiles_differ_from_plain_as_documented() {
+    let policy = profile("hackeurope");
+    assert_eq!(running(&policy), ["exact_repeat"]);
+    let exact = &policy.detectors.exact_repeat;
+    assert_eq!((exact.mode, exact.threshold, exact.block_at, exact.window_steps), (Mode::Block, 3, 3, 20));
+    assert_eq!((exact.count, exact.evaluate, exact.block_scope), (RepeatCount::Window, Evaluate::Turn, BlockScope::Session));
+    assert!(!policy.episodes.nudge_before_block && !exact.result_aware);
+    assert_eq!(policy.needs, Needs { fingerprint: true, ..Needs::default() });
+
+    let policy = profile("attocode");
+    assert_eq!(
+        running(&policy),
+        ["exact_repeat", "near_repeat", "test_fix", "shell_failures", "text_only", "exploration", "swarm_repeat"]
+    );
+    assert!(policy.detectors.exact_repeat.reject_notice_always);
+    assert_eq!(policy.detectors.exact_repeat.mode, Mode::Nudge);
+    assert_eq!(policy.detectors.text_only.threshold, 2);
+    let test_fix = &policy.detectors.test_fix;
+    assert!(!test_fix.match_words && test_fix.zero_failed_fails);
+    assert_eq!(test_fix.commands, ["test", "pytest", "npm test", "jest"]);
+    let swarm = &policy.detectors.swarm_repeat;
+    assert_eq!((swarm.workers_min, swarm.window_ms, swarm.cooldown_ms), (1, 0, 0));
+    assert_eq!((swarm.steps, swarm.notify), (SwarmSteps::Each, Notify::Latest));
+    let rank = |detector: Detector| policy.priority[usize::from(detector.number())];
+    assert_eq!((rank(Detector::ExactRepeat), rank(Detector::TextOnly), rank(Detector::CallRate)), (0, 6, 255));
+    assert_eq!(policy.tools.get("read_file").class, ToolClass::Read);
+    assert_eq!(policy.tools.get("edit_file").class, ToolClass::Mutates);
+
+    let policy = profile("cortex");
+    assert_eq!(running(&policy), ["state_repeat", "semantic_repeat", "oscillation", "dead_end"]);
+    assert!(policy.identity.use_description && policy.fusion.decides);
+    assert_eq!((policy.detectors.state_repeat.threshold, policy.detectors.state_repeat.window_steps), (3, 500));
+    for detector in [Detector::StateRepeat, Detector::SemanticRepeat, Detector::Oscillation, Detector::DeadEnd] {
+        assert_eq!(policy.detectors.mode(detector), Mode::Block);
+    }
+
+    let policy = profile("rockbot");
+    assert_eq!(running(&policy), ["outcome_repeat", "fleet_rate"]);
+    assert_eq!(policy.outcomes.rules.chars, 500);
+    assert_eq!(policy.detectors.outcome_repeat.mode, Mode::Nudge);
+    let fleet = &policy.detectors.fleet_rate;
+    assert_eq!((fleet.mode, fleet.key, fleet.limit, fleet.window_ms), (Mode::Block, FleetKey::Args, 30, 300_000));
+    assert!(policy.tools.get("spawn_wisps").in_fleet_rate && !policy.tools.get("other").in_fleet_rate);
+    assert!(policy.needs.swarm && policy.needs.outcome);
+
+    let policy = profile("ironcurtain");
+    assert_eq!(running(&policy), ["stagnation", "stuck", "call_rate"]);
+    assert_eq!((policy.history_steps, policy.episodes.block_ms), (4096, 86_400_000));
+    assert!(!policy.episodes.nudge_before_block);
+    assert_eq!(policy.detectors.stagnation.block_scope, BlockScope::Session);
+    assert_eq!(policy.detectors.stuck.mode, Mode::Block);
+    let tool = policy.tools.get("execute_code");
+    assert!(tool.in_stagnation && tool.in_stuck && tool.in_fleet_rate);
+    let other = policy.tools.get("anything");
+    assert!(!other.in_stagnation && !other.in_stuck);
+}
+
+/// Key, the last value that is accepted, the first that is not, and what is said then.
+const BOUNDS: &[(&str, &str, &str, &str)] = &[
+    ("history_steps", "100", "99", "detectors.state_repeat.window_steps is 100, but must not be above history_steps (99)"),
+    ("history_steps", "65_536", "65_537", "history_steps is 65537, but must not be above 65536"),
+    ("open_call_ms", "86_400_000", "86_400_001", "idle_ms is 86400000, but must not be below open_call_ms (86400001)"),
+    ("idle_ms", "3_600_000", "3_599_999", "idle_ms is 3599999, but must not be below open_call_ms (3600000)"),
+    ("episodes.nudge_ms", "86_400_000", "86_400_001", "idle_ms is 86400000, but must not be below episodes.nudge_ms (86400001)"),
+    ("episodes.block_ms", "86_400_000", "86_400_001", "idle_ms is 86400000, but must not be below episodes.block_ms (86400001)"),
+    ("episodes.nudge_ms", "1", "0", "episodes.nudge_ms is 0, but must be at least 1"),
+    ("episodes.block_ms", "1", "0", "episodes.block_ms is 0, but must be at least 1"),
+    ("episodes.kept", "64", "65", "episodes.kept is 65, but must not be above 64"),
+    ("episodes.renudge_hits", "1", "0", "episodes.renudge_hits is 0, but must be at least 1"),
+    ("ended_ms", "1", "0", "ended_ms is 0, but must be at least 1"),
+    ("poll_factor", "0.5", "0", "poll_factor is 0, but must be above 0 and not above 1000"),
+    ("poll_factor", "1000", "inf", "poll_factor is inf, but must be above 0 and not above 1000"),
+    ("evidence.chars", "1_024", "1_025", "evidence.chars is 1025, but must not be above 1024"),
+    ("fusion.bonus", "1", "1.1", "fusion.bonus is 1.1, but must be between 0 and 1"),
+    ("fusion.escalate_above", "0", "nan", "fusion.escalate_above is NaN, but must be between 0 and 1"),
+    ("detectors.exact_repeat.threshold", "1", "0", "detectors.exact_repeat.threshold is 0, but must be at least 1"),
+    ("detectors.exact_repeat.block_at", "3", "2", "detectors.exact_repeat.block_at is 2, but must not be below threshold (3)"),
+    ("detectors.exact_repeat.block_at", "0", "-1", "detectors.exact_repeat.block_at is -1, but must be at least 0"),
+    ("detectors.exact_repeat.window_steps", "1", "0", "detectors.exact_repeat.window_steps is 0, but must be at least 1"),
+    (
+        "detectors.exact_repeat.window_steps",
+        "512",
+        "513",
+        "detectors.exact_repeat.window_steps is 513, but must not be above history_steps (512)",
+    ),
+    ("detectors.near_repeat.threshold", "1", "0", "detectors.near_repeat.threshold is 0, but must be at least 1"),
+    ("detectors.near_repeat.block_at", "4", "3", "detectors.near_repeat.block_at is 3, but must not be below threshold (4)"),
+    ("detectors.outcome_repeat.threshold", "1", "0", "detectors.outcome_repeat.threshold is 0, but must be at least 1"),
+    (
+        "detectors.outcome_repeat.block_at",
+        "3",
+        "2",
+        "detectors.outcome_repeat.block_at is 2, but must not be below threshold (3)",
+    ),
+    ("detectors.state_repeat.threshold", "1", "0", "detectors.state_repeat.threshold is 0, but must be at least 1"),
+    (
+        "detectors.state_repeat.window_steps",
+        "512",
+        "513",
+        "detectors.state_repeat.window_steps is 513, but must not be above history_steps (512)",
+    ),
+    ("detectors.semantic_repeat.threshold", "1", "0", "detectors.semantic_repeat.threshold is 0, but must be at least 1"),
+    (
+        "detectors.semantic_repeat.similarity",
+        "1",
+        "1.01",
+        "detectors.semantic_repeat.similarity is 1.01, but must be between 0 and 1",
+    ),
+    (
+        "detectors.semantic_repeat.similarity",
+        "0.0",
+        "-0.1",
+        "detectors.semantic_repeat.similarity is -0.1, but must be between 0 and 1",
+    ),
+    (
+        "detectors.semantic_repeat.window_steps",
+        "512",
+        "513",
+        "detectors.semantic_repeat.window_steps is 513, but must not be above history_steps (512)",
+    ),
+    ("detectors.oscillation.threshold", "1", "0", "detectors.oscillation.threshold is 0, but must be at least 1"),
+    (
+        "detectors.oscillation.periods",
+        "[2]",
+        "[1, 2]",
+        "detectors.oscillation.periods holds 1, but a period must be at least 2 and not above half of window_steps (10)",
+    ),
+    (
+        "detectors.oscillation.periods",
+        "[10]",
+        "[11]",
+        "detectors.oscillation.periods holds 11, but a period must be at least 2 and not above half of window_steps (10)",
+    ),
+    ("detectors.dead_end.threshold", "1", "0", "detectors.dead_end.threshold is 0, but must be at least 1"),
+    (
+        "detectors.dead_end.window_steps",
+        "512",
+        "513",
+        "detectors.dead_end.window_steps is 513, but must not be above history_steps (512)",
+    ),
+    ("detectors.dead_end.key_chars", "4_096", "4_097", "detectors.dead_end.key_chars is 4097, but must not be above 4096"),
+    ("detectors.stagnation.threshold", "1", "0", "detectors.stagnation.threshold is 0, but must be at least 1"),
+    ("detectors.stagnation.threshold", "9", "10", "detectors.stagnation.block_at is 9, but must not be below threshold (10)"),
+    ("detectors.stuck.threshold", "8", "9", "detectors.stuck.block_at is 8, but must not be below threshold (9)"),
+    ("detectors.call_rate.limit", "1", "0", "detectors.call_rate.limit is 0, but must be at least 1"),
+    (
+        "detectors.call_rate.limit",
+        "512",
+        "513",
+        "detectors.call_rate.limit times workers is 513 (513 · 1), but must not be above history_steps (512)",
+    ),
+    ("detectors.call_rate.workers", "1", "0", "detectors.call_rate.workers is 0, but must be at least 1"),
+    (
+        "detectors.call_rate.workers",
+        "25",
+        "26",
+        "detectors.call_rate.limit times workers is 520 (20 · 26), but must not be above history_steps (512)",
+    ),
+    ("detectors.call_rate.window_ms", "1", "0", "detectors.call_rate.window_ms is 0, but must be at least 1"),
+    ("detectors.fleet_rate.limit", "0", "-1", "detectors.fleet_rate.limit is -1, but must be at least 0"),
+    ("detectors.fleet_rate.window_ms", "0", "-1", "detectors.fleet_rate.window_ms is -1, but must be at least 0"),
+    ("detectors.test_fix.threshold", "1", "0", "detectors.test_fix.threshold is 0, but must be at least 1"),
+    ("detectors.shell_failures.threshold", "1", "0", "detectors.shell_failures.threshold is 0, but must be at least 1"),
+    ("detectors.text_only.threshold", "1", "0", "detectors.text_only.threshold is 0, but must be at least 1"),
+    ("detectors.exploration.threshold", "1", "0", "detectors.exploration.threshold is 0, but must be at least 1"),
+    (
+        "detectors.swarm_repeat.threshold",
+        "40",
+        "41",
+        "detectors.swarm_repeat.block_at is 40, but must not be below threshold (41)",
+    ),
+    (
+        "detectors.swarm_repeat.workers_min",
+        "256",
+        "257",
+        "detectors.swarm_repeat.workers_min is 257, but must not be above workers_max (256)",
+    ),
+    (
+        "detectors.swarm_repeat.pane_ms",
+        "200_000",
+        "250_000",
+        "detectors.swarm_repeat.pane_ms is 250000, but must divide window_ms (1800000)",
+    ),
+    (
+        "detectors.swarm_repeat.pane_ms",
+        "300_000",
+        "450_000",
+        "detectors.swarm_repeat.pane_ms is 450000, but must divide cooldown_ms (600000)",
+    ),
+    ("detectors.swarm_repeat.cooldown_ms", "0", "1", "detectors.swarm_repeat.pane_ms is 60000, but must divide cooldown_ms (1)"),
+    ("detectors.swarm_repeat.pane_ms", "1_000", "0", "detectors.swarm_repeat.pane_ms is 0, but must be at least 1"),
+    (
+        "detectors.swarm_repeat.window_ms",
+        "245_760_000",
+        "245_820_000",
+        "detectors.swarm_repeat.window_ms is 245820000, but must not have above 4096 panes of pane_ms (60000)",
+    ),
+];
+
+#[test]
+fn every_bound_accepts_its_last_value_and_refuses_the_next_by_name() {
+    for (key, accepted, refused_value, message) in BOUNDS {
+        if let Err(problems) = policy::load_from_str(&set(key, accepted), "mine.toml") {
+            panic!("{key} = {accepted}: {problems}");
+        }
+        let problems = refused(&set(key, refused_value));
+        assert!(problems.0.iter().any(|problem| problem.message == *message), "{key} = {refused_value}:\n{problems}");
+        assert!(problems.0.iter().all(|problem| problem.code == "E0601"));
+    }
+}
+
+#[test]
+fn a_window_below_the_threshold_is_refused_where_the_window_is_counted() {
+    let text = |steps| format!("[detectors.exact_repeat]\ncount = \"window\"\nwindow_steps = {steps}\n");
+    load(&text(3));
+    let problems = refused(&text(2));
+    assert_eq!(
+        problems.0[0].message,
+        "detectors.exact_repeat.window_steps is 2, but must not be below threshold (3) with count = \"window\""
+    );
+    load("[detectors.exact_repeat]\nwindow_steps = 2\n");
+}
+
+#[test]
+fn a_running_detector_must_have_a_rank() {
+    let ranked = r#"priority = ["call_rate", "exact_repeat"]"#;
+    load(&format!("{ranked}\nonly = [\"exact_repeat\", \"call_rate\"]"));
+    let problems = refused(&format!("{ranked}\nonly = [\"exact_repeat\", \"call_rate\", \"stuck\"]"));
+    assert_eq!(
+        problems.to_string(),
+        "error[E0601]: priority lacks \"stuck\", but must name every running detector\n  set in mine.toml:1:12 (priority)"
+    );
+    load(&format!("{ranked}\nonly = [\"exact_repeat\", \"exploration\"]"));
+    let twice = refused(r#"only = ["stuck", "stuck"]"#);
+    assert_eq!(twice.0[0].message, "only names \"stuck\" twice");
+}
+
+#[test]
+fn a_pattern_that_is_none_is_refused_with_its_cause() {
+    for (key, value, message) in [
+        ("outcomes.retryable", "['fine', '(']", "outcomes.retryable holds \"(\", which is no regular expression: unclosed group"),
+        (
+            "detectors.dead_end.generic",
+            "['a)|(b']",
+            "detectors.dead_end.generic holds \"a)|(b\", which is no regular expression: unopened group",
+        ),
+        ("outcomes.masks", "[['\\d+']]", "outcomes.masks[0] has 1 texts, but must be two: a pattern and its replacement"),
+    ] {
+        assert_eq!(refused(&set(key, value)).0[0].message, message);
+    }
+    load("[outcomes]\nretryable = ['fine']\nmasks = [['\\bv[0-9]+\\b', '<v>']]\n[detectors.dead_end]\ngeneric = ['a|b']\n");
+}
+
+#[test]
+fn words_outside_their_list_are_refused_with_the_list() {
+    for (key, value, message) in [
+        ("detectors.stuck.mode", "\"blok\"", "detectors.stuck.mode is \"blok\", but must be one of: off, shadow, nudge, block"),
+        (
+            "detectors.stuck.block_scope",
+            "\"agent\"",
+            "detectors.stuck.block_scope is \"agent\", but must be one of: fingerprint, tool, session",
+        ),
+        ("progress.user_message", "\"\"", "progress.user_message is \"\", but must be one of: reset, text, ignore"),
+        (
+            "detectors.exact_repeat.skip_classes",
+            "[\"exempt\"]",
+            "detectors.exact_repeat.skip_classes is \"exempt\", but must be one of: poll, read, normal, mutates",
+        ),
+        (
+            "detectors.stagnation.tools",
+            "[\"mcp__*\"]",
+            "detectors.stagnation.tools holds \"mcp__*\", but only names of [[tool]] may be prefixes",
+        ),
+    ] {
+        assert_eq!(refused(&set(key, value)).0[0].message, message);
+    }
+}
+
+#[test]
+fn an_unknown_key_is_told_with_its_place_and_what_was_meant() {
+    let problems = refused("profile = \"mine\"\n\n[detectors.exact_repeat]\n  treshold = 4\n");
+    assert_eq!(
+        problems.to_string(),
+        "error[E0601]: unknown key \"detectors.exact_repeat.treshold\" (did you mean \"threshold\"?)\n  \
+         set in mine.toml:4:3 (detectors.exact_repeat)"
+    );
+    let problems = refused("[[tool]]\nnames = [\"a\"]\n[[tool]]\nnames = [\"b\"]\nclas = \"poll\"\n");
+    assert_eq!(problems.0[0].message, "unknown key \"tool[1].clas\" (did you mean \"class\"?)");
+    let problems = refused("colour = 1\n");
+    assert_eq!(problems.0[0].message, "unknown key \"colour\"");
+}
+
+#[test]
+fn all_problems_are_told_at_once_each_with_its_place() {
+    let problems = refused(
+        "history_steps = \"many\"\nidle_ms = 5\nbase = \"defualt\"\n[detectors.exact_repeat]\nblock_at = 2\nmod = \"off\"\n\
+         [[tool]]\nnames = [\"a*b\"]\nfactor = -1\n",
+    );
+    let told: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "error[E0601]: history_steps is the text \"many\", but must be an integer\n  set in mine.toml:1:17 (history_steps)",
+            "error[E0601]: idle_ms is 5, but must not be below open_call_ms (3600000)\n  set in mine.toml:2:11 (idle_ms)",
+            "error[E0601]: idle_ms is 5, but must not be below episodes.nudge_ms (600000)\n  set in mine.toml:2:11 (idle_ms)",
+            "error[E0601]: idle_ms is 5, but must not be below episodes.block_ms (600000)\n  set in mine.toml:2:11 (idle_ms)",
+            "error[E0601]: base is \"defualt\" (did you mean \"default\"?)\n  set in mine.toml:3:8 (base)\n  \
+         shipped profiles: default, plain, hackeurope, attocode, cortex, rockbot, ironcurtain",
+            "error[E0601]: detectors.exact_repeat.block_at is 2, but must not be below threshold (3)\n  \
+         set in mine.toml:5:12 (detectors.exact_repeat.block_at)",
+            "error[E0601]: unknown key \"detectors.exact_repeat.mod\" (did you mean \"mode\"?)\n  set in mine.toml:6:1 (detectors.exact_repeat)",
+            "error[E0601]: tool[0].names holds \"a*b\", but a * may only stand at the end\n  set in mine.toml:8:9 (tool[0].names)",
+            "error[E0601]: tool[0].factor is -1, but must be above 0 and not above 1000\n  set in mine.toml:9:10 (tool[0].factor)",
+        ]
+    );
+}
+
+#[test]
+fn text_that_is_no_toml_is_told_with_its_place() {
+    let problems = refused("idle_ms = \n");
+    assert!(problems.to_string().starts_with("error[E0601]: this is no TOML: "), "{problems}");
+    assert!(problems.to_string().contains("set in mine.toml:1:"), "{problems}");
+    assert_eq!(refused("idle_ms = 99999999999999999999\n").0.len(), 1);
+}
+
+#[test]
+fn an_unknown_profile_and_a_missing_file_are_told_apart() {
+    let problems = policy::load("atocode").expect_err("no such profile");
+    assert!(problems.to_string().starts_with("error[E0601]: there is no policy \"atocode\" (did you mean \"attocode\"?)"));
+    let problems = policy::load("./nowhere.toml").expect_err("no such file");
+    assert!(problems.to_string().starts_with("error[E0601]: cannot read ./nowhere.toml: "), "{problems}");
+}
+
+#[test]
+fn the_threshold_of_exact_repeat_alone_moves_what_hangs_on_it() {
+    let numbers = |policy: &Policy| {
+        let detectors = &policy.detectors;
+        let (exact, near) = (&detectors.exact_repeat, &detectors.near_repeat);
+        (exact.threshold, exact.block_at, near.threshold, near.block_at)
+    };
+    assert_eq!(numbers(&load("[detectors.exact_repeat]\nthreshold = 5\nmode = \"nudge\"")), (5, 12, 6, 9));
+    assert_eq!(numbers(&load("[detectors.exact_repeat]\nthreshold = 1")), (1, 8, 2, 5));
+    assert_eq!(numbers(&load("[detectors.exact_repeat]\nthreshold = 5\nblock_at = 6")), (5, 6, 4, 7));
+    assert_eq!(numbers(&load("[detectors]\nexact_repeat.threshold = 4\nnear_repeat.threshold = 6")), (4, 10, 6, 7));
+    let moved = policy::load_with_overrides("hackeurope", &json!({"detectors": {"exact_repeat": {"threshold": 2}}})).unwrap();
+    assert_eq!(numbers(&moved), (2, 2, 3, 6));
+    let never = policy::load_with_overrides("default", &json!({"detectors": {"exact_repeat": {"block_at": 0}}})).unwrap();
+    assert_eq!(never.detectors.exact_repeat.block_at, 0);
+    let file = "[detectors.exact_repeat]\nthreshold = 4\nblock_at = 0\n";
+    assert_eq!(numbers(&load(file)), (4, 0, 4, 7), "0 is never, not a number to move");
+}
+
+#[test]
+fn one_of_a_pair_keeps_the_others_default() {
+    let policy = load("[detectors.stagnation]\nthreshold = 2\n");
+    assert_eq!((policy.detectors.stagnation.threshold, policy.detectors.stagnation.block_at), (2, 9));
+    assert_eq!((policy.detectors.stuck.threshold, policy.detectors.stuck.block_at), (5, 8));
+}
+
+#[test]
+fn overrides_merge_over_a_profile_with_the_same_keys() {
+    let policy =
+        policy::load_with_overrides("ironcurtain", &json!({"detectors": {"call_rate": {"limit": 5, "workers": 3}}})).unwrap();
+    assert_eq!((policy.detectors.call_rate.limit, policy.detectors.call_rate.window_ms), (15, 60_000));
+    assert_eq!(running(&policy), ["stagnation", "stuck", "call_rate"]);
+    let policy = policy::load_with_overrides("attocode", &json!({"only": ["test_fix", "shell_failures"]})).unwrap();
+    assert_eq!(running(&policy), ["test_fix", "shell_failures"]);
+    assert_eq!(policy.needs, Needs { test: true, ..Needs::default() });
+    let problems = policy::load_with_overrides("cortex", &json!({"detectors": {"stuk": {}}})).expect_err("unknown");
+    assert_eq!(
+        problems.to_string(),
+        "error[E0601]: unknown key \"detectors.stuk\" (did you mean \"stuck\"?)\n  set by override (detectors)"
+    );
+    let problems = policy::load_with_overrides("cortex", &json!({"only": null})).expect_err("null");
+    assert!(problems.0[0].message.starts_with("the overrides are no policy: "), "{problems}");
+}
+
+#[test]
+fn later_tool_entries_win_key_by_key_and_prefixes_reach_exact_names() {
+    let policy = load(
+        r#"
+        [identity]
+        shell_tools = ["gh__run"]
+        [detectors.stuck]
+        tools = ["ask"]
+        [[tool]]
+        names = ["gh__*", "check"]
+        class = "poll"
+        args_ignored = ["verbose", "debug"]
+        factor = 2
+        [[tool]]
+        names = ["gh__pr_*"]
+        class = "read"
+        identity = "args_only"
+        result_mask = "none"
+        [[tool]]
+        names = ["gh__pr_list"]
+        args_ignored = ["page"]
+        result_ignored = ["etag"]
+        factor = 1.5
+        "#,
+    );
+    let list = policy.tools.get("gh__pr_list");
+    assert_eq!((list.class, list.args_only, list.factor), (ToolClass::Read, true, 1.5));
+    assert_eq!(list.call.args_ignored, ["page"]);
+    assert!(list.outcome.is_unmasked && list.outcome.result_ignored == ["etag"]);
+    let view = policy.tools.get("gh__pr_view");
+    assert_eq!((view.class, view.factor), (ToolClass::Read, 2.0), "a prefix inherits from the shorter one");
+    assert_eq!(view.call.args_ignored, ["debug", "verbose"], "sorted");
+    let issue = policy.tools.get("gh__issue");
+    assert_eq!((issue.class, issue.factor, issue.args_only), (ToolClass::Poll, 6.0, false), "factor times poll_factor");
+    assert_eq!(policy.tools.get("check").scaled(1), 6);
+    let run = policy.tools.get("gh__run");
+    assert!(run.is_shell && run.class == ToolClass::Poll, "named elsewhere, still covered by the prefix");
+    assert!(policy.tools.get("ask").in_stuck && !run.in_stuck && run.in_stagnation);
+    let other = policy.tools.get("read_file");
+    assert_eq!((other.class, other.factor), (ToolClass::Normal, 1.0), "arrays are replaced");
+}
+
+#[test]
+fn fleet_rate_without_limit_or_window_is_off() {
+    for key in ["limit", "window_ms"] {
+        let policy = load(&format!("[detectors.fleet_rate]\nmode = \"block\"\n{key} = 0\n"));
+        assert_eq!(policy.detectors.fleet_rate.mode, Mode::Off);
+    }
+    assert_eq!(load("[detectors.fleet_rate]\nmode = \"block\"\n").detectors.fleet_rate.mode, Mode::Block);
+}
+
+#[test]
+fn needs_follow_the_running_detectors() {
+    let of = |only: &str, more: &str| load(&format!("only = [\"{only}\"]\n{more}")).needs;
+    let none = Needs::default();
+    assert_eq!(of("exact_repeat", ""), Needs { fingerprint: true, outcome: true, ..none });
+    assert_eq!(of("exact_repeat", "[detectors.exact_repeat]\nresult_aware = false"), Needs { fingerprint: true, ..none });
+    assert_eq!(of("near_repeat", "[detectors.near_repeat]\nresult_aware = false"), Needs { fingerprint: true, ..none });
+    assert_eq!(of("outcome_repeat", ""), Needs { fingerprint: true, outcome: true, ..none });
+    assert_eq!(of("state_repeat", ""), Needs { fingerprint: true, state: true, ..none });
+    assert_eq!(of("semantic_repeat", ""), Needs { tokens: true, ..none });
+    assert_eq!(of("oscillation", ""), Needs { outcome: true, ..none });
+    assert_eq!(of("oscillation", "[detectors.oscillation]\nneeds_repeat = false"), none);
+    assert_eq!(of("dead_end", ""), Needs { error: true, ..none });
+    assert_eq!(of("stagnation", ""), Needs { fingerprint: true, outcome: true, ..none });
+    assert_eq!(of("stuck", ""), Needs { outcome: true, ..none });
+    assert_eq!(of("call_rate", ""), none);
+    assert_eq!(of("fleet_rate", "[detectors.fleet_rate]\nmode = \"shadow\""), Needs { swarm: true, ..none });
+    assert_eq!(of("test_fix", ""), Needs { test: true, ..none });
+    assert_eq!(of("exploration", "[detectors.exploration]\nmode = \"nudge\""), Needs { read_target: true, ..none });
+    assert_eq!(of("swarm_repeat", ""), Needs { fingerprint: true, outcome: true, swarm: true, ..none });
+    assert_eq!(of("swarm_repeat", "[detectors.swarm_repeat]\ncount = \"all\""), Needs { fingerprint: true, swarm: true, ..none });
+}
+
+#[test]
+fn the_hash_changes_if_and_only_if_the_effective_policy_changes() {
+    let default = profile("default").hash;
+    for same in [
+        "",
+        "base = \"default\"\n",
+        "idle_ms = 86400000\nhistory_steps = 0x200\n# a comment\n",
+        "[detectors]\nstuck = { block_at = 8, threshold = 5 }\nexact_repeat = { threshold = 3 }\n",
+        "poll_factor = 3.0\n",
+        "[detectors.exact_repeat]\nthreshold = 3\nblock_at = 10\n[detectors.near_repeat]\nblock_at = 7\nthreshold = 4\n",
+    ] {
+        assert_eq!(load(same).hash, default, "{same}");
+    }
+    assert_eq!(load("base = \"plain\"\n").hash, profile("plain").hash);
+    let mut hashes = vec![default];
+    for other in [
+        "profile = \"mine\"\n",
+        "idle_ms = 86_400_001\n",
+        "poll_factor = 3.5\n",
+        "[detectors.exact_repeat]\nthreshold = 4\n",
+        "[detectors.near_repeat]\nthreshold = 5\n",
+        "[detectors.stuck]\ntools = [\"a\"]\n",
+        "[detectors.stuck]\ntools = [\"b\"]\n",
+        "[outcomes]\ngeneric = [\"\\u0001\\\"\"]\n",
+        "tool = []\n",
+    ] {
+        hashes.push(load(other).hash);
+    }
+    hashes.extend(PROFILES[1..].iter().map(|shipped| profile(shipped.name).hash));
+    let count = hashes.len();
+    hashes.sort_unstable();
+    hashes.dedup();
+    assert_eq!(hashes.len(), count, "different policies, different hashes");
+}
+
+#[test]
+fn the_printed_effective_policy_is_the_policy_and_names_each_origin() {
+    for shipped in PROFILES {
+        let loaded = policy::load_with(shipped.name, &json!({"idle_ms": 90_000_000})).unwrap();
+        assert_eq!(load(&loaded.to_toml()).hash, loaded.policy.hash, "{}", shipped.name);
+    }
+    let loaded = policy::load_with("hackeurope", &json!({"idle_ms": 90_000_000})).unwrap();
+    let effective = loaded.effective();
+    let of = |key: &str| {
+        let found = effective.iter().find(|value| value.key == key).unwrap();
+        (found.value.clone(), found.origin.to_string())
+    };
+    assert_eq!(of("idle_ms"), ("90000000".to_owned(), "override".to_owned()));
+    assert_eq!(of("detectors.exact_repeat.count"), ("\"window\"".to_owned(), "profile hackeurope".to_owned()));
+    assert_eq!(of("detectors.exact_repeat.skip_classes"), ("[]".to_owned(), "profile plain".to_owned()));
+    assert_eq!(of("detectors.exact_repeat.threshold"), ("3".to_owned(), "profile default".to_owned()));
+    assert!(effective.iter().all(|value| value.origin != Origin::Host));
+}
+
+#[test]
+fn hostile_text_is_refused_without_a_panic() {
+    let deep = format!("only = {}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let dotted = format!("{} = 1", vec!["a"; 50_000].join("."));
+    for text in [
+        deep.as_str(),
+        dotted.as_str(),
+        "\u{feff}idle_ms = []",
+        "a\0b = 1",
+        "idle_ms = -9223372036854775808",
+        "history_steps = 9223372036854775807\n[detectors.call_rate]\nlimit = 9223372036854775807\nworkers = 9223372036854775807",
+        "[detectors.exact_repeat]\nthreshold = 9223372036854775807",
+        "[detectors.swarm_repeat]\npane_ms = -1\nwindow_ms = -9223372036854775808\ncooldown_ms = -1",
+        "[detectors.oscillation]\nperiods = [-9223372036854775808]\nwindow_steps = -1",
+        "tool = [1]",
+        "detectors = 1",
+        "[outcomes]\nmasks = [['\\b{1000000}', '']]\nretryable = ['(a{1000}){1000}']",
+    ] {
+        let problems = refused(text);
+        assert!(!problems.0.is_empty() && problems.to_string().len() < 10_000, "{}", problems.to_string().len());
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn the_default_file_with_a_few_letters_changed_loads_or_is_refused(
+        edits in proptest::collection::vec((0_usize..17_000, "[0-9a-z\\[\\]{}=\"'.,#\n -]{0,3}"), 1..4)
+    ) {
+        let mut text = PROFILES[0].text.to_owned();
+        for (at, letters) in edits {
+            let at = (0..=at.min(text.len() - 1)).rev().find(|at| text.is_char_boundary(*at)).unwrap();
+            let end = (at + 1..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(at);
+            text.replace_range(at..end, &letters);
+        }
+        if let Err(problems) = policy::load_from_str(&text, "mine.toml") {
+            proptest::prop_assert!(!problems.0.is_empty());
+        }
+    }
+}
