@@ -282,14 +282,8 @@ fn headers_bytes(headers: &Headers) -> usize {
 
 /// An application name inside a URI reference.
 fn escape(name: &str) -> String {
-    name.bytes().fold(String::with_capacity(name.len()), |mut out, byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-        out
-    })
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    name.bytes().map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
 /// A JSON object, written in the order of the calls. `serde_json` escapes; nothing here can fail.

@@ -560,7 +560,7 @@ fn a_new_policy_starts_at_a_commit_boundary_and_the_position_says_where() {
         assert_eq!((position.policy_sha256, position.policy_since), (other.hash.0, end));
     }
     let outputs = outputs_by_task(&world.broker);
-    let last = outputs.values().flatten().filter(|seen| seen.headers.iter().any(|(name, _)| name == "ce_id")).last().unwrap();
+    let last = outputs.values().flatten().filter(|seen| seen.headers.iter().any(|(name, _)| name == "ce_id")).next_back().unwrap();
     let json: serde_json::Value = serde_json::from_slice(last.value.as_ref().unwrap()).unwrap();
     assert_eq!(json["engine"]["policy_sha256"], other.hash.to_string());
 }
@@ -668,4 +668,59 @@ fn a_process_with_the_same_identity_ends_the_old_one() {
     assert!(world.settle());
     world.audit();
     world.outcome().assert_is(&reference(&records()), "");
+}
+
+#[test]
+fn a_late_record_that_panics_right_after_a_commit_is_read_again() {
+    let event = |id: &str, tool: &str, time: i64| {
+        let json = format!(r#"{{"id":"{id}","session_id":"s","kind":"tool","tool":"{tool}","args":{{}},"result":"x","time":{time}}}"#);
+        ("s".to_owned(), Some(json.into_bytes()), 1_795_291_200_000)
+    };
+    let records = [event("a", "Bash", 1_795_291_200_000), event("b", "boom", 1_795_291_190_000), event("c", "Bash", 1_795_291_200_000)];
+    let outcome = reference(&records);
+    let outputs: Vec<_> = outcome.outputs.values().flatten().collect();
+    assert_eq!(outputs.len(), 1, "{outputs:?}");
+}
+
+#[test]
+fn a_process_that_died_at_a_record_three_times_puts_it_aside() {
+    use loopwarden::task::KillerFile;
+    let dir = crate::store::temp_dir::TempDir::new();
+    let path = KillerFile::path(dir.path(), 0);
+    let records = fleet(5, 60);
+    // A process dies in the middle of a batch, whatever it is applying: the file it leaves is what counts.
+    let die_at = |world: &mut TestWorld| {
+        let suspects = KillerFile::leftovers(dir.path()).unwrap();
+        let file = KillerFile::open(&path, &suspects).unwrap();
+        world.restart(0);
+        let lane = world.processes[0].lanes[0].take().unwrap().with_killer_file(file, &suspects);
+        world.processes[0].lanes[0] = Some(lane);
+        suspects
+    };
+    let mut world = TestWorld::new(config(20), settings(TIMED));
+    feed(&world.broker, &records);
+    world.start("lw", 1);
+    assert_eq!(die_at(&mut world), []);
+    // Deaths are simulated by writing what a process that dies at offset 3 of task 0 would have left.
+    let note = |deaths: u8, is_exact: bool| {
+        let mut bytes = vec![1, 0, 0, 0, 0];
+        bytes.extend(3_u64.to_be_bytes());
+        bytes.extend([deaths, u8::from(is_exact)]);
+        std::fs::write(&path, bytes).unwrap();
+    };
+    note(0, false);
+    let first = die_at(&mut world);
+    assert_eq!((first[0].deaths, first[0].is_condemned()), (1, false));
+    note(1, true);
+    assert!(!die_at(&mut world)[0].is_condemned());
+    note(2, true);
+    assert!(die_at(&mut world)[0].is_condemned());
+    assert!(world.settle());
+    world.audit();
+    let letters = world.broker.committed(MemoryTopic::DeadLetters);
+    let crash: Vec<_> = letters.iter().filter(|letter| header(letter, "dlq.reason").as_deref() == Some("crash")).collect();
+    assert_eq!(crash.len(), 1);
+    assert_eq!(header(crash[0], "dlq.offset").as_deref(), Some("3"));
+    // Everything went well: nothing is left for the next start.
+    assert_eq!(KillerFile::leftovers(dir.path()).unwrap(), []);
 }
