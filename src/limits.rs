@@ -58,6 +58,8 @@ pub const SWARM_WORKERS_MAX: usize = 65_536;
 pub const SWARM_KEYS_MAX: usize = 16_777_216;
 /// Bytes of a configuration or policy file.
 pub const CONFIG_BYTES_MAX: u64 = 1024 * 1024;
+/// Lanes of one process: a thread, a consumer and a producer each.
+pub const LANES_MAX: u32 = 256;
 
 /// Wait for the acknowledgement of a commit's records. The sum of the lane's waits stays below `max.poll.interval.ms` (60 s).
 pub const DRAIN_WAIT: Duration = Duration::from_secs(7);

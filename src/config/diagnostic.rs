@@ -109,6 +109,17 @@ impl std::error::Error for Diagnostic {}
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
+impl Diagnostics {
+    /// Problems in the order of a file's lines; those from elsewhere follow in the order they were found.
+    pub(super) fn sorted(mut told: Vec<Diagnostic>) -> Self {
+        told.sort_by_key(|diagnostic| match &diagnostic.place {
+            Some((Origin::File { line, column, .. }, _)) => (*line, *column),
+            _ => (u32::MAX, 0),
+        });
+        Self(told)
+    }
+}
+
 impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, diagnostic) in self.0.iter().enumerate() {

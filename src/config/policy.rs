@@ -129,7 +129,7 @@ fn resolve(layer: Table, overrides: Table) -> Result<LoadedPolicy, Diagnostics> 
         .map_err(|error| Diagnostics::from(Diagnostic::new(CODE, format!("this is no policy: {}", error.message()))))?;
     match Policy::from_raw(&raw, &tree::to_json(&effective)) {
         Ok(policy) if told.is_empty() => Ok(LoadedPolicy { policy, tree: effective }),
-        Ok(_) => Err(Diagnostics(told)),
+        Ok(_) => Err(Diagnostics::sorted(told)),
         Err(problems) => {
             told.extend(problems.into_iter().map(|problem| {
                 let diagnostic = Diagnostic::new(CODE, problem.message);
@@ -138,7 +138,7 @@ fn resolve(layer: Table, overrides: Table) -> Result<LoadedPolicy, Diagnostics> 
                     None => diagnostic,
                 }
             }));
-            Err(Diagnostics(told))
+            Err(Diagnostics::sorted(told))
         }
     }
 }

@@ -29,6 +29,7 @@ use crate::policy::Needs;
 use crate::policy::OutcomePolicy;
 use crate::policy::Policy;
 use crate::policy::ProgressPolicy;
+use crate::policy::SwarmCount;
 use crate::policy::UserMessage;
 use crate::policy::raw::RawFusion;
 use crate::policy::raw::RawIdentity;
@@ -70,6 +71,7 @@ impl Policy {
                 chars: check.integer("outcomes.chars", raw.outcomes.chars, 0, READABLE_BYTES_MAX as i64) as usize,
                 volatile_fields: check.names("outcomes.volatile_fields", &raw.outcomes.volatile_fields),
             },
+            generic_chars: check.integer("outcomes.generic_chars", raw.outcomes.generic_chars, 0, 4_096) as usize,
             generic: raw.outcomes.generic.iter().map(|text| text.trim().to_lowercase()).collect(),
             retryable: check.patterns_anywhere("outcomes.retryable", &raw.outcomes.retryable),
         };
@@ -237,7 +239,8 @@ fn needs(detectors: &Detectors) -> Needs {
             || runs(Detector::Stuck)
             || (runs(Detector::ExactRepeat) && detectors.exact_repeat.result_aware)
             || (runs(Detector::NearRepeat) && detectors.near_repeat.result_aware)
-            || (runs(Detector::Oscillation) && detectors.oscillation.needs_repeat),
+            || (runs(Detector::Oscillation) && detectors.oscillation.needs_repeat)
+            || (runs(Detector::SwarmRepeat) && detectors.swarm_repeat.count == SwarmCount::Unproductive),
         state: runs(Detector::StateRepeat),
         tokens: runs(Detector::SemanticRepeat),
         error: runs(Detector::DeadEnd),

@@ -207,6 +207,11 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         }
     }
 
+    /// Whether a commit would say anything.
+    pub(super) fn has_work(&self) -> bool {
+        !self.touched().is_empty()
+    }
+
     fn touched(&self) -> Vec<(TaskId, NextOffset)> {
         let touched = |(id, slot): (&TaskId, &Slot)| match slot {
             Slot::Running(task) if task.state.is_touched() => Some((*id, task.state.next())),
@@ -219,8 +224,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// log itself writes them.
     fn stage(&mut self, touched: &[(TaskId, NextOffset)]) -> Result<Vec<Change>, StoreError> {
         let Self { log, work, .. } = self;
-        for output in work.overlay.outputs.drain(..) {
-            log.stage(output);
+        for (cause, output) in work.overlay.outputs.drain(..) {
+            log.stage_from(cause, output);
         }
         for row in std::mem::take(&mut work.overlay.rows).into_values() {
             log.stage(row);
@@ -471,10 +476,12 @@ mod tests {
     #[test]
     fn failures_wait_longer_each_time_and_not_for_ever() {
         let mut trouble = Trouble::default();
-        let waits: Vec<u64> = (0..8).map(|_| {
-            trouble.lasts_too_long(0);
-            trouble.backoff_ms()
-        }).collect();
+        let waits: Vec<u64> = (0..8)
+            .map(|_| {
+                trouble.lasts_too_long(0);
+                trouble.backoff_ms()
+            })
+            .collect();
         assert_eq!(waits, [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
         assert!(!trouble.lasts_too_long(180_000));
         assert!(trouble.lasts_too_long(180_001));

@@ -480,9 +480,10 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 return Ok(());
             }
         }
+        let has_work = self.has_work();
         self.commit(clock)?;
-        // Not committed: everything is read again, and the end comes again.
-        if self.phase == Phase::Feeding && self.work.interrupt.is_none() { Err(Exit::Done) } else { Ok(()) }
+        // What the commit sends to the swarm stage comes back, and then the end again; so does everything that was not committed.
+        if !has_work && self.phase == Phase::Feeding && self.work.interrupt.is_none() { Err(Exit::Done) } else { Ok(()) }
     }
 
     fn end(&mut self, exit: &Exit) {

@@ -21,6 +21,7 @@ use crate::event::EventKind;
 use crate::event::EventTime;
 use crate::event::Reason;
 use crate::event::Record;
+use crate::event::RecordOffset;
 use crate::event::Rejected;
 use crate::event::TaskId;
 use crate::event::decode;
@@ -163,11 +164,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         self.task.advance_watermark(event.time, self.settings.lateness_ms);
         self.fire_due(record)?;
         let place = Place { topic: record.meta.topic, partition: record.meta.partition, offset: record.meta.offset.0 };
-        let cause = Cause {
-            offset: record.meta.offset.0,
-            at: event.time.max(event.record_time),
-            record_time: event.record_time,
-        };
+        let cause = Cause { offset: record.meta.offset.0, at: event.time.max(event.record_time), record_time: event.record_time };
         let tenant = event.tenant.as_deref().unwrap_or_default();
         let id = if let Some(id) = self.cache.find(self.id, tenant, &event.session_id, &event.agent_id) {
             id
@@ -314,7 +311,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
                 bump(by_mode, ["live", "shadow", "replay"].iter().position(|known| *known == mode).unwrap_or_default());
             }
             self.overlay.sent.push(Sent { action: command.action, caused_at: cause.record_time, expires_at: command.expires_at });
-            self.overlay.push(self.encoder.command(&command, self.id, ordinal));
+            self.overlay.push((self.id, RecordOffset(cause.offset)), self.encoder.command(&command, self.id, ordinal));
             self.overlay.command_waits = true;
         }
         if (effects.verdicts_changed || (effects.forgotten && had_verdicts))
@@ -349,7 +346,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let stats = &mut self.overlay.stats;
         bump(&mut stats.rejected, Reason::ALL.iter().position(|reason| *reason == rejected.reason).unwrap_or_default());
         stats.limit_dead_letters += u64::from(letter.headers.iter().any(|(name, _)| name == "dlq.bytes"));
-        self.overlay.push(letter);
+        self.overlay.push((self.id, record.meta.offset), letter);
         Ok(())
     }
 

@@ -13,6 +13,7 @@ use loopwarden::policy::Notify;
 use loopwarden::policy::PROFILES;
 use loopwarden::policy::Policy;
 use loopwarden::policy::RepeatCount;
+use loopwarden::policy::SwarmCount;
 use loopwarden::policy::SwarmSteps;
 use loopwarden::policy::ToolClass;
 use loopwarden::policy::UserMessage;
@@ -23,7 +24,7 @@ fn load(text: &str) -> Policy {
 }
 
 fn refused(text: &str) -> Diagnostics {
-    policy::load_from_str(text, "mine.toml").expect_err("refused")
+    policy::load_from_str(text, "mine.toml").unwrap_err()
 }
 
 fn profile(name: &str) -> Policy {
@@ -72,7 +73,7 @@ fn the_default_profile_has_the_documented_values() {
         ]
     );
     let detectors = &policy.detectors;
-    assert_eq!((detectors.exact_repeat.threshold, detectors.exact_repeat.block_at), (3, 7));
+    assert_eq!((detectors.exact_repeat.threshold, detectors.exact_repeat.block_at), (3, 10));
     assert!(detectors.exact_repeat.skip_poll && detectors.exact_repeat.skip_read);
     assert!(!detectors.exact_repeat.skip_normal && !detectors.exact_repeat.skip_mutates);
     assert_eq!((detectors.near_repeat.threshold, detectors.near_repeat.block_at), (4, 7));
@@ -119,6 +120,7 @@ fn plain_switches_the_projects_own_additions_off_and_nothing_else() {
     assert!(plain.tools.get("bash").is_shell && !plain.tools.get("Bash").is_shell);
 
     assert_eq!(running(&plain), running(&default));
+    assert_eq!(plain.detectors.swarm_repeat.count, SwarmCount::All);
     assert_eq!(exact.threshold, 3);
     assert_eq!(plain.priority, default.priority);
     assert!(plain.episodes.nudge_before_block);
@@ -267,7 +269,7 @@ const BOUNDS: &[(&str, &str, &str, &str)] = &[
     ),
     ("detectors.dead_end.key_chars", "4_096", "4_097", "detectors.dead_end.key_chars is 4097, but must not be above 4096"),
     ("detectors.stagnation.threshold", "1", "0", "detectors.stagnation.threshold is 0, but must be at least 1"),
-    ("detectors.stagnation.threshold", "5", "6", "detectors.stagnation.block_at is 5, but must not be below threshold (6)"),
+    ("detectors.stagnation.threshold", "9", "10", "detectors.stagnation.block_at is 9, but must not be below threshold (10)"),
     ("detectors.stuck.threshold", "8", "9", "detectors.stuck.block_at is 8, but must not be below threshold (9)"),
     ("detectors.call_rate.limit", "1", "0", "detectors.call_rate.limit is 0, but must be at least 1"),
     (
@@ -427,15 +429,15 @@ fn all_problems_are_told_at_once_each_with_its_place() {
     assert_eq!(
         told,
         [
-            "error[E0601]: base is \"defualt\" (did you mean \"default\"?)\n  set in mine.toml:3:8 (base)\n  \
-         shipped profiles: default, plain, hackeurope, attocode, cortex, rockbot, ironcurtain",
-            "error[E0601]: unknown key \"detectors.exact_repeat.mod\" (did you mean \"mode\"?)\n  set in mine.toml:6:1 (detectors.exact_repeat)",
             "error[E0601]: history_steps is the text \"many\", but must be an integer\n  set in mine.toml:1:17 (history_steps)",
             "error[E0601]: idle_ms is 5, but must not be below open_call_ms (3600000)\n  set in mine.toml:2:11 (idle_ms)",
             "error[E0601]: idle_ms is 5, but must not be below episodes.nudge_ms (600000)\n  set in mine.toml:2:11 (idle_ms)",
             "error[E0601]: idle_ms is 5, but must not be below episodes.block_ms (600000)\n  set in mine.toml:2:11 (idle_ms)",
+            "error[E0601]: base is \"defualt\" (did you mean \"default\"?)\n  set in mine.toml:3:8 (base)\n  \
+         shipped profiles: default, plain, hackeurope, attocode, cortex, rockbot, ironcurtain",
             "error[E0601]: detectors.exact_repeat.block_at is 2, but must not be below threshold (3)\n  \
          set in mine.toml:5:12 (detectors.exact_repeat.block_at)",
+            "error[E0601]: unknown key \"detectors.exact_repeat.mod\" (did you mean \"mode\"?)\n  set in mine.toml:6:1 (detectors.exact_repeat)",
             "error[E0601]: tool[0].names holds \"a*b\", but a * may only stand at the end\n  set in mine.toml:8:9 (tool[0].names)",
             "error[E0601]: tool[0].factor is -1, but must be above 0 and not above 1000\n  set in mine.toml:9:10 (tool[0].factor)",
         ]
@@ -465,10 +467,10 @@ fn the_threshold_of_exact_repeat_alone_moves_what_hangs_on_it() {
         let (exact, near) = (&detectors.exact_repeat, &detectors.near_repeat);
         (exact.threshold, exact.block_at, near.threshold, near.block_at)
     };
-    assert_eq!(numbers(&load("[detectors.exact_repeat]\nthreshold = 5\nmode = \"nudge\"")), (5, 9, 6, 9));
-    assert_eq!(numbers(&load("[detectors.exact_repeat]\nthreshold = 1")), (1, 5, 2, 5));
+    assert_eq!(numbers(&load("[detectors.exact_repeat]\nthreshold = 5\nmode = \"nudge\"")), (5, 12, 6, 9));
+    assert_eq!(numbers(&load("[detectors.exact_repeat]\nthreshold = 1")), (1, 8, 2, 5));
     assert_eq!(numbers(&load("[detectors.exact_repeat]\nthreshold = 5\nblock_at = 6")), (5, 6, 4, 7));
-    assert_eq!(numbers(&load("[detectors]\nexact_repeat.threshold = 4\nnear_repeat.threshold = 6")), (4, 7, 6, 7));
+    assert_eq!(numbers(&load("[detectors]\nexact_repeat.threshold = 4\nnear_repeat.threshold = 6")), (4, 10, 6, 7));
     let moved = policy::load_with_overrides("hackeurope", &json!({"detectors": {"exact_repeat": {"threshold": 2}}})).unwrap();
     assert_eq!(numbers(&moved), (2, 2, 3, 6));
     let never = policy::load_with_overrides("default", &json!({"detectors": {"exact_repeat": {"block_at": 0}}})).unwrap();
@@ -480,7 +482,7 @@ fn the_threshold_of_exact_repeat_alone_moves_what_hangs_on_it() {
 #[test]
 fn one_of_a_pair_keeps_the_others_default() {
     let policy = load("[detectors.stagnation]\nthreshold = 2\n");
-    assert_eq!((policy.detectors.stagnation.threshold, policy.detectors.stagnation.block_at), (2, 5));
+    assert_eq!((policy.detectors.stagnation.threshold, policy.detectors.stagnation.block_at), (2, 9));
     assert_eq!((policy.detectors.stuck.threshold, policy.detectors.stuck.block_at), (5, 8));
 }
 
@@ -536,7 +538,7 @@ fn later_tool_entries_win_key_by_key_and_prefixes_reach_exact_names() {
     assert_eq!(view.call.args_ignored, ["debug", "verbose"], "sorted");
     let issue = policy.tools.get("gh__issue");
     assert_eq!((issue.class, issue.factor, issue.args_only), (ToolClass::Poll, 6.0, false), "factor times poll_factor");
-    assert_eq!(policy.tools.get("check").factor, 6.0);
+    assert_eq!(policy.tools.get("check").scaled(1), 6);
     let run = policy.tools.get("gh__run");
     assert!(run.is_shell && run.class == ToolClass::Poll, "named elsewhere, still covered by the prefix");
     assert!(policy.tools.get("ask").in_stuck && !run.in_stuck && run.in_stagnation);
@@ -572,7 +574,8 @@ fn needs_follow_the_running_detectors() {
     assert_eq!(of("fleet_rate", "[detectors.fleet_rate]\nmode = \"shadow\""), Needs { swarm: true, ..none });
     assert_eq!(of("test_fix", ""), Needs { test: true, ..none });
     assert_eq!(of("exploration", "[detectors.exploration]\nmode = \"nudge\""), Needs { read_target: true, ..none });
-    assert_eq!(of("swarm_repeat", ""), Needs { fingerprint: true, swarm: true, ..none });
+    assert_eq!(of("swarm_repeat", ""), Needs { fingerprint: true, outcome: true, swarm: true, ..none });
+    assert_eq!(of("swarm_repeat", "[detectors.swarm_repeat]\ncount = \"all\""), Needs { fingerprint: true, swarm: true, ..none });
 }
 
 #[test]
@@ -584,16 +587,16 @@ fn the_hash_changes_if_and_only_if_the_effective_policy_changes() {
         "idle_ms = 86400000\nhistory_steps = 0x200\n# a comment\n",
         "[detectors]\nstuck = { block_at = 8, threshold = 5 }\nexact_repeat = { threshold = 3 }\n",
         "poll_factor = 3.0\n",
-        "[detectors.exact_repeat]\nthreshold = 3\nblock_at = 7\n[detectors.near_repeat]\nblock_at = 7\nthreshold = 4\n",
+        "[detectors.exact_repeat]\nthreshold = 3\nblock_at = 10\n[detectors.near_repeat]\nblock_at = 7\nthreshold = 4\n",
     ] {
         assert_eq!(load(same).hash, default, "{same}");
     }
+    assert_eq!(load("base = \"plain\"\n").hash, profile("plain").hash);
     let mut hashes = vec![default];
     for other in [
         "profile = \"mine\"\n",
         "idle_ms = 86_400_001\n",
         "poll_factor = 3.5\n",
-        "base = \"plain\"\n",
         "[detectors.exact_repeat]\nthreshold = 4\n",
         "[detectors.near_repeat]\nthreshold = 5\n",
         "[detectors.stuck]\ntools = [\"a\"]\n",
@@ -627,4 +630,46 @@ fn the_printed_effective_policy_is_the_policy_and_names_each_origin() {
     assert_eq!(of("detectors.exact_repeat.skip_classes"), ("[]".to_owned(), "profile plain".to_owned()));
     assert_eq!(of("detectors.exact_repeat.threshold"), ("3".to_owned(), "profile default".to_owned()));
     assert!(effective.iter().all(|value| value.origin != Origin::Host));
+}
+
+#[test]
+fn hostile_text_is_refused_without_a_panic() {
+    let deep = format!("only = {}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let dotted = format!("{} = 1", vec!["a"; 50_000].join("."));
+    for text in [
+        deep.as_str(),
+        dotted.as_str(),
+        "\u{feff}idle_ms = []",
+        "a\0b = 1",
+        "idle_ms = -9223372036854775808",
+        "history_steps = 9223372036854775807\n[detectors.call_rate]\nlimit = 9223372036854775807\nworkers = 9223372036854775807",
+        "[detectors.exact_repeat]\nthreshold = 9223372036854775807",
+        "[detectors.swarm_repeat]\npane_ms = -1\nwindow_ms = -9223372036854775808\ncooldown_ms = -1",
+        "[detectors.oscillation]\nperiods = [-9223372036854775808]\nwindow_steps = -1",
+        "tool = [1]",
+        "detectors = 1",
+        "[outcomes]\nmasks = [['\\b{1000000}', '']]\nretryable = ['(a{1000}){1000}']",
+    ] {
+        let problems = refused(text);
+        assert!(!problems.0.is_empty() && problems.to_string().len() < 10_000, "{}", problems.to_string().len());
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn the_default_file_with_a_few_letters_changed_loads_or_is_refused(
+        edits in proptest::collection::vec((0_usize..17_000, "[0-9a-z\\[\\]{}=\"'.,#\n -]{0,3}"), 1..4)
+    ) {
+        let mut text = PROFILES[0].text.to_owned();
+        for (at, letters) in edits {
+            let at = (0..=at.min(text.len() - 1)).rev().find(|at| text.is_char_boundary(*at)).unwrap();
+            let end = (at + 1..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(at);
+            text.replace_range(at..end, &letters);
+        }
+        if let Err(problems) = policy::load_from_str(&text, "mine.toml") {
+            proptest::prop_assert!(!problems.0.is_empty());
+        }
+    }
 }

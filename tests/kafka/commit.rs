@@ -1,15 +1,16 @@
 //! One commit: all of it is visible, or nothing.
 
 use loopwarden::event::NextOffset;
+use loopwarden::event::partition_of;
 use loopwarden::log::CommitOutcome;
 use loopwarden::log::Destination;
 use loopwarden::log::Log;
 use loopwarden::log::kafka::KafkaLog;
-use loopwarden::log::partitioner;
 
 use crate::broker;
 use crate::world::World;
 use crate::world::commit;
+use crate::world::committed;
 use crate::world::join;
 use crate::world::next;
 use crate::world::output;
@@ -25,7 +26,7 @@ fn outputs_state_and_offsets_become_visible_together() {
     let mut taken = take(&mut log, 3);
     taken.sort();
     assert_eq!(taken, vec![(session(0), 0, "e0".to_owned()), (session(0), 1, "e1".to_owned()), (session(1), 0, "e2".to_owned())]);
-    assert_eq!(world.committed(&log, session(0)), None);
+    assert_eq!(committed(&log, session(0)), None);
 
     log.stage(output(Destination::Commands, "a", "nudge"));
     log.stage(output(Destination::State, "a", "row"));
@@ -38,14 +39,14 @@ fn outputs_state_and_offsets_become_visible_together() {
 
     let changelog_next = commit(&mut log, &[(session(0), 2), (session(1), 1)]);
     assert_eq!(changelog_next, [(session(0), 2), (session(1), 1)].into());
-    assert_eq!(world.committed(&log, session(0)), Some(NextOffset(2)));
-    assert_eq!(world.committed(&log, session(1)), Some(NextOffset(1)));
+    assert_eq!(committed(&log, session(0)), Some(NextOffset(2)));
+    assert_eq!(committed(&log, session(1)), Some(NextOffset(1)));
     assert_eq!(world.values(&world.options.topics.commands), vec!["nudge"]);
     assert_eq!(world.values(&world.options.topics.state), vec!["row"]);
     let dead = world.read(&world.options.topics.dead_letters);
     assert_eq!((dead.len(), dead[0].partition), (1, 1), "source partition 3 of 2");
     let sums = world.read(&format!("{}.swarm-counts", world.options.app));
-    assert_eq!((sums.len(), sums[0].partition as u32), (1, partitioner::partition_of(b"w", 2)));
+    assert_eq!((sums.len(), sums[0].partition as u32), (1, partition_of(b"w", 2)));
     let changelog = world.read(&format!("{}.session-changelog", world.options.app));
     let places: Vec<_> = changelog.iter().map(|seen| (seen.partition, seen.key.as_slice())).collect();
     assert_eq!(places, vec![(0, b"head".as_slice()), (0, b"position"), (1, b"position")]);
@@ -90,7 +91,7 @@ fn a_record_that_cannot_be_written_aborts_the_whole_commit() {
     log.stage(output(Destination::Commands, "a", &"x".repeat(2_000_000)));
     let outcome = log.commit(&next(&[(session(0), 1)]));
     assert!(matches!(outcome, CommitOutcome::Aborted { reopen: false, .. }), "{outcome:?}");
-    assert_eq!(world.committed(&log, session(0)), None);
+    assert_eq!(committed(&log, session(0)), None);
 
     // Read again from the last commit, as a lane does.
     log.start(session(0), NextOffset(0)).expect("rewound");

@@ -1,0 +1,498 @@
+//! Configuration: layers, places of problems, defaults, and the pages of error codes.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use loopwarden::config::Config;
+use loopwarden::config::DEFAULT_TOML;
+use loopwarden::config::Diagnostic;
+use loopwarden::config::Flag;
+use loopwarden::config::Layers;
+use loopwarden::config::Loaded;
+use loopwarden::config::LogFormat;
+use loopwarden::config::OnInputLoss;
+use loopwarden::config::PAGES;
+use loopwarden::config::ProcessMode;
+use loopwarden::config::Start;
+use loopwarden::config::explain;
+use loopwarden::config::load;
+use loopwarden::config::raw::RawConfig;
+use loopwarden::config::read_secret;
+
+/// A file that is gone with the test. Cargo's own temporary directory, since a data directory must not lie below `/tmp`.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str, text: &str) -> Self {
+        let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("config-{}-{name}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("loopwarden.toml"), text).unwrap();
+        Self(directory)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("loopwarden.toml")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn layers(file: Option<PathBuf>, environment: &[(&str, &str)], sets: &[&str]) -> Layers {
+    let mut environment: Vec<_> = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    environment.push(("HOSTNAME".to_owned(), "host-7".to_owned()));
+    Layers { file, environment, flags: sets.iter().map(|set| Flag::set(set).unwrap()).collect() }
+}
+
+fn loaded(name: &str, text: &str, environment: &[(&str, &str)], sets: &[&str]) -> Loaded {
+    let scratch = Scratch::new(name, text);
+    load(&layers(Some(scratch.file()), environment, sets)).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+fn with_sets(sets: &[&str]) -> Config {
+    load(&layers(None, &[], sets)).unwrap_or_else(|problems| panic!("{problems}")).config
+}
+
+/// What is told, with the file's name cut to `loopwarden.toml`.
+fn refused(name: &str, text: &str, environment: &[(&str, &str)], sets: &[&str]) -> Vec<String> {
+    let scratch = Scratch::new(name, text);
+    let problems = load(&layers(Some(scratch.file()), environment, sets)).unwrap_err();
+    let directory = format!("{}/", scratch.0.display());
+    problems.0.iter().map(|problem| problem.to_string().replace(&directory, "")).collect()
+}
+
+fn origin(loaded: &Loaded, key: &str) -> (String, String) {
+    let found = loaded.effective().into_iter().find(|value| value.key == key).unwrap();
+    (found.value, found.origin.to_string())
+}
+
+#[test]
+fn the_defaults_alone_are_a_shadow_without_kafka() {
+    let config = with_sets(&[]);
+    assert_eq!((config.mode, config.policy.as_str(), config.instance.as_str()), (ProcessMode::Shadow, "default", "host-7"));
+    assert!(config.lanes >= 1 && config.data_dir.is_none() && config.kafka.is_none());
+    assert_eq!((config.http.listen.to_string().as_str(), &config.http.token_file), ("127.0.0.1:9464", &None));
+    assert_eq!((config.log.level.as_str(), config.log.format), ("info", LogFormat::Auto));
+    assert_eq!((config.limits.record_bytes_max, config.limits.session_cache_bytes), (256 * 1024, 256 * 1024 * 1024));
+    assert_eq!((config.commit.commit_ms_min, config.commit.commit_ms_max), (5, 100));
+    assert_eq!((config.commit.overlay_bytes_max, config.commit.overlay_records_max), (32 * 1024 * 1024, 50_000));
+    assert_eq!((config.lateness_ms, config.app()), (60_000, "loopwarden"));
+    assert_eq!((config.embedded.partitions, config.embedded.retention_ms), (4, 604_800_000));
+    assert_eq!(
+        config.data_dir().unwrap_err().to_string(),
+        "error[E0202]: data_dir is not set, but state needs a place on local disk\n  \
+         set `data_dir` in the configuration, LOOPWARDEN_DATA_DIR, or --set data_dir=…"
+    );
+}
+
+#[test]
+fn the_default_record_bound_is_the_one_in_limits() {
+    assert_eq!(with_sets(&[]).limits.record_bytes_max, loopwarden::limits::RECORD_BYTES_MAX_DEFAULT);
+}
+
+#[test]
+fn kafka_begins_with_its_servers_and_has_the_documented_names() {
+    let kafka = with_sets(&["kafka.bootstrap_servers=a:9092, b:9093"]).kafka.unwrap();
+    assert_eq!(
+        (kafka.bootstrap_servers.as_str(), kafka.group.as_str(), kafka.start),
+        ("a:9092,b:9093", "loopwarden", Start::Earliest)
+    );
+    assert_eq!((kafka.input.as_str(), kafka.commands.as_str()), ("agents.tool-events.v1", "agents.loop-commands.v1"));
+    assert_eq!((kafka.state.as_str(), kafka.dlq.as_str()), ("agents.loop-state.v1", "agents.loop-dlq.v1"));
+    assert_eq!(kafka.on_input_loss, OnInputLoss::Continue);
+    let of = |start: &str| with_sets(&["kafka.bootstrap_servers=a:1", &format!("kafka.start={start}")]).kafka.unwrap().start;
+    assert_eq!(of("latest"), Start::Latest);
+    assert_eq!(of("2026-01-01T00:00:00Z"), Start::Time(1_767_225_600_000));
+    let text = "[kafka]\nbootstrap_servers = \"a:1\"\nstart = 2026-01-01T00:00:00Z\n";
+    assert_eq!(
+        loaded("date", text, &[], &[]).config.kafka.unwrap().start,
+        Start::Time(1_767_225_600_000),
+        "a date without quotes"
+    );
+}
+
+#[test]
+fn later_layers_win_and_every_value_knows_its_origin() {
+    let text = "mode = \"live\"\nlanes = 2\n[kafka]\nbootstrap_servers = \"file:9092\"\ngroup = \"file\"\ninput = \"file\"\n";
+    let environment = [
+        ("LOOPWARDEN_KAFKA__GROUP", "env"),
+        ("LOOPWARDEN_KAFKA__INPUT", "env"),
+        ("LOOPWARDEN_LANES", "1_6"),
+        ("LOOPWARDEN_KAFKA__LIBRDKAFKA__SASL_PASSWORD", "hidden"),
+        ("LOOPWARDEN_KAFKA__LIBRDKAFKA__LOG_LEVEL", "7"),
+        ("LOOPWARDEN_LOG", "debug"),
+        ("LOOPWARDEN_MODE", ""),
+    ];
+    let loaded =
+        loaded("layers", text, &environment, &["kafka.input=flag", "kafka.input=later", "kafka.librdkafka.sasl.username=me"]);
+    let kafka = loaded.config.kafka.clone().unwrap();
+    assert_eq!((kafka.bootstrap_servers.as_str(), kafka.group.as_str(), kafka.input.as_str()), ("file:9092", "env", "later"));
+    assert_eq!((loaded.config.mode, loaded.config.lanes, loaded.config.log.level.as_str()), (ProcessMode::Live, 16, "debug"));
+    assert_eq!(
+        kafka.librdkafka.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>(),
+        ["log_level=7", "sasl.password=hidden", "sasl.username=me"]
+    );
+    let place = origin(&loaded, "mode").1;
+    assert!(place.ends_with("loopwarden.toml:1:8"), "{place}");
+    assert_eq!(origin(&loaded, "kafka.group"), ("\"env\"".to_owned(), "environment variable LOOPWARDEN_KAFKA__GROUP".to_owned()));
+    assert_eq!(origin(&loaded, "kafka.input"), ("\"later\"".to_owned(), "--set".to_owned()));
+    assert_eq!(origin(&loaded, "kafka.start"), ("\"earliest\"".to_owned(), "default".to_owned()));
+    assert_eq!(origin(&loaded, "instance"), ("\"host-7\"".to_owned(), "host name".to_owned()));
+    assert_eq!(origin(&loaded, "kafka.librdkafka.sasl.password").0, "\"***\"", "redacted");
+    assert!(!format!("{:?}", loaded.config).contains("hidden"));
+}
+
+#[test]
+fn the_environment_may_name_the_file_and_hold_what_kubernetes_puts_there() {
+    let scratch = Scratch::new("named", "lanes = 3\n");
+    let file = scratch.file().display().to_string();
+    let environment = [
+        ("LOOPWARDEN_CONFIG", file.as_str()),
+        ("LOOPWARDEN_URL", "http://127.0.0.1:9464"),
+        ("LOOPWARDEN_PORT", "tcp://10.0.0.1:9464"),
+        ("LOOPWARDEN_SERVICE_HOST", "10.0.0.1"),
+        ("LOOPWARDEN_SERVICE_PORT_HTTP", "9464"),
+        ("LOOPWARDEN_PORT_9464_TCP_ADDR", "10.0.0.1"),
+        ("LOOPWARDEN_METRICS_SERVICE_HOST", "10.0.0.1"),
+        ("OTHER", "x"),
+    ];
+    assert_eq!(load(&layers(None, &environment, &[])).unwrap().config.lanes, 3);
+    let told = load(&layers(None, &[("LOOPWARDEN_HTTP__PORT", "1")], &[])).unwrap_err().to_string();
+    assert_eq!(told, "error[E0201]: unknown key \"http.port\"\n  set by environment variable LOOPWARDEN_HTTP__PORT (http)");
+}
+
+#[test]
+fn all_problems_of_all_layers_are_told_at_once() {
+    let text = "mode = \"life\"\nlane = 2\n\n[kafka]\nbootstrap_servers = \"localhost\"\nimput = \"x\"\ngroup = 7\n\n[kafka.librdkafka]\n\
+                sasl.mecanism = \"PLAIN\"\n\"enable.auto.commit\" = true\n[kafka.producer.librdkafka]\nacks = 1\nlinger.ms = [5]\n";
+    let told = refused(
+        "all",
+        text,
+        &[("LOOPWARDEN_KAFKA__STRAT", "latest"), ("LOOPWARDEN_LANES", "many")],
+        &["http.listen=nowhere", "kafka=x", "colour=red"],
+    );
+    assert_eq!(
+        told,
+        [
+            "error[E0202]: mode is \"life\", but must be one of: shadow, live\n  set in loopwarden.toml:1:8 (mode)",
+            "error[E0201]: unknown key \"lane\" (did you mean \"lanes\"?)\n  set in loopwarden.toml:2:1",
+            "error[E0202]: kafka.bootstrap_servers holds \"localhost\", but must be host:port, separated by commas\n  \
+         set in loopwarden.toml:5:21 (kafka.bootstrap_servers)",
+            "error[E0201]: unknown key \"kafka.imput\" (did you mean \"input\"?)\n  set in loopwarden.toml:6:1 (kafka)",
+            "error[E0202]: kafka.group is 7, but must be text\n  set in loopwarden.toml:7:9 (kafka.group)",
+            "error[E0207]: unknown librdkafka setting \"sasl.mecanism\" (did you mean \"sasl.mechanism\"?)\n  \
+         set in loopwarden.toml:10:1 (kafka.librdkafka)",
+            "error[E0208]: librdkafka setting \"enable.auto.commit\" is not for you to set: offsets move inside the transaction only; \
+         there is no setting for it\n  set in loopwarden.toml:11:1 (kafka.librdkafka)",
+            "error[E0208]: librdkafka setting \"acks\" is not for you to set: it follows from transactions\n  \
+         set in loopwarden.toml:13:1 (kafka.producer.librdkafka)",
+            "error[E0202]: kafka.producer.librdkafka setting \"linger.ms\" is an array, but must be text or a number\n  \
+         set in loopwarden.toml:14:13 (kafka.producer.librdkafka)",
+            "error[E0201]: unknown key \"kafka.strat\" (did you mean \"start\"?)\n  set by environment variable LOOPWARDEN_KAFKA__STRAT (kafka)",
+            "error[E0202]: lanes is \"many\", but must be an integer\n  set by environment variable LOOPWARDEN_LANES (lanes)",
+            "error[E0202]: kafka is a table, but a value must have a key of its own\n  set by --set (kafka)",
+            "error[E0201]: unknown key \"colour\"\n  set by --set",
+            "error[E0202]: http.listen is \"nowhere\", but must be an address and a port, as 127.0.0.1:9464\n  set by --set (http.listen)",
+        ]
+    );
+}
+
+/// Key, the last value that is accepted, the first that is not, and what is said then.
+const BOUNDS: &[(&str, &str, &str, &str)] = &[
+    ("lanes", "256", "257", "lanes is 257, but must not be above 256"),
+    ("lanes", "0", "-1", "lanes is -1, but must be at least 0"),
+    ("policy", "attocode", "", "policy is empty, but must be the name of a profile or a file"),
+    ("instance", "lw-0.a_b", "lw 0", "instance is \"lw 0\", but must be 1 to 128 letters, digits, '.', '_' or '-'"),
+    (
+        "data_dir",
+        "./lw",
+        "/tmp/lw",
+        "data_dir is \"/tmp/lw\", but must not be a temporary directory: cleaners delete state there",
+    ),
+    (
+        "data_dir",
+        "/tmpfiles",
+        "/var/tmp",
+        "data_dir is \"/var/tmp\", but must not be a temporary directory: cleaners delete state there",
+    ),
+    ("log.format", "json", "xml", "log.format is \"xml\", but must be one of: auto, text, json"),
+    (
+        "http.listen",
+        "[::1]:0",
+        "localhost:1",
+        "http.listen is \"localhost:1\", but must be an address and a port, as 127.0.0.1:9464",
+    ),
+    ("http.token_file", "x", "", "http.token_file is empty, but must be a path"),
+    ("limits.record_bytes_max", "1048576", "1048577", "limits.record_bytes_max is 1048577, but must not be above 1048576"),
+    ("limits.record_bytes_max", "1024", "1023", "limits.record_bytes_max is 1023, but must be at least 1024"),
+    ("limits.session_cache_bytes", "1048576", "1048575", "limits.session_cache_bytes is 1048575, but must be at least 1048576"),
+    ("limits.block_cache_bytes", "1048576", "1048575", "limits.block_cache_bytes is 1048575, but must be at least 1048576"),
+    ("limits.write_buffer_bytes", "1048576", "1048575", "limits.write_buffer_bytes is 1048575, but must be at least 1048576"),
+    (
+        "limits.fetch_queue_bytes",
+        "1073741824",
+        "1073741825",
+        "limits.fetch_queue_bytes is 1073741825, but must not be above 1073741824",
+    ),
+    ("commit.commit_ms_min", "100", "101", "commit.commit_ms_min is 101, but must not be above commit_ms_max (100)"),
+    ("commit.commit_ms_max", "5000", "5001", "commit.commit_ms_max is 5001, but must not be above 5000"),
+    ("commit.overlay_bytes_max", "1048576", "1", "commit.overlay_bytes_max is 1, but must be at least 1048576"),
+    ("commit.overlay_records_max", "1", "0", "commit.overlay_records_max is 0, but must be at least 1"),
+    ("time.lateness_ms", "86400000", "86400001", "time.lateness_ms is 86400001, but must not be above 86400000"),
+    ("embedded.partitions", "64", "65", "embedded.partitions is 65, but must not be above 64"),
+    ("embedded.retention_ms", "60000", "59999", "embedded.retention_ms is 59999, but must be at least 60000"),
+    (
+        "kafka.bootstrap_servers",
+        "a:65535",
+        "a:65536",
+        "kafka.bootstrap_servers holds \"a:65536\", but must be host:port, separated by commas",
+    ),
+    (
+        "kafka.bootstrap_servers",
+        "[::1]:1",
+        "kafka://a:1",
+        "kafka.bootstrap_servers holds \"kafka://a:1\", but must be host:port, separated by commas",
+    ),
+    (
+        "kafka.start",
+        "latest",
+        "first",
+        "kafka.start is \"first\", but must be earliest, latest or a time as 2026-01-31T00:00:00Z",
+    ),
+    ("kafka.on_input_loss", "stop", "halt", "kafka.on_input_loss is \"halt\", but must be one of: continue, stop"),
+    ("kafka.input", "a.b_c-d", "a/b", "kafka.input is \"a/b\", but must be 1 to 249 letters, digits, '.', '_' or '-'"),
+    ("kafka.group", "a", "", "kafka.group is \"\", but must be 1 to 128 letters, digits, '.', '_' or '-'"),
+    ("kafka.dlq", "x", "agents.loop-state.v1", "kafka.dlq is \"agents.loop-state.v1\", but must not be the topic of kafka.state"),
+    (
+        "kafka.sasl_mechanism",
+        "SCRAM-SHA-512",
+        "GSSAPI",
+        "kafka.sasl_mechanism is \"GSSAPI\", but must be one of: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
+    ),
+];
+
+#[test]
+fn every_bound_accepts_its_last_value_and_refuses_the_next_by_name() {
+    let base = ["kafka.bootstrap_servers=a:1", "kafka.username=me", "kafka.password_file=secret", "kafka.sasl_mechanism=PLAIN"];
+    let try_with = |key: &str, value: &str| {
+        let set = format!("{key}={value}");
+        load(&layers(None, &[], &[&base[..], &[set.as_str()]].concat()))
+    };
+    for (key, accepted, refused_value, message) in BOUNDS {
+        if let Err(problems) = try_with(key, accepted) {
+            panic!("{key} = {accepted}: {problems}");
+        }
+        let problems = try_with(key, refused_value).expect_err(key);
+        assert_eq!(problems.0.len(), 1, "{problems}");
+        assert_eq!(problems.0[0].message, *message);
+        assert_eq!(problems.0[0].code, "E0202");
+    }
+}
+
+#[test]
+fn settings_of_kafka_that_need_each_other_are_told() {
+    for (set, message) in [
+        ("kafka.cert_file=a", "kafka.cert_file is set, but kafka.key_file is not"),
+        ("kafka.key_file=a", "kafka.key_file is set, but kafka.cert_file is not"),
+        ("kafka.username=a", "kafka.username is set, but kafka.sasl_mechanism is not"),
+    ] {
+        let problems = load(&layers(None, &[], &["kafka.bootstrap_servers=a:1", set])).expect_err(set);
+        assert_eq!(problems.0.iter().map(|problem| problem.message.as_str()).collect::<Vec<_>>(), [message]);
+    }
+    let problems = load(&layers(None, &[], &["kafka.bootstrap_servers=a:1", "kafka.sasl_mechanism=PLAIN"])).unwrap_err();
+    assert_eq!(problems.0.len(), 2, "user and password are missing: {problems}");
+    with_sets(&["kafka.bootstrap_servers=a:1", "kafka.cert_file=a", "kafka.key_file=b"]);
+    let problems = load(&layers(None, &[], &["kafka.group=a"])).unwrap_err();
+    assert_eq!(problems.0[0].message, "kafka.bootstrap_servers is not set, but kafka.group is");
+}
+
+#[test]
+fn every_owned_librdkafka_setting_is_refused_and_every_known_one_taken() {
+    for key in [
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "isolation.level",
+        "transactional.id",
+        "enable.idempotence",
+        "acks",
+        "request.required.acks",
+        "partitioner",
+        "partition.assignment.strategy",
+        "enable.partition.eof",
+        "auto.offset.reset",
+        "bootstrap.servers",
+        "metadata.broker.list",
+    ] {
+        for table in ["kafka.librdkafka", "kafka.consumer.librdkafka", "kafka.producer.librdkafka"] {
+            let problems =
+                load(&layers(None, &[], &["kafka.bootstrap_servers=a:1", &format!("{table}.{key}=1")])).expect_err(key);
+            assert_eq!(problems.0.iter().map(|problem| problem.code).collect::<Vec<_>>(), ["E0208"], "{key}");
+        }
+    }
+    let known = with_sets(&[
+        "kafka.bootstrap_servers=a:1",
+        "kafka.librdkafka.security.protocol=ssl",
+        "kafka.consumer.librdkafka.fetch.max.bytes=1",
+        "kafka.producer.librdkafka.compression.type=zstd",
+    ]);
+    let kafka = known.kafka.unwrap();
+    assert_eq!(kafka.librdkafka["security.protocol"], "ssl");
+    assert_eq!(kafka.consumer_librdkafka["fetch.max.bytes"], "1");
+    assert_eq!(kafka.producer_librdkafka["compression.type"], "zstd");
+}
+
+#[test]
+fn paths_in_a_file_are_relative_to_the_file_and_others_are_not() {
+    let text = "policy = \"mine.toml\"\ndata_dir = \"state\"\n[http]\ntoken_file = \"/run/token\"\n";
+    let scratch = Scratch::new("paths", text);
+    let config = load(&layers(Some(scratch.file()), &[], &[])).unwrap().config;
+    assert_eq!(config.data_dir().unwrap(), scratch.0.join("state"));
+    assert_eq!(config.policy, scratch.0.join("mine.toml").display().to_string());
+    assert_eq!(config.http.token_file.unwrap(), PathBuf::from("/run/token"));
+    let flags = load(&layers(Some(scratch.file()), &[], &["data_dir=here", "policy=attocode"])).unwrap().config;
+    assert_eq!((flags.data_dir.unwrap(), flags.policy.as_str()), (PathBuf::from("here"), "attocode"));
+    let named = loaded("name", "policy = \"cortex\"\n", &[], &[]).config;
+    assert_eq!(named.policy, "cortex", "a profile is no path");
+}
+
+#[test]
+fn the_temporary_directory_of_the_environment_is_refused_too() {
+    let told = refused("tmpdir", "data_dir = \"/scratch/lw\"\n", &[("TMPDIR", "/scratch")], &[]);
+    assert_eq!(
+        told,
+        ["error[E0202]: data_dir is \"/scratch/lw\", but must not be a temporary directory: cleaners delete state there\n  \
+         set in loopwarden.toml:1:12 (data_dir)"]
+    );
+}
+
+#[test]
+fn a_secret_is_its_file_without_the_line_end() {
+    let scratch = Scratch::new("secret", "");
+    let path = scratch.0.join("password");
+    fs::write(&path, " pass word \r\n").unwrap();
+    assert_eq!(read_secret(&path, "kafka.password_file").unwrap(), " pass word ");
+    fs::write(&path, "\n").unwrap();
+    assert!(read_secret(&path, "kafka.password_file").unwrap_err().message.ends_with("which is empty"));
+    assert!(read_secret(&scratch.0.join("none"), "kafka.password_file").unwrap_err().message.starts_with("cannot read "));
+    fs::write(&path, vec![b'x'; 2 * 1024 * 1024]).unwrap();
+    assert!(read_secret(&path, "kafka.password_file").unwrap_err().message.contains("larger than"));
+}
+
+#[test]
+fn what_a_reload_would_change_is_listed() {
+    let (before, after) =
+        (loaded("before", "lanes = 2\n", &[], &[]), loaded("after", "lanes = 3\npolicy = \"plain\"\n", &[], &["data_dir=x"]));
+    assert_eq!(before.changed_keys(&after), ["data_dir", "lanes", "policy"]);
+    assert!(before.changed_keys(&before).is_empty());
+}
+
+#[test]
+fn the_examples_in_the_operations_page_load() {
+    let page = include_str!("../../src/docs/operations.md");
+    let examples: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(!examples.is_empty());
+    for (number, example) in examples.into_iter().enumerate() {
+        loaded(&format!("page-{number}"), example, &[], &[]);
+    }
+}
+
+#[test]
+fn a_set_without_a_value_is_told() {
+    assert_eq!(Flag::set("kafka.start").unwrap_err().code, "E0202");
+}
+
+/// Paths of every key that `RawConfig` has: `null` where no default exists, `{}` where any key may stand.
+fn raw_keys() -> BTreeSet<String> {
+    fn walk(value: &serde_json::Value, path: &str, keys: &mut BTreeSet<String>) {
+        match value {
+            serde_json::Value::Object(fields) if !fields.is_empty() => {
+                for (name, value) in fields {
+                    walk(value, &if path.is_empty() { name.clone() } else { format!("{path}.{name}") }, keys);
+                }
+            }
+            _ => {
+                keys.insert(path.to_owned());
+            }
+        }
+    }
+    let raw: RawConfig = toml::from_str(DEFAULT_TOML).unwrap();
+    let mut keys = BTreeSet::new();
+    walk(&serde_json::to_value(raw).unwrap(), "", &mut keys);
+    keys
+}
+
+#[test]
+fn the_default_file_documents_every_key_and_no_other() {
+    let (mut documented, mut table) = (BTreeSet::new(), String::new());
+    for line in DEFAULT_TOML.lines() {
+        let line =
+            line.strip_prefix('#').filter(|rest| rest.starts_with(|letter: char| letter.is_ascii_lowercase())).unwrap_or(line);
+        if let Some(header) = line.strip_prefix('[') {
+            let (header, _) = header.split_once(']').unwrap();
+            table = format!("{header}.");
+            if header.ends_with(".librdkafka") {
+                documented.insert(header.to_owned());
+            }
+        } else if let Some((key, rest)) = line.split_once('=').filter(|_| !line.starts_with('#')) {
+            let (_, comment) = rest.split_once("# ").unwrap_or_else(|| panic!("no comment: {line}"));
+            assert!(comment.len() > 10, "unit and reason: {line}");
+            documented.insert(format!("{table}{}", key.trim()));
+        }
+    }
+    assert_eq!(documented, raw_keys());
+}
+
+#[test]
+fn every_code_in_the_source_has_a_page_and_every_page_a_way_out() {
+    let mut codes: Vec<&str> = PAGES.iter().map(|page| page.code).collect();
+    assert!(codes.is_sorted(), "by code");
+    codes.dedup();
+    assert_eq!(codes.len(), PAGES.len());
+    for page in PAGES {
+        assert!(page.text.starts_with(&format!("# {}: {}\n\n## What happened\n\n", page.code, page.title())), "{}", page.code);
+        let (happened, way_out) = page.text.split_once("\n## What to do\n\n").unwrap();
+        assert!(happened.len() > 100 && way_out.starts_with("- "), "{}", page.code);
+        assert_eq!(explain(page.code), Some(page));
+        assert_eq!(explain(&format!("error[{}]", page.code.to_lowercase())), Some(page));
+    }
+    assert_eq!(explain("E9999"), None);
+
+    let mut missing = BTreeSet::new();
+    let mut folders = vec![PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()) {
+            if entry.is_dir() {
+                folders.push(entry);
+            } else if entry.extension().is_some_and(|extension| extension == "rs") {
+                missing.extend(codes_in(&fs::read_to_string(&entry).unwrap()).filter(|code| !codes.contains(&code.as_str())));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "codes without a page: {missing:?}");
+}
+
+/// Words like `E0102`.
+fn codes_in(text: &str) -> impl Iterator<Item = String> + '_ {
+    text.split(|letter: char| !letter.is_ascii_alphanumeric())
+        .filter(|word| word.len() == 5 && word.starts_with(['E', 'W']) && word.bytes().skip(1).all(|byte| byte.is_ascii_digit()))
+        .map(str::to_owned)
+}
+
+#[test]
+fn a_warning_and_an_error_look_as_documented() {
+    let warning = Diagnostic::new("W0301", "100 % of 4,213 events from agents.tool-events.v1 have no arguments")
+        .help("detectors that compare calls cannot work; turn on argument capture in the agent");
+    assert_eq!(
+        warning.to_string(),
+        "warning[W0301]: 100 % of 4,213 events from agents.tool-events.v1 have no arguments\n  \
+         detectors that compare calls cannot work; turn on argument capture in the agent"
+    );
+    assert!(warning.is_warning());
+}
