@@ -158,6 +158,7 @@ pub trait Changelog: Send {
     ///
     /// # Errors
     /// As for any read.
+    #[expect(clippy::type_complexity, reason = "spelled out once, where implementors look")]
     fn read(
         &mut self,
         task: TaskId,

@@ -149,7 +149,7 @@ impl EmbeddedLog {
                     None => batch.delete(Area::Outputs, &layout::row_key(&output.key)),
                 },
                 Destination::Commands | Destination::DeadLetters { .. } | Destination::SwarmCounts => {
-                    numbered.push((encode(&output), output))
+                    numbered.push((encode(&output), output));
                 }
             }
         }

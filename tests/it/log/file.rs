@@ -57,7 +57,9 @@ fn poll(log: &mut FileLog, room: usize, got: &mut Vec<Got>) -> Result<LogEvent, 
     })?;
     if let LogEvent::Assigned(tasks) = &event {
         log.assign(tasks).unwrap();
-        tasks.iter().for_each(|task| log.start(*task, NextOffset(0)).unwrap());
+        for task in tasks {
+            log.start(*task, NextOffset(0)).unwrap();
+        }
     }
     Ok(event)
 }
@@ -123,7 +125,9 @@ fn a_record_with_a_former_place_keeps_it() {
         match event.unwrap() {
             LogEvent::Assigned(tasks) => {
                 log.assign(&tasks).unwrap();
-                tasks.iter().for_each(|task| log.start(*task, NextOffset(0)).unwrap());
+                for task in &tasks {
+                    log.start(*task, NextOffset(0)).unwrap();
+                }
             }
             LogEvent::End => break,
             _ => {}
