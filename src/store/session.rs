@@ -614,9 +614,7 @@ impl<'a> StoredVerdict<'a> {
             message: self.message.into_owned(),
             placement: match self.placement {
                 StoredPlacement::NextTurn => Placement::NextTurn,
-                StoredPlacement::AppendToResult(call_id) => {
-                    Placement::AppendToResult { call_id: call_id.map(Cow::into_owned) }
-                }
+                StoredPlacement::AppendToResult(call_id) => Placement::AppendToResult { call_id: call_id.map(Cow::into_owned) },
             },
             advice: match self.advice {
                 None => None,
