@@ -7,6 +7,7 @@ use crate::detect::finding::Family;
 use crate::detect::finding::Finding;
 use crate::detect::finding::loop_identity;
 use crate::detect::history::History;
+use crate::detect::step::Flags;
 use crate::detect::step::Step;
 use crate::policy::DeadEnd;
 use crate::policy::Detector;
@@ -21,9 +22,15 @@ pub fn observe(settings: &DeadEnd, tool: &ToolPolicy, history: &History, step: &
     let threshold = tool.scaled(settings.threshold);
     let mut count = 0;
     let mut first = step.sequence;
-    for earlier in history.counted_back().take(settings.window_steps as usize).filter(|earlier| earlier.error == step.error) {
-        count += 1;
-        first = earlier.sequence;
+    for earlier in history.counted_back().take(settings.window_steps as usize) {
+        // Edit, then re-run, is work: a mutation by another call ends the look back, as in every window.
+        if earlier.flags.has(Flags::MUTATED) && earlier.call != step.call {
+            break;
+        }
+        if earlier.error == step.error {
+            count += 1;
+            first = earlier.sequence;
+        }
     }
     (count >= threshold).then(|| {
         Finding::new(Detector::DeadEnd, settings.mode, loop_identity(Family::Error, &[step.error.0]), count, threshold)

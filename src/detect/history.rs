@@ -40,6 +40,7 @@ impl History {
         let mut history = Self { capacity: capacity.max(1), next_sequence, floor, ..Self::default() };
         for (mut step, tool) in steps {
             step.tool = history.names.take(&tool);
+            step.token_bits = step.tokens.bits();
             history.index_ring(&step, true);
             history.index_seen(&step, true);
             history.steps.push_back(step);

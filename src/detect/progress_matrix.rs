@@ -7,7 +7,6 @@ use crate::detect::finding::Family;
 use crate::detect::finding::Finding;
 use crate::detect::finding::loop_identity;
 use crate::detect::finding::repeat_identity;
-use crate::detect::history::History;
 use crate::detect::step::Flags;
 use crate::detect::step::Step;
 use crate::detect::streaks::Category;
@@ -15,12 +14,6 @@ use crate::detect::streaks::Matrix;
 use crate::policy::Detector;
 use crate::policy::ProgressMatrix;
 use crate::policy::ToolPolicy;
-
-/// Marks what a completing step had seen before it: to be asked before it is recorded as complete.
-pub fn look_back(history: &History, step: &mut Step) {
-    step.flags.set(Flags::SEEN_CALL, history.seen_call(step.call) > 0);
-    step.flags.set(Flags::SEEN_OUTCOME, history.seen_outcome(step.outcome) > 0);
-}
 
 /// Classes the completed step and moves both streaks. At most one finding: a stagnation block, a stuck block, stagnation, stuck.
 pub fn observe(

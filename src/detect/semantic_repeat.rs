@@ -24,7 +24,8 @@ pub fn observe(settings: &SemanticRepeat, tool: &ToolPolicy, history: &History, 
     let mut first = step.sequence;
     let earlier = history.complete_back().filter(|earlier| earlier.sequence != step.sequence);
     for earlier in earlier.take(settings.window_steps as usize) {
-        if step.tokens.jaccard(&earlier.tokens) > settings.similarity {
+        let may = step.tokens.may_exceed(step.token_bits, &earlier.tokens, earlier.token_bits, settings.similarity);
+        if may && step.tokens.jaccard(&earlier.tokens) > settings.similarity {
             count += 1;
             first = earlier.sequence;
         }

@@ -31,6 +31,8 @@ pub fn observe(settings: &StateRepeat, tool: &ToolPolicy, history: &History, ste
         if earlier.state == step.state {
             count += 1;
             first = earlier.sequence;
+        } else if settings.novelty_ends && !earlier.flags.any(Flags(Flags::SEEN_CALL.0 | Flags::SEEN_OUTCOME.0)) {
+            break;
         }
     }
     (count >= threshold).then(|| {

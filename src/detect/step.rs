@@ -114,6 +114,8 @@ pub struct Step {
     pub event_id: Box<str>,
     /// Tokens of description and output.
     pub tokens: Signature,
+    /// Bits of `tokens`, for a quick look; not stored.
+    pub token_bits: u64,
     /// Start of the description, only with `evidence.excerpts`.
     pub excerpt: Box<str>,
 }

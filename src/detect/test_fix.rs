@@ -18,6 +18,10 @@ pub fn observe(settings: &TestFix, streaks: &mut Streaks, step: &Step) -> Option
         return None;
     }
     if step.flags.has(Flags::TEST_FAILED) {
+        // Tests that fail in a new way are work that moves; the first failure of a row is new by nature.
+        if settings.same_failure && streaks.test_failures > 0 && !step.flags.has(Flags::SEEN_OUTCOME) {
+            streaks.test_failures = 0;
+        }
         if streaks.test_failures == 0 {
             streaks.test_first = step.sequence;
         }

@@ -22,6 +22,7 @@ use crate::engine::decide::Context;
 use crate::engine::effects::Answer;
 use crate::engine::effects::DeniedBy;
 use crate::engine::effects::Effects;
+use crate::engine::effects::RecipeForm;
 use crate::engine::effects::SwarmCallKey;
 use crate::engine::identify;
 use crate::engine::marks::Mark;
@@ -157,16 +158,15 @@ impl SessionEngine {
     ) {
         let policy = std::sync::Arc::clone(&self.policy);
         let Some(step) = session.history.get(sequence) else { return };
-        let step = step.clone();
-        let tool_name = session.history.tool(&step).to_owned();
-        let tool = policy.tools.get(&tool_name);
-        session.touch(sequence);
+        let tool_name = session.history.tool(step);
+        let tool = policy.tools.get(tool_name);
         if result.outcome == Outcome::Denied {
             let by_us = context.event.command_id.is_some()
                 || step.flags.has(Flags::REFUSED)
-                || active_block(session, &step, &tool_name, context.time).is_some();
+                || active_block(session, step, tool_name, context.time).is_some();
             out.tally.denied = Some(if by_us { DeniedBy::Us } else { DeniedBy::Other });
             if by_us {
+                session.touch(sequence);
                 refuse(session, sequence, event);
                 return;
             }
@@ -176,6 +176,7 @@ impl SessionEngine {
                 step.flags.set(Flags::OPEN, false);
                 step.result_event = event;
             });
+            session.touch(sequence);
             // Both phases came in one event: the call phase has not been judged yet.
             if event == Hash64::NONE {
                 self.advance_runs(session, sequence);
@@ -184,14 +185,13 @@ impl SessionEngine {
             return;
         }
         let was_refused = step.flags.has(Flags::REFUSED);
-        let mut done = step;
-        done.result_event = event;
-        done.flags.set(Flags::REFUSED, false);
-        // It ran after all: it counts.
-        done.flags.set(Flags::OVER_RATE, false);
-        identify::completed(&policy, tool, result, &mut done);
-        progress_matrix::look_back(&session.history, &mut done);
-        session.history.update(sequence, |step| *step = done);
+        let mut done = identify::completed(&policy, tool, result, step);
+        done.look_back(&session.history, step);
+        session.history.update(sequence, |step| {
+            done.write(step);
+            step.result_event = event;
+        });
+        session.touch(sequence);
         // It came with its outcome, or it ran although it was refused: it counts from now on.
         if event == Hash64::NONE || was_refused {
             self.advance_runs(session, sequence);
@@ -355,12 +355,12 @@ impl SessionEngine {
         if is_off {
             return;
         }
-        let (fingerprint, recipe) = match settings.key {
-            FleetKey::Call => (step.call, self.recipe(tool)),
-            FleetKey::Args => (args_identity(&call.args, &tool.call).hash128(), IdentityRecipe::Args),
+        let (fingerprint, form) = match settings.key {
+            FleetKey::Call => (step.call, RecipeForm::Call),
+            FleetKey::Args => (args_identity(&call.args, &tool.call).hash128(), RecipeForm::Args),
         };
         let key = SwarmCallKey::Fleet { tenant: context.tenant().to_owned(), fingerprint };
-        out.counts.push(context.swarm_call(key, &call.tool, recipe));
+        out.counts.push(context.swarm_call(key, &call.tool, form));
     }
 
     /// A call of a swarm that got it nowhere: it failed, or brought an answer the agent already had.
@@ -383,22 +383,14 @@ impl SessionEngine {
         {
             return;
         }
-        let recipe = if step.flags.has(Flags::SHELL) && step.flags.has(Flags::READ) {
-            IdentityRecipe::Opaque
-        } else {
-            IdentityRecipe::Coarse { args: self.policy.identity.fingerprint.args.clone() }
-        };
+        let is_shell_read = step.flags.has(Flags::SHELL) && step.flags.has(Flags::READ);
+        let form = if is_shell_read { RecipeForm::Opaque } else { RecipeForm::Coarse };
         let key = SwarmCallKey::Swarm {
             tenant: context.tenant().to_owned(),
             swarm_id: session.head.swarm_id.to_string(),
             fingerprint: step.fingerprint,
         };
-        out.counts.push(context.swarm_call(key, session.history.tool(step), recipe));
-    }
-
-    /// How a worker recomputes a call identity under a tool's policy.
-    pub(super) fn recipe(&self, tool: &ToolPolicy) -> IdentityRecipe {
-        IdentityRecipe::Call { args: tool.call.args.clone(), args_ignored: tool.call.args_ignored.clone() }
+        out.counts.push(context.swarm_call(key, session.history.tool(step), form));
     }
 }
 

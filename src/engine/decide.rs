@@ -5,10 +5,10 @@ use crate::detect::Step;
 use crate::engine::apply::SessionEngine;
 use crate::engine::apply::arm_verdicts;
 use crate::engine::command::Action;
-use crate::engine::command::IdentityRecipe;
 use crate::engine::command::ReasonCode;
 use crate::engine::command::Trigger;
 use crate::engine::effects::Effects;
+use crate::engine::effects::RecipeForm;
 use crate::engine::effects::SwarmCall;
 use crate::engine::effects::SwarmCallKey;
 use crate::engine::episode::Episode;
@@ -73,11 +73,11 @@ impl<'a> Context<'a> {
         }
     }
 
-    pub(super) fn swarm_call(&self, key: SwarmCallKey, tool: &str, recipe: IdentityRecipe) -> SwarmCall {
+    pub(super) fn swarm_call(&self, key: SwarmCallKey, tool: &str, form: RecipeForm) -> SwarmCall {
         SwarmCall {
             key,
             tool: tool.to_owned(),
-            recipe,
+            form,
             session_id: self.event.session_id.clone().into_owned(),
             agent_id: self.event.agent_id.clone().into_owned(),
             time: self.time,

@@ -9,6 +9,7 @@ use crate::event::Ack;
 use crate::event::EventTime;
 use crate::identity::Hash128;
 use crate::policy::Detector;
+use crate::policy::Policy;
 
 /// Effects of one input. Reused from input to input: [`Effects::clear`] keeps the allocations.
 #[derive(Debug, Default)]
@@ -56,7 +57,7 @@ pub struct SwarmCall {
     /// Tool, for the text.
     pub tool: String,
     /// How a worker recomputes the identity.
-    pub recipe: IdentityRecipe,
+    pub form: RecipeForm,
     /// Session of the caller.
     pub session_id: String,
     /// Agent of the caller.
@@ -65,6 +66,35 @@ pub struct SwarmCall {
     pub time: EventTime,
     /// Record timestamp of the call.
     pub record_time: EventTime,
+}
+
+/// Which recipe a worker recomputes an identity with; its lists are added once per report, not per call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecipeForm {
+    /// Tool and canonical arguments.
+    Call,
+    /// Tool and primary arguments.
+    Coarse,
+    /// Canonical arguments alone.
+    Args,
+    /// Not to be recomputed.
+    Opaque,
+}
+
+impl RecipeForm {
+    /// The whole recipe for calls of a tool under a policy.
+    #[must_use]
+    pub fn recipe(self, policy: &Policy, tool: &str) -> IdentityRecipe {
+        match self {
+            Self::Call => {
+                let rules = &policy.tools.get(tool).call;
+                IdentityRecipe::Call { args: rules.args.clone(), args_ignored: rules.args_ignored.clone() }
+            }
+            Self::Coarse => IdentityRecipe::Coarse { args: policy.identity.fingerprint.args.clone() },
+            Self::Args => IdentityRecipe::Args,
+            Self::Opaque => IdentityRecipe::Opaque,
+        }
+    }
 }
 
 /// What the swarm stage counts by.

@@ -1,19 +1,21 @@
 //! Event to step: what of a call and its answer is kept. Only what the running detectors need is computed.
 
+use crate::detect::Family;
 use crate::detect::Flags;
+use crate::detect::History;
 use crate::detect::Step;
+use crate::detect::loop_identity;
 use crate::detect::test_fix;
 use crate::event::Call;
 use crate::event::CallResult;
 use crate::event::Content;
 use crate::event::Event;
 use crate::event::Outcome;
+use crate::event::View;
 use crate::identity::Hash64;
-use crate::identity::MaskSet;
 use crate::identity::Signature;
 use crate::identity::argument_text;
 use crate::identity::call_identity;
-use crate::identity::canonical_text;
 use crate::identity::contains_word;
 use crate::identity::error_key;
 use crate::identity::fingerprint;
@@ -21,7 +23,7 @@ use crate::identity::hash_text;
 use crate::identity::outcome_identity;
 use crate::identity::readable_text;
 use crate::identity::state_identity;
-use crate::limits::TOKENS_MAX;
+use crate::limits::DESCRIPTION_CHARS_MAX;
 use crate::policy::Policy;
 use crate::policy::ToolClass;
 use crate::policy::ToolPolicy;
@@ -99,8 +101,15 @@ fn description_facts(policy: &Policy, call: &Call<'_>, step: &mut Step) {
         None => {
             step.state = Hash64((step.call.0 >> 64) as u64);
             if policy.needs.tokens && !matches!(call.args, Content::Sha256(_)) {
-                let text = format!("{} {}", call.tool, canonical_text(&call.args));
-                step.tokens = Signature::of(&text, &policy.detectors.semantic_repeat.stop_words);
+                // Tokens are a set: the order of keys does not show, so the source will do.
+                let stop_words = &policy.detectors.semantic_repeat.stop_words;
+                let tool = Signature::of(&call.tool, stop_words);
+                step.tokens = match call.args.view() {
+                    View::Json(text) | View::Text(text) => {
+                        Signature::of(first_chars(&text, DESCRIPTION_CHARS_MAX), stop_words).union(&tool)
+                    }
+                    View::Absent | View::Sha256(_) => tool,
+                };
             }
         }
     }
@@ -115,42 +124,76 @@ pub(super) fn is_observed(result: &CallResult<'_>) -> bool {
         || result.error_type.is_some()
 }
 
-/// Writes what came back into the step. Only for observed answers that are no refusal of ours.
-pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<'_>, step: &mut Step) {
+/// What an answer says of its step.
+pub(super) struct Completion {
+    flags: Flags,
+    outcome: Hash64,
+    error: Hash64,
+    state: Hash64,
+    tokens: Option<Signature>,
+}
+
+impl Completion {
+    /// Whether approach and outcome had been seen before; to be asked before it is written into the step.
+    pub(super) fn look_back(&mut self, history: &History, step: &Step) {
+        self.flags.set(Flags::SEEN_CALL, history.seen_call(step.call) > 0);
+        self.flags.set(Flags::SEEN_OUTCOME, history.seen_outcome(self.outcome) > 0);
+    }
+
+    /// Writes it into the step.
+    pub(super) fn write(self, step: &mut Step) {
+        step.flags = self.flags;
+        step.outcome = self.outcome;
+        step.error = self.error;
+        step.state = self.state;
+        if let Some(tokens) = self.tokens {
+            step.token_bits = tokens.bits();
+            step.tokens = tokens;
+        }
+    }
+}
+
+/// What came back from the call of `step`. Only for observed answers that are no refusal of ours.
+pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<'_>, step: &Step) -> Completion {
     let is_ok = match result.outcome {
         Outcome::Ok => true,
         Outcome::Error | Outcome::Timeout | Outcome::Denied => false,
         Outcome::Unknown | Outcome::Cancelled => result.error_message.is_none() && result.exit_code.unwrap_or(0) == 0,
     };
-    step.flags.set(Flags::OPEN, false);
-    step.flags.set(Flags::OBSERVED, true);
-    step.flags.set(Flags::OK, is_ok);
-    step.flags.set(Flags::MUTATED, is_ok && step.flags.has(Flags::MUTATES));
+    let mut done = Completion { flags: step.flags, outcome: Hash64::NONE, error: Hash64::NONE, state: step.state, tokens: None };
+    done.flags.set(Flags::OPEN, false);
+    done.flags.set(Flags::OBSERVED, true);
+    done.flags.set(Flags::OK, is_ok);
+    done.flags.set(Flags::MUTATED, policy.progress.mutation && is_ok && step.flags.has(Flags::MUTATES));
+    // It ran, whatever was decided about it before.
+    done.flags.set(Flags::REFUSED, false);
+    done.flags.set(Flags::OVER_RATE, false);
     let error_text = result.error_message.as_deref().or(result.error_type.as_deref());
     let compared = if result.stable_result.is_absent() { &result.result } else { &result.stable_result };
     let proves_nothing = result.truncated && result.stable_result.is_absent() && !matches!(result.result, Content::Sha256(_));
     if policy.needs.outcome && !proves_nothing {
         let identity = outcome_identity(is_ok, compared, error_text.filter(|_| !is_ok), &policy.outcomes.rules, &tool.outcome);
-        step.outcome = identity.hash64();
+        done.outcome = identity.hash64();
     }
     if !is_ok {
-        failure_facts(policy, result, error_text, step);
+        failure_facts(policy, result, error_text, &mut done);
     }
     let needs_text = policy.needs.tokens || policy.needs.outcome || (policy.needs.test && step.flags.has(Flags::TEST));
     if needs_text || policy.needs.state {
         let text = readable_text(&result.result);
-        output_facts(policy, &text, step);
+        output_facts(policy, &text, step, &mut done);
     }
+    done
 }
 
-fn failure_facts(policy: &Policy, result: &CallResult<'_>, error_text: Option<&str>, step: &mut Step) {
+fn failure_facts(policy: &Policy, result: &CallResult<'_>, error_text: Option<&str>, done: &mut Completion) {
     let is_refusal = result.outcome == Outcome::Denied;
     let is_outage = !is_refusal
         && [result.error_type.as_deref(), result.error_message.as_deref()]
             .into_iter()
             .flatten()
             .any(|text| policy.outcomes.retryable.is_match(text));
-    step.flags.set(Flags::RETRYABLE, is_outage);
+    done.flags.set(Flags::RETRYABLE, is_outage);
     if !policy.needs.error || is_outage {
         return;
     }
@@ -164,51 +207,44 @@ fn failure_facts(policy: &Policy, result: &CallResult<'_>, error_text: Option<&s
         of_result = readable_text(&result.result);
         &of_result
     };
-    step.error = error_key(text, settings.key_chars, &settings.mask)
+    done.error = error_key(text, settings.key_chars, &settings.mask)
         .filter(|key| is_refusal || !settings.generic.is_match(key))
         .map_or(Hash64::NONE, |key| hash_text(&key).hash64());
 }
 
-fn output_facts(policy: &Policy, text: &str, step: &mut Step) {
+fn output_facts(policy: &Policy, text: &str, step: &Step, done: &mut Completion) {
     let trimmed = text.trim();
+    let says_little = done.flags.has(Flags::OK) && trimmed.chars().nth(policy.outcomes.generic_chars).is_none();
     // No entry of the list is long; a long answer is not generic.
-    let is_generic = trimmed.len() <= 64 && {
-        let lower = trimmed.to_lowercase();
-        policy.outcomes.generic.iter().any(|entry| *entry == lower)
-    };
-    step.flags.set(Flags::GENERIC, is_generic);
+    let is_generic = (says_little && policy.outcomes.generic_chars > 0)
+        || trimmed.len() <= 64 && {
+            let lower = trimmed.to_lowercase();
+            policy.outcomes.generic.iter().any(|entry| *entry == lower)
+        };
+    done.flags.set(Flags::GENERIC, is_generic);
     if policy.needs.test && step.flags.has(Flags::TEST) {
         let (passed, failed) = test_fix::signals(text, policy.detectors.test_fix.zero_failed_fails);
-        step.flags.set(Flags::TEST_PASSED, passed);
-        step.flags.set(Flags::TEST_FAILED, failed);
+        done.flags.set(Flags::TEST_PASSED, passed);
+        done.flags.set(Flags::TEST_FAILED, failed);
     }
     if policy.needs.state {
         // With descriptions a state is what corteX compares; without, the call's identity and its outcome's say the same at no cost.
-        let output = if policy.identity.use_description || !step.outcome.is_some() {
-            let masked = mask(policy).apply(text);
+        let output = if policy.identity.use_description || !done.outcome.is_some() {
+            let masked = policy.outcomes.rules.mask.apply(text);
             state_identity("", &masked).hash64()
         } else {
-            step.outcome
+            done.outcome
         };
-        step.state = crate::detect::loop_identity(crate::detect::Family::Outcome, &[step.state.0, output.0]);
+        done.state = loop_identity(Family::Outcome, &[step.state.0, output.0]);
     }
     if policy.needs.tokens {
         let settings = &policy.detectors.semantic_repeat;
-        let end = text.char_indices().nth(settings.output_chars).map_or(text.len(), |(at, _)| at);
-        let output = Signature::of(text.get(..end).unwrap_or_default(), &settings.stop_words);
-        step.tokens = merged(&step.tokens, &output);
+        let output = Signature::of(first_chars(text, settings.output_chars), &settings.stop_words);
+        done.tokens = Some(step.tokens.union(&output));
     }
 }
 
-fn mask(policy: &Policy) -> &MaskSet {
-    &policy.outcomes.rules.mask
-}
-
-/// Union of two sorted signatures, its smallest hashes.
-fn merged(one: &Signature, two: &Signature) -> Signature {
-    let mut all: Vec<u32> = one.0.iter().chain(two.0.iter()).copied().collect();
-    all.sort_unstable();
-    all.dedup();
-    all.truncate(TOKENS_MAX);
-    Signature(all.into_boxed_slice())
+fn first_chars(text: &str, chars: usize) -> &str {
+    let end = text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
+    text.get(..end).unwrap_or_default()
 }

@@ -21,6 +21,7 @@ use crate::engine::decide::Context;
 use crate::engine::decide::Ladder;
 use crate::engine::decide::step_of_finding;
 use crate::engine::effects::Effects;
+use crate::engine::effects::RecipeForm;
 use crate::engine::message;
 use crate::engine::message::Words;
 use crate::engine::session::Awaited;
@@ -210,9 +211,9 @@ impl SessionEngine {
             BlockScope::Tool => Scope { tool: Some(tool.to_owned()), ..all },
             BlockScope::Fingerprint => {
                 let (hash, recipe) = if finding.detector == Detector::NearRepeat {
-                    (step.fingerprint, self.coarse(step))
+                    (step.fingerprint, self.coarse(step, tool))
                 } else {
-                    (step.call, self.recipe(self.policy.tools.get(tool)))
+                    (step.call, RecipeForm::Call.recipe(&self.policy, tool))
                 };
                 // What a worker cannot recompute must not be refused by it: the block then names the tool.
                 let bound = (action == Action::Nudge || recipe != IdentityRecipe::Opaque).then_some((hash, recipe));
@@ -221,12 +222,9 @@ impl SessionEngine {
         }
     }
 
-    fn coarse(&self, step: &Step) -> IdentityRecipe {
-        if step.flags.has(Flags::SHELL) && step.flags.has(Flags::READ) {
-            IdentityRecipe::Opaque
-        } else {
-            IdentityRecipe::Coarse { args: self.policy.identity.fingerprint.args.clone() }
-        }
+    fn coarse(&self, step: &Step, tool: &str) -> IdentityRecipe {
+        let is_shell_read = step.flags.has(Flags::SHELL) && step.flags.has(Flags::READ);
+        if is_shell_read { RecipeForm::Opaque } else { RecipeForm::Coarse }.recipe(&self.policy, tool)
     }
 
     /// Names of the arguments that a near repeat varies: those that are not primary.

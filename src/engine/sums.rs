@@ -59,8 +59,8 @@ impl SwarmSums {
         };
         let pane = EventTime(call.time.0 - call.time.0.rem_euclid(pane_ms.max(1)));
         let sum = self.sums.entry(call.key).or_insert_with(|| Sum {
+            recipe: call.form.recipe(policy, &call.tool),
             tool: call.tool,
-            recipe: call.recipe,
             record_time: call.record_time,
             entries: BTreeMap::new(),
         });

@@ -114,8 +114,11 @@ pub fn readable_text<'a>(result: &'a Content<'a>) -> Cow<'a, str> {
         View::Json(Cow::Borrowed(source)) => readable_json(source),
         View::Json(Cow::Owned(source)) => Cow::Owned(readable_json(&source).into_owned()),
     };
-    let end = text.floor_char_boundary(READABLE_BYTES_MAX);
-    if end < text.len() { cut_at(text, end) } else { text }
+    if text.len() <= READABLE_BYTES_MAX {
+        return text;
+    }
+    let end = (0..=READABLE_BYTES_MAX).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    cut_at(text, end)
 }
 
 fn readable_json(source: &str) -> Cow<'_, str> {
@@ -248,6 +251,7 @@ mod tests {
             (r#"{"stderr":"e","stdout":"o","code":1}"#, "o\ne"),
             (r#"{"stdout":"","stderr":""}"#, ""),
             (r#"{"stdout":"","text":"t"}"#, "t"),
+            (r#"{"stdout":"o","stderr":""}"#, "o"),
             (r#"{"content":[{"text":"t"}]}"#, r#"{"content":[{"text":"t"}]}"#),
             (r#""{\"output\": \"in\\ner\"}""#, "in\ner"),
             ("[ 1.0 ]", "[1]"),

@@ -180,16 +180,14 @@ fn guid_end(bytes: &[u8], start: usize) -> Option<usize> {
 
 /// The fourth mask: digits, perhaps a fraction, perhaps space, and a unit that ends its word.
 fn duration(bytes: &[u8], word: Word) -> Option<Found> {
-    let digits = digits_at(bytes, word.start).min(word.len());
+    // Digits that run into a time end beyond their word; no fraction, space or unit is looked for there.
+    let digits = digits_at(bytes, word.start);
     if digits == 0 {
         return None;
     }
     let (last, mut at) = fraction(bytes, word, word.start + digits)?;
     let mut unit_end = last.end;
     if at == last.end {
-        if last.time_end != 0 {
-            return None;
-        }
         let is_space = |byte: &&u8| matches!(**byte, b' ' | b'\t' | b'\n' | b'\x0b' | b'\x0c' | b'\r');
         at += bytes.get(at..)?.iter().take_while(is_space).count();
         unit_end = word_at(bytes, at).end;
@@ -199,11 +197,11 @@ fn duration(bytes: &[u8], word: Word) -> Option<Found> {
 
 /// The word in which the number ends, and where: `word` and `at`, unless a fraction follows. None if that fraction is an id.
 fn fraction(bytes: &[u8], word: Word, at: usize) -> Option<(Word, usize)> {
-    let has_fraction = at == word.end && word.time_end == 0 && bytes.get(at) == Some(&b'.');
+    let has_fraction = at == word.end && bytes.get(at) == Some(&b'.');
     if !has_fraction {
         return Some((word, at));
     }
     let next = word_at(bytes, at + 1);
-    let digits = digits_at(bytes, at + 1).min(next.len());
+    let digits = digits_at(bytes, at + 1);
     (digits > 0 && !next.is_id()).then_some((next, at + 1 + digits))
 }

@@ -77,6 +77,9 @@ pub struct OutcomePolicy {
     pub rules: OutcomeRules,
     /// Whole answers that say nothing, lower case.
     pub generic: Vec<String>,
+    /// Successful answers of at most so many characters say nothing either (`available`, `landed`); 0 = none. Off in IronCurtain,
+    /// whose own tests answer `r1`.
+    pub generic_chars: usize,
     /// Failures that are an outage, not a loop.
     pub retryable: TextPatterns,
 }

@@ -52,6 +52,7 @@ pub struct RawOutcomes {
     pub chars: i64,
     pub volatile_fields: Vec<String>,
     pub generic: Vec<String>,
+    pub generic_chars: i64,
     pub retryable: Vec<String>,
 }
 
@@ -166,6 +167,7 @@ pub struct RawOutcomeRepeat {
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "as above")]
 pub struct RawStateRepeat {
+    pub novelty_ends: bool,
     pub mode: String,
     pub threshold: i64,
     pub window_steps: i64,
@@ -251,6 +253,7 @@ pub struct RawFleetRate {
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "as above")]
 pub struct RawTestFix {
+    pub same_failure: bool,
     pub mode: String,
     pub threshold: i64,
     pub commands: Vec<String>,

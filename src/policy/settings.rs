@@ -104,6 +104,9 @@ pub struct StateRepeat {
     pub threshold: u32,
     /// Completed steps looked at.
     pub window_steps: u32,
+    /// A step with a new call and a new answer ends the look back: coming back to a check after something new was tried is
+    /// verification. Off in corteX.
+    pub novelty_ends: bool,
 }
 
 /// `detectors.semantic_repeat`.
@@ -223,6 +226,8 @@ pub struct TestFix {
     pub match_words: bool,
     /// `0 failed` is a failure (attocode's code).
     pub zero_failed_fails: bool,
+    /// Only a failure that has been seen before counts: tests that fail in a new way are work that moves. Off in attocode.
+    pub same_failure: bool,
 }
 
 /// `detectors.shell_failures`.

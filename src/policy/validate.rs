@@ -71,6 +71,7 @@ impl Policy {
                 chars: check.integer("outcomes.chars", raw.outcomes.chars, 0, READABLE_BYTES_MAX as i64) as usize,
                 volatile_fields: check.names("outcomes.volatile_fields", &raw.outcomes.volatile_fields),
             },
+            generic_chars: check.integer("outcomes.generic_chars", raw.outcomes.generic_chars, 0, 4_096) as usize,
             generic: raw.outcomes.generic.iter().map(|text| text.trim().to_lowercase()).collect(),
             retryable: check.patterns_anywhere("outcomes.retryable", &raw.outcomes.retryable),
         };

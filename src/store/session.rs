@@ -60,12 +60,7 @@ impl StoredRing {
     /// The ring of a history as it would be stored now.
     #[must_use]
     pub fn of(history: &History) -> Self {
-        Self {
-            capacity: history.capacity(),
-            next_sequence: history.next_sequence(),
-            floor: history.floor(),
-            len: history.len(),
-        }
+        Self { capacity: history.capacity(), next_sequence: history.next_sequence(), floor: history.floor(), len: history.len() }
     }
 
     /// Slots in use, in the order of their sequences.
@@ -270,7 +265,10 @@ impl<'a> StoredHead<'a> {
             floor: self.floor,
             len: self.len as usize,
         };
-        if ring.len > ring.capacity.max(1) || ring.len as u64 > ring.next_sequence || ring.capacity > crate::limits::HISTORY_STEPS_MAX {
+        if ring.len > ring.capacity.max(1)
+            || ring.len as u64 > ring.next_sequence
+            || ring.capacity > crate::limits::HISTORY_STEPS_MAX
+        {
             return Err(corrupt("impossible ring"));
         }
         let hashes = |list: Vec<[u8; 8]>| -> VecDeque<Hash64> {

@@ -160,7 +160,9 @@ mod tests {
         }
     }
 
-    fn maybe<T: std::fmt::Debug + Default + Clone + 'static>(some: impl Strategy<Value = T> + 'static) -> impl Strategy<Value = T> {
+    fn maybe<T: std::fmt::Debug + Default + Clone + 'static>(
+        some: impl Strategy<Value = T> + 'static,
+    ) -> impl Strategy<Value = T> {
         prop_oneof![Just(T::default()), some]
     }
 

@@ -475,10 +475,12 @@ mod tests {
     #[test]
     fn failures_wait_longer_each_time_and_not_for_ever() {
         let mut trouble = Trouble::default();
-        let waits: Vec<u64> = (0..8).map(|_| {
-            trouble.lasts_too_long(0);
-            trouble.backoff_ms()
-        }).collect();
+        let waits: Vec<u64> = (0..8)
+            .map(|_| {
+                trouble.lasts_too_long(0);
+                trouble.backoff_ms()
+            })
+            .collect();
         assert_eq!(waits, [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
         assert!(!trouble.lasts_too_long(180_000));
         assert!(trouble.lasts_too_long(180_001));

@@ -188,7 +188,8 @@ impl Encoder {
         push(&mut own, "dlq.version", VERSION.to_owned());
         push_place(&mut own, task, ordinal);
         // Room for dlq.bytes is kept in any case.
-        let mut left = DEAD_LETTER_BYTES_MAX - headers_bytes(&own).min(DEAD_LETTER_BYTES_MAX / 2) - 2 * FRAME_BYTES - "dlq.bytes".len() - 20;
+        let mut left =
+            DEAD_LETTER_BYTES_MAX - headers_bytes(&own).min(DEAD_LETTER_BYTES_MAX / 2) - 2 * FRAME_BYTES - "dlq.bytes".len() - 20;
         let key = meta.key.unwrap_or_default();
         let key = key.get(..key.len().min(left)).unwrap_or_default();
         left -= key.len();

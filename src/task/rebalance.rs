@@ -103,7 +103,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
 
     fn let_go(&mut self, ids: &[TaskId]) -> Result<(), Exit> {
         // What is left of an overlay that was not committed holds changes of these tasks; it must not survive them.
-        let is_left = ids.iter().any(|id| matches!(self.work.tasks.get(id), Some(Slot::Running(task)) if task.state.is_touched()));
+        let is_left =
+            ids.iter().any(|id| matches!(self.work.tasks.get(id), Some(Slot::Running(task)) if task.state.is_touched()));
         if is_left {
             self.drop_overlay();
         }

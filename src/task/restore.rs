@@ -228,7 +228,10 @@ impl<S: StateStore> Restore<S> {
         let position = self.read_position()?;
         let known = KeyFamily::ALL.into_iter().map(migrate::newest).max().unwrap_or_default();
         if let Some(newer) = position.as_ref().filter(|position| position.codec > u16::from(known)) {
-            let message = format!("{} has state of format {}, this program knows up to {known}; run the newer version", self.id, newer.codec);
+            let message = format!(
+                "{} has state of format {}, this program knows up to {known}; run the newer version",
+                self.id, newer.codec
+            );
             return Err(StoreError::NewerFormat(message).into());
         }
         let trusted = match position {
@@ -350,7 +353,10 @@ impl<S: StateStore> Restore<S> {
                 return Ok(self.ready(position, true, None));
             };
             let hint = reset_hint(self.id);
-            return Err(stop("E0105", format!("the group stands at {group} in the input of {}, but its changelog is empty; {hint}", self.id)));
+            return Err(stop(
+                "E0105",
+                format!("the group stands at {group} in the input of {}, but its changelog is empty; {hint}", self.id),
+            ));
         };
         if let Some(group) = group {
             if position.next_offset < group {

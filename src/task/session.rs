@@ -164,11 +164,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         self.task.advance_watermark(event.time, self.settings.lateness_ms);
         self.fire_due(record)?;
         let place = Place { topic: record.meta.topic, partition: record.meta.partition, offset: record.meta.offset.0 };
-        let cause = Cause {
-            offset: record.meta.offset.0,
-            at: event.time.max(event.record_time),
-            record_time: event.record_time,
-        };
+        let cause = Cause { offset: record.meta.offset.0, at: event.time.max(event.record_time), record_time: event.record_time };
         let tenant = event.tenant.as_deref().unwrap_or_default();
         let id = match self.cache.find(self.id, tenant, &event.session_id, &event.agent_id) {
             Some(id) => id,

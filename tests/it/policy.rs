@@ -73,7 +73,7 @@ fn the_default_profile_has_the_documented_values() {
         ]
     );
     let detectors = &policy.detectors;
-    assert_eq!((detectors.exact_repeat.threshold, detectors.exact_repeat.block_at), (3, 7));
+    assert_eq!((detectors.exact_repeat.threshold, detectors.exact_repeat.block_at), (3, 10));
     assert!(detectors.exact_repeat.skip_poll && detectors.exact_repeat.skip_read);
     assert!(!detectors.exact_repeat.skip_normal && !detectors.exact_repeat.skip_mutates);
     assert_eq!((detectors.near_repeat.threshold, detectors.near_repeat.block_at), (4, 7));
@@ -269,7 +269,7 @@ const BOUNDS: &[(&str, &str, &str, &str)] = &[
     ),
     ("detectors.dead_end.key_chars", "4_096", "4_097", "detectors.dead_end.key_chars is 4097, but must not be above 4096"),
     ("detectors.stagnation.threshold", "1", "0", "detectors.stagnation.threshold is 0, but must be at least 1"),
-    ("detectors.stagnation.threshold", "5", "6", "detectors.stagnation.block_at is 5, but must not be below threshold (6)"),
+    ("detectors.stagnation.threshold", "9", "10", "detectors.stagnation.block_at is 9, but must not be below threshold (10)"),
     ("detectors.stuck.threshold", "8", "9", "detectors.stuck.block_at is 8, but must not be below threshold (9)"),
     ("detectors.call_rate.limit", "1", "0", "detectors.call_rate.limit is 0, but must be at least 1"),
     (
@@ -467,10 +467,10 @@ fn the_threshold_of_exact_repeat_alone_moves_what_hangs_on_it() {
         let (exact, near) = (&detectors.exact_repeat, &detectors.near_repeat);
         (exact.threshold, exact.block_at, near.threshold, near.block_at)
     };
-    assert_eq!(numbers(&load("[detectors.exact_repeat]\nthreshold = 5\nmode = \"nudge\"")), (5, 9, 6, 9));
-    assert_eq!(numbers(&load("[detectors.exact_repeat]\nthreshold = 1")), (1, 5, 2, 5));
+    assert_eq!(numbers(&load("[detectors.exact_repeat]\nthreshold = 5\nmode = \"nudge\"")), (5, 12, 6, 9));
+    assert_eq!(numbers(&load("[detectors.exact_repeat]\nthreshold = 1")), (1, 8, 2, 5));
     assert_eq!(numbers(&load("[detectors.exact_repeat]\nthreshold = 5\nblock_at = 6")), (5, 6, 4, 7));
-    assert_eq!(numbers(&load("[detectors]\nexact_repeat.threshold = 4\nnear_repeat.threshold = 6")), (4, 7, 6, 7));
+    assert_eq!(numbers(&load("[detectors]\nexact_repeat.threshold = 4\nnear_repeat.threshold = 6")), (4, 10, 6, 7));
     let moved = policy::load_with_overrides("hackeurope", &json!({"detectors": {"exact_repeat": {"threshold": 2}}})).unwrap();
     assert_eq!(numbers(&moved), (2, 2, 3, 6));
     let never = policy::load_with_overrides("default", &json!({"detectors": {"exact_repeat": {"block_at": 0}}})).unwrap();
@@ -482,7 +482,7 @@ fn the_threshold_of_exact_repeat_alone_moves_what_hangs_on_it() {
 #[test]
 fn one_of_a_pair_keeps_the_others_default() {
     let policy = load("[detectors.stagnation]\nthreshold = 2\n");
-    assert_eq!((policy.detectors.stagnation.threshold, policy.detectors.stagnation.block_at), (2, 5));
+    assert_eq!((policy.detectors.stagnation.threshold, policy.detectors.stagnation.block_at), (2, 9));
     assert_eq!((policy.detectors.stuck.threshold, policy.detectors.stuck.block_at), (5, 8));
 }
 
@@ -587,7 +587,7 @@ fn the_hash_changes_if_and_only_if_the_effective_policy_changes() {
         "idle_ms = 86400000\nhistory_steps = 0x200\n# a comment\n",
         "[detectors]\nstuck = { block_at = 8, threshold = 5 }\nexact_repeat = { threshold = 3 }\n",
         "poll_factor = 3.0\n",
-        "[detectors.exact_repeat]\nthreshold = 3\nblock_at = 7\n[detectors.near_repeat]\nblock_at = 7\nthreshold = 4\n",
+        "[detectors.exact_repeat]\nthreshold = 3\nblock_at = 10\n[detectors.near_repeat]\nblock_at = 7\nthreshold = 4\n",
     ] {
         assert_eq!(load(same).hash, default, "{same}");
     }

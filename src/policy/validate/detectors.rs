@@ -195,6 +195,7 @@ fn state_repeat(of: &mut Settings<'_>, raw: &RawStateRepeat) -> StateRepeat {
         mode: of.mode(&raw.mode),
         threshold: of.count("threshold", raw.threshold, 1),
         window_steps: of.window(raw.window_steps),
+        novelty_ends: raw.novelty_ends,
     }
 }
 
@@ -297,6 +298,7 @@ fn test_fix(of: &mut Settings<'_>, raw: &RawTestFix) -> TestFix {
         commands: of.check.names_in_order("detectors.test_fix.commands", &raw.commands),
         match_words: !of.choice("match", &raw.matching, &[("word", false), ("substring", true)]),
         zero_failed_fails: raw.zero_failed_fails,
+        same_failure: raw.same_failure,
     }
 }
 
