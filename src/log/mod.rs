@@ -9,7 +9,6 @@ pub mod file;
 pub mod kafka;
 pub mod memory;
 mod names;
-pub mod partitioner;
 
 use std::time::Duration;
 

@@ -337,9 +337,10 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
 
     /// Drops the overlay and reads again from the last commit: nothing was sent, so no transaction is lost (C1).
     pub(super) fn rewind(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
-        let touched: Vec<TaskId> = self.touched().into_iter().map(|(id, _)| id).collect();
         self.drop_overlay();
-        touched.into_iter().try_for_each(|id| self.start(id, clock))
+        // All of them: a task whose first record was handed over and not applied shows no change, and yet it must be read again.
+        let running: Vec<TaskId> = self.running().collect();
+        running.into_iter().try_for_each(|id| self.start(id, clock))
     }
 
     /// Restores every running task without replacing the producer: nothing was committed since.

@@ -405,7 +405,10 @@ impl Outcome {
             if let Some(at) = at {
                 panic!("{what}: output {at} of {task}\nexpected {}\ngot      {}", show(&outputs[at]), show(&ours[at]));
             }
-            assert_eq!(ours.len(), outputs.len(), "{what}: outputs of {task}");
+            if ours.len() != outputs.len() {
+                let more = ours.iter().chain(outputs).skip(ours.len().min(outputs.len())).map(show).next().unwrap_or_default();
+                panic!("{what}: {} outputs of {task}, expected {}: {more}", ours.len(), outputs.len());
+            }
         }
         assert_eq!(self.outputs.len(), expected.outputs.len(), "{what}: tasks");
         for (key, row) in &expected.rows {
