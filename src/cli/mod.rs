@@ -4,6 +4,7 @@ pub mod args;
 pub mod cases;
 pub mod check;
 pub mod config;
+pub mod demo;
 pub mod exit_code;
 pub mod explain;
 pub mod failure;
@@ -50,7 +51,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 fn dispatch(line: &CommandLine) -> Outcome {
     let log = &line.log;
     match &line.command {
-        Command::Run(_) | Command::Demo(_) => Ok(()),
+        Command::Run(_) => Ok(()),
+        Command::Demo(args) => demo::run(args, log),
         Command::Replay(args) => replay::run(args, log),
         Command::Test(args) => test::run(args),
         Command::Check(args) => check::run(args, log),
