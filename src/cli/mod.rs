@@ -11,6 +11,7 @@ pub mod failure;
 pub mod healthcheck;
 pub mod output;
 pub mod replay;
+pub mod run;
 pub mod schema;
 pub mod setup;
 pub mod shell;
@@ -51,7 +52,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 fn dispatch(line: &CommandLine) -> Outcome {
     let log = &line.log;
     match &line.command {
-        Command::Run(_) => Ok(()),
+        Command::Run(args) => run::run(args, log),
         Command::Demo(args) => demo::run(args, log),
         Command::Replay(args) => replay::run(args, log),
         Command::Test(args) => test::run(args),
