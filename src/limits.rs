@@ -114,5 +114,3 @@ pub const CAREFUL_RECORDS: u64 = 10_000;
 pub const RESTORE_BATCH_BYTES: usize = 4 * 1024 * 1024;
 /// Changelog bytes after which a restore makes its progress durable. Bytes.
 pub const RESTORE_FLUSH_BYTES: u64 = 256 * 1024 * 1024;
-/// Agents of one report of swarm counts, the first in order; far above what a counter keeps (`workers_max`), so more change nothing.
-pub const REPORT_AGENTS_MAX: usize = 1_024;

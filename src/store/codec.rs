@@ -13,7 +13,10 @@ use crate::store::migrate;
 /// # Errors
 /// [`StoreError::Corrupt`] for a value whose length is not known before it is written; none of the stored types is one.
 pub fn encode<T: Serialize + ?Sized>(version: u8, value: &T) -> Result<Vec<u8>, StoreError> {
-    postcard::to_extend(value, vec![version]).map_err(|error| StoreError::Corrupt(format!("cannot encode: {error}")))
+    // Room for an ordinary step, the value written most: growing byte by byte would cost more than encoding it.
+    let mut bytes = Vec::with_capacity(160);
+    bytes.push(version);
+    postcard::to_extend(value, bytes).map_err(|error| StoreError::Corrupt(format!("cannot encode: {error}")))
 }
 
 /// Reads a value of exactly `version`, to its last byte. `what` is for messages, as `position`.

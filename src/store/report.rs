@@ -1,72 +1,116 @@
-//! The record of `swarm-counts`: what one commit of one lane adds to a fingerprint of a swarm. Internal, versioned like state.
+//! The records of `swarm-counts`: what one commit of one lane adds to a key of the swarm stage. Internal, versioned like state.
 //!
-//! A report holds only what merges in any order (rule W2): counts add up, times and agents keep their maximum. How calls are cut
-//! into reports depends on commit timing; what they add up to does not.
+//! Sums merge in any order (rule W2), so how calls are cut into reports does not matter.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde::Serialize;
 
-use crate::engine::IdentityRecipe;
 use crate::engine::SEPARATOR;
+use crate::engine::SwarmCallKey;
+use crate::engine::SwarmEntry;
+use crate::engine::SwarmReport;
+use crate::engine::SwarmReset;
 use crate::event::EventTime;
+use crate::identity::Hash128;
 use crate::store::StoreError;
 use crate::store::codec;
 use crate::store::session::StoredRecipe;
 
-/// Newest format of a report.
+/// Newest format of a record.
 const VERSION: u8 = 1;
 
-/// One report.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Report {
-    /// Tool, for the text; empty in a report that only resets.
-    pub tool: String,
-    /// How a worker recomputes the identity.
-    pub recipe: Option<IdentityRecipe>,
-    /// Calls by start of their pane, event time in ms.
-    pub panes: BTreeMap<i64, u64>,
-    /// Time of the last call by (session, agent).
-    pub agents: BTreeMap<(String, String), EventTime>,
-    /// Greatest record timestamp in it.
-    pub record_time: EventTime,
-    /// Calls up to this time no longer count.
-    pub reset: Option<EventTime>,
+/// One record of `swarm-counts`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SwarmRecord {
+    /// Sums of a key.
+    Report(SwarmReport),
+    /// The counters of a swarm are forgotten: calls up to this time no longer count.
+    Reset(EventTime),
 }
 
 #[derive(Serialize, Deserialize)]
-struct Stored<'a> {
+struct StoredEntry<'a> {
+    pane: i64,
     #[serde(borrow)]
-    tool: Cow<'a, str>,
-    recipe: Option<StoredRecipe<'a>>,
-    panes: Vec<(i64, u64)>,
-    agents: Vec<(Cow<'a, str>, Cow<'a, str>, i64)>,
-    record_time: i64,
-    reset: Option<i64>,
+    session_id: Cow<'a, str>,
+    agent_id: Cow<'a, str>,
+    calls: u32,
+    last: i64,
 }
 
-impl Report {
-    /// Key of the record: tenant, swarm, fingerprint joined by U+001F. A fleet's has no swarm, a reset no fingerprint.
-    #[must_use]
-    pub fn key(tenant: &str, swarm_id: &str, fingerprint: &str) -> String {
-        format!("{tenant}{SEPARATOR}{swarm_id}{SEPARATOR}{fingerprint}")
-    }
+/// The numbers of the variants are stored and never reused.
+#[derive(Serialize, Deserialize)]
+enum Stored<'a> {
+    Report {
+        #[serde(borrow)]
+        tool: Cow<'a, str>,
+        recipe: StoredRecipe<'a>,
+        record_time: i64,
+        entries: Vec<StoredEntry<'a>>,
+    },
+    Reset {
+        time: i64,
+    },
+}
 
+/// Key of a report: tenant, swarm, fingerprint joined by U+001F. A fleet's has no swarm.
+#[must_use]
+pub fn report_key(key: &SwarmCallKey) -> Vec<u8> {
+    match key {
+        SwarmCallKey::Swarm { tenant, swarm_id, fingerprint } => {
+            format!("{tenant}{SEPARATOR}{swarm_id}{SEPARATOR}{fingerprint}").into_bytes()
+        }
+        SwarmCallKey::Fleet { tenant, fingerprint } => format!("{tenant}{SEPARATOR}{SEPARATOR}{fingerprint}").into_bytes(),
+    }
+}
+
+/// Key of a reset: a report's without a fingerprint.
+#[must_use]
+pub fn reset_key(reset: &SwarmReset) -> Vec<u8> {
+    format!("{}{SEPARATOR}{}{SEPARATOR}", reset.tenant, reset.swarm_id).into_bytes()
+}
+
+/// Reads the key of a report; `None` for a reset's, and for bytes that are none.
+#[must_use]
+pub fn parse_report_key(key: &[u8]) -> Option<SwarmCallKey> {
+    let mut parts = std::str::from_utf8(key).ok()?.split(SEPARATOR);
+    let (tenant, swarm_id, hex) = (parts.next()?.to_owned(), parts.next()?.to_owned(), parts.next()?);
+    if parts.next().is_some() || hex.len() != 32 {
+        return None;
+    }
+    let fingerprint = Hash128(u128::from_str_radix(hex, 16).ok()?);
+    Some(if swarm_id.is_empty() {
+        SwarmCallKey::Fleet { tenant, fingerprint }
+    } else {
+        SwarmCallKey::Swarm { tenant, swarm_id, fingerprint }
+    })
+}
+
+impl SwarmRecord {
     /// Bytes of the record.
     ///
     /// # Errors
     /// As [`codec::encode`].
     pub fn encode(&self) -> Result<Vec<u8>, StoreError> {
-        let agents = self.agents.iter().map(|((session, agent), time)| (session.into(), agent.into(), time.0));
-        let stored = Stored {
-            tool: (&self.tool).into(),
-            recipe: self.recipe.as_ref().map(StoredRecipe::of),
-            panes: self.panes.iter().map(|(pane, count)| (*pane, *count)).collect(),
-            agents: agents.collect(),
-            record_time: self.record_time.0,
-            reset: self.reset.map(|time| time.0),
+        let stored = match self {
+            Self::Report(report) => {
+                let entry = |entry: &'_ SwarmEntry| StoredEntry {
+                    pane: entry.pane.0,
+                    session_id: Cow::Owned(entry.session_id.clone()),
+                    agent_id: Cow::Owned(entry.agent_id.clone()),
+                    calls: entry.calls,
+                    last: entry.last.0,
+                };
+                Stored::Report {
+                    tool: Cow::Borrowed(&report.tool),
+                    recipe: StoredRecipe::of(&report.recipe),
+                    record_time: report.record_time.0,
+                    entries: report.entries.iter().map(entry).collect(),
+                }
+            }
+            Self::Reset(time) => Stored::Reset { time: time.0 },
         };
         codec::encode(VERSION, &stored)
     }
@@ -76,15 +120,23 @@ impl Report {
     /// # Errors
     /// As [`codec::decode`].
     pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
-        let stored: Stored<'_> = codec::decode("swarm report", VERSION, bytes)?;
-        let agents = stored.agents.into_iter();
-        Ok(Self {
-            tool: stored.tool.into_owned(),
-            recipe: stored.recipe.map(StoredRecipe::into_recipe),
-            panes: stored.panes.into_iter().collect(),
-            agents: agents.map(|(session, agent, time)| ((session.into_owned(), agent.into_owned()), EventTime(time))).collect(),
-            record_time: EventTime(stored.record_time),
-            reset: stored.reset.map(EventTime),
+        Ok(match codec::decode("swarm record", VERSION, bytes)? {
+            Stored::Report { tool, recipe, record_time, entries } => {
+                let entry = |entry: StoredEntry<'_>| SwarmEntry {
+                    pane: EventTime(entry.pane),
+                    session_id: entry.session_id.into_owned(),
+                    agent_id: entry.agent_id.into_owned(),
+                    calls: entry.calls,
+                    last: EventTime(entry.last),
+                };
+                Self::Report(SwarmReport {
+                    tool: tool.into_owned(),
+                    recipe: recipe.into_recipe(),
+                    record_time: EventTime(record_time),
+                    entries: entries.into_iter().map(entry).collect(),
+                })
+            }
+            Stored::Reset { time } => Self::Reset(EventTime(time)),
         })
     }
 }
@@ -94,25 +146,26 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::engine::IdentityRecipe;
 
     proptest! {
         #[test]
         fn a_report_reads_back(
             tool in any::<String>(),
-            recipe in proptest::option::of((any::<Vec<String>>(), any::<Vec<String>>())),
-            panes in any::<BTreeMap<i64, u64>>(),
-            agents in any::<BTreeMap<(String, String), i64>>(),
-            (record_time, reset) in any::<(i64, Option<i64>)>(),
+            (args, args_ignored) in any::<(Vec<String>, Vec<String>)>(),
+            entries in any::<Vec<(i64, String, String, u32, i64)>>(),
+            record_time in any::<i64>(),
         ) {
-            let report = Report {
-                tool,
-                recipe: recipe.map(|(args, args_ignored)| IdentityRecipe::Call { args, args_ignored }),
-                panes,
-                agents: agents.into_iter().map(|(agent, time)| (agent, EventTime(time))).collect(),
-                record_time: EventTime(record_time),
-                reset: reset.map(EventTime),
+            let entry = |(pane, session_id, agent_id, calls, last)| SwarmEntry {
+                pane: EventTime(pane), session_id, agent_id, calls, last: EventTime(last),
             };
-            prop_assert_eq!(Report::decode(&report.encode().unwrap()).unwrap(), report);
+            let record = SwarmRecord::Report(SwarmReport {
+                tool,
+                recipe: IdentityRecipe::Call { args, args_ignored },
+                record_time: EventTime(record_time),
+                entries: entries.into_iter().map(entry).collect(),
+            });
+            prop_assert_eq!(SwarmRecord::decode(&record.encode().unwrap()).unwrap(), record);
         }
 
         #[test]
@@ -120,7 +173,21 @@ mod tests {
             if let Some(version) = bytes.first_mut() {
                 *version = VERSION;
             }
-            let _ = Report::decode(&bytes);
+            let _ = SwarmRecord::decode(&bytes);
+            let _ = parse_report_key(&bytes);
         }
+    }
+
+    #[test]
+    fn keys_read_back_and_a_reset_is_none() {
+        let (tenant, fingerprint) = ("t".to_owned(), Hash128(7));
+        let swarm = SwarmCallKey::Swarm { tenant: tenant.clone(), swarm_id: "w".to_owned(), fingerprint };
+        assert_eq!(report_key(&swarm), b"t\x1fw\x1f00000000000000000000000000000007");
+        let fleet = SwarmCallKey::Fleet { tenant: tenant.clone(), fingerprint };
+        for key in [swarm, fleet] {
+            assert_eq!(parse_report_key(&report_key(&key)), Some(key));
+        }
+        let reset = SwarmReset { tenant, swarm_id: "w".to_owned(), time: EventTime(1) };
+        assert_eq!(parse_report_key(&reset_key(&reset)), None);
     }
 }

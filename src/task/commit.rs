@@ -106,7 +106,11 @@ impl Trouble {
         (BACKOFF_MS << doublings).min(BACKOFF_MS_MAX)
     }
 
-    fn is_over(&mut self) {
+    pub(super) const fn in_row(&self) -> u32 {
+        self.in_row
+    }
+
+    pub(super) fn is_over(&mut self) {
         self.in_row = 0;
         self.since_ms = None;
     }
@@ -218,7 +222,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         for row in std::mem::take(&mut work.overlay.rows).into_values() {
             log.stage(row);
         }
-        for report in work.overlay.sums.outputs()? {
+        for report in work.overlay.sums.drain()? {
             log.stage(report);
         }
         let mut changes = Vec::new();
@@ -328,6 +332,18 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         let touched: Vec<TaskId> = self.touched().into_iter().map(|(id, _)| id).collect();
         self.drop_overlay();
         touched.into_iter().try_for_each(|id| self.start(id, clock))
+    }
+
+    /// Restores every running task without replacing the producer: nothing was committed since.
+    pub(super) fn restore_all(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
+        self.drop_overlay();
+        let running: Vec<TaskId> = self.running().collect();
+        for id in running {
+            // Paused or not, nothing is fed to a task that restores.
+            self.log.pause(id).or_else(|error| self.on_log_error(error, clock))?;
+            self.restore_again(id);
+        }
+        Ok(())
     }
 
     /// Drops the overlay and stops the flow.

@@ -41,6 +41,10 @@ use crate::task::settings::LaneSettings;
 use crate::task::stats::Stats;
 use crate::task::view::Ask;
 
+/// Failed polls in a row after which the lane looks whether its input still holds what it wants to read (I12): the error of a client
+/// names no partition, restoring compares each task with its input.
+const FAILURES_BEFORE_RESTORE: u32 = 10;
+
 /// Why a lane ended. The process ends with it, except for the first two.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Exit {
@@ -150,7 +154,10 @@ pub struct Lane<L, S, M = SessionEngine> {
     pub(super) leases: Leases,
     pub(super) pacing: Pacing,
     pub(super) phase: Phase,
+    /// Of commits.
     pub(super) trouble: Trouble,
+    /// Of polls and seeks.
+    log_trouble: Trouble,
     pub(super) attempts: u64,
     pub(super) stats: Stats,
     orders: Option<Receiver<Order>>,
@@ -201,6 +208,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             leases,
             phase: Phase::Feeding,
             trouble: Trouble::default(),
+            log_trouble: Trouble::default(),
             attempts: 0,
             stats: Stats::default(),
             orders: None,
@@ -335,6 +343,9 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
 
     /// True when something was done.
     fn on_event(&mut self, event: LaneEvent, clock: &dyn Clock) -> Result<bool, Exit> {
+        if matches!(event, LaneEvent::Polled(Ok(_))) {
+            self.log_trouble.is_over();
+        }
         match event {
             LaneEvent::Interrupted(interrupt) => self.on_interrupt(interrupt, clock)?,
             LaneEvent::Ordered(order) => self.on_order(order, clock)?,
@@ -404,8 +415,11 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         match error {
             LogError::Transient(cause) => {
                 tracing::warn!(cause, "log in trouble");
-                if self.trouble.lasts_too_long(clock.mono_ms()) {
+                if self.log_trouble.lasts_too_long(clock.mono_ms()) {
                     return Err(Exit::Failed(format!("log in trouble for too long: {cause}")));
+                }
+                if self.log_trouble.in_row().is_multiple_of(FAILURES_BEFORE_RESTORE) && self.phase == Phase::Feeding {
+                    self.restore_all(clock)?;
                 }
                 Ok(())
             }
@@ -424,7 +438,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         let next = task.state.next();
         match self.log.start(id, next) {
             Err(LogError::Transient(cause)) => {
-                self.phase = Phase::BackingOff(clock.mono_ms() + self.trouble.backoff_ms());
+                self.phase = Phase::BackingOff(clock.mono_ms() + self.log_trouble.backoff_ms());
                 self.on_log_error(LogError::Transient(cause), clock)
             }
             Err(error) => self.on_log_error(error, clock),

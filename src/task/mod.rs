@@ -68,8 +68,6 @@ pub use supervise::LaneHandle;
 pub use supervise::LaneReport;
 pub use supervise::SystemClock;
 pub use supervise::run_to_end;
-pub use swarm::Report;
-pub use swarm::ReportKey;
 pub use view::Ask;
 pub use view::TaskState;
 pub use view::TaskView;

@@ -143,6 +143,10 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
                 self.trip("too many panics within a minute")?;
             }
             self.dead_letter(record, &Rejected::whole(reason))?;
+        } else if self.settings.tick_header.is_some_and(|tick| record.meta.headers.iter().any(|(name, _)| *name == tick)) {
+            // Time passes although no agent says anything: a record like any other, so a replay sees it too.
+            self.task.advance_watermark(record.meta.timestamp, self.settings.lateness_ms);
+            self.fire_due(record)?;
         } else {
             match decode(record.value, &record.meta) {
                 Err(rejected) => self.dead_letter(record, &rejected)?,
@@ -411,32 +415,5 @@ fn count_event(stats: &mut Stats, record: &Record<'_>, event: &Event<'_>, settin
     stats.key_mismatch += u64::from(key != event.session_id.as_bytes());
     if let Some(partitions) = settings.partitions {
         bump(&mut stats.placement, usize::from(partition_of(key, partitions.session) != record.meta.partition));
-    }
-}
-
-#[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    /// Any policy will do for tests of the runtime.
-    pub(in crate::task) fn policy() -> Policy {
-        Policy {
-            profile: "test".to_owned(),
-            hash: crate::identity::hash_text("test"),
-            history_steps: 8,
-            open_call_ms: 1_000,
-            idle_ms: 10_000,
-            ended_ms: 1_000,
-            identity: crate::policy::IdentityPolicy::default(),
-            outcomes: crate::policy::OutcomePolicy::default(),
-            progress: crate::policy::ProgressPolicy::default(),
-            episodes: crate::policy::EpisodePolicy::default(),
-            evidence: crate::policy::EvidencePolicy::default(),
-            fusion: crate::policy::FusionPolicy::default(),
-            detectors: crate::policy::Detectors::default(),
-            priority: [0; crate::policy::Detector::COUNT],
-            tools: crate::policy::ToolTable::default(),
-            needs: crate::policy::Needs::default(),
-        }
     }
 }

@@ -107,6 +107,8 @@ pub struct LaneSettings {
     pub swarm: bool,
     /// Partition counts, where records have a partitioner to be checked against.
     pub partitions: Option<Partitions>,
+    /// Header of the records that only say how late it is; none where the input has no such records.
+    pub tick_header: Option<&'static str>,
     /// At the end of bounded input, let every timer fire.
     pub run_timers_at_end: bool,
     /// Longest wait of one poll. Milliseconds.
@@ -129,6 +131,7 @@ impl Default for LaneSettings {
             transaction_timeout_ms: 10_000,
             swarm: false,
             partitions: None,
+            tick_header: None,
             run_timers_at_end: false,
             poll_ms_max: 50,
         }

@@ -1,0 +1,670 @@
+//! The runtime: whatever is cut, killed, lost or moved, the outcome is that of one lane without faults.
+
+use std::sync::Arc;
+
+use loopwarden::event::NextOffset;
+use loopwarden::log::memory::Fault;
+use loopwarden::log::memory::Faults;
+use loopwarden::log::memory::MemoryConfig;
+use loopwarden::log::memory::MemoryTopic;
+use loopwarden::log::memory::Step;
+use loopwarden::store::KeyFamily;
+use loopwarden::store::Position;
+use loopwarden::store::StateKey;
+use loopwarden::store::StateStore;
+use loopwarden::task::CommitTrigger;
+use loopwarden::task::Exit;
+use loopwarden::task::LaneSettings;
+use loopwarden::task::ProcessMode;
+use loopwarden::task::TaskState;
+
+use crate::world::Fed;
+use crate::world::PARTITIONS;
+use crate::world::TestStore;
+use crate::world::TestWorld;
+use crate::world::config;
+use crate::world::feed;
+use crate::world::fleet;
+use crate::world::header;
+use crate::world::outputs_by_task;
+use crate::world::policy_with;
+use crate::world::reference;
+use crate::world::session_task;
+use crate::world::settings;
+
+const TIMED: CommitTrigger = CommitTrigger::Timed { max_ms: 100, min_ms: 5 };
+const RECORDS: usize = 400;
+
+fn records() -> Vec<Fed> {
+    fleet(7, RECORDS)
+}
+
+/// Runs an input in a world of one process and compares everything with the reference.
+fn check(records: &[Fed], config: MemoryConfig, settings: LaneSettings, lanes: usize, prepare: impl FnOnce(&mut TestWorld)) -> TestWorld {
+    let expected = reference(records);
+    let mut world = TestWorld::new(config, settings);
+    feed(&world.broker, records);
+    world.start("lw", lanes);
+    prepare(&mut world);
+    assert!(world.settle(), "not settled: {:?}", world.exits);
+    world.audit();
+    assert!(world.outcome() == expected, "another outcome");
+    world
+}
+
+#[test]
+fn the_input_of_these_tests_reaches_every_path() {
+    let records = records();
+    let mut world = TestWorld::new(config(500), settings(TIMED));
+    feed(&world.broker, &records);
+    world.start("lw", 1);
+    assert!(world.settle());
+    let stats = world.processes[0].lanes[0].as_ref().unwrap().stats();
+    for (what, count) in [
+        ("commands", stats.commands.iter().flatten().sum::<u64>()),
+        ("rejected", stats.rejected.iter().sum()),
+        ("panics", stats.panics),
+        ("timers", stats.timers_fired),
+        ("forgotten", stats.sessions_forgotten),
+        ("late", stats.late),
+        ("commits", stats.transactions[0]),
+        ("resets", stats.events[7]),
+        ("blocks", stats.blocks[0]),
+    ] {
+        assert!(count > 0, "{what}");
+    }
+    assert!(!world.outcome().counts.is_empty());
+    let hot = world.processes[0].lanes[0].as_ref().unwrap().tasks();
+    assert!(hot.iter().all(|view| view.state == TaskState::Running));
+}
+
+#[test]
+fn batch_cuts_do_not_show() {
+    let records = records();
+    for batch in [1, 3, 17, 500] {
+        check(&records, config(batch), settings(TIMED), 1, |_| {});
+    }
+}
+
+#[test]
+fn commit_cuts_do_not_show_not_even_between_two_timers() {
+    let records = records();
+    for (records_max, bytes_max) in [(1, usize::MAX), (7, usize::MAX), (u64::MAX, 1), (u64::MAX, 3_000)] {
+        let settings = LaneSettings { overlay_records_max: records_max, overlay_bytes_max: bytes_max, ..settings(TIMED) };
+        check(&records, config(500), settings, 1, |_| {});
+    }
+}
+
+#[test]
+fn the_number_of_lanes_does_not_show() {
+    let records = records();
+    for lanes in [2, 3, 4] {
+        check(&records, config(20), settings(TIMED), lanes, |_| {});
+    }
+}
+
+#[test]
+fn a_cache_of_no_size_does_not_show() {
+    let settings = LaneSettings { cache_bytes_max: 1, ..settings(TIMED) };
+    check(&records(), config(50), settings, 1, |_| {});
+}
+
+#[test]
+fn every_fault_at_every_step_of_a_commit_leaves_no_trace() {
+    let records = fleet(11, 120);
+    let steps = [Step::Poll, Step::Begin, Step::Send, Step::Offsets, Step::Commit, Step::AfterCommit];
+    for step in steps {
+        for fault in step.faults() {
+            // The n-th time the step comes.
+            for skip in [0, 2, 5] {
+                let mut world = TestWorld::new(config(10), settings(TIMED));
+                feed(&world.broker, &records);
+                world.start("lw", 1);
+                for _ in 0..(10 + skip * 7) {
+                    world.turn(0, 0);
+                    world.broker.advance(10);
+                }
+                world.broker.set_faults(Faults::script([(step, *fault)]));
+                assert!(world.settle(), "{step:?} {fault:?} {skip}: {:?}", world.exits);
+                world.audit();
+                assert_eq!(world.exits, [], "{step:?} {fault:?} {skip}");
+                assert!(world.outcome() == reference(&records), "{step:?} {fault:?} {skip}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_store_that_fails_at_s7_ends_the_process_and_a_restart_has_lost_nothing() {
+    let records = fleet(12, 150);
+    for commits in [1, 3, 6] {
+        let store = TestStore::default();
+        // The first three commits of the store are the restores' Positions.
+        *store.fails_in.lock().unwrap() = Some(PARTITIONS + commits);
+        let mut world = TestWorld::new(config(10), settings(TIMED));
+        feed(&world.broker, &records);
+        world.start_on("lw", 1, store);
+        assert!(world.settle(), "{:?}", world.exits);
+        assert!(matches!(world.exits[..], [Exit::Store(_)]), "{:?}", world.exits);
+        world.audit();
+        assert!(world.outcome() == reference(&records));
+    }
+}
+
+#[test]
+fn a_second_process_takes_over_half_and_gives_it_back() {
+    let records = records();
+    let expected = reference(&records);
+    let mut world = TestWorld::new(config(7), settings(TIMED));
+    feed(&world.broker, &records[..200]);
+    world.start("a", 1);
+    for _ in 0..40 {
+        world.turn(0, 0);
+        world.broker.advance(5);
+    }
+    world.start("b", 2);
+    assert!(world.settle());
+    feed(&world.broker, &records[200..300]);
+    assert!(world.settle());
+    assert_eq!(world.broker.members().len(), 3);
+    // The first one dies; after its session time-out the others have everything.
+    world.kill(0);
+    feed(&world.broker, &records[300..]);
+    world.processes.remove(0);
+    for _ in 0..600 {
+        world.turn(0, 0);
+        world.turn(0, 1);
+        world.broker.advance(20);
+    }
+    assert!(world.settle(), "{:?}", world.exits);
+    assert_eq!(world.broker.members().len(), 2);
+    world.audit();
+    assert!(world.outcome() == expected);
+}
+
+#[test]
+fn a_stopped_process_commits_what_it_has_and_its_successor_goes_on() {
+    let records = records();
+    let mut world = TestWorld::new(config(50), settings(TIMED));
+    feed(&world.broker, &records);
+    world.start("lw", 1);
+    let (sender, orders) = std::sync::mpsc::sync_channel(1);
+    let lane = world.processes[0].lanes[0].take().unwrap().with_orders(orders);
+    world.processes[0].lanes[0] = Some(lane);
+    for _ in 0..15 {
+        world.turn(0, 0);
+    }
+    world.restarts = false;
+    sender.send(loopwarden::task::Order::Stop { leave: false }).unwrap();
+    world.turn(0, 0);
+    assert!(world.processes[0].lanes[0].is_none());
+    assert_eq!(world.exits, []);
+    world.restarts = true;
+    world.restart(0);
+    assert!(world.settle());
+    world.audit();
+    assert!(world.outcome() == reference(&records));
+}
+
+#[test]
+fn state_from_any_time_is_brought_to_the_end_of_the_changelog() {
+    let records = records();
+    let expected = reference(&records);
+    let mut world = TestWorld::new(config(20), settings(TIMED));
+    feed(&world.broker, &records[..100]);
+    world.start("lw", 1);
+    assert!(world.settle());
+    let early = world.processes[0].store.memory.snapshot();
+    feed(&world.broker, &records[100..]);
+    assert!(world.settle());
+    for (compacts, snapshot) in [(false, Some(early.clone())), (false, None), (true, Some(early)), (true, None)] {
+        if compacts {
+            for task in (0..PARTITIONS).map(session_task) {
+                world.broker.compact(task, false);
+            }
+        }
+        let memory = snapshot.map(|store| store.snapshot()).unwrap_or_default();
+        world.processes[0].store = TestStore { memory, ..TestStore::default() };
+        world.restart(0);
+        assert!(world.settle(), "{:?}", world.exits);
+        world.audit();
+        assert!(world.outcome() == expected);
+    }
+}
+
+#[test]
+fn a_disk_that_was_away_for_too_long_is_restored_from_the_beginning() {
+    let records = records();
+    let mut world = TestWorld::new(config(20), settings(TIMED));
+    feed(&world.broker, &records[..100]);
+    world.start("lw", 1);
+    assert!(world.settle());
+    let old = world.processes[0].store.memory.snapshot();
+    feed(&world.broker, &records[100..]);
+    assert!(world.settle());
+    let expected = world.outcome();
+    // Deletions are gone from the changelog: whoever trusts the old disk wakes sessions that are dead.
+    for task in (0..PARTITIONS).map(session_task) {
+        world.broker.compact(task, true);
+    }
+    world.broker.advance(4 * 24 * 3_600_000);
+    world.processes[0].store = TestStore { memory: old, ..TestStore::default() };
+    world.restart(0);
+    assert!(world.settle());
+    assert!(world.outcome() == expected);
+    world.audit();
+}
+
+#[test]
+fn a_first_start_at_the_end_of_the_input_commits_that_offset_before_anything_else() {
+    let records = records();
+    let mut world = TestWorld::new(MemoryConfig { start_at_end: true, ..config(20) }, settings(TIMED));
+    feed(&world.broker, &records[..50]);
+    world.start("lw", 1);
+    let ends: Vec<_> = (0..PARTITIONS).map(|partition| world.broker.input_range(session_task(partition)).end).collect();
+    while (0..PARTITIONS).any(|partition| world.broker.group_offset(session_task(partition)).is_none()) {
+        world.turn(0, 0);
+    }
+    // A crash now must not choose again.
+    feed(&world.broker, &records[50..60]);
+    world.kill(0);
+    world.restart(0);
+    assert!(world.settle());
+    let stats = world.processes[0].lanes[0].as_ref().unwrap().stats();
+    assert_eq!(stats.events.iter().sum::<u64>() + stats.rejected.iter().sum::<u64>(), 10);
+    assert!(ends.iter().any(|end| *end > 0));
+    world.audit();
+}
+
+/// A world that has settled, with its process stopped.
+fn stopped() -> TestWorld {
+    let mut world = TestWorld::new(config(20), settings(TIMED));
+    feed(&world.broker, &records()[..100]);
+    world.start("lw", 1);
+    assert!(world.settle());
+    world.kill(0);
+    world.restarts = false;
+    world
+}
+
+fn exit_after(mut world: TestWorld) -> Exit {
+    world.restart(0);
+    for _ in 0..10_000 {
+        world.turn(0, 0);
+        world.broker.advance(20);
+        if let Some(exit) = world.exits.first() {
+            return exit.clone();
+        }
+    }
+    panic!("it runs");
+}
+
+#[test]
+fn a_vanished_changelog_is_an_error_that_names_the_way_out() {
+    let mut world = stopped();
+    world.broker.delete_changelog(session_task(0));
+    world.processes[0].store = TestStore::default();
+    let exit = exit_after(world);
+    assert!(matches!(&exit, Exit::Fatal { code: "E0105", message } if message.contains("loopwarden reset task session/0")), "{exit}");
+}
+
+#[test]
+fn moved_offsets_are_an_error_that_names_the_way_out() {
+    for moved in [0, 1_000_000] {
+        let world = stopped();
+        world.broker.set_group_offset(session_task(1), Some(NextOffset(moved)));
+        let exit = exit_after(world);
+        assert!(matches!(&exit, Exit::Fatal { code: "E0502", message } if message.contains("reset task session/1")), "{moved}: {exit}");
+    }
+}
+
+#[test]
+fn expired_group_offsets_need_nobody() {
+    let mut world = stopped();
+    for task in (0..PARTITIONS).map(session_task) {
+        world.broker.set_group_offset(task, None);
+    }
+    world.restarts = true;
+    world.restart(0);
+    feed(&world.broker, &records()[100..]);
+    assert!(world.settle(), "{:?}", world.exits);
+    world.audit();
+    assert!(world.outcome() == reference(&records()));
+}
+
+#[test]
+fn state_of_a_newer_format_is_refused_and_not_wiped() {
+    let mut world = stopped();
+    let mut store = world.processes[0].store.clone();
+    let bytes = store.get(session_task(0), &StateKey::position()).unwrap().unwrap();
+    let position = Position { codec: 99, ..Position::decode(&bytes).unwrap() };
+    let value = Some(position.encode_for_store().unwrap());
+    store.commit(&[loopwarden::store::Change { task: session_task(0), key: StateKey::position(), value }]).unwrap();
+    world.restarts = false;
+    let before = store.memory.len();
+    let exit = exit_after(world);
+    assert!(matches!(&exit, Exit::Store(loopwarden::store::StoreError::NewerFormat(_))), "{exit}");
+    assert_eq!(store.memory.len(), before);
+}
+
+#[test]
+fn lost_input_is_counted_and_the_rest_is_read() {
+    let mut world = stopped();
+    let records = records();
+    feed(&world.broker, &records[100..300]);
+    let task = session_task(0);
+    let next = world.broker.group_offset(task).unwrap().0;
+    assert!(world.broker.input_range(task).end > next + 5);
+    world.broker.trim_input(task, next + 5);
+    world.restarts = true;
+    world.restart(0);
+    assert!(world.settle(), "{:?}", world.exits);
+    assert_eq!(world.processes[0].lanes[0].as_ref().unwrap().stats().input_lost, 5);
+    world.audit();
+}
+
+#[test]
+fn input_lost_while_running_is_noticed_too() {
+    let mut world = TestWorld::new(config(20), settings(TIMED));
+    let records = records();
+    feed(&world.broker, &records[..100]);
+    world.start("lw", 1);
+    assert!(world.settle());
+    feed(&world.broker, &records[100..300]);
+    let task = session_task(0);
+    let next = world.broker.group_offset(task).unwrap().0;
+    world.broker.trim_input(task, next + 5);
+    assert!(world.settle(), "{:?}", world.exits);
+    assert_eq!(world.processes[0].lanes[0].as_ref().unwrap().stats().input_lost, 5);
+    world.audit();
+}
+
+#[test]
+fn a_bad_record_becomes_a_dead_letter_with_its_place_and_its_own_headers() {
+    let mut world = TestWorld::new(config(20), settings(TIMED));
+    let record = loopwarden::log::memory::MemoryRecord {
+        key: Some(b"s1".to_vec()),
+        value: Some(b"{\"id\":1}".to_vec()),
+        headers: vec![("trace".to_owned(), Some(b"t".to_vec())), ("dlq.reason".to_owned(), Some(b"old".to_vec()))],
+        timestamp_ms: 1_795_291_200_000,
+        ..loopwarden::log::memory::MemoryRecord::default()
+    };
+    world.broker.append_record(session_task(2), record);
+    world.start("lw", 1);
+    assert!(world.settle());
+    let letters = world.broker.committed(MemoryTopic::DeadLetters);
+    let [letter] = &letters[..] else { panic!("{letters:?}") };
+    assert_eq!((letter.key.as_deref(), letter.value.as_deref()), (Some(&b"s1"[..]), Some(&b"{\"id\":1}"[..])));
+    // 2 modulo the two partitions of the topic.
+    assert_eq!((letter.partition, letter.timestamp_ms), (0, 1_795_291_200_000));
+    for (name, value) in [
+        ("trace", "t"),
+        ("dlq.reason", "bad_type"),
+        ("dlq.field", "/id"),
+        ("dlq.topic", "agents.tool-events.v1"),
+        ("dlq.partition", "2"),
+        ("dlq.offset", "0"),
+        ("dlq.timestamp", "1795291200000"),
+        ("dlq.app", "loopwarden"),
+        ("dlq.policy", &world.policy.hash.to_string()),
+        ("dlq.version", env!("CARGO_PKG_VERSION")),
+        ("lw_task", "session/2"),
+        ("lw_ordinal", "1"),
+    ] {
+        assert_eq!(header(letter, name).as_deref(), Some(value), "{name}");
+    }
+    assert_eq!(letter.headers.iter().filter(|(name, _)| name == "dlq.reason").count(), 1);
+    assert_eq!(header(letter, "dlq.bytes"), None);
+}
+
+#[test]
+fn a_wave_of_bad_records_stops_its_task_in_front_of_the_51st_and_no_other() {
+    let mut world = TestWorld::new(config(20), settings(TIMED));
+    for _ in 0..60 {
+        world.broker.append(session_task(0), Some(b"k"), Some(b"rubbish"), 1_795_291_200_000);
+    }
+    world.broker.append(session_task(1), Some(b"k"), Some(b"rubbish"), 1_795_291_200_000);
+    world.start("lw", 1);
+    for _ in 0..200 {
+        world.turn(0, 0);
+        world.broker.advance(10);
+    }
+    assert_eq!(world.broker.group_offset(session_task(0)), Some(NextOffset(50)));
+    assert_eq!(world.broker.group_offset(session_task(1)), Some(NextOffset(1)));
+    let lane = world.processes[0].lanes[0].as_ref().unwrap();
+    assert!(!lane.is_ready());
+    let states: Vec<TaskState> = lane.tasks().into_iter().map(|view| view.state).collect();
+    assert!(matches!(&states[..], [TaskState::Poisoned(_), TaskState::Running, TaskState::Running]), "{states:?}");
+    assert_eq!(world.broker.committed(MemoryTopic::DeadLetters).len(), 51);
+}
+
+#[test]
+fn a_replay_only_reports_a_wave() {
+    let settings = LaneSettings { breaker: loopwarden::task::Breaker::Report, ..settings(TIMED) };
+    let mut world = TestWorld::new(config(20), settings);
+    for _ in 0..60 {
+        world.broker.append(session_task(0), Some(b"k"), Some(b"rubbish"), 1_795_291_200_000);
+    }
+    world.start("lw", 1);
+    assert!(world.settle());
+    assert_eq!(world.broker.committed(MemoryTopic::DeadLetters).len(), 60);
+}
+
+#[test]
+fn a_record_that_panics_is_as_if_it_had_been_a_dead_letter_all_along() {
+    let event = |number: usize, tool: &str| {
+        let json = format!(
+            r#"{{"id":"e{number}","session_id":"s","kind":"tool","tool":"{tool}","args":{{}},"outcome":"error","error":"x"}}"#
+        );
+        ("s".to_owned(), Some(json.into_bytes()), 1_795_291_200_000 + number as i64)
+    };
+    let tools = ["Bash", "Bash", "boom", "Bash", "Bash", "boom", "Bash"];
+    let exploding: Vec<Fed> = tools.iter().enumerate().map(|(number, tool)| event(number, tool)).collect();
+    // In its place something that was never an event.
+    let rubbish = |number: usize| ("s".to_owned(), Some(b"rubbish".to_vec()), 1_795_291_200_000 + number as i64);
+    let rejected: Vec<Fed> =
+        tools.iter().enumerate().map(|(number, tool)| if *tool == "boom" { rubbish(number) } else { event(number, tool) }).collect();
+    let (with, without) = (reference(&exploding), reference(&rejected));
+    assert_eq!(with.states, without.states);
+    let bodies = |outcome: &crate::world::Outcome| -> Vec<(String, bool)> {
+        outcome.outputs.values().flatten().map(|seen| (seen.id.clone(), seen.value.is_some())).collect()
+    };
+    assert_eq!(bodies(&with), bodies(&without));
+    let letters: Vec<_> = with.outputs.values().flatten().filter(|seen| seen.headers.iter().any(|(name, value)| {
+        name == "dlq.reason" && value.as_deref() == Some(b"panic")
+    })).collect();
+    assert_eq!(letters.len(), 2);
+    assert!(with.outputs.values().flatten().count() > 2);
+}
+
+#[test]
+fn a_timer_that_panics_is_removed_and_reported() {
+    let event = |id: &str, session: &str, time: i64| {
+        let json = format!(r#"{{"id":"{id}","session_id":"{session}","kind":"tool_call","tool":"t","args":{{}},"time":{time}}}"#);
+        (session.to_owned(), Some(json.into_bytes()), time)
+    };
+    let start = 1_795_291_200_000;
+    // `s6` lies in the partition of `timer-boom`, so its events move that task's watermark.
+    let partition = |session: &str| loopwarden::event::partition_of(session.as_bytes(), PARTITIONS);
+    let other = (0..100).map(|number| format!("s{number}")).find(|name| partition(name) == partition("timer-boom")).unwrap();
+    let records = [event("a", "timer-boom", start), event("b", &other, start + 6_000), event("c", &other, start + 7_000)];
+    let outcome = reference(&records);
+    let letters: Vec<_> = outcome.outputs.values().flatten().collect();
+    assert_eq!(letters.len(), 1, "{letters:?}");
+    let of = |name: &str| letters[0].headers.iter().find(|(found, _)| found == name).and_then(|(_, value)| value.clone());
+    assert_eq!(of("dlq.reason").as_deref(), Some(&b"panic"[..]));
+    assert_eq!(of("dlq.field").as_deref(), Some(&b"timer:open_calls"[..]));
+    assert_eq!(of("dlq.offset").as_deref(), Some(&b"1"[..]));
+    assert_eq!(letters[0].value, None);
+}
+
+#[test]
+fn another_ring_size_keeps_the_newest_steps_and_leaves_no_old_slot() {
+    let records = records();
+    let mut world = TestWorld::new(config(50), settings(TIMED));
+    feed(&world.broker, &records[..200]);
+    world.start("lw", 1);
+    assert!(world.settle());
+    for more_history in [37, 0] {
+        world.policy = policy_with("default", more_history);
+        world.restart(0);
+        let from = if more_history == 0 { 300 } else { 200 };
+        feed(&world.broker, &records[from..from + 100]);
+        assert!(world.settle(), "{:?}", world.exits);
+        world.audit();
+        // Every stored session loads: no step is missing, and none is left over.
+        for task in (0..PARTITIONS).map(session_task) {
+            let store = &world.processes[0].store;
+            let mut heads = Vec::new();
+            let mut steps = 0;
+            store.scan(task, KeyFamily::Head, &[], &[], &mut |key, value| {
+                let (_, ring) = loopwarden::store::session::decode_head(value).unwrap();
+                steps += ring.len;
+                heads.push(key.to_vec());
+                std::ops::ControlFlow::Continue(())
+            }).unwrap();
+            let mut found = 0;
+            store.scan(task, KeyFamily::Step, &[], &[], &mut |_, _| {
+                found += 1;
+                std::ops::ControlFlow::Continue(())
+            }).unwrap();
+            assert_eq!(found, steps, "{task}");
+            for head in heads {
+                assert!(loopwarden::store::session::load(store, task, &head, 100).unwrap().is_some());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_new_policy_starts_at_a_commit_boundary_and_the_position_says_where() {
+    let records = records();
+    let mut world = TestWorld::new(config(50), settings(TIMED));
+    feed(&world.broker, &records[..100]);
+    world.start("lw", 1);
+    let (sender, orders) = std::sync::mpsc::sync_channel(1);
+    let lane = world.processes[0].lanes[0].take().unwrap().with_orders(orders);
+    world.processes[0].lanes[0] = Some(lane);
+    assert!(world.settle());
+    let ends: Vec<u64> = (0..PARTITIONS).map(|partition| world.broker.input_range(session_task(partition)).end).collect();
+    let other = policy_with("default", 20);
+    assert_ne!(other.hash, world.policy.hash);
+    sender.send(loopwarden::task::Order::Policy(Arc::clone(&other))).unwrap();
+    feed(&world.broker, &records[100..]);
+    assert!(world.settle());
+    world.audit();
+    for (partition, end) in (0..PARTITIONS).zip(ends) {
+        let bytes = world.processes[0].store.get(session_task(partition), &StateKey::position()).unwrap().unwrap();
+        let position = Position::decode(&bytes).unwrap();
+        assert_eq!((position.policy_sha256, position.policy_since), (other.hash.0, end));
+    }
+    let outputs = outputs_by_task(&world.broker);
+    let last = outputs.values().flatten().filter(|seen| seen.headers.iter().any(|(name, _)| name == "ce_id")).last().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(last.value.as_ref().unwrap()).unwrap();
+    assert_eq!(json["engine"]["policy_sha256"], other.hash.to_string());
+}
+
+fn validator(schema: &str) -> jsonschema::Validator {
+    jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap()
+}
+
+#[test]
+fn every_command_and_row_is_as_its_schema_says() {
+    let mut world = TestWorld::new(config(50), settings(TIMED));
+    feed(&world.broker, &fleet(3, 1_500));
+    world.start("lw", 1);
+    assert!(world.settle());
+    let commands = world.broker.committed(MemoryTopic::Commands);
+    let rows = world.broker.committed(MemoryTopic::State);
+    assert!(commands.len() > 20 && rows.iter().any(|row| row.value.is_none()));
+    let command = validator(include_str!("../../config/schemas/command.v1.schema.json"));
+    let row = validator(include_str!("../../config/schemas/session-state.v1.schema.json"));
+    for (validator, records) in [(command, &commands), (row, &rows)] {
+        for record in records.iter().filter(|record| record.value.is_some()) {
+            let json: serde_json::Value = serde_json::from_slice(record.value.as_ref().unwrap()).unwrap();
+            let problems: Vec<String> = validator.iter_errors(&json).map(|error| error.to_string()).collect();
+            assert!(problems.is_empty(), "{problems:?} in {json}");
+        }
+    }
+    for record in &commands {
+        let json: serde_json::Value = serde_json::from_slice(record.value.as_ref().unwrap()).unwrap();
+        let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+        assert_eq!(record.key.as_deref(), Some(text(&json["session_id"]).as_bytes()));
+        for (name, value) in [
+            ("ce_specversion", "1.0".to_owned()),
+            ("ce_id", text(&json["id"])),
+            ("ce_source", "/loopwarden/loopwarden".to_owned()),
+            ("ce_type", format!("dev.loopwarden.command.{}.v1", text(&json["action"]))),
+            ("ce_subject", text(&json["session_id"])),
+            ("ce_time", text(&json["issued_at"])),
+            ("ce_dataschema", "urn:loopwarden:schema:command:1".to_owned()),
+            ("ce_sequence", format!("{:020}-{:020}", json["epoch"].as_u64().unwrap(), json["seq"].as_u64().unwrap())),
+            ("ce_expirytime", text(&json["expires_at"])),
+            ("ce_correlationid", text(&json["episode"])),
+            ("ce_causationid", text(&json["trigger"]["event_id"])),
+            ("content-type", "application/json".to_owned()),
+        ] {
+            assert_eq!(header(record, name), Some(value), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_shadow_process_says_so_and_keeps_no_rows() {
+    let mut world = TestWorld::new(config(50), LaneSettings { mode: ProcessMode::Shadow, ..settings(TIMED) });
+    feed(&world.broker, &records());
+    world.start("lw", 1);
+    assert!(world.settle());
+    let commands = world.broker.committed(MemoryTopic::Commands);
+    assert!(!commands.is_empty());
+    for record in commands {
+        let json: serde_json::Value = serde_json::from_slice(&record.value.unwrap()).unwrap();
+        assert_eq!(json["mode"], "shadow");
+    }
+    assert!(world.broker.committed(MemoryTopic::State).is_empty());
+}
+
+#[test]
+fn with_the_swarm_stage_off_nothing_is_staged_for_it() {
+    let mut world = TestWorld::new(config(50), LaneSettings { swarm: false, ..settings(TIMED) });
+    feed(&world.broker, &records());
+    world.start("lw", 1);
+    assert!(world.settle());
+    let swarm = MemoryTopic::Input(loopwarden::event::Stage::Swarm);
+    assert!(world.broker.uncommitted(swarm).is_empty());
+}
+
+#[test]
+fn an_identity_that_is_fenced_twice_within_a_minute_gives_up() {
+    let mut world = TestWorld::new(config(5), settings(TIMED));
+    world.restarts = false;
+    feed(&world.broker, &records());
+    world.start("lw", 1);
+    world.broker.set_faults(Faults::script([(Step::Begin, Fault::Fenced), (Step::Begin, Fault::Fenced)]));
+    for _ in 0..2_000 {
+        world.turn(0, 0);
+        world.broker.advance(5);
+    }
+    assert!(matches!(world.exits[..], [Exit::Fenced(_)]), "{:?}", world.exits);
+}
+
+#[test]
+fn a_process_with_the_same_identity_ends_the_old_one() {
+    let mut world = TestWorld::new(config(5), settings(TIMED));
+    feed(&world.broker, &records());
+    world.start("lw", 1);
+    for _ in 0..30 {
+        world.turn(0, 0);
+        world.broker.advance(5);
+    }
+    world.restarts = false;
+    world.start("lw", 1);
+    for _ in 0..10 {
+        world.turn(0, 0);
+    }
+    assert!(matches!(world.exits[..], [Exit::Fenced(_)]), "{:?}", world.exits);
+    world.processes.remove(0);
+    assert!(world.settle());
+    world.audit();
+    assert!(world.outcome() == reference(&records()));
+}

@@ -1,0 +1,110 @@
+//! The whole runtime from a seed: processes, lanes, group, clock, faults at every step; then calm (T18). A seed twice is the same
+//! trace; every seed ends with the outcome of one lane without faults.
+
+use loopwarden::log::memory::Faults;
+use loopwarden::task::CommitTrigger;
+use loopwarden::task::LaneSettings;
+
+use crate::world::Dice;
+use crate::world::Outcome;
+use crate::world::TestWorld;
+use crate::world::config;
+use crate::world::feed;
+use crate::world::fleet;
+use crate::world::reference;
+use crate::world::settings;
+
+/// Seeds of one run of the suite.
+const SEEDS: u64 = 200;
+const RECORDS: usize = 250;
+
+struct Simulated {
+    trace: Vec<String>,
+    outcome: Outcome,
+}
+
+/// One seed: faults while the input comes in, processes that die, stall, join and leave; then no more faults.
+fn simulate(seed: u64) -> Simulated {
+    let dice = Dice::new(seed ^ 0x5eed);
+    let records = fleet(seed, RECORDS);
+    let trigger = CommitTrigger::Timed { max_ms: 20 + dice.below(150), min_ms: 1 + dice.below(20) };
+    let lane_settings = LaneSettings {
+        overlay_records_max: 1 + dice.below(100),
+        cache_bytes_max: [1, 100_000, 10_000_000][dice.below(3) as usize],
+        ..settings(trigger)
+    };
+    let mut world = TestWorld::new(config(1 + dice.below(30) as usize), lane_settings);
+    world.broker.set_faults(Faults::seed(seed, 10 + dice.below(60) as u32));
+    for name in ["a", "b"] {
+        world.start(name, 1 + dice.below(2) as usize);
+    }
+    let mut fed = 0;
+    let mut stalled_until_ms = [0; 2];
+    while fed < records.len() {
+        match dice.below(100) {
+            0..8 => {
+                let more = (1 + dice.below(25) as usize).min(records.len() - fed);
+                feed(&world.broker, &records[fed..fed + more]);
+                fed += more;
+            }
+            8..30 => world.broker.advance(dice.below(60) as i64),
+            30 if dice.below(4) == 0 => {
+                let at = dice.below(2) as usize;
+                world.trace.push(format!("kill {at}"));
+                world.restart(at);
+            }
+            31 if dice.below(8) == 0 => {
+                // Stopped for longer than its session, then continued: a zombie.
+                let at = dice.below(2) as usize;
+                stalled_until_ms[at] = world.broker.now_ms() + dice.below(15_000) as i64;
+                world.trace.push(format!("stall {at}"));
+            }
+            32 if dice.below(8) == 0 => world.broker.advance(dice.below(12_000) as i64),
+            33 if dice.below(4) == 0 => {
+                let task = crate::world::session_task(dice.below(3) as u32);
+                world.broker.compact(task, false);
+            }
+            _ => {
+                let at = dice.below(2) as usize;
+                let lane = dice.below(world.processes[at].lanes.len() as u64) as usize;
+                if world.broker.now_ms() >= stalled_until_ms[at] {
+                    world.turn(at, lane);
+                }
+            }
+        }
+    }
+    let fired = world.broker.set_faults(Faults::none());
+    world.trace.extend(fired.fired().iter().map(|fired| format!("{fired:?}")));
+    assert!(world.settle(), "seed {seed} does not settle; exits {:?}\n{}", world.exits, tail(&world.trace));
+    world.audit();
+    Simulated { trace: world.trace.clone(), outcome: world.outcome() }
+}
+
+fn tail(trace: &[String]) -> String {
+    trace[trace.len().saturating_sub(60)..].join("\n")
+}
+
+#[test]
+fn every_seed_ends_as_if_nothing_had_happened() {
+    // LOOPWARDEN_SIM_SEED runs one seed, LOOPWARDEN_SIM_SEEDS so many.
+    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
+    let seeds = match number("LOOPWARDEN_SIM_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("LOOPWARDEN_SIM_SEEDS").unwrap_or(SEEDS),
+    };
+    for seed in seeds {
+        let expected = reference(&fleet(seed, RECORDS));
+        let simulated = std::panic::catch_unwind(|| simulate(seed)).unwrap_or_else(|_| panic!("seed {seed}"));
+        assert!(simulated.outcome == expected, "seed {seed}: another outcome\n{}", tail(&simulated.trace));
+    }
+}
+
+#[test]
+fn a_seed_twice_is_the_same_trace() {
+    for seed in [1, 17, 42] {
+        let (first, second) = (simulate(seed), simulate(seed));
+        assert!(first.trace == second.trace, "seed {seed}");
+        assert!(first.outcome == second.outcome, "seed {seed}");
+        assert!(first.trace.len() > 100);
+    }
+}
