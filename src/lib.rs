@@ -24,6 +24,10 @@ pub mod log;
 
 pub mod task;
 
+pub mod telemetry;
+
+pub mod report;
+
 pub mod config;
 
 pub mod cli;

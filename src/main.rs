@@ -1,3 +1,7 @@
-//! Arguments to `cli`, errors to the exit code.
+//! Arguments to `cli`, its answer to an exit code.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(loopwarden::cli::run(std::env::args_os()))
+}

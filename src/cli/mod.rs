@@ -1,3 +1,63 @@
 //! The command line: arguments, a command each, exit codes.
 
+pub mod args;
 pub mod cases;
+pub mod check;
+pub mod config;
+pub mod exit_code;
+pub mod explain;
+pub mod failure;
+pub mod healthcheck;
+pub mod output;
+pub mod schema;
+pub mod setup;
+pub mod shell;
+pub mod test;
+pub mod topics;
+
+use std::ffi::OsString;
+
+use clap::Parser as _;
+
+use crate::cli::args::Command;
+use crate::cli::args::CommandLine;
+use crate::cli::failure::Outcome;
+
+/// Runs a command line, program name first. Returns the exit code; whatever is to be said has been said.
+#[must_use]
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let line = match CommandLine::try_parse_from(arguments) {
+        Ok(line) => line,
+        Err(error) => {
+            // Help and version are answers, not errors; whether anybody reads them changes nothing.
+            let _ = error.print();
+            return if error.use_stderr() { exit_code::USAGE } else { exit_code::DONE };
+        }
+    };
+    match dispatch(&line) {
+        Ok(()) => exit_code::DONE,
+        Err(failure) => {
+            if let Some(message) = &failure.message {
+                output::say(message);
+            }
+            failure.exit
+        }
+    }
+}
+
+fn dispatch(line: &CommandLine) -> Outcome {
+    let log = &line.log;
+    match &line.command {
+        Command::Run(_) | Command::Demo(_) | Command::Replay(_) => Ok(()),
+        Command::Test(args) => test::run(args),
+        Command::Check(args) => check::run(args, log),
+        Command::Topics { command } => topics::run(command, log),
+        Command::Explain(args) => explain::run(args),
+        Command::Config { command } => config::run(command, log),
+        Command::Schema { command } => schema::run(command),
+        Command::Healthcheck(args) => healthcheck::run(args, log),
+        Command::Completions { shell } => shell::completions(*shell),
+        Command::Man => shell::man(),
+        Command::Version { output } => shell::version(*output),
+    }
+}

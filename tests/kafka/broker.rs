@@ -19,15 +19,17 @@ use rdkafka::ClientConfig;
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::consumer::Consumer;
 
+use crate::proxy::Proxy;
+
 /// A JVM on a busy machine with two cores.
 const START_WAIT: Duration = Duration::from_secs(120);
 /// Base64 of a UUID.
 const CLUSTER_ID: &str = "MkU3OEVBNTcwNTJENDM2Qg";
 
 /// A local broker. Dropping it ends the process.
-pub struct Broker {
+pub(crate) struct Broker {
     /// Where clients connect.
-    pub bootstrap: String,
+    pub(crate) bootstrap: String,
     watchdog: Child,
 }
 
@@ -39,7 +41,7 @@ impl Drop for Broker {
 }
 
 /// The shared broker's address; `None` when the tests are switched off, which is said aloud.
-pub fn bootstrap() -> Option<&'static str> {
+pub(crate) fn bootstrap() -> Option<&'static str> {
     static SHARED: OnceLock<Option<(String, Option<Broker>)>> = OnceLock::new();
     let shared = SHARED.get_or_init(|| {
         if std::env::var("LOOPWARDEN_KAFKA_TESTS").as_deref() == Ok("skip") {
@@ -51,24 +53,21 @@ pub fn bootstrap() -> Option<&'static str> {
         let broker = start("shared", None);
         Some((broker.bootstrap.clone(), Some(broker)))
     });
-    match shared {
-        Some((bootstrap, _)) => Some(bootstrap),
-        None => {
-            println!("skipped: LOOPWARDEN_KAFKA_TESTS=skip");
-            None
-        }
+    if shared.is_none() {
+        println!("skipped: LOOPWARDEN_KAFKA_TESTS=skip");
     }
+    shared.as_ref().map(|(bootstrap, _)| bootstrap.as_str())
 }
 
-/// A broker of one test's own, which tells its clients that it lives at `advertised`. `None` as for [`bootstrap`]; also when a broker
-/// was given, since that one cannot be told.
-pub fn behind(name: &str, advertised: u16) -> Option<Broker> {
+/// A broker that tells its clients that it lives where the proxy listens. `None` as for [`bootstrap`]; also when only a given broker is
+/// there, which cannot be told.
+pub(crate) fn behind(name: &str, proxy: &Proxy) -> Option<Broker> {
     bootstrap()?;
     if std::env::var("KAFKA_BOOTSTRAP").is_ok() && !lib().is_dir() {
         println!("skipped: the given broker cannot stand behind a proxy");
         return None;
     }
-    Some(start(name, Some(advertised)))
+    Some(start(name, Some(proxy)))
 }
 
 fn lib() -> PathBuf {
@@ -92,7 +91,7 @@ fn sweep(root: &Path) {
     }
 }
 
-fn start(name: &str, advertised: Option<u16>) -> Broker {
+fn start(name: &str, proxy: Option<&Proxy>) -> Broker {
     let lib = lib();
     assert!(
         lib.is_dir(),
@@ -105,7 +104,8 @@ fn start(name: &str, advertised: Option<u16>) -> Broker {
     fs::create_dir_all(&dir).expect("a directory for the broker");
     let (port, controller) = (free_port(), free_port());
     let properties = dir.join("server.properties");
-    fs::write(&properties, server_properties(&dir, port, controller, advertised.unwrap_or(port))).expect("server.properties");
+    fs::write(&properties, server_properties(&dir, port, controller, proxy.map_or(port, |proxy| proxy.port)))
+        .expect("server.properties");
 
     // The shell ends the broker when this process is gone, and with it the data; the log stays for whoever has to look.
     let script = r#"
@@ -132,16 +132,16 @@ fn start(name: &str, advertised: Option<u16>) -> Broker {
     let formatted = watchdog.stdout.take().expect("piped").read_exact(&mut started);
     assert!(formatted.is_ok(), "formatting the broker's storage failed: see {}", dir.join("format.log").display());
 
-    // Behind a proxy only the broker itself tells whether it is up: whoever runs the proxy waits.
     let broker = Broker { bootstrap: format!("127.0.0.1:{port}"), watchdog };
-    if advertised.is_none() {
-        wait_until_up(&broker.bootstrap, &dir.join("broker.log"));
+    if let Some(proxy) = proxy {
+        proxy.serve(&broker.bootstrap);
     }
+    wait_until_up(&broker.bootstrap, &dir.join("broker.log"));
     broker
 }
 
 /// Asks until the broker answers.
-pub fn wait_until_up(bootstrap: &str, log: &Path) {
+fn wait_until_up(bootstrap: &str, log: &Path) {
     let client: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", bootstrap)
         .set("reconnect.backoff.ms", "50")

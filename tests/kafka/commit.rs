@@ -10,6 +10,7 @@ use loopwarden::log::partitioner;
 use crate::broker;
 use crate::world::World;
 use crate::world::commit;
+use crate::world::committed;
 use crate::world::join;
 use crate::world::next;
 use crate::world::output;
@@ -25,7 +26,7 @@ fn outputs_state_and_offsets_become_visible_together() {
     let mut taken = take(&mut log, 3);
     taken.sort();
     assert_eq!(taken, vec![(session(0), 0, "e0".to_owned()), (session(0), 1, "e1".to_owned()), (session(1), 0, "e2".to_owned())]);
-    assert_eq!(world.committed(&log, session(0)), None);
+    assert_eq!(committed(&log, session(0)), None);
 
     log.stage(output(Destination::Commands, "a", "nudge"));
     log.stage(output(Destination::State, "a", "row"));
@@ -38,8 +39,8 @@ fn outputs_state_and_offsets_become_visible_together() {
 
     let changelog_next = commit(&mut log, &[(session(0), 2), (session(1), 1)]);
     assert_eq!(changelog_next, [(session(0), 2), (session(1), 1)].into());
-    assert_eq!(world.committed(&log, session(0)), Some(NextOffset(2)));
-    assert_eq!(world.committed(&log, session(1)), Some(NextOffset(1)));
+    assert_eq!(committed(&log, session(0)), Some(NextOffset(2)));
+    assert_eq!(committed(&log, session(1)), Some(NextOffset(1)));
     assert_eq!(world.values(&world.options.topics.commands), vec!["nudge"]);
     assert_eq!(world.values(&world.options.topics.state), vec!["row"]);
     let dead = world.read(&world.options.topics.dead_letters);
@@ -90,7 +91,7 @@ fn a_record_that_cannot_be_written_aborts_the_whole_commit() {
     log.stage(output(Destination::Commands, "a", &"x".repeat(2_000_000)));
     let outcome = log.commit(&next(&[(session(0), 1)]));
     assert!(matches!(outcome, CommitOutcome::Aborted { reopen: false, .. }), "{outcome:?}");
-    assert_eq!(world.committed(&log, session(0)), None);
+    assert_eq!(committed(&log, session(0)), None);
 
     // Read again from the last commit, as a lane does.
     log.start(session(0), NextOffset(0)).expect("rewound");

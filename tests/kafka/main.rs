@@ -2,9 +2,18 @@
 //!
 //! `broker.rs` says where the broker comes from. Each test has topics of its own; all share one broker.
 
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "all of this binary is test code; the lints' own exemption knows test functions only"
+)]
+
 mod broker;
 mod changelog;
 mod commit;
 mod members;
+mod proxy;
 mod topics;
+mod unknown;
 mod world;

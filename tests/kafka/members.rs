@@ -18,6 +18,7 @@ use crate::broker;
 use crate::world::PATIENCE;
 use crate::world::World;
 use crate::world::commit;
+use crate::world::committed;
 use crate::world::join;
 use crate::world::next;
 use crate::world::output;
@@ -150,7 +151,7 @@ fn a_revoked_lane_can_still_commit_before_it_lets_go() {
     first.held.retain(|task| !revoked.contains(task));
     turn_until(&mut [&mut first, &mut second], "the move", |lanes| lanes[1].held.len() == 2);
     for task in &revoked {
-        assert_eq!(world.committed(&second.log, *task), Some(NextOffset(5)));
+        assert_eq!(committed(&second.log, *task), Some(NextOffset(5)));
     }
 }
 
@@ -174,7 +175,7 @@ fn a_lane_that_lost_its_membership_cannot_commit() {
     stalled.stage(output(Destination::Commands, "a", "too late"));
     let outcome = stalled.commit(&next(&[(session(0), 9)]));
     assert!(matches!(outcome, CommitOutcome::Aborted { .. } | CommitOutcome::Fenced { .. }), "{outcome:?}");
-    assert_eq!(world.committed(&other.log, session(0)), Some(NextOffset(1)));
+    assert_eq!(committed(&other.log, session(0)), Some(NextOffset(1)));
     assert_eq!(world.values(&world.options.topics.commands), Vec::<String>::new());
 }
 
@@ -191,8 +192,7 @@ fn a_second_member_of_the_same_static_id_makes_the_first_one_lost() {
         second.turn();
         match first.log.poll(Duration::from_millis(20), &mut |_, _| Flow::Continue) {
             Ok(LogEvent::Lost(tasks) | LogEvent::Revoked(tasks)) => first.log.unassign(&tasks).expect("let go"),
-            Ok(_) => {}
-            Err(LogError::Transient(_)) => {}
+            Ok(_) | Err(LogError::Transient(_)) => {}
             Err(error) => break error,
         }
     };

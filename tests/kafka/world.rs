@@ -37,34 +37,34 @@ use rdkafka::producer::BaseRecord;
 use rdkafka::producer::Producer;
 
 /// Whatever a broker on this machine does takes less.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One test's topics.
-pub struct World {
+pub(crate) struct World {
     /// Options of lane 0 of instance `lw-0`.
-    pub options: KafkaOptions,
+    pub(crate) options: KafkaOptions,
 }
 
 /// A record as a reader sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
-    pub partition: i32,
-    pub offset: i64,
-    pub key: Vec<u8>,
-    pub value: Option<Vec<u8>>,
-    pub timestamp_ms: i64,
-    pub headers: Vec<(String, Vec<u8>)>,
+pub(crate) struct Seen {
+    pub(crate) partition: i32,
+    pub(crate) offset: i64,
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Option<Vec<u8>>,
+    pub(crate) timestamp_ms: i64,
+    pub(crate) headers: Vec<(String, Vec<u8>)>,
 }
 
-pub fn session(partition: u32) -> TaskId {
+pub(crate) fn session(partition: u32) -> TaskId {
     TaskId { stage: Stage::Session, partition }
 }
 
-pub fn swarm(partition: u32) -> TaskId {
+pub(crate) fn swarm(partition: u32) -> TaskId {
     TaskId { stage: Stage::Swarm, partition }
 }
 
-pub fn output(destination: Destination, key: &str, value: &str) -> Output {
+pub(crate) fn output(destination: Destination, key: &str, value: &str) -> Output {
     Output {
         destination,
         key: key.as_bytes().to_vec(),
@@ -76,7 +76,7 @@ pub fn output(destination: Destination, key: &str, value: &str) -> Output {
 
 impl World {
     /// Topics of so many partitions, on this broker, that no other test knows.
-    pub fn new(bootstrap: &str, partitions: u32) -> Self {
+    pub(crate) fn new(bootstrap: &str, partitions: u32) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let app = format!("t{}-{}", clock::now_ms(), COUNT.fetch_add(1, Ordering::Relaxed));
         let options = KafkaOptions {
@@ -109,17 +109,17 @@ impl World {
     }
 
     /// Options of another lane or instance.
-    pub fn options_of(&self, instance: &str, lane: u32) -> KafkaOptions {
+    pub(crate) fn options_of(&self, instance: &str, lane: u32) -> KafkaOptions {
         KafkaOptions { instance: instance.into(), lane, ..self.options.clone() }
     }
 
     /// Opens the log of lane 0 of `lw-0`.
-    pub fn open(&self) -> KafkaLog {
+    pub(crate) fn open(&self) -> KafkaLog {
         KafkaLog::open(self.options.clone()).expect("a log")
     }
 
     /// Opens it, waits for all tasks of both stages, and starts each at 0.
-    pub fn running(&self, partitions: u32) -> KafkaLog {
+    pub(crate) fn running(&self, partitions: u32) -> KafkaLog {
         let mut log = self.open();
         let tasks = join(&mut log, partitions as usize * 2);
         for task in tasks {
@@ -129,7 +129,7 @@ impl World {
     }
 
     /// Writes events outside of any transaction: (partition, key, value).
-    pub fn produce(&self, events: &[(i32, &str, &str)]) {
+    pub(crate) fn produce(&self, events: &[(i32, &str, &str)]) {
         let producer: BaseProducer = self.client().create().expect("a producer");
         for (partition, key, value) in events {
             producer
@@ -146,12 +146,12 @@ impl World {
     }
 
     /// What a `read_committed` reader sees of a topic, to the last stable offset.
-    pub fn read(&self, topic: &str) -> Vec<Seen> {
+    pub(crate) fn read(&self, topic: &str) -> Vec<Seen> {
         self.read_as(topic, "read_committed")
     }
 
     /// Everything in a topic, aborted or not.
-    pub fn read_as(&self, topic: &str, isolation: &str) -> Vec<Seen> {
+    pub(crate) fn read_as(&self, topic: &str, isolation: &str) -> Vec<Seen> {
         let reader: BaseConsumer = self
             .client()
             .set("group.id", format!("{}-auditor", self.options.app))
@@ -192,19 +192,19 @@ impl World {
     }
 
     /// Values in a topic, as text, in order of the partitions.
-    pub fn values(&self, topic: &str) -> Vec<String> {
+    pub(crate) fn values(&self, topic: &str) -> Vec<String> {
         self.read(topic).into_iter().map(|seen| String::from_utf8(seen.value.unwrap_or_default()).expect("text")).collect()
-    }
-
-    /// The group's stable offset of a task.
-    pub fn committed(&self, log: &KafkaLog, task: TaskId) -> Option<NextOffset> {
-        let mut reader = log.changelog().expect("a reader").expect("there is one");
-        reader.committed(task, PATIENCE).expect("an answer")
     }
 }
 
+/// The group's stable offset of a task.
+pub(crate) fn committed(log: &KafkaLog, task: TaskId) -> Option<NextOffset> {
+    let mut reader = log.changelog().expect("a reader").expect("there is one");
+    reader.committed(task, PATIENCE).expect("an answer")
+}
+
 /// Polls until an event about the assignment comes. Records on the way are an error of the test.
-pub fn next_event(log: &mut KafkaLog) -> LogEvent {
+pub(crate) fn next_event(log: &mut KafkaLog) -> LogEvent {
     let deadline = Deadline::after(PATIENCE);
     loop {
         assert!(!deadline.is_over(), "no event");
@@ -217,7 +217,7 @@ pub fn next_event(log: &mut KafkaLog) -> LogEvent {
 }
 
 /// Answers assignments until so many tasks are held; none is started.
-pub fn join(log: &mut KafkaLog, tasks: usize) -> Vec<TaskId> {
+pub(crate) fn join(log: &mut KafkaLog, tasks: usize) -> Vec<TaskId> {
     let mut held = Vec::new();
     while held.len() < tasks {
         match next_event(log) {
@@ -233,13 +233,14 @@ pub fn join(log: &mut KafkaLog, tasks: usize) -> Vec<TaskId> {
 }
 
 /// Reads until so many records are there: (task, offset, value).
-pub fn take(log: &mut KafkaLog, count: usize) -> Vec<(TaskId, u64, String)> {
+pub(crate) fn take(log: &mut KafkaLog, count: usize) -> Vec<(TaskId, u64, String)> {
     let deadline = Deadline::after(PATIENCE);
     let mut taken = Vec::new();
     while taken.len() < count {
         assert!(!deadline.is_over(), "only {} of {count} records came", taken.len());
         let event = log
             .poll(Duration::from_millis(100), &mut |task, record| {
+                assert!(taken.len() < count, "a record after the handler has stopped");
                 let value = String::from_utf8_lossy(record.value.unwrap_or_default()).into_owned();
                 taken.push((task, record.meta.offset.0, value));
                 if taken.len() < count { Flow::Continue } else { Flow::Stop }
@@ -251,25 +252,25 @@ pub fn take(log: &mut KafkaLog, count: usize) -> Vec<(TaskId, u64, String)> {
 }
 
 /// A commit that must succeed.
-pub fn commit(log: &mut KafkaLog, offsets: &[(TaskId, u64)]) -> BTreeMap<TaskId, u64> {
+pub(crate) fn commit(log: &mut KafkaLog, offsets: &[(TaskId, u64)]) -> BTreeMap<TaskId, u64> {
     match log.commit(&next(offsets)) {
         CommitOutcome::Committed { changelog_next } => changelog_next.into_iter().collect(),
         other => panic!("not committed: {other:?}"),
     }
 }
 
-pub fn next(offsets: &[(TaskId, u64)]) -> Vec<(TaskId, NextOffset)> {
+pub(crate) fn next(offsets: &[(TaskId, u64)]) -> Vec<(TaskId, NextOffset)> {
     offsets.iter().map(|(task, offset)| (*task, NextOffset(*offset))).collect()
 }
 
 /// A transaction of somebody else, open on the group's offset of a task.
-pub struct Pending {
+pub(crate) struct Pending {
     producer: rdkafka::producer::ThreadedProducer<rdkafka::producer::DefaultProducerContext>,
     _member: BaseConsumer,
 }
 
 impl Pending {
-    pub fn abort(self) {
+    pub(crate) fn abort(self) {
         self.producer.abort_transaction(PATIENCE).expect("aborted");
     }
 }
@@ -283,12 +284,12 @@ impl World {
     }
 
     /// Takes the transactional id of lane 0 away, and lets it go.
-    pub fn fence(&self) {
+    pub(crate) fn fence(&self) {
         drop(self.rival(&self.options.transactional_id()));
     }
 
     /// Opens a transaction that would move a task's offset, as a member-less client: it is not fenced by the group.
-    pub fn pending(&self, task: TaskId, offset: u64) -> Pending {
+    pub(crate) fn pending(&self, task: TaskId, offset: u64) -> Pending {
         let producer = self.rival(&format!("{}-rival", self.options.app));
         let member: BaseConsumer = self.client().set("group.id", &self.options.app).create().expect("a consumer");
         producer.begin_transaction().expect("begun");

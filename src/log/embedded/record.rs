@@ -84,7 +84,8 @@ mod tests {
         fn a_record_reads_back(timestamp_ms in any::<i64>(), key in any::<Bytes>(), value in any::<Bytes>(), headers in any::<Vec<(String, Bytes)>>()) {
             let headers: Vec<Header<'_>> = headers.iter().map(|(name, value)| (name.as_str(), value.as_deref())).collect();
             let record = Stored { timestamp_ms, key: key.as_deref(), value: value.as_deref(), headers };
-            prop_assert_eq!(Stored::decode(&record.encode()), Some(record));
+            let bytes = record.encode();
+            prop_assert_eq!(Stored::decode(&bytes), Some(record));
         }
 
         #[test]

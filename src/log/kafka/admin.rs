@@ -8,6 +8,7 @@ use std::task::Wake;
 use std::task::Waker;
 use std::thread;
 use std::thread::Thread;
+use std::time::Duration;
 
 use rdkafka::admin::AdminClient;
 use rdkafka::admin::AdminOptions;
@@ -17,6 +18,7 @@ use rdkafka::admin::TopicReplication;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::types::RDKafkaRespErr;
 
+use crate::clock::Deadline;
 use crate::event::Stage;
 use crate::limits;
 use crate::log::LogError;
@@ -70,6 +72,9 @@ pub struct TopicPlan {
     /// Topic settings, by name.
     pub config: Vec<(&'static str, String)>,
 }
+
+/// Between two questions whether a new topic is known.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
@@ -191,6 +196,21 @@ impl Admin {
             .ok_or_else(|| fate::fatal(fate::E_UNREACHABLE, format!("no broker answers on {}", self.bootstrap)))
     }
 
+    /// Number of brokers: more copies of a topic than that cannot be.
+    ///
+    /// # Errors
+    /// E0101 when no broker answers.
+    pub fn brokers(&self) -> Result<u16, LogError> {
+        let asking = format!("asking {} for its brokers", self.bootstrap);
+        match self.client.inner().fetch_metadata(None, limits::CONNECT_WAIT) {
+            Ok(metadata) => Ok(metadata.brokers().len() as u16),
+            Err(error) => Err(match fate::of(&error, &asking) {
+                LogError::Transient(cause) => fate::fatal(fate::E_UNREACHABLE, cause),
+                other => other,
+            }),
+        }
+    }
+
     /// Creates what is missing. What exists stays as it is, so that it may be called again.
     ///
     /// # Errors
@@ -210,7 +230,10 @@ impl Admin {
         results
             .into_iter()
             .map(|result| match result {
-                Ok(name) => Ok((name, Created::New)),
+                Ok(name) => {
+                    self.wait_until_known(&name);
+                    Ok((name, Created::New))
+                }
                 Err((name, RDKafkaErrorCode::TopicAlreadyExists)) => Ok((name, Created::Existed)),
                 Err((name, code)) => {
                     let error = rdkafka::error::KafkaError::Global(code);
@@ -221,6 +244,21 @@ impl Admin {
                 }
             })
             .collect()
+    }
+
+    /// A new topic is known to the controller first, to the brokers a moment later. Who asks them before is told that it does not
+    /// exist. Waiting in vain is no error: whoever needs the topic will say so.
+    fn wait_until_known(&self, name: &str) {
+        let deadline = Deadline::after(limits::ASK_WAIT);
+        while !deadline.is_over() {
+            let known = self.client.inner().fetch_metadata(Some(name), deadline.left()).is_ok_and(|metadata| {
+                metadata.topics().iter().all(|topic| topic.error().is_none() && !topic.partitions().is_empty())
+            });
+            if known {
+                return;
+            }
+            thread::park_timeout(ASK_AGAIN);
+        }
     }
 
     /// What a topic is like; `None` when it does not exist.
@@ -356,18 +394,18 @@ fn uneven(facts: &[(&TopicPlan, TopicFacts)]) -> Vec<TopicProblem> {
     for (input, changelog) in
         [(Purpose::Input, Purpose::Changelog(Stage::Session)), (Purpose::SwarmCounts, Purpose::Changelog(Stage::Swarm))]
     {
-        if let (Some((input, input_facts)), Some((changelog, changelog_facts))) = (of(input), of(changelog)) {
-            if input_facts.partitions != changelog_facts.partitions {
-                problems.push(TopicProblem {
-                    code: fate::E_TOPIC_SHAPE,
-                    severity: Severity::Error,
-                    topic: changelog.name.clone(),
-                    message: format!(
-                        "has {} partitions, its input \"{}\" has {}: both must be equal",
-                        changelog_facts.partitions, input.name, input_facts.partitions
-                    ),
-                });
-            }
+        if let (Some((input, input_facts)), Some((changelog, changelog_facts))) = (of(input), of(changelog))
+            && input_facts.partitions != changelog_facts.partitions
+        {
+            problems.push(TopicProblem {
+                code: fate::E_TOPIC_SHAPE,
+                severity: Severity::Error,
+                topic: changelog.name.clone(),
+                message: format!(
+                    "has {} partitions, its input \"{}\" has {}: both must be equal",
+                    changelog_facts.partitions, input.name, input_facts.partitions
+                ),
+            });
         }
     }
     problems

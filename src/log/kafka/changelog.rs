@@ -26,6 +26,9 @@ use crate::log::kafka::settings::KafkaOptions;
 use crate::log::kafka::settings::Start;
 use crate::log::kafka::topics::Topics;
 
+/// Takes offset, key and value of a record.
+type Handler<'a> = dyn FnMut(u64, &[u8], Option<&[u8]>) -> Flow + 'a;
+
 /// One wait of a read; between two the deadline is looked at.
 const TURN: Duration = Duration::from_millis(200);
 
@@ -167,12 +170,7 @@ impl Changelog for KafkaChangelog {
 }
 
 /// Reads to the EOF event (rule R4): control records leave gaps, so that the last record need not lie before the end.
-fn drain(
-    client: &BaseConsumer<PlainContext>,
-    from: u64,
-    reading: &str,
-    handler: &mut dyn FnMut(u64, &[u8], Option<&[u8]>) -> Flow,
-) -> Result<u64, LogError> {
+fn drain(client: &BaseConsumer<PlainContext>, from: u64, reading: &str, handler: &mut Handler<'_>) -> Result<u64, LogError> {
     let mut next = from;
     let mut idle = Deadline::after(limits::READ_IDLE_MAX);
     let mut turns = 0_u32;

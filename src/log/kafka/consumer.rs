@@ -1,7 +1,6 @@
 //! The consumer of a lane: many records per poll, an event about the assignment at a time, every answer given by the lane.
 
 use std::collections::BTreeMap;
-use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 use std::thread;
@@ -42,8 +41,8 @@ const SEEK_AGAIN: Duration = Duration::from_millis(5);
 pub(super) struct LaneConsumer {
     consumer: BaseConsumer<ConsumerSide>,
     topics: Topics,
-    /// Tasks that are assigned, and whether they are read.
-    tasks: BTreeMap<TaskId, bool>,
+    /// Tasks that are assigned, and for those that are read the offset to hand over next.
+    tasks: BTreeMap<TaskId, Option<u64>>,
     /// An error that came after records in the same poll.
     postponed: Option<LogError>,
     value_bytes_max: usize,
@@ -91,6 +90,9 @@ impl LaneConsumer {
                     let Some(task) = self.topics.task_of(message.topic(), message.partition()) else { continue };
                     records += 1;
                     bytes += message.payload_len();
+                    if let Some(next) = self.tasks.get_mut(&task) {
+                        *next = u64::try_from(message.offset() + 1).ok();
+                    }
                     if hand_over(&message, task, self.value_bytes_max, handler) == Flow::Stop {
                         break;
                     }
@@ -109,10 +111,10 @@ impl LaneConsumer {
             }
             wait = Duration::ZERO;
         }
-        if records == 0 {
-            if let Some(event) = self.next_event() {
-                return Ok(event);
-            }
+        if records == 0
+            && let Some(event) = self.next_event()
+        {
+            return Ok(event);
         }
         Ok(LogEvent::Records(records))
     }
@@ -175,7 +177,7 @@ impl LaneConsumer {
         self.consumer.pause(&list).map_err(|error| self.failed(&error, "pausing"))?;
         self.consumer.incremental_assign(&list).map_err(|error| self.failed(&error, "assigning"))?;
         self.consumer.pause(&list).map_err(|error| self.failed(&error, "pausing"))?;
-        self.tasks.extend(tasks.iter().map(|task| (*task, false)));
+        self.tasks.extend(tasks.iter().map(|task| (*task, None)));
         Ok(())
     }
 
@@ -183,7 +185,7 @@ impl LaneConsumer {
         self.seek(task, next)?;
         // An application's pause survives everything but this call.
         self.consumer.resume(&self.list([task])).map_err(|error| self.failed(&error, "resuming"))?;
-        self.tasks.insert(task, true);
+        self.tasks.insert(task, Some(next.0));
         Ok(())
     }
 
@@ -214,8 +216,8 @@ impl LaneConsumer {
 
     pub(super) fn pause(&mut self, task: TaskId) -> Result<(), LogError> {
         self.consumer.pause(&self.list([task])).map_err(|error| self.failed(&error, "pausing"))?;
-        if let Some(running) = self.tasks.get_mut(&task) {
-            *running = false;
+        if let Some(next) = self.tasks.get_mut(&task) {
+            *next = None;
         }
         Ok(())
     }
@@ -245,40 +247,41 @@ impl LaneConsumer {
         self.consumer.pause(&self.list(self.tasks.keys().copied())).map_err(|error| self.failed(&error, "pausing"))
     }
 
-    /// Polls while everything is held; events wait for the lane. Returns what a poll handed over after all.
-    pub(super) fn turn(&mut self, wait: Duration, strays: &mut BTreeMap<TaskId, NextOffset>) {
-        match self.consumer.poll(wait) {
-            Some(Ok(message)) => {
-                if let (Some(task), Ok(offset)) =
-                    (self.topics.task_of(message.topic(), message.partition()), u64::try_from(message.offset()))
-                {
-                    strays.entry(task).or_insert(NextOffset(offset));
-                }
-            }
-            Some(Err(error)) => {
-                if let Some(error) = fate::of_running(&error) {
-                    self.postponed = Some(error);
-                }
-            }
-            None => {}
+    /// Polls while everything is held, so that the group sees the lane alive. Events wait for it.
+    pub(super) fn turn(&mut self, wait: Duration) {
+        // A record that slips through is read again: release seeks.
+        if let Some(Err(error)) = self.consumer.poll(wait)
+            && let Some(error) = fate::of_running(&error)
+        {
+            self.postponed = Some(error);
         }
     }
 
-    /// Undoes [`LaneConsumer::hold`].
-    pub(super) fn release(&self, strays: &BTreeMap<TaskId, NextOffset>) -> Result<(), LogError> {
-        for (task, next) in strays {
-            self.seek(*task, *next)?;
+    /// Undoes [`LaneConsumer::hold`]. Where to go on is told, not left to the client: after a mere resume it has been seen to hand
+    /// over a record again.
+    pub(super) fn release(&mut self) -> Result<(), LogError> {
+        let running: Vec<(TaskId, u64)> = self.tasks.iter().filter_map(|(task, next)| Some((*task, (*next)?))).collect();
+        for (task, next) in running {
+            self.start(task, NextOffset(next))?;
         }
-        let running: BTreeSet<TaskId> = self.tasks.iter().filter(|(_, running)| **running).map(|(task, _)| *task).collect();
-        self.consumer.resume(&self.list(running)).map_err(|error| self.failed(&error, "resuming"))
+        Ok(())
     }
 
-    /// From now on rebalances are answered by the callback: the lane will not.
+    /// From now on rebalances are answered by the callback: the lane will not. What is under way is brought to its end, as far as it
+    /// does not need the group.
     fn let_go(&self) {
         let rebalances = &self.consumer.context().rebalances;
-        rebalances.close();
+        rebalances.leave();
         while let Some(change) = rebalances.next() {
             change.answer(&self.consumer);
+        }
+        // Nothing is fetched on, so that the queue ends.
+        let _ = self.hold();
+        for _ in 0..limits::POLL_RECORDS_MAX {
+            let seen = rebalances.seen();
+            if self.consumer.poll(Duration::ZERO).is_none() && rebalances.seen() == seen {
+                break;
+            }
         }
     }
 
@@ -297,6 +300,7 @@ impl Drop for LaneConsumer {
     fn drop(&mut self) {
         // Closing polls until the group has let go: without this it would wait for an answer that nobody gives.
         self.let_go();
+        self.consumer.context().rebalances.close();
     }
 }
 

@@ -142,7 +142,8 @@ pub(super) struct LaneContext {
     /// Reports after which the lane is woken.
     expected: AtomicUsize,
     failed: AtomicBool,
-    error_event: AtomicBool,
+    /// Never cleared: the client reports the same failure once in 30 s, so that a second one might go unnoticed.
+    broken: AtomicBool,
 }
 
 impl LaneContext {
@@ -152,7 +153,6 @@ impl LaneContext {
         let mut reports = lock(&self.reports);
         *reports = Reports { commit, first_error: None, largest: vec![None; slots], waker: Some(std::thread::current()) };
         self.failed.store(false, Ordering::SeqCst);
-        self.error_event.store(false, Ordering::SeqCst);
         self.reported.store(0, Ordering::SeqCst);
     }
 
@@ -169,9 +169,9 @@ impl LaneContext {
         self.failed.load(Ordering::SeqCst)
     }
 
-    /// Whether the client reported an error since [`LaneContext::begin`] (rule C17).
-    pub(super) fn error_event(&self) -> bool {
-        self.error_event.load(Ordering::SeqCst)
+    /// Whether a request of this producer may be under way that nobody waits for any more (rule C17).
+    pub(super) fn broken(&self) -> bool {
+        self.broken.load(Ordering::SeqCst)
     }
 
     pub(super) fn first_error(&self) -> Option<KafkaError> {
@@ -183,13 +183,38 @@ impl LaneContext {
     }
 }
 
+/// Whether a line tells that a connection in use broke, or that a request was given up. A connection that closes with one request in
+/// flight, as a transaction's end, is a line only: the client makes no error event of it.
+fn tells_of_a_lost_request(facility: &str, line: &str) -> bool {
+    facility == "REQTMOUT" || (facility == "FAIL" && in_use(line))
+}
+
+/// librdkafka ends such lines with the state the connection was in.
+fn in_use(line: &str) -> bool {
+    line.contains("in state UP")
+}
+
+/// Whether an error event may leave a request under way: not if there was no connection to send one on.
+fn leaves_a_request(error: &KafkaError, reason: &str) -> bool {
+    let unconnected = matches!(
+        error.rdkafka_error_code(),
+        Some(RDKafkaErrorCode::BrokerTransportFailure | RDKafkaErrorCode::Resolve | RDKafkaErrorCode::AllBrokersDown)
+    );
+    !unconnected || in_use(reason)
+}
+
 impl ClientContext for LaneContext {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
+        if tells_of_a_lost_request(facility, line) {
+            self.broken.store(true, Ordering::SeqCst);
+        }
         forward(level, facility, line);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        self.error_event.store(true, Ordering::SeqCst);
+        if leaves_a_request(&error, reason) {
+            self.broken.store(true, Ordering::SeqCst);
+        }
         tracing::debug!(target: "librdkafka", %error, "{reason}");
     }
 
@@ -218,10 +243,10 @@ impl ProducerContext for LaneContext {
             }
         }
         let reported = self.reported.fetch_add(1, Ordering::SeqCst) + 1;
-        if reported == self.expected.load(Ordering::SeqCst) || self.failed() {
-            if let Some(waker) = &reports.waker {
-                waker.unpark();
-            }
+        if (reported == self.expected.load(Ordering::SeqCst) || self.failed())
+            && let Some(waker) = &reports.waker
+        {
+            waker.unpark();
         }
     }
 }
@@ -229,6 +254,17 @@ impl ProducerContext for LaneContext {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_broken_connection_leaves_a_request_and_a_refused_one_does_not() {
+        assert!(tells_of_a_lost_request("FAIL", "b:9092/1: Disconnected (after 311ms in state UP)"));
+        assert!(tells_of_a_lost_request("REQTMOUT", "b:9092/1: Timed out EndTxnRequest in flight"));
+        assert!(!tells_of_a_lost_request("FAIL", "b:9092/1: Connect to ipv4#1.2.3.4:9092 failed (after 0ms in state CONNECT)"));
+        let transport = KafkaError::Global(RDKafkaErrorCode::BrokerTransportFailure);
+        assert!(leaves_a_request(&transport, "b:9092/1: Disconnected (after 311ms in state UP)"));
+        assert!(!leaves_a_request(&transport, "b:9092/1: Connection refused (after 0ms in state CONNECT)"));
+        assert!(leaves_a_request(&KafkaError::Global(RDKafkaErrorCode::Fatal), "whatever"));
+    }
 
     #[test]
     fn a_ticket_survives_the_way_through_the_client() {

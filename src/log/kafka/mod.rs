@@ -14,7 +14,6 @@ mod rebalance;
 pub mod settings;
 mod topics;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::clock::Deadline;
@@ -70,7 +69,7 @@ impl KafkaLog {
     pub fn open(options: KafkaOptions) -> Result<Self, LogError> {
         let producer = LaneProducer::new(&options)?;
         let topics = Topics::fetch(producer.client(), &options)?;
-        take_over(&producer, |_| Ok(()))?;
+        take_over(&producer, || ())?;
         let consumer = LaneConsumer::join(&options, topics.clone())?;
         Ok(Self {
             owner: options.transactional_id(),
@@ -149,10 +148,10 @@ impl KafkaLog {
 }
 
 /// Runs `init_transactions` in slices, with `between` after each that was not enough.
-fn take_over(producer: &LaneProducer, mut between: impl FnMut(Duration) -> Result<(), LogError>) -> Result<(), LogError> {
+fn take_over(producer: &LaneProducer, mut between: impl FnMut()) -> Result<(), LogError> {
     let deadline = Deadline::after(limits::TAKE_OVER_WAIT);
     while !producer.init(limits::TAKE_OVER_SLICE.min(deadline.left()))? {
-        between(Duration::from_millis(1))?;
+        between();
         if deadline.is_over() {
             return Err(LogError::Transient("taking over the transactional id takes too long".into()));
         }
@@ -205,12 +204,8 @@ impl Log for KafkaLog {
         self.suspect = true;
         *producer = None;
         let fresh = LaneProducer::new(options)?;
-        let mut strays = BTreeMap::new();
-        let taken = take_over(&fresh, |wait| {
-            consumer.turn(wait, &mut strays);
-            Ok(())
-        });
-        consumer.release(&strays)?;
+        let taken = take_over(&fresh, || consumer.turn(Duration::from_millis(1)));
+        consumer.release()?;
         taken?;
         *producer = Some(fresh);
         self.suspect = false;
@@ -232,10 +227,10 @@ impl Log for KafkaLog {
 
     fn close(&mut self, leave: bool) -> Result<(), LogError> {
         self.staged.clear();
-        if let Some(consumer) = self.consumer.take() {
-            if leave {
-                consumer.leave();
-            }
+        if let Some(consumer) = self.consumer.take()
+            && leave
+        {
+            consumer.leave();
         }
         self.producer = None;
         Ok(())

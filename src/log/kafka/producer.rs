@@ -45,7 +45,7 @@ pub struct CommitSteps {
 /// What a commit came to.
 pub(super) struct Ended {
     pub(super) outcome: CommitOutcome,
-    /// The client reported an error on the way: a delayed request may be under way that a new epoch must fence (rule C17).
+    /// A request may be under way that nobody waits for any more: a new epoch must fence it (rule C17).
     pub(super) replace: bool,
 }
 
@@ -96,7 +96,7 @@ impl LaneProducer {
     ) -> Ended {
         *steps = CommitSteps::default();
         let outcome = self.run(staged, topics, offsets, metadata, steps);
-        Ended { outcome, replace: self.producer.context().error_event() }
+        Ended { outcome, replace: self.producer.context().broken() }
     }
 
     fn run(

@@ -1,12 +1,16 @@
 //! Rebalance events: the client's callback notes them, the lane acts (rule B1).
 //!
 //! From the event until `incremental_assign` or `incremental_unassign` the client holds all partitions paused and waits, so an
-//! event that nobody answers stops the lane. While closing, the callback answers at once: nobody else would.
+//! event that nobody answers stops the lane. When the lane goes, the callback answers at once: nobody else would.
+//!
+//! While the client closes, only the first event is answered, with which it lets go of everything. Under the cooperative protocol it
+//! sends a second one if a rebalance was under way, and to answer that means to wait for ever: by then nobody serves the call.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
 
 use rdkafka::TopicPartitionList;
@@ -43,11 +47,22 @@ impl Change {
     }
 }
 
+/// The lane answers.
+const OPEN: u8 = 0;
+/// The callback answers.
+const LEAVING: u8 = 1;
+/// The client closes: the callback answers once.
+const CLOSING: u8 = 2;
+/// It has answered.
+const CLOSED: u8 = 3;
+
 /// Events that wait for the lane.
 #[derive(Debug, Default)]
 pub(super) struct Rebalances {
     noted: Mutex<VecDeque<Change>>,
-    closing: AtomicBool,
+    /// Events ever seen: tells a poll that brought one from a poll that brought nothing.
+    seen: AtomicUsize,
+    phase: AtomicU8,
 }
 
 impl Rebalances {
@@ -64,10 +79,15 @@ impl Rebalances {
             _ => Kind::Revoked,
         };
         let change = Change { kind, partitions: partitions.clone() };
-        if self.closing.load(Ordering::Acquire) {
-            change.answer(consumer);
-        } else {
-            self.noted.lock().unwrap_or_else(PoisonError::into_inner).push_back(change);
+        self.seen.fetch_add(1, Ordering::AcqRel);
+        match self.phase.load(Ordering::Acquire) {
+            OPEN => self.noted.lock().unwrap_or_else(PoisonError::into_inner).push_back(change),
+            LEAVING => change.answer(consumer),
+            CLOSING => {
+                self.phase.store(CLOSED, Ordering::Release);
+                change.answer(consumer);
+            }
+            _ => {}
         }
     }
 
@@ -76,8 +96,18 @@ impl Rebalances {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
+    /// Events ever seen.
+    pub(super) fn seen(&self) -> usize {
+        self.seen.load(Ordering::Acquire)
+    }
+
     /// From now on the callback answers by itself.
+    pub(super) fn leave(&self) {
+        self.phase.store(LEAVING, Ordering::Release);
+    }
+
+    /// The client is about to be closed.
     pub(super) fn close(&self) {
-        self.closing.store(true, Ordering::Release);
+        self.phase.store(CLOSING, Ordering::Release);
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use rdkafka::ClientConfig;
+use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
 
 use crate::event::Stage;
@@ -238,6 +239,9 @@ fn verbatim(config: &mut ClientConfig, maps: &[&BTreeMap<String, String>]) {
     for (key, value) in maps.iter().copied().flatten() {
         config.set(key, value);
     }
+    // The wrapper would take its level from another logging crate, which nobody sets up here: then no line would come. A lane's
+    // producer reads some of them (rule C17).
+    config.set_log_level(if config.get("debug").is_some() { RDKafkaLogLevel::Debug } else { RDKafkaLogLevel::Info });
 }
 
 fn consumer(options: &KafkaOptions, client: &str, own: &[Setting]) -> ClientConfig {

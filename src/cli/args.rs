@@ -1,0 +1,422 @@
+//! Arguments only: what may be written on the command line, and the help that goes with it. Nothing here does anything.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::Parser;
+use clap::Subcommand;
+use clap::ValueEnum;
+use clap_complete::Shell;
+
+use crate::cli::output::OutputFormat;
+
+const EXAMPLES: &str = "\
+Examples:
+  loopwarden demo                                    see it work: no Kafka, no network
+  loopwarden run --data-dir ./lw                     one machine: events and commands over HTTP
+  loopwarden replay events.ndjson                    what would it have said to recorded events?
+  loopwarden check --config loopwarden.toml          every mistake of a configuration at once
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 the answer is no, 69 broker, topic or permission, 70 poisoned task,
+74 store, 75 fenced, 78 configuration or policy, 130 second signal.";
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "loopwarden",
+    version,
+    about = "Finds AI agents that go round in circles, and says so exactly once",
+    long_about = "Finds AI agents that go round in circles, and says so exactly once.\n\n\
+        Reads the tool-call events of a fleet of agents from Kafka, or over HTTP on a single machine, and publishes\n\
+        what to do about those that loop: a nudge for the model, or a block for a call.",
+    after_long_help = EXAMPLES,
+    max_term_width = 120,
+    disable_help_subcommand = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub struct CommandLine {
+    /// Log lines.
+    #[command(flatten)]
+    pub log: LogArgs,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Log lines, on standard error.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Log lines (standard error)")]
+pub struct LogArgs {
+    /// How log lines look; auto: text on a terminal, JSON otherwise
+    #[arg(long, global = true, value_enum, value_name = "FORM")]
+    pub log_format: Option<LogFormatArg>,
+    /// Filter of log lines, as info or warn,loopwarden::task=debug [env: LOOPWARDEN_LOG]
+    #[arg(long, global = true, value_name = "FILTER")]
+    pub log_level: Option<String>,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormatArg {
+    /// Text on a terminal, JSON otherwise.
+    Auto,
+    /// For people.
+    Text,
+    /// For machines.
+    Json,
+}
+
+impl LogFormatArg {
+    /// The name in the configuration.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Text => "text",
+            Self::Json => "json",
+        }
+    }
+}
+
+/// Where settings come from.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Settings")]
+pub struct ConfigArgs {
+    /// Configuration file [env: LOOPWARDEN_CONFIG]
+    #[arg(long, short, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Any setting, as kafka.bootstrap_servers=localhost:9092; may be repeated, the last one counts
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Directory of the state: the setting data_dir
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<String>,
+    /// What the Kafka client shall tell of itself, as broker,security; support asks for it first
+    #[arg(long, value_name = "CONTEXTS")]
+    pub kafka_debug: Option<String>,
+}
+
+/// A command.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Read events and publish commands, until told to stop
+    Run(RunArgs),
+    /// Show it at work on a sample fleet: no Kafka, no network, nothing kept
+    Demo(DemoArgs),
+    /// Tell what would have been said to recorded events
+    Replay(ReplayArgs),
+    /// Run policy cases: events, and what must be answered
+    Test(TestArgs),
+    /// Look for mistakes in configuration and policy; with --connect, at the brokers too
+    Check(CheckArgs),
+    /// Print, create or compare the topics
+    Topics {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: TopicsCommand,
+    },
+    /// Print the page of an error code
+    Explain(ExplainArgs),
+    /// Print settings
+    Config {
+        /// What to print.
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+    /// Print the schemas of events, commands and state rows
+    Schema {
+        /// What to print.
+        #[command(subcommand)]
+        command: SchemaCommand,
+    },
+    /// Ask a running process whether it is ready; for containers
+    Healthcheck(HealthcheckArgs),
+    /// Print completions for a shell
+    Completions {
+        /// Which shell
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Print the manual page (roff)
+    Man,
+    /// Print the version
+    Version {
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t)]
+        output: VersionFormat,
+    },
+}
+
+/// Form of `version`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum VersionFormat {
+    /// A line.
+    #[default]
+    Text,
+    /// A JSON object.
+    Json,
+}
+
+/// `run`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  loopwarden run --data-dir ./lw
+      one machine, no Kafka: prints how to send an event and wait for the command
+  loopwarden run --data-dir ./lw --set kafka.bootstrap_servers=localhost:9092
+      a fleet on Kafka, after: loopwarden topics create --set kafka.bootstrap_servers=localhost:9092
+
+Signals: TERM and INT finish what is read, commit and exit with 0, a second one exits with 130; USR1 does the same and leaves
+the consumer group (scaling in); HUP loads the policy and the log filter again.")]
+pub struct RunArgs {
+    /// Settings.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+}
+
+/// `demo`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  loopwarden demo
+  loopwarden demo --output ndjson | jq .reason.summary")]
+pub struct DemoArgs {
+    /// Form of the output: a table of what was found, or the commands themselves
+    #[arg(long, value_enum, default_value_t)]
+    pub output: DemoFormat,
+}
+
+/// Form of `demo`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum DemoFormat {
+    /// What was found, for people.
+    #[default]
+    Table,
+    /// The commands, one JSON object a line.
+    Ndjson,
+}
+
+/// `replay`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  loopwarden replay events.ndjson.zst
+  loopwarden replay events.ndjson --policy mine.toml --set detectors.exact_repeat.threshold=5
+  loopwarden replay events.ndjson --output ndjson | jq .message
+  loopwarden replay events.ndjson --labels labels.jsonl --outcomes outcomes.jsonl
+  loopwarden replay last-week.ndjson --fail-on block
+
+Files hold one event a line, as they are or compressed (.gz, .zst). The commands are the same, in the same order, whatever
+--lanes says.")]
+pub struct ReplayArgs {
+    /// Files of events, one a line; several are read one after the other
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Policy: the name of a shipped profile, or a file
+    #[arg(long, default_value = "default", value_name = "NAME|FILE")]
+    pub policy: String,
+    /// A key of the policy, as detectors.exact_repeat.threshold=5; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Threads; 0: one per core
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub lanes: u32,
+    /// Form of the output: table, json and csv count by detector, ndjson gives the commands themselves
+    #[arg(long, value_enum, default_value_t)]
+    pub output: OutputFormat,
+    /// Labelled stretches to judge by: {session, label, first_event_index, last_event_index, kind}
+    #[arg(long, value_name = "FILE")]
+    pub labels: Option<PathBuf>,
+    /// Outcomes of sessions to judge by: {session, success}
+    #[arg(long, value_name = "FILE")]
+    pub outcomes: Option<PathBuf>,
+    /// Exit with 3 if there is such a command, or a graver one
+    #[arg(long, value_enum, value_name = "ACTION")]
+    pub fail_on: Option<FailOn>,
+    /// Stop at the first line that is no event
+    #[arg(long)]
+    pub strict: bool,
+}
+
+/// `replay --fail-on`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum FailOn {
+    /// Any nudge or block.
+    Nudge,
+    /// Any block.
+    Block,
+}
+
+/// `test`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  loopwarden test config/examples/*.yaml
+  loopwarden test cases.jsonl --filter poll
+
+A case names a profile, what its policy changes, events, and what must be answered after which event. config/examples has
+some to begin from. Exit code 3 when a case fails.")]
+pub struct TestArgs {
+    /// Files of cases: YAML documents (.yaml, .yml), or one JSON object a line
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Only cases whose id (profile/name) contains this
+    #[arg(long, value_name = "TEXT")]
+    pub filter: Option<String>,
+}
+
+/// `check`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  loopwarden check --config loopwarden.toml
+  loopwarden check --config loopwarden.toml --connect
+  loopwarden check --connect --kafka-debug broker,security")]
+pub struct CheckArgs {
+    /// Settings.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// Connect to the brokers: topics, partition counts, cleanup policies, permissions
+    #[arg(long)]
+    pub connect: bool,
+}
+
+/// `topics`.
+#[derive(Debug, Subcommand)]
+pub enum TopicsCommand {
+    /// Print the topics and their settings
+    #[command(after_long_help = "Example:\n  loopwarden topics print --format strimzi | kubectl apply -f -")]
+    Print {
+        /// Settings.
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// Sizes.
+        #[command(flatten)]
+        size: TopicSize,
+        /// Form: text for people, a list of Strimzi's KafkaTopic resources, or JSON
+        #[arg(long, value_enum, default_value_t)]
+        format: TopicFormat,
+    },
+    /// Create those that are missing; what exists stays as it is
+    Create {
+        /// Settings.
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// Sizes.
+        #[command(flatten)]
+        size: TopicSize,
+    },
+    /// Compare the topics with what they should be
+    Check {
+        /// Settings.
+        #[command(flatten)]
+        config: ConfigArgs,
+    },
+}
+
+/// Sizes of topics.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct TopicSize {
+    /// Partitions of each topic; choose early: a session that moves to another partition begins anew
+    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub partitions: u32,
+    /// Copies of each record; default: 3, or as many as there are brokers
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=32))]
+    pub replication: Option<u16>,
+}
+
+/// Form of `topics print`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum TopicFormat {
+    /// For people.
+    #[default]
+    Plain,
+    /// Strimzi's resources.
+    Strimzi,
+    /// One JSON document.
+    Json,
+}
+
+/// `explain`.
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// Code, as E0102; without: the list of all
+    pub code: Option<String>,
+}
+
+/// `config`.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print a configuration file to begin from: every key with its default, unit and reason
+    #[command(after_long_help = "Example:\n  loopwarden config init > loopwarden.toml")]
+    Init,
+    /// Print settings
+    Print {
+        /// Settings.
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// Every value in force, where it came from, secrets redacted; without: only what is no default
+        #[arg(long)]
+        effective: bool,
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t)]
+        output: OutputFormat,
+    },
+    /// Print every key with its type and default, as JSON
+    Schema,
+}
+
+/// `schema`.
+#[derive(Debug, Subcommand)]
+pub enum SchemaCommand {
+    /// Print one
+    Print {
+        /// Which; without: the names
+        #[arg(value_enum)]
+        name: Option<SchemaName>,
+    },
+}
+
+/// The shipped schemas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SchemaName {
+    /// What agents send.
+    #[value(name = "tool-event.v1", alias = "tool-event")]
+    ToolEvent,
+    /// What workers receive.
+    #[value(name = "command.v1", alias = "command")]
+    Command,
+    /// What is in force for a subject.
+    #[value(name = "session-state.v1", alias = "session-state")]
+    SessionState,
+    /// Topics and messages together.
+    #[value(name = "asyncapi")]
+    AsyncApi,
+}
+
+/// `healthcheck`.
+#[derive(Debug, Args)]
+pub struct HealthcheckArgs {
+    /// Settings.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+    /// Address to ask; default: the setting http.listen
+    #[arg(long, value_name = "HOST:PORT")]
+    pub address: Option<String>,
+    /// Longest wait for the answer
+    #[arg(long, value_name = "MS", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub timeout_ms: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_contradicts_itself_nowhere() {
+        CommandLine::command().debug_assert();
+    }
+}

@@ -1,0 +1,93 @@
+//! `check`: configuration, policy and native settings; with `--connect` what the brokers say.
+
+use crate::cli::args::CheckArgs;
+use crate::cli::args::LogArgs;
+use crate::cli::exit_code;
+use crate::cli::failure::Failure;
+use crate::cli::failure::Outcome;
+use crate::cli::output::Output;
+use crate::cli::setup;
+use crate::cli::topics;
+use crate::config::Config;
+use crate::config::Diagnostic;
+use crate::config::KafkaConfig;
+use crate::config::read_secret;
+use crate::log::kafka::KafkaOptions;
+use crate::log::kafka::admin::Admin;
+use crate::log::kafka::admin::Severity;
+use crate::log::kafka::settings;
+
+/// Looks for mistakes.
+///
+/// # Errors
+/// All that were found, with the exit code of the first.
+pub fn run(args: &CheckArgs, log: &LogArgs) -> Outcome {
+    let config = setup::load(&args.config, log)?.config;
+    let mut failures = Vec::new();
+    let mut out = Output::stdout();
+    out.line(format!("configuration  ok: mode {}, instance {}, {} lanes", config.mode.as_str(), config.instance, config.lanes))?;
+    match setup::policy(&config.policy) {
+        Ok(policy) => out.line(format!("policy         ok: {} ({})", policy.profile, policy.hash))?,
+        Err(failure) => failures.push(failure),
+    }
+    if let Some(file) = &config.http.token_file
+        && let Err(problem) = read_secret(file, "http.token_file")
+    {
+        failures.push(problem.into());
+    }
+    match &config.kafka {
+        None => out.line("kafka          not set: embedded mode, events come in over HTTP")?,
+        Some(kafka) => match native(&config, kafka) {
+            Err(failure) => failures.push(failure),
+            Ok(options) => {
+                out.line(format!("kafka          settings ok: {}", kafka.bootstrap_servers))?;
+                if args.connect {
+                    setup::log_as_configured(&config)?;
+                    failures.extend(connect(&options, &mut out)?);
+                }
+            }
+        },
+    }
+    if args.connect && config.kafka.is_none() {
+        failures.push(match setup::kafka_of(&config) {
+            Err(failure) => failure,
+            Ok(_) => Failure::silent(exit_code::FAILED),
+        });
+    }
+    out.flush()?;
+    let Some(first) = failures.first() else { return Ok(()) };
+    let messages: Vec<String> = failures.iter().filter_map(|failure| failure.message.clone()).collect();
+    Err(Failure::new(first.exit, messages.join("\n\n")))
+}
+
+fn native(config: &Config, kafka: &KafkaConfig) -> Result<KafkaOptions, Failure> {
+    let options = setup::kafka_options(config, kafka, 0)?;
+    settings::check(&options).map_err(|bad| Diagnostic::new("E0207", bad.to_string()))?;
+    Ok(options)
+}
+
+fn connect(options: &KafkaOptions, out: &mut Output) -> Result<Vec<Failure>, Failure> {
+    let admin = match Admin::new(options).and_then(|admin| admin.cluster_id().map(|cluster| (admin, cluster))) {
+        Ok((admin, cluster)) => {
+            out.line(format!("brokers        ok: cluster {cluster} on {}", options.bootstrap_servers))?;
+            admin
+        }
+        Err(error) => return Ok(vec![error.into()]),
+    };
+    let problems = match topics::compare(&admin, options) {
+        Ok(problems) => problems,
+        Err(failure) => return Ok(vec![failure]),
+    };
+    for problem in problems.iter().filter(|problem| problem.severity == Severity::Warning) {
+        out.line(topics::told(problem))?;
+    }
+    let errors: Vec<Failure> = problems
+        .iter()
+        .filter(|problem| problem.severity == Severity::Error)
+        .map(|problem| Failure::new(exit_code::of_error(problem.code), topics::told(problem)))
+        .collect();
+    if errors.is_empty() {
+        out.line("topics         ok")?;
+    }
+    Ok(errors)
+}

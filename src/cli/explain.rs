@@ -1,0 +1,38 @@
+//! `explain`: the page of an error code.
+
+use crate::cli::args::ExplainArgs;
+use crate::cli::exit_code;
+use crate::cli::failure::Failure;
+use crate::cli::failure::Outcome;
+use crate::cli::output::Output;
+use crate::config::PAGES;
+use crate::config::closest;
+use crate::config::explain;
+
+/// Prints a page, or the list of all.
+///
+/// # Errors
+/// There is no such code.
+pub fn run(args: &ExplainArgs) -> Outcome {
+    let mut out = Output::stdout();
+    match &args.code {
+        None => {
+            for page in PAGES {
+                out.line(format!("{}  {}", page.code, page.title()))?;
+            }
+        }
+        Some(code) => match explain(code) {
+            Some(page) => out.text(page.text)?,
+            None => {
+                let meant = closest(&code.to_ascii_uppercase(), PAGES.iter().map(|page| page.code));
+                let meant = meant.map(|meant| format!(" (did you mean {meant}?)")).unwrap_or_default();
+                let shown: String = code.chars().filter(|letter| !letter.is_control()).take(32).collect();
+                return Err(Failure::new(
+                    exit_code::USAGE,
+                    format!("error: there is no code {shown:?}{meant}; `loopwarden explain` lists them"),
+                ));
+            }
+        },
+    }
+    Ok(out.flush()?)
+}

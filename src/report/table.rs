@@ -1,0 +1,175 @@
+//! A small table: aligned text for people, CSV, NDJSON or JSON for programs.
+
+use std::fmt::Write as _;
+
+use serde_json::Map;
+use serde_json::Value;
+
+/// A column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    /// Name: the head in text and CSV, the key in JSON.
+    pub name: &'static str,
+    /// Numbers stand to the right.
+    pub is_number: bool,
+}
+
+impl Column {
+    /// A column of text.
+    #[must_use]
+    pub const fn text(name: &'static str) -> Self {
+        Self { name, is_number: false }
+    }
+
+    /// A column of numbers.
+    #[must_use]
+    pub const fn number(name: &'static str) -> Self {
+        Self { name, is_number: true }
+    }
+}
+
+/// Rows under columns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Value>>,
+}
+
+impl Table {
+    /// An empty table.
+    #[must_use]
+    pub fn new(columns: &[Column]) -> Self {
+        Self { columns: columns.to_vec(), rows: Vec::new() }
+    }
+
+    /// Adds a row; a missing cell is empty.
+    pub fn row(&mut self, mut cells: Vec<Value>) {
+        cells.resize(self.columns.len(), Value::Null);
+        self.rows.push(cells);
+    }
+
+    /// Whether there is no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Aligned text with a head. No line is wider than `width` columns: the widest column of text gives way.
+    #[must_use]
+    pub fn to_text(&self, width: Option<usize>, is_styled: bool) -> String {
+        let cells: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(shown).collect()).collect();
+        let mut widths: Vec<usize> = self.columns.iter().map(|column| column.name.chars().count()).collect();
+        for row in &cells {
+            for (widest, cell) in widths.iter_mut().zip(row) {
+                *widest = (*widest).max(cell.chars().count());
+            }
+        }
+        if let Some(width) = width {
+            self.fit(&mut widths, width);
+        }
+        let mut out = String::new();
+        let head: Vec<String> = self.columns.iter().map(|column| column.name.replace('_', " ")).collect();
+        let (on, off) = if is_styled { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
+        let _ = writeln!(out, "{on}{}{off}", self.line(&head, &widths));
+        for row in &cells {
+            let _ = writeln!(out, "{}", self.line(row, &widths));
+        }
+        out
+    }
+
+    fn fit(&self, widths: &mut [usize], width: usize) {
+        let total: usize = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
+        let widest = self.columns.iter().zip(widths.iter_mut()).filter(|(column, _)| !column.is_number).map(|(_, width)| width).max();
+        if let Some(widest) = widest {
+            *widest = widest.saturating_sub(total.saturating_sub(width)).max(8);
+        }
+    }
+
+    fn line(&self, cells: &[String], widths: &[usize]) -> String {
+        let mut line = String::new();
+        for ((column, cell), width) in self.columns.iter().zip(cells).zip(widths) {
+            if !line.is_empty() {
+                line.push_str("  ");
+            }
+            let length = cell.chars().count();
+            if length > *width {
+                line.extend(cell.chars().take(width.saturating_sub(1)));
+                line.push('…');
+                continue;
+            }
+            let padding = " ".repeat(width - length);
+            if column.is_number {
+                line.push_str(&padding);
+                line.push_str(cell);
+            } else {
+                line.push_str(cell);
+                line.push_str(&padding);
+            }
+        }
+        line.trim_end().to_owned()
+    }
+
+    /// The rows as JSON objects.
+    #[must_use]
+    pub fn to_objects(&self) -> Vec<Value> {
+        let object = |row: &Vec<Value>| {
+            let pairs = self.columns.iter().zip(row).map(|(column, cell)| (column.name.to_owned(), cell.clone()));
+            Value::Object(pairs.collect::<Map<String, Value>>())
+        };
+        self.rows.iter().map(object).collect()
+    }
+
+    /// RFC 4180, with a head.
+    #[must_use]
+    pub fn to_csv(&self) -> String {
+        let quote = |cell: &str| {
+            if cell.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
+        };
+        let mut out = self.columns.iter().map(|column| column.name).collect::<Vec<_>>().join(",");
+        out.push('\n');
+        for row in &self.rows {
+            let cells: Vec<String> = row.iter().map(|cell| quote(&shown(cell))).collect();
+            out.push_str(&cells.join(","));
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// A cell for people. Control characters could move a terminal's cursor: session names come from outside.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = Table::new(&[Column::text("session"), Column::number("count")]);
+        table.row(vec!["a,\"b\"\u{1b}[2J".into(), 3.into()]);
+        table.row(vec!["a-very-long-session-name".into(), 12_345.into()]);
+        table
+    }
+
+    #[test]
+    fn numbers_stand_to_the_right_and_no_line_is_too_wide() {
+        let text = table().to_text(Some(20), false);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines, ["session        count", "a,\"b\"\u{fffd}[2J       3", "a-very-long-…  12345"]);
+    }
+
+    #[test]
+    fn csv_quotes_what_needs_it() {
+        assert_eq!(table().to_csv(), "session,count\n\"a,\"\"b\"\"\u{fffd}[2J\",3\na-very-long-session-name,12345\n");
+    }
+
+    #[test]
+    fn objects_keep_every_character() {
+        assert_eq!(table().to_objects()[0]["session"], "a,\"b\"\u{1b}[2J");
+    }
+}
