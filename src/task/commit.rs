@@ -124,9 +124,12 @@ impl Trouble {
 impl Running {
     /// Another policy decides from the next record on.
     pub(super) fn adopt_policy(&mut self, hash: [u8; 32]) {
-        if self.now.policy_sha256 != hash {
-            self.now.policy_sha256 = hash;
-            self.now.policy_since = self.now.next_offset.0;
+        // Also of what a rewind goes back to: the records are judged by the policy of the day they are read.
+        for position in [&mut self.committed, &mut self.now] {
+            if position.policy_sha256 != hash {
+                position.policy_sha256 = hash;
+                position.policy_since = position.next_offset.0;
+            }
         }
     }
 }

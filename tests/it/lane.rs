@@ -48,7 +48,7 @@ fn check(records: &[Fed], config: MemoryConfig, settings: LaneSettings, lanes: u
     prepare(&mut world);
     assert!(world.settle(), "not settled: {:?}", world.exits);
     world.audit();
-    assert!(world.outcome() == expected, "another outcome");
+    world.outcome().assert_is(&expected, "");
     world
 }
 
@@ -112,6 +112,7 @@ fn a_cache_of_no_size_does_not_show() {
 #[test]
 fn every_fault_at_every_step_of_a_commit_leaves_no_trace() {
     let records = fleet(11, 120);
+    let expected = reference(&records);
     let steps = [Step::Poll, Step::Begin, Step::Send, Step::Offsets, Step::Commit, Step::AfterCommit];
     for step in steps {
         for fault in step.faults() {
@@ -128,7 +129,7 @@ fn every_fault_at_every_step_of_a_commit_leaves_no_trace() {
                 assert!(world.settle(), "{step:?} {fault:?} {skip}: {:?}", world.exits);
                 world.audit();
                 assert_eq!(world.exits, [], "{step:?} {fault:?} {skip}");
-                assert!(world.outcome() == reference(&records), "{step:?} {fault:?} {skip}");
+                world.outcome().assert_is(&expected, &format!("{step:?} {fault:?} {skip}"));
             }
         }
     }
@@ -141,13 +142,13 @@ fn a_store_that_fails_at_s7_ends_the_process_and_a_restart_has_lost_nothing() {
         let store = TestStore::default();
         // The first three commits of the store are the restores' Positions.
         *store.fails_in.lock().unwrap() = Some(PARTITIONS + commits);
-        let mut world = TestWorld::new(config(10), settings(TIMED));
+        let mut world = TestWorld::new(config(10), LaneSettings { overlay_records_max: 15, ..settings(TIMED) });
         feed(&world.broker, &records);
         world.start_on("lw", 1, store);
         assert!(world.settle(), "{:?}", world.exits);
         assert!(matches!(world.exits[..], [Exit::Store(_)]), "{:?}", world.exits);
         world.audit();
-        assert!(world.outcome() == reference(&records));
+        world.outcome().assert_is(&reference(&records), "");
     }
 }
 
@@ -179,7 +180,7 @@ fn a_second_process_takes_over_half_and_gives_it_back() {
     assert!(world.settle(), "{:?}", world.exits);
     assert_eq!(world.broker.members().len(), 2);
     world.audit();
-    assert!(world.outcome() == expected);
+    world.outcome().assert_is(&expected, "");
 }
 
 #[test]
@@ -203,7 +204,7 @@ fn a_stopped_process_commits_what_it_has_and_its_successor_goes_on() {
     world.restart(0);
     assert!(world.settle());
     world.audit();
-    assert!(world.outcome() == reference(&records));
+    world.outcome().assert_is(&reference(&records), "");
 }
 
 #[test]
@@ -228,7 +229,7 @@ fn state_from_any_time_is_brought_to_the_end_of_the_changelog() {
         world.restart(0);
         assert!(world.settle(), "{:?}", world.exits);
         world.audit();
-        assert!(world.outcome() == expected);
+        world.outcome().assert_is(&expected, "");
     }
 }
 
@@ -251,7 +252,7 @@ fn a_disk_that_was_away_for_too_long_is_restored_from_the_beginning() {
     world.processes[0].store = TestStore { memory: old, ..TestStore::default() };
     world.restart(0);
     assert!(world.settle());
-    assert!(world.outcome() == expected);
+    world.outcome().assert_is(&expected, "");
     world.audit();
 }
 
@@ -329,7 +330,7 @@ fn expired_group_offsets_need_nobody() {
     feed(&world.broker, &records()[100..]);
     assert!(world.settle(), "{:?}", world.exits);
     world.audit();
-    assert!(world.outcome() == reference(&records()));
+    world.outcome().assert_is(&reference(&records()), "");
 }
 
 #[test]
@@ -666,5 +667,5 @@ fn a_process_with_the_same_identity_ends_the_old_one() {
     world.processes.remove(0);
     assert!(world.settle());
     world.audit();
-    assert!(world.outcome() == reference(&records()));
+    world.outcome().assert_is(&reference(&records()), "");
 }

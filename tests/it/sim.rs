@@ -95,7 +95,7 @@ fn every_seed_ends_as_if_nothing_had_happened() {
     for seed in seeds {
         let expected = reference(&fleet(seed, RECORDS));
         let simulated = std::panic::catch_unwind(|| simulate(seed)).unwrap_or_else(|_| panic!("seed {seed}"));
-        assert!(simulated.outcome == expected, "seed {seed}: another outcome\n{}", tail(&simulated.trace));
+        simulated.outcome.assert_is(&expected, &format!("seed {seed}"));
     }
 }
 
