@@ -27,6 +27,7 @@ use std::time::Instant;
 
 use rdkafka::ClientConfig;
 use rdkafka::TopicPartitionList;
+use rdkafka::config::FromClientConfig;
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::consumer::Consumer;
 use rdkafka::producer::BaseRecord;
@@ -37,6 +38,10 @@ use rdkafka::producer::ThreadedProducer;
 mod broker;
 #[path = "../kafka/proxy.rs"]
 mod proxy;
+/// What the broker's harness asks of its test binary.
+mod world {
+    pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+}
 
 struct Options {
     events: usize,

@@ -24,6 +24,7 @@ use crate::policy::Policy;
 use crate::store::RocksOptions;
 use crate::store::RocksStore;
 use crate::store::StoreOwner;
+use crate::task::Clock;
 use crate::task::CommitTrigger;
 use crate::task::Exit;
 use crate::task::Fleet;
@@ -172,14 +173,22 @@ pub(super) fn kafka(parts: &Parts<'_>, kafka: &KafkaConfig) -> Result<World, Fai
             for _ in 0..RESTORE_THREADS {
                 readers.extend(log.changelog().map_err(exit)?);
             }
-            let pool = RestorePool::start(store.clone(), Arc::clone(&settings), readers, Arc::new(clock));
+            let pool = RestorePool::start(
+                store.clone(),
+                Arc::clone(&settings),
+                readers,
+                &(Arc::new(clock) as Arc<dyn Clock + Send + Sync>),
+            );
             let pool = pool.map_err(|error| Exit::Failed(format!("cannot start a restore thread: {error}")))?;
             let restorer = pool.client();
             pools.lock().unwrap_or_else(PoisonError::into_inner).push(pool);
             noted(Lane::new(log, store, SessionEngine::new(&app, policy), restorer, leases, settings), &dir, number, &suspects)
         })?;
     }
-    let place = format!("Kafka {}, group {}, {} → {}", options.bootstrap_servers, options.app, options.topics.input, options.topics.commands);
+    let place = format!(
+        "Kafka {}, group {}, {} → {}",
+        options.bootstrap_servers, options.app, options.topics.input, options.topics.commands
+    );
     Ok(World { fleet, pools, store, broker: None, place })
 }
 
