@@ -188,6 +188,10 @@ pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<
         let text = readable_text(&result.result);
         output_facts(policy, &text, step, &mut done);
     }
+    if proves_nothing {
+        // What was cut is no evidence of sameness, of states no more than of answers.
+        done.state = Hash64::NONE;
+    }
     done
 }
 
