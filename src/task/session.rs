@@ -276,7 +276,6 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
 
     fn apply(&mut self, id: EntryId, input: Input<'_>, cause: Cause, culprit: impl FnOnce() -> Culprit) -> Result<(), Stop> {
         let Some(entry) = self.cache.get_mut(id) else { return Ok(()) };
-        let had_verdicts = !entry.session.head.verdicts.is_empty();
         let (machine, effects) = (&mut *self.machine, &mut *self.effects);
         effects.clear();
         if guarded(|| machine.apply(&entry.subject, &mut entry.session, input, effects)).is_err() {
@@ -314,7 +313,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             self.overlay.push((self.id, RecordOffset(cause.offset)), self.encoder.command(&command, self.id, ordinal));
             self.overlay.command_waits = true;
         }
-        if (effects.verdicts_changed || (effects.forgotten && had_verdicts))
+        if effects.verdicts_changed
             && let Some(row) = self.encoder.row(&entry.subject, &entry.session.head, cause.at, self.id)
         {
             self.overlay.set_row(self.id, row);
