@@ -114,3 +114,8 @@ pub const CAREFUL_RECORDS: u64 = 10_000;
 pub const RESTORE_BATCH_BYTES: usize = 4 * 1024 * 1024;
 /// Changelog bytes after which a restore makes its progress durable. Bytes.
 pub const RESTORE_FLUSH_BYTES: u64 = 256 * 1024 * 1024;
+/// Names and sums of one record of `swarm-counts`, about; a report of more agents is several records. Bytes. A quarter of Kafka's default
+/// for a whole message.
+pub const REPORT_BYTES: usize = 256 * 1024;
+/// Counters of a swarm that a reset reads from the store at a time.
+pub const RESET_COUNTERS: usize = 1_024;

@@ -559,7 +559,7 @@ enum StoredPlacement<'a> {
 }
 
 #[derive(Serialize, Deserialize)]
-struct StoredVerdict<'a> {
+pub(super) struct StoredVerdict<'a> {
     command_id: [u8; 16],
     action: u8,
     #[serde(borrow)]
@@ -575,7 +575,7 @@ struct StoredVerdict<'a> {
 }
 
 impl<'a> StoredVerdict<'a> {
-    fn of(verdict: &'a Verdict) -> Self {
+    pub(super) fn of(verdict: &'a Verdict) -> Self {
         Self {
             command_id: verdict.command_id.0,
             action: match verdict.action {
@@ -598,7 +598,7 @@ impl<'a> StoredVerdict<'a> {
         }
     }
 
-    fn into_verdict(self) -> Result<Verdict, StoreError> {
+    pub(super) fn into_verdict(self) -> Result<Verdict, StoreError> {
         Ok(Verdict {
             command_id: CommandId(self.command_id),
             action: match self.action {

@@ -15,6 +15,7 @@ use crate::engine::IdentityRecipe;
 use crate::engine::Placement;
 use crate::engine::Scope;
 use crate::engine::SubjectKey;
+use crate::engine::SwarmCounter;
 use crate::engine::Trigger;
 use crate::engine::Verdict;
 use crate::event::EventTime;
@@ -48,6 +49,33 @@ pub struct Encoder {
     content: DeadLetterContent,
     profile: String,
     policy: String,
+}
+
+/// What a state row says of its subject.
+#[derive(Debug, Clone, Copy)]
+pub struct Row<'a> {
+    /// Verdicts in force.
+    pub verdicts: &'a [Verdict],
+    /// Epoch of the last live command.
+    pub epoch: i64,
+    /// Its number.
+    pub seq: u64,
+}
+
+impl<'a> Row<'a> {
+    /// Of a session's agent.
+    #[must_use]
+    pub fn of_head(head: &'a Head) -> Self {
+        Self { verdicts: &head.verdicts, epoch: head.epoch, seq: head.live_seq }
+    }
+
+    /// Of a counter: of periods that overlap in time, the last.
+    #[must_use]
+    pub fn of_counter(counter: &'a SwarmCounter) -> Self {
+        let last = counter.periods.values().map(|period| (period.epoch, period.seq)).max();
+        let (epoch, seq) = last.unwrap_or_default();
+        Self { verdicts: &counter.verdicts, epoch, seq }
+    }
 }
 
 impl Encoder {
@@ -145,20 +173,20 @@ impl Encoder {
         json.finish()
     }
 
-    /// The state row of a session's agent after an input at `at`; a tombstone where no verdict holds. `None` where rows are not
+    /// The state row of a subject after an input at `at`; a tombstone where no verdict holds. `None` where rows are not
     /// written: only a live process says what is in force.
     #[must_use]
-    pub fn row(&self, subject: &SubjectKey, head: &Head, at: EventTime, task: TaskId) -> Option<Output> {
+    pub fn row(&self, subject: &SubjectKey, row: &Row<'_>, at: EventTime, task: TaskId) -> Option<Output> {
         if self.mode != ProcessMode::Live {
             return None;
         }
         let key = subject.row_key();
-        let value = row_json(subject, head, at);
+        let value = row_json(subject, row, at);
         // The id names the change: a second row of the subject at another time or after another command has another.
-        let name = format!("{key}\u{1f}{}\u{1f}{}\u{1f}{}", head.epoch, head.live_seq, at.0);
+        let name = format!("{key}\u{1f}{}\u{1f}{}\u{1f}{}", row.epoch, row.seq, at.0);
         let id = base32(&hash_bytes(name.as_bytes()).hash128().0.to_be_bytes());
         let mut headers = self.cloud_event(&id, "dev.loopwarden.session_state.v1", &subject.record_key(), at, "session-state");
-        push(&mut headers, "ce_sequence", sequence(head.epoch, head.live_seq));
+        push(&mut headers, "ce_sequence", sequence(row.epoch, row.seq));
         push(&mut headers, "content-type", "application/json".to_owned());
         push(&mut headers, "lw_task", task.to_string());
         Some(Output {
@@ -452,8 +480,8 @@ fn trigger(trigger: &Trigger, placement: &Placement) -> String {
     json.finish()
 }
 
-fn row_json(subject: &SubjectKey, head: &Head, at: EventTime) -> Option<String> {
-    let expires_at = head.verdicts.iter().map(|verdict| verdict.expires_at).max()?;
+fn row_json(subject: &SubjectKey, row: &Row<'_>, at: EventTime) -> Option<String> {
+    let expires_at = row.verdicts.iter().map(|verdict| verdict.expires_at).max()?;
     let mut json = Object::default();
     json.number("v", 1_u64);
     let mut of = Object::default();
@@ -473,13 +501,13 @@ fn row_json(subject: &SubjectKey, head: &Head, at: EventTime) -> Option<String> 
         of.text("fingerprint", &fingerprint.to_string());
     }
     json.value("subject", of.finish());
-    let is_blocked = head.verdicts.iter().any(|verdict| verdict.action == Action::Block);
+    let is_blocked = row.verdicts.iter().any(|verdict| verdict.action == Action::Block);
     json.text("status", if is_blocked { "blocked" } else { "nudged" });
-    json.number("epoch", head.epoch.max(0));
-    json.number("seq", head.live_seq);
+    json.number("epoch", row.epoch.max(0));
+    json.number("seq", row.seq);
     json.time("updated_at", at);
     json.time("expires_at", expires_at);
-    let active: Vec<String> = head.verdicts.iter().map(|active| verdict(active, agent_id)).collect();
+    let active: Vec<String> = row.verdicts.iter().map(|active| verdict(active, agent_id)).collect();
     json.value("active", format!("[{}]", active.join(",")));
     Some(json.finish())
 }

@@ -13,6 +13,7 @@
 
 mod cache;
 mod commit;
+mod counters;
 mod encode;
 mod lane;
 mod lease;
@@ -21,8 +22,10 @@ mod poison;
 mod rebalance;
 mod restore;
 mod restorer;
+mod seen;
 mod session;
 mod settings;
+mod sorted;
 mod stats;
 mod supervise;
 mod swarm;
@@ -35,6 +38,7 @@ use crate::event::TaskId;
 use crate::store::Position;
 
 pub use encode::Encoder;
+pub use encode::Row;
 pub use encode::split_dead_letter_headers;
 pub use lane::Exit;
 pub use lane::Lane;
@@ -61,10 +65,12 @@ pub use settings::LaneSettings;
 pub use settings::OnInputLoss;
 pub use settings::ProcessMode;
 pub use stats::BUCKETS_US;
+pub use stats::BUCKETS_US;
 pub use stats::Histogram;
 pub use stats::Stats;
 pub use supervise::Fleet;
 pub use supervise::LaneHandle;
+pub use supervise::LaneReport;
 pub use supervise::LaneReport;
 pub use supervise::SystemClock;
 pub use supervise::run_to_end;
@@ -74,6 +80,7 @@ pub use view::TaskState;
 pub use view::TaskView;
 
 use poison::DeadLetterWindow;
+use seen::Seen;
 use timers::TimerQueue;
 
 /// A task in a state. Only [`Running`] processes records.
@@ -96,6 +103,8 @@ pub struct Running {
     /// With the overlay.
     now: Position,
     timers: TimerQueue,
+    /// Counters of a task of the swarm stage.
+    seen: Seen,
     window: DeadLetterWindow,
     window_committed: DeadLetterWindow,
     /// The Position itself must be committed before anything else (first start, rule R5).
@@ -131,6 +140,7 @@ impl Task<Restoring> {
             committed: position.clone(),
             now: position,
             timers: TimerQueue::new(),
+            seen: Seen::new(),
             window: DeadLetterWindow::default(),
             window_committed: DeadLetterWindow::default(),
             is_unwritten,
@@ -175,12 +185,14 @@ impl Running {
             || self.now.watermark != self.committed.watermark
             || self.now.outputs != self.committed.outputs
             || self.timers.is_changed()
+            || self.seen.is_touched()
     }
 
     /// Back to the last commit.
     fn rewind(&mut self) {
         self.now = self.committed.clone();
         self.timers.rewind();
+        self.seen.rewind();
         self.window = self.window_committed.clone();
     }
 

@@ -262,6 +262,10 @@ fn record<'a>(chunk: &'a Chunk, line: &'a PlacedLine, names: &'a InputNames, val
 }
 
 impl Log for FileLog {
+    fn swarm_partitions(&self) -> u32 {
+        REPLAY_PARTITIONS
+    }
+
     /// [`LogEvent::End`] comes when every line was handed over. With uncommitted work, it asks for a commit: what that sends to the
     /// swarm stage, and what other lanes still send, comes with the polls after it. An `End` with nothing uncommitted is the last.
     fn poll(&mut self, wait: Duration, handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow) -> Result<LogEvent, LogError> {
@@ -347,7 +351,7 @@ impl Log for FileLog {
         let (mut counts, mut outputs) = (Vec::new(), Vec::new());
         for collected in staged {
             match collected.output.destination {
-                Destination::SwarmCounts => counts.push(collected.output),
+                Destination::SwarmCounts | Destination::SwarmPartition { .. } => counts.push(collected.output),
                 Destination::Changelog(_) => {}
                 Destination::Commands | Destination::State | Destination::DeadLetters { .. } => outputs.push(collected),
             }
