@@ -17,8 +17,8 @@ Examples:
   loopwarden replay events.ndjson                    what would it have said to recorded events?
   loopwarden check --config loopwarden.toml          every mistake of a configuration at once
 
-Exit codes: 0 done, 1 failed, 2 usage, 3 the answer is no, 69 broker, topic or permission, 70 poisoned task,
-74 store, 75 fenced, 78 configuration or policy, 130 second signal.";
+Exit codes: 0 done, 1 failed, 2 usage, 3 the answer is no, 69 broker, topic or permission,
+70 poisoned task, 74 store, 75 fenced, 78 configuration or policy, 130 second signal.";
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -27,7 +27,7 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 the answer is no, 69 broker, topic or p
     version,
     about = "Finds AI agents that go round in circles, and says so exactly once",
     long_about = "Finds AI agents that go round in circles, and says so exactly once.\n\n\
-        Reads the tool-call events of a fleet of agents from Kafka, or over HTTP on a single machine, and publishes\n\
+        Reads the tool-call events of a fleet of agents from Kafka, or over HTTP on a single machine, and publishes \
         what to do about those that loop: a nudge for the model, or a block for a call.",
     after_long_help = EXAMPLES,
     max_term_width = 120,
@@ -167,8 +167,9 @@ Examples:
   loopwarden run --data-dir ./lw --set kafka.bootstrap_servers=localhost:9092
       a fleet on Kafka, after: loopwarden topics create --set kafka.bootstrap_servers=localhost:9092
 
-Signals: TERM and INT finish what is read, commit and exit with 0, a second one exits with 130; USR1 does the same and leaves
-the consumer group (scaling in); HUP loads the policy and the log filter again.")]
+Signals: TERM and INT finish what is read, commit and exit with 0, a second one exits with 130;
+USR1 does the same and leaves the consumer group (scaling in); HUP loads the policy and the log
+filter again.")]
 pub struct RunArgs {
     /// Settings.
     #[command(flatten)]
@@ -207,8 +208,8 @@ Examples:
   loopwarden replay events.ndjson --labels labels.jsonl --outcomes outcomes.jsonl
   loopwarden replay last-week.ndjson --fail-on block
 
-Files hold one event a line, as they are or compressed (.gz, .zst). The commands are the same, in the same order, whatever
---lanes says.")]
+Files hold one event a line, plain or compressed (gzip, zstd); - is standard input. The commands
+are the same, in the same order, whatever --lanes says.")]
 pub struct ReplayArgs {
     /// Files of events, one a line; several are read one after the other
     #[arg(required = true, value_name = "FILE")]
@@ -255,8 +256,8 @@ Examples:
   loopwarden test config/examples/*.yaml
   loopwarden test cases.jsonl --filter poll
 
-A case names a profile, what its policy changes, events, and what must be answered after which event. config/examples has
-some to begin from. Exit code 3 when a case fails.")]
+A case names a profile, what its policy changes, events, and what must be answered after which
+event. config/examples has some to begin from. Exit code 3 when a case fails.")]
 pub struct TestArgs {
     /// Files of cases: YAML documents (.yaml, .yml), or one JSON object a line
     #[arg(required = true, value_name = "FILE")]

@@ -40,8 +40,12 @@ pub fn run(command: &ConfigCommand, log: &LogArgs) -> Outcome {
 /// Every key that has a default, with its type, its default and its line of documentation; those without one are optional text.
 fn schema() -> Result<Value, crate::cli::failure::Failure> {
     let defaults = crate::config::load(&Layers::default())?;
-    let known: std::collections::BTreeMap<String, String> =
-        defaults.effective().into_iter().filter(|value| value.origin == Origin::Default).map(|value| (value.key, value.value)).collect();
+    let known: std::collections::BTreeMap<String, String> = defaults
+        .effective()
+        .into_iter()
+        .filter(|value| value.origin == Origin::Default)
+        .map(|value| (value.key, value.value))
+        .collect();
     let mut table = String::new();
     let mut keys = Map::new();
     for line in DEFAULT_TOML.lines() {
@@ -51,17 +55,20 @@ fn schema() -> Result<Value, crate::cli::failure::Failure> {
         }
         let is_optional = line.starts_with('#');
         let line = line.strip_prefix('#').unwrap_or(line);
-        let Some((key, rest)) = line.split_once(" = ").filter(|(key, _)| key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')) else {
+        let Some((key, rest)) =
+            line.split_once(" = ").filter(|(key, _)| key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'))
+        else {
             continue;
         };
         let path = format!("{table}{key}");
         let description = rest.split_once(" # ").map_or("", |(_, text)| text.trim());
-        let (kind, default) = match known.get(&path).filter(|_| !is_optional).and_then(|value| serde_json::from_str::<Value>(value).ok()) {
-            Some(value @ Value::Number(_)) => ("integer", value),
-            Some(value @ Value::Bool(_)) => ("boolean", value),
-            Some(value) => ("string", value),
-            None => ("string", Value::Null),
-        };
+        let (kind, default) =
+            match known.get(&path).filter(|_| !is_optional).and_then(|value| serde_json::from_str::<Value>(value).ok()) {
+                Some(value @ Value::Number(_)) => ("integer", value),
+                Some(value @ Value::Bool(_)) => ("boolean", value),
+                Some(value) => ("string", value),
+                None => ("string", Value::Null),
+            };
         keys.insert(path, serde_json::json!({ "type": kind, "default": default, "description": description }));
     }
     Ok(Value::Object(keys))

@@ -43,6 +43,8 @@ pub fn of_error(code: &str) -> u8 {
         "E0401" | "E0501" => FENCED,
         // A misconfigured identity, as E0208 is a misconfigured setting.
         "E0405" => CONFIG,
+        // An input file that cannot be read: nothing is broken here.
+        "E0302" => FAILED,
         _ => match code.get(..3) {
             Some("E01") => UNAVAILABLE,
             Some("E02" | "E06") => CONFIG,

@@ -9,9 +9,11 @@ pub mod explain;
 pub mod failure;
 pub mod healthcheck;
 pub mod output;
+pub mod replay;
 pub mod schema;
 pub mod setup;
 pub mod shell;
+pub mod signals;
 pub mod test;
 pub mod topics;
 
@@ -48,7 +50,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 fn dispatch(line: &CommandLine) -> Outcome {
     let log = &line.log;
     match &line.command {
-        Command::Run(_) | Command::Demo(_) | Command::Replay(_) => Ok(()),
+        Command::Run(_) | Command::Demo(_) => Ok(()),
+        Command::Replay(args) => replay::run(args, log),
         Command::Test(args) => test::run(args),
         Command::Check(args) => check::run(args, log),
         Command::Topics { command } => topics::run(command, log),

@@ -24,6 +24,9 @@ use crate::policy::Policy;
 use crate::telemetry::logging;
 use crate::telemetry::logging::LogControl;
 
+/// Whether the swarm stage runs.
+pub const SWARM: bool = false;
+
 /// Loads the settings of a command.
 ///
 /// # Errors
@@ -38,7 +41,9 @@ pub fn load(args: &ConfigArgs, log: &LogArgs) -> Result<Loaded, Failure> {
     let layers = Layers { file: args.config.clone(), environment: environment(), flags };
     let loaded = crate::config::load(&layers)?;
     if let Err(bad) = logging::check(&loaded.config.log.level) {
-        return Err(Diagnostic::new("E0202", bad.to_string()).help("a filter is a level, or target=level, separated by commas").into());
+        return Err(Diagnostic::new("E0202", bad.to_string())
+            .help("a filter is a level, or target=level, separated by commas")
+            .into());
     }
     Ok(loaded)
 }

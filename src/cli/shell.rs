@@ -43,7 +43,8 @@ pub fn man() -> Outcome {
         man.render_synopsis_section(&mut page)?;
         man.render_description_section(&mut page)?;
         man.render_options_section(&mut page)?;
-        let page = String::from_utf8_lossy(&page).replace(".SH SYNOPSIS", ".SS SYNOPSIS").replace(".SH DESCRIPTION", ".SS DESCRIPTION");
+        let page =
+            String::from_utf8_lossy(&page).replace(".SH SYNOPSIS", ".SS SYNOPSIS").replace(".SH DESCRIPTION", ".SS DESCRIPTION");
         out.line(format!(".SH {}", sub.get_name().to_uppercase()))?;
         out.text(page.replace(".SH OPTIONS", ".SS OPTIONS"))?;
     }

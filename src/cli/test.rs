@@ -62,9 +62,8 @@ fn read(file: &Path) -> Result<Vec<Case>, Failure> {
     if text.len() as u64 > CASE_FILE_BYTES_MAX {
         return Err(fail(format!("larger than {CASE_FILE_BYTES_MAX} bytes")));
     }
-    cases::parse(&file.to_string_lossy(), &text).map_err(|bad| {
-        Failure::coded("E0602", format!("{}:{}: {}", bad.file, bad.line, bad.message.trim_end()))
-    })
+    cases::parse(&file.to_string_lossy(), &text)
+        .map_err(|bad| Failure::coded("E0602", format!("{}:{}: {}", bad.file, bad.line, bad.message.trim_end())))
 }
 
 fn difference(id: &str, case: &Case, mismatches: &[Mismatch]) -> String {

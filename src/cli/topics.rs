@@ -92,14 +92,20 @@ pub fn told(problem: &TopicProblem) -> String {
 }
 
 fn create(admin: &Admin, plans: &[TopicPlan]) -> Outcome {
-    let mut table = Table::new(&[Column::text("topic"), Column::number("partitions"), Column::number("replication"), Column::text("state")]);
+    let mut table =
+        Table::new(&[Column::text("topic"), Column::number("partitions"), Column::number("replication"), Column::text("state")]);
     for (name, created) in admin.create(plans)? {
         let plan = plans.iter().find(|plan| plan.name == name);
         let state = match created {
             Created::New => "created",
             Created::Existed => "was there, unchanged",
         };
-        table.row(vec![name.into(), plan.map(|plan| plan.partitions).into(), plan.map(|plan| plan.replication).into(), state.into()]);
+        table.row(vec![
+            name.into(),
+            plan.map(|plan| plan.partitions).into(),
+            plan.map(|plan| plan.replication).into(),
+            state.into(),
+        ]);
     }
     let mut out = Output::stdout();
     out.table(&table, crate::cli::output::OutputFormat::Table)?;
@@ -109,7 +115,10 @@ fn create(admin: &Admin, plans: &[TopicPlan]) -> Outcome {
 /// Without brokers the names alone are wanted: those of the defaults.
 fn options_to_print(config: &Config) -> Result<KafkaOptions, Failure> {
     let layers = crate::config::Layers {
-        flags: vec![crate::config::Flag::set("kafka.bootstrap_servers=localhost:9092")?, crate::config::Flag::set("instance=print")?],
+        flags: vec![
+            crate::config::Flag::set("kafka.bootstrap_servers=localhost:9092")?,
+            crate::config::Flag::set("instance=print")?,
+        ],
         ..crate::config::Layers::default()
     };
     let defaults = crate::config::load(&layers)?.config;

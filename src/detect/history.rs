@@ -41,8 +41,7 @@ impl History {
         for (mut step, tool) in steps {
             step.tool = history.names.take(&tool);
             step.token_bits = step.tokens.bits();
-            history.index_ring(&step, true);
-            history.index_seen(&step, true);
+            history.index(&step, true);
             history.steps.push_back(step);
         }
         history
@@ -53,15 +52,13 @@ impl History {
         let wrapped = self.steps.len() >= self.capacity;
         while self.steps.len() >= self.capacity {
             let Some(oldest) = self.steps.pop_front() else { break };
-            self.index_ring(&oldest, false);
-            self.index_seen(&oldest, false);
+            self.index(&oldest, false);
             self.names.release(oldest.tool);
         }
         step.sequence = self.next_sequence;
         self.next_sequence += 1;
         step.tool = self.names.take(tool);
-        self.index_ring(&step, true);
-        self.index_seen(&step, true);
+        self.index(&step, true);
         self.steps.push_back(step);
         wrapped
     }
@@ -69,14 +66,21 @@ impl History {
     /// Changes a step in place, keeping the indexes right. `None` if it is not in the ring.
     pub fn update<R>(&mut self, sequence: u64, change: impl FnOnce(&mut Step) -> R) -> Option<R> {
         let at = self.position(sequence)?;
-        let before = self.steps.get(at)?.clone_hashes();
-        self.index_ring(&before, false);
-        self.index_seen(&before, false);
         let step = self.steps.get_mut(at)?;
+        let before = Indexed::of(step);
         let answer = change(step);
-        let after = step.clone_hashes();
-        self.index_ring(&after, true);
-        self.index_seen(&after, true);
+        let after = Indexed::of(step);
+        // Most changes bring one hash; what stays the same is left alone.
+        for (old, new) in before.ring.into_iter().zip(after.ring) {
+            if old != new {
+                self.ring.remove(old);
+                self.ring.insert(new);
+            }
+        }
+        if sequence >= self.floor && before.seen != after.seen {
+            self.index_seen(&before, false);
+            self.index_seen(&after, true);
+        }
         Some(answer)
     }
 
@@ -94,30 +98,30 @@ impl History {
         self.states.clear();
     }
 
-    fn index_ring(&mut self, step: &Step, on: bool) {
-        let calls = fold(step.call);
-        for hash in [calls, step.event, step.result_event] {
+    fn index(&mut self, step: &Step, on: bool) {
+        let indexed = Indexed::of(step);
+        for hash in indexed.ring {
             if on {
                 self.ring.insert(hash);
             } else {
                 self.ring.remove(hash);
             }
         }
+        if step.sequence >= self.floor {
+            self.index_seen(&indexed, on);
+        }
     }
 
-    fn index_seen(&mut self, step: &Step, on: bool) {
-        if step.sequence < self.floor || !step.is_complete() {
-            return;
-        }
-        let (call, outcome) = (fold(step.call), as_outcome(step.outcome));
+    fn index_seen(&mut self, indexed: &Indexed, on: bool) {
+        let Some([call, outcome, state]) = indexed.seen else { return };
         if on {
             self.seen.insert(call);
             self.seen.insert(outcome);
-            self.states.insert(step.state);
+            self.states.insert(state);
         } else {
             self.seen.remove(call);
             self.seen.remove(outcome);
-            self.states.remove(step.state);
+            self.states.remove(state);
         }
     }
 
@@ -250,18 +254,20 @@ impl History {
     }
 }
 
-impl Step {
-    /// The hashes that indexes hold, without texts.
-    fn clone_hashes(&self) -> Self {
+/// The hashes of a step that indexes hold.
+struct Indexed {
+    /// Call and event ids, as long as the step is in the ring.
+    ring: [Hash64; 3],
+    /// Call, outcome and state, once the step is complete and counts.
+    seen: Option<[Hash64; 3]>,
+}
+
+impl Indexed {
+    fn of(step: &Step) -> Self {
+        let call = fold(step.call);
         Self {
-            sequence: self.sequence,
-            flags: self.flags,
-            call: self.call,
-            outcome: self.outcome,
-            state: self.state,
-            event: self.event,
-            result_event: self.result_event,
-            ..Self::default()
+            ring: [call, step.event, step.result_event],
+            seen: step.is_complete().then(|| [call, as_outcome(step.outcome), step.state]),
         }
     }
 }

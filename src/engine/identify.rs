@@ -103,12 +103,11 @@ fn description_facts(policy: &Policy, call: &Call<'_>, step: &mut Step) {
             if policy.needs.tokens && !matches!(call.args, Content::Sha256(_)) {
                 // Tokens are a set: the order of keys does not show, so the source will do.
                 let stop_words = &policy.detectors.semantic_repeat.stop_words;
-                let tool = Signature::of(&call.tool, stop_words);
                 step.tokens = match call.args.view() {
                     View::Json(text) | View::Text(text) => {
-                        Signature::of(first_chars(&text, DESCRIPTION_CHARS_MAX), stop_words).union(&tool)
+                        Signature::of_both(&call.tool, first_chars(&text, DESCRIPTION_CHARS_MAX), stop_words)
                     }
-                    View::Absent | View::Sha256(_) => tool,
+                    View::Absent | View::Sha256(_) => Signature::of(&call.tool, stop_words),
                 };
             }
         }
@@ -239,8 +238,7 @@ fn output_facts(policy: &Policy, text: &str, step: &Step, done: &mut Completion)
     }
     if policy.needs.tokens {
         let settings = &policy.detectors.semantic_repeat;
-        let output = Signature::of(first_chars(text, settings.output_chars), &settings.stop_words);
-        done.tokens = Some(step.tokens.union(&output));
+        done.tokens = Some(step.tokens.with(first_chars(text, settings.output_chars), &settings.stop_words));
     }
 }
 

@@ -10,8 +10,7 @@ pub fn murmur2(bytes: &[u8]) -> u32 {
     let mut hash = SEED ^ bytes.len() as u32;
     let mut chunks = bytes.chunks_exact(4);
     for chunk in &mut chunks {
-        let &[a, b, c, d] = chunk else { continue };
-        let mut k = u32::from_le_bytes([a, b, c, d]).wrapping_mul(M);
+        let mut k = chunk.iter().rev().fold(0u32, |word, byte| (word << 8) | u32::from(*byte)).wrapping_mul(M);
         k ^= k >> 24;
         hash = hash.wrapping_mul(M) ^ k.wrapping_mul(M);
     }
@@ -51,7 +50,7 @@ mod tests {
 
     #[test]
     fn a_partition_is_below_the_count_also_for_negative_hashes() {
-        assert_eq!(partition_of(b"21", 24), ((-973_932_308i32) & i32::MAX) as u32 % 24);
+        assert_eq!(partition_of(b"21", 24), (2_147_483_648 - 973_932_308) % 24);
         assert_eq!(partition_of(b"abc", 24), 479_470_107 % 24);
         assert_eq!(partition_of(b"abc", 0), 0);
     }

@@ -12,25 +12,24 @@ impl Signature {
     /// Signature of a text: lower case, split at what is neither alphanumeric nor `_`, longer than 2 characters, no stop words.
     #[must_use]
     pub fn of(text: &str, stop_words: &[String]) -> Self {
+        Self::default().with(text, stop_words)
+    }
+
+    /// Signature of two texts, one behind the other.
+    #[must_use]
+    pub fn of_both(one: &str, two: &str, stop_words: &[String]) -> Self {
         let mut hashes = Vec::with_capacity(TOKENS_MAX);
-        if text.is_ascii() {
-            ascii_tokens(text, stop_words, &mut hashes);
-        } else {
-            let lower = text.to_lowercase();
-            let tokens = lower
-                .split(|character: char| !(character.is_alphanumeric() || character == '_'))
-                .filter(|token| token.chars().nth(2).is_some() && !stop_words.iter().any(|word| word == token));
-            hashes.extend(tokens.map(token_hash));
-        }
+        push_tokens(one, stop_words, &mut hashes);
+        push_tokens(two, stop_words, &mut hashes);
         Self::smallest(hashes)
     }
 
-    /// The union of two signatures: its smallest hashes.
+    /// This signature and the tokens of a further text.
     #[must_use]
-    pub fn union(&self, other: &Self) -> Self {
-        let mut hashes = Vec::with_capacity(self.0.len() + other.0.len());
+    pub fn with(&self, text: &str, stop_words: &[String]) -> Self {
+        let mut hashes = Vec::with_capacity(self.0.len() + TOKENS_MAX);
         hashes.extend_from_slice(&self.0);
-        hashes.extend_from_slice(&other.0);
+        push_tokens(text, stop_words, &mut hashes);
         Self::smallest(hashes)
     }
 
@@ -87,6 +86,18 @@ impl Signature {
         }
         if common == 0 { 0.0 } else { common as f64 / union as f64 }
     }
+}
+
+fn push_tokens(text: &str, stop_words: &[String], hashes: &mut Vec<u32>) {
+    if text.is_ascii() {
+        ascii_tokens(text, stop_words, hashes);
+        return;
+    }
+    let lower = text.to_lowercase();
+    let tokens = lower
+        .split(|character: char| !(character.is_alphanumeric() || character == '_'))
+        .filter(|token| token.chars().nth(2).is_some() && !stop_words.iter().any(|word| word == token));
+    hashes.extend(tokens.map(token_hash));
 }
 
 /// The tokens of an ASCII text without a copy: lower-cased and hashed byte by byte.

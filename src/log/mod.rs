@@ -5,15 +5,16 @@
 //! inside a client's callback.
 
 pub mod embedded;
+pub mod file;
 pub mod kafka;
 pub mod memory;
 mod names;
-pub mod partitioner;
 
 use std::time::Duration;
 
 use crate::event::NextOffset;
 use crate::event::Record;
+use crate::event::RecordOffset;
 use crate::event::Stage;
 use crate::event::TaskId;
 
@@ -39,7 +40,8 @@ pub enum LogEvent {
     Revoked(Vec<TaskId>),
     /// These tasks are gone already; a commit would be refused. To be answered with [`Log::unassign`].
     Lost(Vec<TaskId>),
-    /// Bounded input (a file, a fixed range) is read to its end.
+    /// Bounded input (a file, a fixed range) is read to its end. With uncommitted work: commit it and poll again, since what it
+    /// sends to the swarm stage comes back. With none, it is over.
     End,
 }
 
@@ -161,6 +163,7 @@ pub trait Changelog: Send {
     ///
     /// # Errors
     /// As for any read.
+    #[expect(clippy::type_complexity, reason = "spelled out once, where implementors look")]
     fn read(
         &mut self,
         task: TaskId,
@@ -210,6 +213,12 @@ pub trait Log {
 
     /// Collects an output for the next commit. Nothing leaves before it (rule C2).
     fn stage(&mut self, output: Output);
+
+    /// As [`Log::stage`], naming the record that caused it, for a log that reports outputs in the order of its input (file).
+    fn stage_from(&mut self, cause: (TaskId, RecordOffset), output: Output) {
+        let _ = cause;
+        self.stage(output);
+    }
 
     /// Forgets everything staged.
     fn discard(&mut self);

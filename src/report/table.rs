@@ -79,7 +79,8 @@ impl Table {
 
     fn fit(&self, widths: &mut [usize], width: usize) {
         let total: usize = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
-        let widest = self.columns.iter().zip(widths.iter_mut()).filter(|(column, _)| !column.is_number).map(|(_, width)| width).max();
+        let widest =
+            self.columns.iter().zip(widths.iter_mut()).filter(|(column, _)| !column.is_number).map(|(_, width)| width).max();
         if let Some(widest) = widest {
             *widest = widest.saturating_sub(total.saturating_sub(width)).max(8);
         }

@@ -67,10 +67,8 @@ mod tests {
     use super::*;
 
     fn up(bytes: &[u8]) -> Result<Vec<u8>, StoreError> {
-        let mut next = bytes.to_vec();
-        next[0] += 1;
-        next.push(next[0]);
-        Ok(next)
+        let (version, rest) = bytes.split_first().ok_or_else(|| StoreError::Corrupt("empty".to_owned()))?;
+        Ok([&[version + 1], rest, &[version + 1]].concat())
     }
 
     #[test]

@@ -207,6 +207,11 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         }
     }
 
+    /// Whether a commit would say anything.
+    pub(super) fn has_work(&self) -> bool {
+        !self.touched().is_empty()
+    }
+
     fn touched(&self) -> Vec<(TaskId, NextOffset)> {
         let touched = |(id, slot): (&TaskId, &Slot)| match slot {
             Slot::Running(task) if task.state.is_touched() => Some((*id, task.state.next())),
@@ -219,8 +224,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// log itself writes them.
     fn stage(&mut self, touched: &[(TaskId, NextOffset)]) -> Result<Vec<Change>, StoreError> {
         let Self { log, work, .. } = self;
-        for output in work.overlay.outputs.drain(..) {
-            log.stage(output);
+        for (cause, output) in work.overlay.outputs.drain(..) {
+            log.stage_from(cause, output);
         }
         for row in std::mem::take(&mut work.overlay.rows).into_values() {
             log.stage(row);
@@ -337,9 +342,10 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
 
     /// Drops the overlay and reads again from the last commit: nothing was sent, so no transaction is lost (C1).
     pub(super) fn rewind(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
-        let touched: Vec<TaskId> = self.touched().into_iter().map(|(id, _)| id).collect();
         self.drop_overlay();
-        touched.into_iter().try_for_each(|id| self.start(id, clock))
+        // All of them: a task whose first record was handed over and not applied shows no change, and yet it must be read again.
+        let running: Vec<TaskId> = self.running().collect();
+        running.into_iter().try_for_each(|id| self.start(id, clock))
     }
 
     /// Restores every running task without replacing the producer: nothing was committed since.

@@ -481,7 +481,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     }
 
     fn on_end(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
-        if self.phase != Phase::Feeding || !self.is_ready() {
+        let is_restoring = |slot: &Slot| matches!(slot, Slot::Waiting | Slot::Restoring { .. });
+        if self.phase != Phase::Feeding || self.work.tasks.values().any(is_restoring) {
             return Ok(());
         }
         if self.settings.run_timers_at_end {
@@ -490,9 +491,10 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 return Ok(());
             }
         }
+        let has_work = self.has_work();
         self.commit(clock)?;
-        // Not committed: everything is read again, and the end comes again.
-        if self.phase == Phase::Feeding && self.work.interrupt.is_none() { Err(Exit::Done) } else { Ok(()) }
+        // What the commit sends to the swarm stage comes back, and then the end again; so does everything that was not committed.
+        if !has_work && self.phase == Phase::Feeding && self.work.interrupt.is_none() { Err(Exit::Done) } else { Ok(()) }
     }
 
     fn end(&mut self, exit: &Exit) {

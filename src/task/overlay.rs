@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::detect::Finding;
 use crate::engine::Action;
 use crate::event::EventTime;
+use crate::event::RecordOffset;
 use crate::event::TaskId;
 use crate::log::Output;
 use crate::task::cache::EntryId;
@@ -39,8 +40,8 @@ pub(super) struct Audited {
 pub(super) struct Overlay {
     /// Sessions changed, in the order of their first change.
     pub(super) dirty: Vec<EntryId>,
-    /// Commands and dead letters, in order.
-    pub(super) outputs: Vec<Output>,
+    /// Commands and dead letters, in order, each with the record that caused it.
+    pub(super) outputs: Vec<((TaskId, RecordOffset), Output)>,
     /// State rows: of a subject only the last.
     pub(super) rows: BTreeMap<(TaskId, Vec<u8>), Output>,
     /// What the swarm stage is to add up.
@@ -68,9 +69,9 @@ impl Overlay {
         self.bytes += SESSION_BYTES;
     }
 
-    pub(super) fn push(&mut self, output: Output) {
+    pub(super) fn push(&mut self, cause: (TaskId, RecordOffset), output: Output) {
         self.bytes += bytes_of(&output);
-        self.outputs.push(output);
+        self.outputs.push((cause, output));
     }
 
     pub(super) fn set_row(&mut self, task: TaskId, row: Output) {

@@ -24,6 +24,7 @@ use crate::event::EventKind;
 use crate::event::EventTime;
 use crate::event::Reason;
 use crate::event::Record;
+use crate::event::RecordOffset;
 use crate::event::Rejected;
 use crate::event::Stage as TaskStage;
 use crate::event::TaskId;
@@ -80,7 +81,7 @@ impl Machine for SessionEngine {
     }
 
     fn swap(&mut self, policy: Arc<Policy>) {
-        *self = Self::new(&self.app().to_owned(), policy);
+        *self = Self::new(self.app(), policy);
     }
 }
 
@@ -175,12 +176,11 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let place = Place { topic: record.meta.topic, partition: record.meta.partition, offset: record.meta.offset.0 };
         let cause = Cause { offset: record.meta.offset.0, at: event.time.max(event.record_time), record_time: event.record_time };
         let tenant = event.tenant.as_deref().unwrap_or_default();
-        let id = match self.cache.find(self.id, tenant, &event.session_id, &event.agent_id) {
-            Some(id) => id,
-            None => {
-                let key = SubjectKey::session_key(event.tenant.as_deref(), &event.session_id, &event.agent_id);
-                self.load(SubjectKey::of_event(event), key.as_bytes())?
-            }
+        let id = if let Some(id) = self.cache.find(self.id, tenant, &event.session_id, &event.agent_id) {
+            id
+        } else {
+            let key = SubjectKey::session_key(event.tenant.as_deref(), &event.session_id, &event.agent_id);
+            self.load(SubjectKey::of_event(event), key.as_bytes())?
         };
         let culprit = || Culprit::Record(record.meta.offset.0);
         self.apply(id, Input::Event(event, place), cause, culprit)?;
@@ -306,7 +306,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             entry.forget(machine.policy().history_steps);
             self.overlay.stats.sessions_forgotten += 1;
         }
-        send_commands(self.id, self.task, self.encoder, self.overlay, &mut effects.commands, cause.record_time);
+        send_commands(self.id, self.task, self.encoder, self.overlay, &mut effects.commands, (cause.offset, cause.record_time));
         if (effects.verdicts_changed || (effects.forgotten && had_verdicts))
             && let Some(row) = self.encoder.row(&entry.subject, &Row::of_head(&entry.session.head), cause.at, self.id)
         {
@@ -339,7 +339,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let stats = &mut self.overlay.stats;
         bump(&mut stats.rejected, Reason::ALL.iter().position(|reason| *reason == rejected.reason).unwrap_or_default());
         stats.limit_dead_letters += u64::from(letter.headers.iter().any(|(name, _)| name == "dlq.bytes"));
-        self.overlay.push(letter);
+        self.overlay.push((self.id, record.meta.offset), letter);
         Ok(())
     }
 
@@ -371,7 +371,7 @@ pub(super) fn send_commands(
     encoder: &Encoder,
     overlay: &mut Overlay,
     commands: &mut Vec<Command>,
-    caused_at: EventTime,
+    (offset, caused_at): (u64, EventTime),
 ) {
     for command in commands.drain(..) {
         let name = crate::identity::base32(&command.id.0);
@@ -381,7 +381,7 @@ pub(super) fn send_commands(
             bump(by_mode, ["live", "shadow", "replay"].iter().position(|known| *known == mode).unwrap_or_default());
         }
         overlay.sent.push(Sent { action: command.action, caused_at, expires_at: command.expires_at });
-        overlay.push(encoder.command(&command, id, ordinal));
+        overlay.push((id, RecordOffset(offset)), encoder.command(&command, id, ordinal));
         overlay.command_waits = true;
     }
 }

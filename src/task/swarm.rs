@@ -340,7 +340,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             return Err(Stop::Handled(Handled::Panicked(culprit())));
         }
         move_timers(self.task, &self.effects.timers, &id.1);
-        send_commands(self.id, self.task, self.encoder, self.overlay, &mut self.effects.commands, cause.record_time);
+        send_commands(self.id, self.task, self.encoder, self.overlay, &mut self.effects.commands, (cause.offset, cause.record_time));
         if let Some(row) = row {
             self.overlay.set_row(self.id, row);
             self.overlay.command_waits = true;

@@ -80,7 +80,13 @@ pub fn start(format: Format, filter: &str) -> Result<LogControl, BadFilter> {
         Format::Json => true,
     };
     let lines = if is_json {
-        tracing_subscriber::fmt::layer().json().flatten_event(true).with_current_span(false).with_span_list(false).with_writer(io::stderr).boxed()
+        tracing_subscriber::fmt::layer()
+            .json()
+            .flatten_event(true)
+            .with_current_span(false)
+            .with_span_list(false)
+            .with_writer(io::stderr)
+            .boxed()
     } else {
         let is_coloured = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         tracing_subscriber::fmt::layer().with_ansi(is_coloured).with_writer(io::stderr).boxed()

@@ -17,6 +17,8 @@ use loopwarden::log::Output;
 use loopwarden::log::Partitions;
 
 const WAIT: Duration = Duration::from_millis(100);
+/// For a broker's answer to a question; a cold client connects first.
+const ANSWER_WAIT: Duration = Duration::from_secs(30);
 /// Polls before a clause gives up. A world in memory needs a handful, a broker some seconds' worth.
 const POLLS_MAX: usize = 600;
 
@@ -40,6 +42,10 @@ pub(crate) enum Feed {
 pub(crate) trait World: Sized {
     type Log: Log;
 
+    /// Whether there is such a world here; where not, its clauses pass without deciding anything, and it has said so.
+    fn is_available() -> bool {
+        true
+    }
     /// Empty, with at least two partitions per stage.
     fn new() -> Self;
     fn partitions(&self) -> Partitions;
@@ -232,7 +238,7 @@ pub(crate) mod clauses {
         assert_eq!(world.committed(session(0)), None);
         commit(&mut log, &[(session(0), 1)]);
         let seen = Seen { key: output.key, value: output.value, headers: output.headers, timestamp_ms: output.timestamp_ms };
-        assert_eq!(world.outputs(Feed::Commands), [seen.clone()]);
+        assert_eq!(world.outputs(Feed::Commands), std::slice::from_ref(&seen));
         assert_eq!(world.outputs(Feed::DeadLetters), [Seen { key: b"bad".to_vec(), value: None, ..seen }]);
         assert_eq!(world.committed(session(0)), Some(NextOffset(1)));
         assert_eq!(world.committed(session(1)), None);
@@ -323,14 +329,15 @@ pub(crate) mod clauses {
         let mut world = W::new();
         let mut log = world.open();
         take_all(&mut world, &mut log);
-        for n in 0..3 {
+        // From 1: Kafka's clients take 0 for "now".
+        for n in 1..4 {
             log.stage(Output { destination: Destination::SwarmCounts, timestamp_ms: n, ..command("swarm", &n.to_string()) });
         }
         nothing_comes(&mut log);
         commit(&mut log, &[(session(0), 1)]);
         let got = read(&mut log, 3);
         let partition = loopwarden::event::partition_of(b"swarm", world.partitions().swarm);
-        for (n, got) in (0..3i64).zip(&got) {
+        for (n, got) in (1..4i64).zip(&got) {
             assert_eq!((got.task, got.timestamp_ms), (TaskId { stage: Stage::Swarm, partition }, n));
             assert_eq!((got.key.as_deref(), got.value.as_str()), (Some("swarm"), n.to_string().as_str()));
         }
@@ -423,7 +430,7 @@ pub(crate) mod clauses {
         let mut log = world.open();
         take_all(&mut world, &mut log);
         let mut reader = log.changelog().unwrap().expect("a transactional log has changelogs");
-        assert_eq!(reader.committed(session(0), WAIT).unwrap(), None);
+        assert_eq!(reader.committed(session(0), ANSWER_WAIT).unwrap(), None);
         log.stage(change(session(0), b"\x02a", Some(b"1")));
         log.stage(change(session(0), b"\x02b", None));
         let next = commit(&mut log, &[(session(0), 3)]);
@@ -453,7 +460,7 @@ pub(crate) mod clauses {
             let (records, _) = read(&mut *reader, from);
             assert_eq!(records.iter().map(|(_, key, _)| key.as_slice()).collect::<Vec<_>>(), [&b"\x02c"[..]]);
         }
-        assert_eq!(reader.committed(session(0), WAIT).unwrap(), Some(NextOffset(4)));
+        assert_eq!(reader.committed(session(0), ANSWER_WAIT).unwrap(), Some(NextOffset(4)));
         let range = reader.range(session(0)).unwrap();
         assert!(range.start == 0 && range.end > end, "{range:?}");
     }
@@ -466,7 +473,9 @@ macro_rules! log_clauses {
         mod $module {
             $(#[test]
             fn $clause() {
-                super::log_contract::clauses::$clause::<$world>();
+                if <$world as super::log_contract::World>::is_available() {
+                    super::log_contract::clauses::$clause::<$world>();
+                }
             })+
         }
     };

@@ -1,11 +1,11 @@
 //! One commit: all of it is visible, or nothing.
 
 use loopwarden::event::NextOffset;
+use loopwarden::event::partition_of;
 use loopwarden::log::CommitOutcome;
 use loopwarden::log::Destination;
 use loopwarden::log::Log;
 use loopwarden::log::kafka::KafkaLog;
-use loopwarden::log::partitioner;
 
 use crate::broker;
 use crate::world::World;
@@ -46,7 +46,7 @@ fn outputs_state_and_offsets_become_visible_together() {
     let dead = world.read(&world.options.topics.dead_letters);
     assert_eq!((dead.len(), dead[0].partition), (1, 1), "source partition 3 of 2");
     let sums = world.read(&format!("{}.swarm-counts", world.options.app));
-    assert_eq!((sums.len(), sums[0].partition as u32), (1, partitioner::partition_of(b"w", 2)));
+    assert_eq!((sums.len(), sums[0].partition as u32), (1, partition_of(b"w", 2)));
     let changelog = world.read(&format!("{}.session-changelog", world.options.app));
     let places: Vec<_> = changelog.iter().map(|seen| (seen.partition, seen.key.as_slice())).collect();
     assert_eq!(places, vec![(0, b"head".as_slice()), (0, b"position"), (1, b"position")]);

@@ -6,14 +6,19 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::print_stdout,
+    clippy::unwrap_used,
     reason = "all of this binary is test code; the lints' own exemption knows test functions only"
 )]
 
 mod broker;
 mod changelog;
 mod commit;
+mod contract;
 mod members;
 mod proxy;
 mod topics;
 mod unknown;
 mod world;
+
+#[path = "../common/log_contract.rs"]
+mod log_contract;

@@ -99,9 +99,9 @@ impl World {
         };
         let admin = Admin::new(&options).expect("an admin client");
         let mut plans = admin::plan(&options, partitions, 1);
-        // Fixed timestamps of the distant past: nothing may be deleted by age here.
+        // Fixed timestamps of the distant past: they are kept, and nothing is deleted by age.
         for plan in &mut plans {
-            plan.config.retain(|(key, _)| *key != "retention.ms");
+            plan.config.retain(|(key, _)| !matches!(*key, "retention.ms" | "message.timestamp.type"));
             plan.config.push(("retention.ms", "-1".into()));
         }
         admin.create(&plans).expect("topics");
@@ -137,6 +137,37 @@ impl World {
                 .expect("queued");
         }
         producer.flush(PATIENCE).expect("delivered");
+    }
+
+    /// Writes one event at a time of its own, and says at which offset.
+    pub(crate) fn append(&self, partition: i32, key: &str, value: &str, timestamp_ms: i64) -> u64 {
+        let end = |client: &BaseProducer| {
+            client.client().fetch_watermarks(&self.options.topics.input, partition, PATIENCE).expect("watermarks").1 as u64
+        };
+        let producer: BaseProducer = self.client().create().expect("a producer");
+        let offset = end(&producer);
+        let record = BaseRecord::to(&self.options.topics.input).partition(partition).key(key).payload(value);
+        producer.send(record.timestamp(timestamp_ms)).expect("queued");
+        producer.flush(PATIENCE).expect("delivered");
+        assert_eq!(end(&producer), offset + 1, "nobody else writes events here");
+        offset
+    }
+
+    /// The group's stable offset of a task, asked by a client of nobody.
+    pub(crate) fn committed(&self, task: TaskId) -> Option<NextOffset> {
+        let asker: BaseConsumer = self
+            .client()
+            .set("group.id", &self.options.app)
+            .set("isolation.level", "read_committed")
+            .create()
+            .expect("a consumer");
+        let mut list = TopicPartitionList::new();
+        list.add_partition(&self.options.input_topic(task.stage), task.partition as i32);
+        let list = asker.committed_offsets(list, PATIENCE).expect("an answer");
+        match list.elements()[0].offset() {
+            Offset::Offset(offset) => Some(NextOffset(offset as u64)),
+            _ => None,
+        }
     }
 
     fn client(&self) -> ClientConfig {
@@ -263,15 +294,22 @@ pub(crate) fn next(offsets: &[(TaskId, u64)]) -> Vec<(TaskId, NextOffset)> {
     offsets.iter().map(|(task, offset)| (*task, NextOffset(*offset))).collect()
 }
 
-/// A transaction of somebody else, open on the group's offset of a task.
+/// A transaction of somebody else.
 pub(crate) struct Pending {
     producer: rdkafka::producer::ThreadedProducer<rdkafka::producer::DefaultProducerContext>,
-    _member: BaseConsumer,
+    /// It asked for offsets in the group's name.
+    _member: Option<BaseConsumer>,
 }
 
 impl Pending {
     pub(crate) fn abort(self) {
-        self.producer.abort_transaction(PATIENCE).expect("aborted");
+        self.end(false);
+    }
+
+    pub(crate) fn end(self, committed: bool) {
+        let ended =
+            if committed { self.producer.commit_transaction(PATIENCE) } else { self.producer.abort_transaction(PATIENCE) };
+        ended.expect("ended");
     }
 }
 
@@ -299,6 +337,23 @@ impl World {
         producer
             .send_offsets_to_transaction(&list, &member.group_metadata().expect("a group"), PATIENCE)
             .expect("offsets in the transaction");
-        Pending { producer, _member: member }
+        Pending { producer, _member: Some(member) }
+    }
+
+    /// Opens a transaction with one acknowledged record.
+    pub(crate) fn write_open(&self, topic: &str, output: &Output) -> Pending {
+        let producer = self.rival(&format!("{}-rival", self.options.app));
+        producer.begin_transaction().expect("begun");
+        producer
+            .send(
+                BaseRecord::to(topic)
+                    .key(&output.key)
+                    .payload(output.value.as_deref().unwrap_or_default())
+                    .timestamp(output.timestamp_ms),
+            )
+            .map_err(|(error, _)| error)
+            .expect("queued");
+        producer.flush(PATIENCE).expect("acknowledged");
+        Pending { producer, _member: None }
     }
 }

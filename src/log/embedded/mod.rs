@@ -45,6 +45,7 @@ pub use lane::EmbeddedLog;
 pub use layout::Feed;
 pub use reader::EmbeddedOutput;
 pub use reader::EmbeddedReader;
+pub use reader::StateRow;
 pub use retention::Retention;
 
 /// Header of a tick record: a record without key and value that only says how late it is (rule I3).
@@ -299,14 +300,11 @@ fn corrupt(what: &str) -> LogError {
     fatal(StoreError::Corrupt(what.to_owned()))
 }
 
+/// Sees a key and its value; says whether to go on.
+type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<std::ops::ControlFlow<()>, LogError> + 'a;
+
 /// Reads records of an area between two keys; `read` says whether to go on.
-fn scan(
-    store: &RocksStore,
-    area: Area,
-    from: &[u8],
-    to: &[u8],
-    read: &mut dyn FnMut(&[u8], &[u8]) -> Result<std::ops::ControlFlow<()>, LogError>,
-) -> Result<(), LogError> {
+fn scan(store: &RocksStore, area: Area, from: &[u8], to: &[u8], read: &mut Visit<'_>) -> Result<(), LogError> {
     let mut failed = None;
     let scanned = store.scan_raw(area, from, Some(to), &mut |key, value| match read(key, value) {
         Ok(flow) => flow,

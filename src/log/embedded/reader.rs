@@ -30,6 +30,9 @@ pub struct EmbeddedOutput {
     pub timestamp_ms: i64,
 }
 
+/// Key and value of a state row.
+pub type StateRow = (Vec<u8>, Vec<u8>);
+
 /// Reads outputs and state rows. Any number of readers, on any thread; each holds its own place.
 #[derive(Debug, Clone)]
 pub struct EmbeddedReader {
@@ -92,7 +95,7 @@ impl EmbeddedReader {
     ///
     /// # Errors
     /// [`LogError::Transient`] when the sync does not come; [`LogError::Fatal`] where the disk fails.
-    pub fn rows(&self, prefix: &[u8], rows_max: usize, wait: Duration) -> Result<Vec<(Vec<u8>, Vec<u8>)>, LogError> {
+    pub fn rows(&self, prefix: &[u8], rows_max: usize, wait: Duration) -> Result<Vec<StateRow>, LogError> {
         let mut rows = Vec::new();
         let (from, mut to) = (layout::row_key(prefix), layout::row_key(prefix));
         while to.last() == Some(&u8::MAX) {

@@ -58,8 +58,11 @@ fn put(to: &mut Vec<u8>, bytes: Option<&[u8]>) {
     to.extend_from_slice(bytes.unwrap_or_default());
 }
 
-/// `None` where the bytes end too early; `Some(None)` is null.
-fn take<'a>(rest: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
+/// Bytes, or null.
+type Field<'a> = Option<&'a [u8]>;
+
+/// `None` where the bytes end too early.
+fn take<'a>(rest: &mut &'a [u8]) -> Option<Field<'a>> {
     let (length, after) = rest.split_first_chunk()?;
     let length = u32::from_be_bytes(*length);
     if length == NULL {

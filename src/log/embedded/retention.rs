@@ -104,21 +104,21 @@ impl EmbeddedBroker {
 
     /// Cuts one place: records before `end` that are older than `before_ms`, or as many as free `excess` bytes.
     fn cut(&self, place: &Place, extent: &Extent, end: u64, before_ms: i64, excess: u64) -> Result<u64, LogError> {
-        let (mut start, mut freed, mut looked_at) = (extent.start, 0, 0);
+        let (mut start, mut bytes, mut looked_at) = (extent.start, 0, 0);
         if start >= end {
             return Ok(0);
         }
         scan(&self.shared.store, place.area(), &place.key(start), &place.key(end), &mut |key, value| {
             let record = Stored::decode(value).ok_or_else(|| corrupt("an unreadable record"))?;
-            if looked_at == RECORDS_MAX || (record.timestamp_ms >= before_ms && freed >= excess) {
+            if looked_at == RECORDS_MAX || (record.timestamp_ms >= before_ms && bytes >= excess) {
                 return Ok(ControlFlow::Break(()));
             }
             looked_at += 1;
             start += 1;
-            freed += (key.len() + value.len()) as u64;
+            bytes += (key.len() + value.len()) as u64;
             Ok(ControlFlow::Continue(()))
         })?;
-        if freed == 0 {
+        if bytes == 0 {
             return Ok(0);
         }
         let mut batch = self.shared.store.batch();
@@ -130,13 +130,13 @@ impl EmbeddedBroker {
         };
         let Some(current) = current else { return Ok(0) };
         current.start = start;
-        current.removed_bytes += freed;
+        current.removed_bytes += bytes;
         let current = *current;
         match place {
             Place::Input(task) => layout::put_input(&mut batch, *task, &current),
             Place::Feed(feed) => layout::put_feed(&mut batch, *feed, &current),
         }
         self.write(&mut writer, batch)?;
-        Ok(freed)
+        Ok(bytes)
     }
 }

@@ -7,6 +7,7 @@ use rdkafka::types::RDKafkaRespErr;
 use crate::clock::Deadline;
 use crate::event::Stage;
 use crate::event::TaskId;
+use crate::event::partition_of;
 use crate::limits;
 use crate::log::Destination;
 use crate::log::LogError;
@@ -14,7 +15,6 @@ use crate::log::Output;
 use crate::log::Partitions;
 use crate::log::kafka::fate;
 use crate::log::kafka::settings::KafkaOptions;
-use crate::log::partitioner;
 
 /// Names similar to a missing one, listed in its error.
 const SIMILAR_MAX: usize = 3;
@@ -121,7 +121,7 @@ impl Topics {
                 (&self.dead_letters.name, Some((source_partition % self.dead_letters.partitions.max(1)) as i32))
             }
             Destination::SwarmCounts => match &self.swarm_counts {
-                Some(topic) => (&topic.name, Some(partitioner::partition_of(&output.key, topic.partitions) as i32)),
+                Some(topic) => (&topic.name, Some(partition_of(&output.key, topic.partitions) as i32)),
                 // The swarm stage is off: a lane does not stage for it. An empty name is refused by the client, which aborts.
                 None => ("", None),
             },

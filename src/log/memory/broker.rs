@@ -172,12 +172,14 @@ impl MemoryBroker {
     }
 
     /// Appends a record with headers to a task's input, outside any transaction. Partition and offset are set here.
+    #[expect(clippy::must_use_candidate, reason = "the effect is the point")]
     pub fn append_record(&self, task: TaskId, record: MemoryRecord) -> u64 {
         let record = MemoryRecord { partition: task.partition, ..record };
         self.lock().partition((MemoryTopic::Input(task.stage), task.partition)).append(None, record)
     }
 
     /// Appends an event to the partition of its session, as a producer does. Returns partition and offset.
+    #[expect(clippy::must_use_candidate, reason = "the effect is the point")]
     pub fn append_event(&self, session_id: &str, value: &[u8], timestamp_ms: i64) -> (u32, u64) {
         let partition = partition_of(session_id.as_bytes(), self.lock().config.partitions.session);
         let task = TaskId { stage: Stage::Session, partition };
@@ -265,6 +267,7 @@ impl MemoryBroker {
     }
 
     /// Replaces the faults to come. Returns the former ones, with what has struck.
+    #[expect(clippy::must_use_candidate, reason = "the effect is the point")]
     pub fn set_faults(&self, faults: Faults) -> Faults {
         std::mem::replace(&mut self.lock().faults, faults)
     }

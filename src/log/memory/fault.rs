@@ -56,8 +56,7 @@ impl Step {
         match self {
             Self::Poll => &[Fault::Transient, Fault::Rebalance],
             Self::Begin => &[Fault::Abort, Fault::Fenced, Fault::Rebalance, Fault::Die],
-            Self::Send => &[Fault::Abort, Fault::Suspect, Fault::Fenced, Fault::Rebalance, Fault::Die],
-            Self::Offsets => &[Fault::Abort, Fault::Suspect, Fault::Fenced, Fault::Rebalance, Fault::Die],
+            Self::Send | Self::Offsets => &[Fault::Abort, Fault::Suspect, Fault::Fenced, Fault::Rebalance, Fault::Die],
             Self::Commit => &[
                 Fault::AnswerLost { committed: true },
                 Fault::AnswerLost { committed: false },

@@ -291,14 +291,18 @@ fn lanes_share_the_partitions_and_wake_each_other() {
     for log in &mut lanes {
         let LogEvent::Assigned(tasks) = log.poll(Duration::ZERO, &mut |_, _| unreachable!()).unwrap() else { panic!("no tasks") };
         log.assign(&tasks).unwrap();
-        tasks.iter().for_each(|task| log.start(*task, NextOffset(0)).unwrap());
+        for task in &tasks {
+            log.start(*task, NextOffset(0)).unwrap();
+        }
         owned.push(tasks);
     }
     let partitions =
         |tasks: &[TaskId], stage| tasks.iter().filter(|task| task.stage == stage).map(|task| task.partition).collect::<Vec<_>>();
     assert_eq!((partitions(&owned[0], Stage::Session), partitions(&owned[1], Stage::Swarm)), (vec![0, 2], vec![1]));
-    let key =
-        (0..).map(|n| format!("swarm-{n}")).find(|key| loopwarden::event::partition_of(key.as_bytes(), PARTITIONS) == 1).unwrap();
+    let key = (0..100)
+        .map(|n| format!("swarm-{n}"))
+        .find(|key| loopwarden::event::partition_of(key.as_bytes(), PARTITIONS) == 1)
+        .unwrap();
     let mut other = lanes.pop().unwrap();
     let waiting = std::thread::spawn(move || {
         let mut seen = 0;
@@ -376,8 +380,8 @@ fn a_full_log_refuses_events_until_retention_made_room() {
     let mut world = Embedded::with(|options| options.log_bytes_max = 100);
     let mut log = world.ready();
     let event = Append { key: b"s", value: &[b'x'; 200], headers: vec![], timestamp_ms: 0 };
-    let places = world.broker.append(&[event.clone()]).unwrap();
-    assert!(matches!(world.broker.append(&[event.clone()]), Err(LogError::Transient(_))));
+    let places = world.broker.append(std::slice::from_ref(&event)).unwrap();
+    assert!(matches!(world.broker.append(std::slice::from_ref(&event)), Err(LogError::Transient(_))));
     read(&mut log, 1);
     commit(&mut log, &[(session(places[0].0), 1)]);
     let keep = Retention { input_ms: i64::MAX, input_bytes: 0, output_ms: i64::MAX, output_bytes: u64::MAX };

@@ -421,7 +421,9 @@ fn run(seed: u64) -> (Vec<String>, Vec<(String, Step, Fault)>) {
                 CommitOutcome::Unknown { cause: String::new() }
             }
             Ok(LogEvent::Records(count)) if count > 0 => {
-                outputs.into_iter().for_each(|output| log.stage(output));
+                for output in outputs {
+                    log.stage(output);
+                }
                 log.commit(&next.iter().map(|(task, next)| (*task, NextOffset(*next))).collect::<Vec<_>>())
             }
             Ok(LogEvent::Revoked(lost) | LogEvent::Lost(lost)) => {
@@ -438,13 +440,12 @@ fn run(seed: u64) -> (Vec<String>, Vec<(String, Step, Fault)>) {
         }
         let mut reader = log.changelog().unwrap().unwrap();
         for task in &tasks {
-            match reader.committed(*task, Duration::ZERO) {
-                Ok(next) => log.start(*task, next.unwrap_or_default()).unwrap(),
-                Err(_) => {
-                    world.0.advance(1);
-                    log.start(*task, reader.committed(*task, Duration::ZERO).unwrap().unwrap_or_default()).unwrap();
-                }
+            let mut next = reader.committed(*task, Duration::ZERO);
+            if next.is_err() {
+                world.0.advance(1);
+                next = reader.committed(*task, Duration::ZERO);
             }
+            log.start(*task, next.unwrap().unwrap_or_default()).unwrap();
         }
     }
     assert!(world.0.is_settled());

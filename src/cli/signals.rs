@@ -1,0 +1,87 @@
+//! Signals: the first asks for a graceful end, the second ends the process at once.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use tokio::signal::unix::Signal;
+use tokio::signal::unix::SignalKind;
+use tokio::signal::unix::signal;
+
+use crate::cli::exit_code;
+
+/// What was asked for from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// End: finish, commit, close.
+    Stop,
+    /// The same, and leave the group.
+    Leave,
+    /// Load policy and log filter again.
+    Reload,
+}
+
+/// Listens from now on. Each signal comes through the channel; after a stop, the next stop ends the process.
+///
+/// # Errors
+/// The operating system refuses.
+pub fn listen() -> io::Result<Receiver<Asked>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (sender, receiver) = sync_channel(16);
+    // The handlers are in place when this returns, not some time later.
+    let signals = {
+        let _entered = runtime.enter();
+        [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::user_defined1(), SignalKind::hangup()]
+            .into_iter()
+            .map(signal)
+            .collect::<io::Result<Vec<Signal>>>()?
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(move || runtime.block_on(forward(signals, &sender)))?;
+    Ok(receiver)
+}
+
+async fn forward(signals: Vec<Signal>, sender: &SyncSender<Asked>) {
+    let Ok([mut terminate, mut interrupt, mut leave, mut reload]) = <[Signal; 4]>::try_from(signals) else { return };
+    let mut is_stopping = false;
+    loop {
+        let asked = tokio::select! {
+            Some(()) = terminate.recv() => Asked::Stop,
+            Some(()) = interrupt.recv() => Asked::Stop,
+            Some(()) = leave.recv() => Asked::Leave,
+            Some(()) = reload.recv() => Asked::Reload,
+            else => return,
+        };
+        if asked != Asked::Reload {
+            if is_stopping {
+                // Nothing is lost: what was not committed is read again.
+                std::process::exit(i32::from(exit_code::SECOND_SIGNAL));
+            }
+            is_stopping = true;
+        }
+        // Full only when nobody listens any more.
+        let _ = sender.try_send(asked);
+    }
+}
+
+/// A flag that the first signal to stop raises.
+///
+/// # Errors
+/// The operating system refuses.
+pub fn stop_flag() -> io::Result<Arc<AtomicBool>> {
+    let signals = listen()?;
+    let flag = Arc::new(AtomicBool::new(false));
+    let raised = Arc::clone(&flag);
+    thread::Builder::new().name("stop-flag".to_owned()).spawn(move || {
+        while let Ok(asked) = signals.recv() {
+            if asked != Asked::Reload {
+                raised.store(true, Ordering::Release);
+            }
+        }
+    })?;
+    Ok(flag)
+}

@@ -1,0 +1,54 @@
+//! The fixed work that `make bench-guard` counts instructions of: decode, identify and detect of the sample fleet, without log or
+//! store. Counts do not depend on how busy the machine is.
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a broken benchmark must stop and say so")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use loopwarden::engine::Effects;
+use loopwarden::engine::Input;
+use loopwarden::engine::Place;
+use loopwarden::engine::Session;
+use loopwarden::engine::SessionEngine;
+use loopwarden::engine::SubjectKey;
+use loopwarden::event::EventTime;
+use loopwarden::event::RecordMeta;
+use loopwarden::event::RecordOffset;
+use loopwarden::event::decode;
+
+/// Rounds over the fleet: enough that start-up weighs little.
+const ROUNDS: usize = 20;
+const FLEET: &str = include_str!("../../config/demo/fleet.ndjson");
+
+fn main() {
+    let profile = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_else(|| "default".to_owned());
+    let policy = Arc::new(loopwarden::config::policy::load(&profile).map_err(|problems| problems.to_string()).unwrap());
+    let mut engine = SessionEngine::new("loopwarden", Arc::clone(&policy));
+    let mut effects = Effects::default();
+    let (mut events, mut commands) = (0_usize, 0_usize);
+    for _ in 0..ROUNDS {
+        let mut sessions: BTreeMap<String, (SubjectKey, Session)> = BTreeMap::new();
+        for (at, line) in FLEET.lines().enumerate() {
+            let meta = RecordMeta {
+                topic: "bench",
+                partition: 0,
+                offset: RecordOffset(at as u64),
+                timestamp: EventTime(4_102_444_800_000),
+                key: None,
+                headers: Vec::new(),
+                value_bytes_max: 1 << 20,
+            };
+            let event = decode(Some(line.as_bytes()), &meta).unwrap();
+            let key = SubjectKey::session_key(event.tenant.as_deref(), &event.session_id, &event.agent_id);
+            let (subject, session) =
+                sessions.entry(key).or_insert_with(|| (SubjectKey::of_event(&event), Session::new(policy.history_steps)));
+            effects.clear();
+            let place = Place { topic: "bench", partition: 0, offset: at as u64 };
+            engine.apply(subject, session, Input::Event(&event, place), &mut effects);
+            session.changed_steps.clear();
+            events += 1;
+            commands += effects.commands.len();
+        }
+    }
+    println!("{events} events, {commands} commands");
+}

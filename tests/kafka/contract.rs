@@ -1,0 +1,91 @@
+//! The contract of `Log`, clause by clause, on a real broker.
+
+use std::collections::BTreeMap;
+
+use loopwarden::event::NextOffset;
+use loopwarden::event::TaskId;
+use loopwarden::log::Log;
+use loopwarden::log::Output;
+use loopwarden::log::Partitions;
+use loopwarden::log::kafka::KafkaLog;
+
+use super::log_contract;
+use super::log_contract::Feed;
+use super::log_contract::Seen;
+use super::log_contract::Transactional;
+use crate::broker;
+use crate::world::World;
+
+const PARTITIONS: Partitions = Partitions { session: 2, swarm: 2 };
+
+struct Kafka(World);
+
+impl log_contract::World for Kafka {
+    type Log = KafkaLog;
+
+    fn is_available() -> bool {
+        broker::bootstrap().is_some()
+    }
+
+    fn new() -> Self {
+        Self(World::new(broker::bootstrap().expect("available"), PARTITIONS.session))
+    }
+
+    fn partitions(&self) -> Partitions {
+        PARTITIONS
+    }
+
+    fn open(&mut self) -> KafkaLog {
+        self.0.open()
+    }
+
+    fn append(&mut self, partition: u32, key: &str, value: &str, timestamp_ms: i64) -> u64 {
+        self.0.append(partition as i32, key, value, timestamp_ms)
+    }
+
+    fn outputs(&mut self, feed: Feed) -> Vec<Seen> {
+        let topics = &self.0.options.topics;
+        let topic = match feed {
+            Feed::Commands => &topics.commands,
+            Feed::DeadLetters => &topics.dead_letters,
+        };
+        let seen = self.0.read(topic).into_iter().map(|seen| Seen {
+            key: seen.key,
+            value: seen.value,
+            headers: seen.headers,
+            timestamp_ms: seen.timestamp_ms,
+        });
+        seen.collect()
+    }
+
+    fn state(&mut self, task: TaskId) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        let mut state = BTreeMap::new();
+        let changelog = self.0.read(&self.0.options.changelog_topic(task.stage));
+        for seen in changelog.into_iter().filter(|seen| seen.partition as u32 == task.partition) {
+            match seen.value {
+                Some(value) => state.insert(seen.key, value),
+                None => state.remove(&seen.key),
+            };
+        }
+        state
+    }
+
+    fn committed(&mut self, task: TaskId) -> Option<NextOffset> {
+        self.0.committed(task)
+    }
+}
+
+impl Transactional for Kafka {
+    fn abort_next(&mut self, log: &mut KafkaLog) {
+        // The client refuses a record of this size when it is sent, after it took what was staged before.
+        log.stage(Output { value: Some(vec![0; 2_000_000]), ..log_contract::command("too large", "") });
+    }
+
+    fn open_transaction(&mut self, output: &Output) -> Box<dyn FnOnce(bool)> {
+        let rival = self.0.write_open(&self.0.options.topics.commands, output);
+        Box::new(move |committed| rival.end(committed))
+    }
+}
+
+crate::contract!(every_log, super::Kafka);
+crate::transactional_contract!(transactional_log, super::Kafka);
