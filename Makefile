@@ -1,7 +1,7 @@
 # One command per check; CI calls nothing else. All of them share one native build: always --release, never other features.
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/loopwarden/target
 
-.PHONY: demo test check setup fmt lint it golden kafka doc deny
+.PHONY: demo test check setup fmt lint it golden kafka doc deny bench-guard
 
 demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
 	cargo run --release --locked --quiet -- demo
@@ -36,3 +36,6 @@ doc:
 
 deny: ## licences, bans, sources, advisories
 	@bash .ci/deny
+
+bench-guard: ## instruction counts of fixed work against the committed figures
+	bash tests/bench/guard.sh

@@ -316,7 +316,10 @@ impl SwarmEngine {
         crossing: &Crossing,
         report: &SwarmReport,
     ) -> Command {
-        let is_block = rules.mode == Mode::Block && rules.block_at > 0 && crossing.step >= rules.block_at;
+        let recipe = counter.recipe.clone().unwrap_or(IdentityRecipe::Opaque);
+        // What a worker cannot recompute must not be refused by it. A swarm nudge it cannot match it gives at the tool's next call.
+        let can_match = recipe != IdentityRecipe::Opaque;
+        let is_block = rules.mode == Mode::Block && rules.block_at > 0 && crossing.step >= rules.block_at && can_match;
         let action = if is_block { Action::Block } else { Action::Nudge };
         let (subject, kind, fingerprint) = match key {
             SwarmCallKey::Swarm { tenant, swarm_id, fingerprint } => (
@@ -337,9 +340,6 @@ impl SwarmEngine {
             Detector::FleetRate => crossing.end.plus_ms(rules.window_ms),
             _ => issued_at.plus_ms(lifetime),
         };
-        let recipe = counter.recipe.clone().unwrap_or(IdentityRecipe::Opaque);
-        // What a worker cannot recompute must not be refused by it. A swarm nudge it cannot match it gives at the tool's next call.
-        let recipe_fits = action == Action::Nudge || recipe != IdentityRecipe::Opaque;
         let tool = safe(&counter.tool, TOOL_NAME_CHARS_SHOWN);
         let latest = latest(counter, rules, crossing.end);
         let only = match rules.notify {
@@ -349,7 +349,7 @@ impl SwarmEngine {
         let is_tool_bound = !matches!(recipe, IdentityRecipe::Args);
         Command {
             id,
-            action: if recipe_fits { action } else { Action::Nudge },
+            action,
             subject,
             scope: Scope {
                 kind,

@@ -30,16 +30,8 @@ pub enum KeyFamily {
 
 impl KeyFamily {
     /// Every family.
-    pub const ALL: [Self; 8] = [
-        Self::Position,
-        Self::Head,
-        Self::Step,
-        Self::Timer,
-        Self::SwarmCounter,
-        Self::SwarmPane,
-        Self::Swarm,
-        Self::SwarmSeen,
-    ];
+    pub const ALL: [Self; 8] =
+        [Self::Position, Self::Head, Self::Step, Self::Timer, Self::SwarmCounter, Self::SwarmPane, Self::Swarm, Self::SwarmSeen];
 
     /// The byte in keys.
     #[must_use]

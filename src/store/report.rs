@@ -76,7 +76,10 @@ pub fn reset_key(reset: &SwarmReset) -> Vec<u8> {
 #[must_use]
 pub fn is_reset_key(key: &[u8]) -> bool {
     let separators = key.iter().filter(|byte| **byte == SEPARATOR as u8).count();
-    separators == 2 && key.ends_with(&[SEPARATOR as u8]) && !key.ends_with(&[SEPARATOR as u8; 2]) && std::str::from_utf8(key).is_ok()
+    separators == 2
+        && key.ends_with(&[SEPARATOR as u8])
+        && !key.ends_with(&[SEPARATOR as u8; 2])
+        && std::str::from_utf8(key).is_ok()
 }
 
 /// Reads the key of a report; `None` for a reset's, and for bytes that are none.

@@ -396,9 +396,17 @@ mod tests {
         let (short, long) = (b"\x1fw\x1f07", b"\x1fw\x1f079");
         let mut changes = Vec::new();
         for key in [&short[..], &long[..]] {
-            changes.push(Change { task: TASK, key: head_key(key), value: Some(encode_head(&SwarmCounter::default(), EventTime(0)).unwrap()) });
+            changes.push(Change {
+                task: TASK,
+                key: head_key(key),
+                value: Some(encode_head(&SwarmCounter::default(), EventTime(0)).unwrap()),
+            });
         }
-        changes.push(Change { task: TASK, key: pane_key(long, EventTime(5)), value: Some(encode_pane(EventTime(5), &pane).unwrap()) });
+        changes.push(Change {
+            task: TASK,
+            key: pane_key(long, EventTime(5)),
+            value: Some(encode_pane(EventTime(5), &pane).unwrap()),
+        });
         store.commit(&changes).unwrap();
         assert!(load(&store, TASK, short).unwrap().unwrap().counter.panes.is_empty());
         assert_eq!(load(&store, TASK, long).unwrap().unwrap().counter.panes.len(), 1);

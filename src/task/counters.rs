@@ -126,7 +126,8 @@ impl Counters {
             self.bytes += entry.bytes;
             self.entries.insert(id.clone(), entry);
         }
-        let entry = self.entries.get_mut(id).ok_or_else(|| StoreError::Corrupt("a counter that was just inserted is gone".to_owned()))?;
+        let entry =
+            self.entries.get_mut(id).ok_or_else(|| StoreError::Corrupt("a counter that was just inserted is gone".to_owned()))?;
         entry.is_referenced = true;
         Ok(entry)
     }

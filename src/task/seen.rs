@@ -103,7 +103,12 @@ impl Seen {
     }
 
     /// The key of the one unseen longest.
-    pub(super) fn first(&mut self, kind: CounterKind, store: &impl StateStore, task: TaskId) -> Result<Option<Vec<u8>>, StoreError> {
+    pub(super) fn first(
+        &mut self,
+        kind: CounterKind,
+        store: &impl StateStore,
+        task: TaskId,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(self.order(kind).first(store, task)?.cloned())
     }
 

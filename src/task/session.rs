@@ -306,7 +306,8 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             entry.forget(machine.policy().history_steps);
             self.overlay.stats.sessions_forgotten += 1;
         }
-        send_commands(self.id, self.task, self.encoder, self.overlay, &mut effects.commands, (cause.offset, cause.record_time));
+        let at = (self.id, RecordOffset(cause.offset));
+        send_commands(at, self.task, self.encoder, self.overlay, &mut effects.commands, cause.record_time);
         if (effects.verdicts_changed || (effects.forgotten && had_verdicts))
             && let Some(row) = self.encoder.row(&entry.subject, &Row::of_head(&entry.session.head), cause.at, self.id)
         {
@@ -365,13 +366,14 @@ pub(super) fn move_timers(task: &mut Running, changes: &[TimerChange], subject: 
 }
 
 /// Brings commands into the overlay, numbered.
+/// `cause` is the task and the record behind the commands.
 pub(super) fn send_commands(
-    id: TaskId,
+    cause: (TaskId, RecordOffset),
     task: &mut Running,
     encoder: &Encoder,
     overlay: &mut Overlay,
     commands: &mut Vec<Command>,
-    (offset, caused_at): (u64, EventTime),
+    caused_at: EventTime,
 ) {
     for command in commands.drain(..) {
         let name = crate::identity::base32(&command.id.0);
@@ -381,7 +383,7 @@ pub(super) fn send_commands(
             bump(by_mode, ["live", "shadow", "replay"].iter().position(|known| *known == mode).unwrap_or_default());
         }
         overlay.sent.push(Sent { action: command.action, caused_at, expires_at: command.expires_at });
-        overlay.push((id, RecordOffset(offset)), encoder.command(&command, id, ordinal));
+        overlay.push(cause, encoder.command(&command, cause.0, ordinal));
         overlay.command_waits = true;
     }
 }

@@ -18,6 +18,7 @@ use crate::engine::TimerKind;
 use crate::event::EventTime;
 use crate::event::Reason;
 use crate::event::Record;
+use crate::event::RecordOffset;
 use crate::event::Rejected;
 use crate::event::TaskId;
 use crate::limits::REPORT_BYTES;
@@ -230,7 +231,8 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             return Ok(());
         }
         self.set_floor(&floor_id, floor, time)?;
-        let cause = Cause { offset: record.meta.offset.0, at: record.meta.timestamp.max(time), record_time: record.meta.timestamp };
+        let cause =
+            Cause { offset: record.meta.offset.0, at: record.meta.timestamp.max(time), record_time: record.meta.timestamp };
         let (mut from, mut is_over, mut applied) = (swarm.to_vec(), false, 0);
         while !is_over {
             let (mut keys, mut failed, mut next) = (Vec::new(), None, None);
@@ -280,7 +282,8 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let timer = |due| TimerChange { kind: TimerKind::Panes, was: before.and_then(|floor| floor.due), now: due };
         move_timers(self.task, &[timer(due)], &id.1);
         let until = due.unwrap_or(EventTime(i64::MAX));
-        let seen = self.task.seen.note((CounterKind::Swarm, &id.1), before.map(|floor| floor.seen), until, self.store, self.id)?;
+        let seen =
+            self.task.seen.note((CounterKind::Swarm, &id.1), before.map(|floor| floor.seen), until, self.store, self.id)?;
         self.counters.set_floor(id, Some(Floor { time, due, seen }));
         self.overlay.bytes += SUM_BYTES;
         self.make_room_for(CounterKind::Swarm, id.1.clone())
@@ -340,7 +343,8 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             return Err(Stop::Handled(Handled::Panicked(culprit())));
         }
         move_timers(self.task, &self.effects.timers, &id.1);
-        send_commands(self.id, self.task, self.encoder, self.overlay, &mut self.effects.commands, (cause.offset, cause.record_time));
+        let at = (self.id, RecordOffset(cause.offset));
+        send_commands(at, self.task, self.encoder, self.overlay, &mut self.effects.commands, cause.record_time);
         if let Some(row) = row {
             self.overlay.set_row(self.id, row);
             self.overlay.command_waits = true;
@@ -392,7 +396,8 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         };
         let had_verdicts = !entry.counter.verdicts.is_empty();
         entry.counter.verdicts.clear();
-        let row = had_verdicts.then(|| self.encoder.row(&subject_of(&of), &Row::of_counter(&entry.counter), at, self.id)).flatten();
+        let row =
+            had_verdicts.then(|| self.encoder.row(&subject_of(&of), &Row::of_counter(&entry.counter), at, self.id)).flatten();
         let timers = [(TimerKind::Panes, entry.counter.panes_due), (TimerKind::SwarmVerdicts, entry.counter.verdict_due)];
         entry.clear();
         self.overlay.bytes += SUM_BYTES + self.counters.touched(&id, []);

@@ -25,7 +25,12 @@ impl TimerQueue {
     }
 
     /// The key of the first timer due at `watermark` or before. One compare where none is.
-    pub(super) fn due(&mut self, store: &impl StateStore, task: TaskId, watermark: EventTime) -> Result<Option<Vec<u8>>, StoreError> {
+    pub(super) fn due(
+        &mut self,
+        store: &impl StateStore,
+        task: TaskId,
+        watermark: EventTime,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
         if self.next.is_some_and(|next| next > watermark.0) {
             return Ok(None);
         }

@@ -195,18 +195,12 @@ fn a_stopped_process_commits_what_it_has_and_its_successor_goes_on() {
     let mut world = TestWorld::new(config(50), settings(TIMED));
     feed(&world.broker, &records);
     world.start("lw", 1);
-    let (sender, orders) = std::sync::mpsc::sync_channel(1);
-    let lane = world.processes[0].lanes[0].take().unwrap().with_orders(orders);
-    world.processes[0].lanes[0] = Some(lane);
     for _ in 0..15 {
         world.turn(0, 0);
     }
-    world.restarts = false;
-    sender.send(loopwarden::task::Order::Stop { leave: false }).unwrap();
-    world.turn(0, 0);
+    world.stop(0, 0, false);
     assert!(world.processes[0].lanes[0].is_none());
     assert_eq!(world.exits, []);
-    world.restarts = true;
     world.restart(0);
     assert!(world.settle());
     world.audit();
@@ -895,4 +889,84 @@ fn a_log_that_is_its_own_state_gives_the_same_outcome() {
             assert!(seen == commands);
         }
     }
+}
+
+/// A world in which nothing is committed before time moves on.
+fn reluctant() -> TestWorld {
+    TestWorld::new(config(10), settings(CommitTrigger::Timed { max_ms: 1_000, min_ms: 1_000 }))
+}
+
+#[test]
+fn a_revoked_task_takes_its_uncommitted_work_with_it_or_commits_it() {
+    let records = records();
+    for fault in [None, Some((Step::Begin, Fault::Abort)), Some((Step::Commit, Fault::AnswerLost { committed: false }))] {
+        let mut world = reluctant();
+        feed(&world.broker, &records[..150]);
+        world.start("a", 1);
+        assert!(world.settle());
+        feed(&world.broker, &records[150..300]);
+        for _ in 0..12 {
+            world.turn(0, 0);
+        }
+        assert!(world.processes[0].lanes[0].as_ref().unwrap().bytes().0 > 10_000, "nothing is uncommitted");
+        world.start("b", 1);
+        world.broker.set_faults(Faults::script(fault));
+        feed(&world.broker, &records[300..]);
+        assert!(world.settle(), "{:?}", world.exits);
+        assert!(world.processes.iter().all(|process| !process.lanes[0].as_ref().unwrap().tasks().is_empty()));
+        world.audit();
+        world.outcome().assert_is(&reference(&records), &format!("{fault:?}"));
+    }
+}
+
+#[test]
+fn a_successor_waits_until_it_is_known_how_the_last_transaction_ended() {
+    let records = records();
+    let faults = [
+        (Step::AfterCommit, Fault::SlowMarkers { offsets_first: true }),
+        (Step::AfterCommit, Fault::SlowMarkers { offsets_first: false }),
+        (Step::Commit, Fault::RequestLate),
+        (Step::Commit, Fault::AnswerLost { committed: true }),
+        (Step::Commit, Fault::AnswerLost { committed: false }),
+        (Step::Offsets, Fault::Suspect),
+    ];
+    for fault in faults {
+        let mut world = reluctant();
+        feed(&world.broker, &records[..150]);
+        world.start("a", 1);
+        assert!(world.settle());
+        world.start("b", 1);
+        feed(&world.broker, &records[150..]);
+        // The first lane reads on, and leaves the group with a transaction that is not quite over.
+        for _ in 0..5 {
+            world.turn(0, 0);
+        }
+        world.broker.set_faults(Faults::script([fault]));
+        world.stop(0, 0, true);
+        assert!(world.processes[0].lanes[0].is_none());
+        // Time stands still: whoever does not wait for it begins too early.
+        for _ in 0..200 {
+            world.turn(1, 0);
+        }
+        assert!(world.settle(), "{fault:?}: {:?}", world.exits);
+        assert_eq!(world.broker.set_faults(Faults::none()).fired().len(), 1, "{fault:?}");
+        world.audit();
+        world.outcome().assert_is(&reference(&records), &format!("{fault:?}"));
+    }
+}
+
+#[test]
+fn records_below_the_next_offset_are_skipped_and_counted() {
+    let records = records();
+    let mut world = TestWorld::new(config(20), settings(TIMED));
+    world.rereads = 3;
+    feed(&world.broker, &records[..200]);
+    world.start("lw", 1);
+    assert!(world.settle());
+    world.restart(0);
+    feed(&world.broker, &records[200..]);
+    assert!(world.settle());
+    assert!(world.processes[0].lanes[0].as_ref().unwrap().stats().skipped >= 3 * u64::from(PARTITIONS));
+    world.audit();
+    world.outcome().assert_is(&reference(&records), "");
 }

@@ -79,7 +79,7 @@ impl State {
         while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= floor) {
             let ((position, ..), output) = first.remove_entry();
             let partition = match output.destination {
-                Destination::SwarmPartition { partition } => partition,
+                Destination::SwarmPartition { partition } => partition % REPLAY_PARTITIONS,
                 _ => partition_of(&output.key, REPLAY_PARTITIONS),
             };
             let owner = partition as usize % self.lanes.len().max(1);
