@@ -14,5 +14,8 @@ mod log;
 mod policy;
 mod sim;
 mod store;
+mod swarm;
+#[path = "../common/swarm_cases.rs"]
+mod swarm_cases;
 mod tidy;
 mod world;
