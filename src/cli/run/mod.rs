@@ -59,7 +59,7 @@ pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
     world.fleet.watch()?;
     let manager = Manager::of_environment();
     let ended = look_after(&world, &signals, &manager, &|| reload(args, log, &loaded, &control, &world), &|sum| {
-        ready(config, &policy, &world, sum)
+        ready(config, &policy, &world, sum);
     });
     manager.tell("STOPPING=1");
     let leave = ended == Ended::Told(Asked::Leave);

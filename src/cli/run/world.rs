@@ -206,7 +206,8 @@ fn make_internal_topics(admin: &Admin, options: &KafkaOptions) -> Result<(), Fai
         let mut message = format!("topic \"{}\" does not exist on {}", options.topics.input, options.bootstrap_servers);
         let similar = admin.similar_to(&options.topics.input)?;
         if !similar.is_empty() {
-            message.push_str(&format!("\n  topics that look similar: {}", similar.join(", ")));
+            message.push_str("\n  topics that look similar: ");
+            message.push_str(&similar.join(", "));
         }
         message.push_str("\n  create it with: loopwarden topics create");
         return Err(Failure::coded("E0102", message));
