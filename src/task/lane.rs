@@ -471,7 +471,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     }
 
     fn on_end(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
-        if self.phase != Phase::Feeding || !self.is_ready() {
+        let is_restoring = |slot: &Slot| matches!(slot, Slot::Waiting | Slot::Restoring { .. });
+        if self.phase != Phase::Feeding || self.work.tasks.values().any(is_restoring) {
             return Ok(());
         }
         if self.settings.run_timers_at_end {

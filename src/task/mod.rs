@@ -70,6 +70,7 @@ pub use supervise::LaneReport;
 pub use supervise::LaneReport;
 pub use supervise::SystemClock;
 pub use supervise::run_to_end;
+pub use view::AgentView;
 pub use view::Ask;
 pub use view::TaskState;
 pub use view::TaskView;

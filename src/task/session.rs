@@ -75,7 +75,7 @@ impl Machine for SessionEngine {
     }
 
     fn swap(&mut self, policy: Arc<Policy>) {
-        *self = Self::new(&self.app().to_owned(), policy);
+        *self = Self::new(self.app(), policy);
     }
 }
 
@@ -166,12 +166,11 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let place = Place { topic: record.meta.topic, partition: record.meta.partition, offset: record.meta.offset.0 };
         let cause = Cause { offset: record.meta.offset.0, at: event.time.max(event.record_time), record_time: event.record_time };
         let tenant = event.tenant.as_deref().unwrap_or_default();
-        let id = match self.cache.find(self.id, tenant, &event.session_id, &event.agent_id) {
-            Some(id) => id,
-            None => {
-                let key = SubjectKey::session_key(event.tenant.as_deref(), &event.session_id, &event.agent_id);
-                self.load(SubjectKey::of_event(event), key.as_bytes())?
-            }
+        let id = if let Some(id) = self.cache.find(self.id, tenant, &event.session_id, &event.agent_id) {
+            id
+        } else {
+            let key = SubjectKey::session_key(event.tenant.as_deref(), &event.session_id, &event.agent_id);
+            self.load(SubjectKey::of_event(event), key.as_bytes())?
         };
         let culprit = || Culprit::Record(record.meta.offset.0);
         self.apply(id, Input::Event(event, place), cause, culprit)?;

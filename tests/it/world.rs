@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use loopwarden::config::policy::load_with_overrides;
 use loopwarden::engine::Effects;
@@ -14,10 +15,16 @@ use loopwarden::engine::SubjectKey;
 use loopwarden::engine::TimerKind;
 use loopwarden::event::EventKind;
 use loopwarden::event::NextOffset;
+use loopwarden::event::Record;
 use loopwarden::event::Stage;
 use loopwarden::event::TaskId;
+use loopwarden::log::Changelog;
+use loopwarden::log::CommitOutcome;
 use loopwarden::log::Flow;
 use loopwarden::log::Log;
+use loopwarden::log::LogError;
+use loopwarden::log::LogEvent;
+use loopwarden::log::Output;
 use loopwarden::log::Partitions;
 use loopwarden::log::memory::Faults;
 use loopwarden::log::memory::MemoryBroker;
@@ -44,6 +51,7 @@ use loopwarden::task::Lane;
 use loopwarden::task::LaneSettings;
 use loopwarden::task::Leases;
 use loopwarden::task::Machine;
+use loopwarden::task::Order;
 use loopwarden::task::ProcessMode;
 use loopwarden::task::Turn;
 
@@ -171,7 +179,67 @@ impl StateStore for TestStore {
     }
 }
 
-pub(crate) type TestLane = Lane<MemoryLog, TestStore, Explosive>;
+/// The log of a lane; a sloppy one begins a few records too early, as a client may after a seek.
+pub(crate) struct TestLog {
+    pub(crate) memory: MemoryLog,
+    rereads: u64,
+}
+
+impl Log for TestLog {
+    fn poll(&mut self, wait: Duration, handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow) -> Result<LogEvent, LogError> {
+        self.memory.poll(wait, handler)
+    }
+
+    fn assign(&mut self, tasks: &[TaskId]) -> Result<(), LogError> {
+        self.memory.assign(tasks)
+    }
+
+    fn start(&mut self, task: TaskId, next: NextOffset) -> Result<(), LogError> {
+        self.memory.start(task, NextOffset(next.0.saturating_sub(self.rereads)))
+    }
+
+    fn pause(&mut self, task: TaskId) -> Result<(), LogError> {
+        self.memory.pause(task)
+    }
+
+    fn unassign(&mut self, tasks: &[TaskId]) -> Result<(), LogError> {
+        self.memory.unassign(tasks)
+    }
+
+    fn stage(&mut self, output: Output) {
+        self.memory.stage(output);
+    }
+
+    fn discard(&mut self) {
+        self.memory.discard();
+    }
+
+    fn commit(&mut self, offsets: &[(TaskId, NextOffset)]) -> CommitOutcome {
+        self.memory.commit(offsets)
+    }
+
+    fn reopen(&mut self) -> Result<(), LogError> {
+        self.memory.reopen()
+    }
+
+    fn changelog(&self) -> Result<Option<Box<dyn Changelog>>, LogError> {
+        self.memory.changelog()
+    }
+
+    fn commits_state(&self) -> bool {
+        self.memory.commits_state()
+    }
+
+    fn owner(&self) -> &str {
+        self.memory.owner()
+    }
+
+    fn close(&mut self, leave: bool) -> Result<(), LogError> {
+        self.memory.close(leave)
+    }
+}
+
+pub(crate) type TestLane = Lane<TestLog, TestStore, Explosive>;
 
 /// One process: a store, its leases, lanes that may be dead.
 pub(crate) struct Process {
@@ -193,6 +261,8 @@ pub(crate) struct TestWorld {
     pub(crate) exits: Vec<Exit>,
     /// Whether a process whose lane ended is started again.
     pub(crate) restarts: bool,
+    /// How many records too early a task begins.
+    pub(crate) rereads: u64,
 }
 
 pub(crate) fn settings(trigger: CommitTrigger) -> LaneSettings {
@@ -200,11 +270,7 @@ pub(crate) fn settings(trigger: CommitTrigger) -> LaneSettings {
 }
 
 pub(crate) fn config(poll_records_max: usize) -> MemoryConfig {
-    MemoryConfig {
-        partitions: Partitions { session: PARTITIONS, swarm: 0 },
-        poll_records_max,
-        ..MemoryConfig::default()
-    }
+    MemoryConfig { partitions: Partitions { session: PARTITIONS, swarm: 0 }, poll_records_max, ..MemoryConfig::default() }
 }
 
 impl TestWorld {
@@ -217,6 +283,7 @@ impl TestWorld {
             trace: Vec::new(),
             exits: Vec::new(),
             restarts: true,
+            rereads: 0,
         }
     }
 
@@ -240,7 +307,7 @@ impl TestWorld {
         let process = &mut self.processes[at];
         process.leases = Leases::new();
         for lane in 0..process.lanes.len() {
-            let log = broker.open(&process.name, lane as u32);
+            let log = TestLog { memory: broker.open(&process.name, lane as u32), rereads: self.rereads };
             let restorer = InlineRestorer::new(process.store.clone(), log.changelog().unwrap(), Arc::clone(&settings));
             let machine = Explosive(SessionEngine::new(APP, Arc::clone(&policy)));
             let leases = process.leases.clone();
@@ -261,9 +328,13 @@ impl TestWorld {
         let clock = BrokerClock(self.broker.clone());
         let Some(found) = self.processes[at].lanes[lane].as_mut() else { return };
         let turn = found.turn(&clock);
-        let is_dead = found.log().is_dead();
+        let is_dead = found.log().memory.is_dead();
         if turn != Turn::Idle {
             self.trace.push(format!("{} {}/{lane} {turn:?}", self.broker.now_ms(), self.processes[at].name));
+        }
+        if turn == Turn::Ended(Exit::Stopped) {
+            self.processes[at].lanes[lane] = None;
+            return;
         }
         let exit = match turn {
             Turn::Ended(exit) => Some(exit),
@@ -272,7 +343,7 @@ impl TestWorld {
         if exit.is_none() && !is_dead {
             return;
         }
-        if let Some(exit) = exit.filter(|exit| !is_dead && *exit != Exit::Stopped) {
+        if let Some(exit) = exit.filter(|_| !is_dead) {
             self.exits.push(exit);
         }
         if self.restarts {
@@ -280,6 +351,18 @@ impl TestWorld {
             self.restart(at);
         } else {
             self.processes[at].lanes[lane] = None;
+        }
+    }
+
+    /// Tells a lane to stop, and lets it.
+    pub(crate) fn stop(&mut self, at: usize, lane: usize, leave: bool) {
+        let Some(found) = self.processes[at].lanes[lane].take() else { return };
+        let (sender, orders) = std::sync::mpsc::sync_channel(1);
+        sender.send(Order::Stop { leave }).unwrap();
+        self.processes[at].lanes[lane] = Some(found.with_orders(orders));
+        // An interrupted batch comes first.
+        for _ in 0..10 {
+            self.turn(at, lane);
         }
     }
 
@@ -308,9 +391,11 @@ impl TestWorld {
         self.broker.is_settled()
             && (0..PARTITIONS).map(session_task).all(|task| {
                 self.broker.group_offset(task) == Some(NextOffset(self.broker.input_range(task).end))
-                    && self.processes.iter().flat_map(|process| process.lanes.iter().flatten()).any(|lane| {
-                        lane.tasks().iter().any(|view| view.id == task && view.position.is_some())
-                    })
+                    && self
+                        .processes
+                        .iter()
+                        .flat_map(|process| process.lanes.iter().flatten())
+                        .any(|lane| lane.tasks().iter().any(|view| view.id == task && view.position.is_some()))
             })
     }
 
@@ -531,7 +616,9 @@ pub(crate) fn fleet(seed: u64, count: usize) -> Vec<Fed> {
             0..55 => format!(
                 r#"{{{common},"kind":"tool","tool":"{tool}","args":{{"command":"c{arg}"}},"outcome":"error","error":"boom {arg}"}}"#
             ),
-            55..65 => format!(r#"{{{common},"kind":"tool_call","tool":"{tool}","call_id":"c{call}","args":{{"command":"c{arg}"}}}}"#),
+            55..65 => {
+                format!(r#"{{{common},"kind":"tool_call","tool":"{tool}","call_id":"c{call}","args":{{"command":"c{arg}"}}}}"#)
+            }
             65..75 => format!(r#"{{{common},"kind":"tool_result","tool":"{tool}","call_id":"c{call}","result":"r{arg}"}}"#),
             75..82 => format!(r#"{{{common},"kind":"message","role":"assistant","text":"t{number}"}}"#),
             82..85 => format!(r#"{{{common},"kind":"message","role":"user","text":"u{number}"}}"#),
