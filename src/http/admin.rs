@@ -18,6 +18,7 @@ use crate::http::Warden;
 use crate::http::answer;
 use crate::http::state;
 use crate::http::view;
+use crate::limits;
 
 /// Longest log filter. Bytes.
 const FILTER_BYTES_MAX: usize = 4_096;
@@ -72,7 +73,8 @@ async fn ask_json(shared: &Arc<Shared>, question: impl FnOnce(&dyn Warden) -> Va
 /// OpenMetrics.
 pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     let answered = shared.counts.answered();
-    match ask(&shared, |warden| warden.metrics(answered)).await {
+    let readers = limits::HTTP_STREAMS_MAX.saturating_sub(shared.streams.available_permits()) as u64;
+    match ask(&shared, move |warden| warden.metrics(answered, readers)).await {
         Err(refusal) => refusal,
         Ok(text) => answer::with_type(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", text),
     }
@@ -100,7 +102,7 @@ pub(super) async fn log_filter(State(shared): State<Arc<Shared>>) -> Response {
 
 /// Puts another log filter in force: its text, or `{"filter":"…"}`.
 pub(super) async fn set_log_filter(State(shared): State<Arc<Shared>>, body: axum::body::Body) -> Response {
-    let wait = crate::limits::HTTP_BODY_WAIT;
+    let wait = limits::HTTP_BODY_WAIT;
     let Ok(Ok(bytes)) = tokio::time::timeout(wait, axum::body::to_bytes(body, FILTER_BYTES_MAX)).await else {
         return answer::bad_request(format!("a filter has at most {FILTER_BYTES_MAX} bytes"));
     };

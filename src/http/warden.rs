@@ -14,8 +14,8 @@ pub trait Warden: Send + Sync + 'static {
     fn ready(&self) -> Probe;
     /// Whether every assigned task was restored once.
     fn started(&self) -> Probe;
-    /// Every metric, as OpenMetrics text; `http` is what the listener has answered.
-    fn metrics(&self, http: Vec<Answered>) -> String;
+    /// Every metric, as OpenMetrics text; `http` is what the listener has answered, `readers` how many follow.
+    fn metrics(&self, http: Vec<Answered>, readers: u64) -> String;
     /// Version, revision, policy.
     fn version(&self) -> Value;
     /// Settings in force, redacted, with the origin of each.
