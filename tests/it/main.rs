@@ -8,6 +8,7 @@ mod decode;
 mod docs;
 mod fuzz;
 mod golden;
+mod http;
 mod identity;
 mod lane;
 mod log;

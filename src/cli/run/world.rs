@@ -12,10 +12,12 @@ use crate::config::Config;
 use crate::config::KafkaConfig;
 use crate::engine::SessionEngine;
 use crate::log::Changelog;
+use crate::log::InputNames;
 use crate::log::Log;
 use crate::log::LogError;
 use crate::log::embedded::EmbeddedBroker;
 use crate::log::embedded::EmbeddedOptions;
+use crate::log::embedded::TICK_HEADER;
 use crate::log::kafka::KafkaLog;
 use crate::log::kafka::KafkaOptions;
 use crate::log::kafka::admin;
@@ -57,6 +59,10 @@ pub(super) struct World {
     pub(super) broker: Option<EmbeddedBroker>,
     /// Topics and brokers, for people.
     pub(super) place: String,
+    /// Topic of events.
+    pub(super) topic: String,
+    /// Its partitions.
+    pub(super) partitions: Option<u32>,
 }
 
 /// Everything a world is made of.
@@ -130,7 +136,8 @@ pub(super) fn embedded(parts: &Parts<'_>) -> Result<World, Failure> {
         ..EmbeddedOptions::default()
     };
     let broker = EmbeddedBroker::open(store.clone(), options)?;
-    let settings = Arc::new(LaneSettings { partitions: Some(broker.partitions()), ..parts.settings() });
+    let settings =
+        Arc::new(LaneSettings { partitions: Some(broker.partitions()), tick_header: Some(TICK_HEADER), ..parts.settings() });
     let suspects = Arc::new(parts.suspects()?);
     let leases = Leases::new();
     let mut fleet = Fleet::new(parts.clock, config.lanes as usize);
@@ -145,7 +152,8 @@ pub(super) fn embedded(parts: &Parts<'_>) -> Result<World, Failure> {
         })?;
     }
     let place = format!("embedded log in {}", parts.data_dir.display());
-    Ok(World { fleet, pools: Pools::default(), store, broker: Some(broker), place })
+    let (topic, partitions) = (InputNames::default().events, Some(broker.partitions().session));
+    Ok(World { fleet, pools: Pools::default(), store, broker: Some(broker), place, topic, partitions })
 }
 
 /// The fleet's Kafka.
@@ -173,23 +181,17 @@ pub(super) fn kafka(parts: &Parts<'_>, kafka: &KafkaConfig) -> Result<World, Fai
             for _ in 0..RESTORE_THREADS {
                 readers.extend(log.changelog().map_err(exit)?);
             }
-            let pool = RestorePool::start(
-                store.clone(),
-                Arc::clone(&settings),
-                readers,
-                &(Arc::new(clock) as Arc<dyn Clock + Send + Sync>),
-            );
+            let clock: Arc<dyn Clock + Send + Sync> = Arc::new(clock);
+            let pool = RestorePool::start(store.clone(), Arc::clone(&settings), readers, &clock);
             let pool = pool.map_err(|error| Exit::Failed(format!("cannot start a restore thread: {error}")))?;
             let restorer = pool.client();
             pools.lock().unwrap_or_else(PoisonError::into_inner).push(pool);
             noted(Lane::new(log, store, SessionEngine::new(&app, policy), restorer, leases, settings), &dir, number, &suspects)
         })?;
     }
-    let place = format!(
-        "Kafka {}, group {}, {} → {}",
-        options.bootstrap_servers, options.app, options.topics.input, options.topics.commands
-    );
-    Ok(World { fleet, pools, store, broker: None, place })
+    let place = format!("Kafka {}, group {}, {} → {}", options.bootstrap_servers, options.app, options.topics.input, options.topics.commands);
+    let partitions = admin.describe(&options.topics.input)?.map(|facts| facts.partitions);
+    Ok(World { fleet, pools, store, broker: None, place, topic: options.topics.input, partitions })
 }
 
 fn exit(error: LogError) -> Exit {
