@@ -288,7 +288,6 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
 
     fn apply(&mut self, id: EntryId, input: Input<'_>, cause: Cause, culprit: impl FnOnce() -> Culprit) -> Result<(), Stop> {
         let Some(entry) = self.cache.get_mut(id) else { return Ok(()) };
-        let had_verdicts = !entry.session.head.verdicts.is_empty();
         let (machine, effects) = (&mut *self.machine, &mut *self.effects);
         effects.clear();
         if guarded(|| machine.apply(&entry.subject, &mut entry.session, input, effects)).is_err() {
@@ -308,7 +307,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         }
         let at = (self.id, RecordOffset(cause.offset));
         send_commands(at, self.task, self.encoder, self.overlay, &mut effects.commands, cause.record_time);
-        if (effects.verdicts_changed || (effects.forgotten && had_verdicts))
+        if effects.verdicts_changed
             && let Some(row) = self.encoder.row(&entry.subject, &Row::of_head(&entry.session.head), cause.at, self.id)
         {
             self.overlay.set_row(self.id, row);
