@@ -148,10 +148,6 @@ impl Log for WatchedLog {
         self.log.commits_state()
     }
 
-    fn swarm_partitions(&self) -> u32 {
-        self.log.swarm_partitions()
-    }
-
     fn owner(&self) -> &str {
         self.log.owner()
     }

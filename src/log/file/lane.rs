@@ -372,10 +372,6 @@ impl Log for FileLog {
         false
     }
 
-    fn swarm_partitions(&self) -> u32 {
-        REPLAY_PARTITIONS
-    }
-
     fn owner(&self) -> &str {
         &self.owner
     }
