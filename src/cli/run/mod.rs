@@ -196,7 +196,7 @@ fn ready(config: &Config, policy: &Policy, world: &World, sum: &Sum, server: &Se
     );
     let mut out = Output::stdout();
     // Nobody has to read it.
-    let first = serve::first_contact(server, world.broker.is_some());
+    let first = serve::first_contact(config, server, world.broker.is_some());
     let _ = out.line(line).and_then(|()| out.line(first)).and_then(|()| out.flush());
 }
 
