@@ -178,7 +178,12 @@ impl Collector for Scrape {
                     (Value::Durations(histogram), _) => {
                         let bounds = BUCKETS_US.iter().map(|bound| *bound as f64 / 1e6).chain([f64::MAX]);
                         let buckets: Vec<(f64, u64)> = bounds.zip(histogram.buckets).collect();
-                        sample.encode_histogram::<NoLabelSet>(histogram.sum_us as f64 / 1e6, histogram.count(), &buckets, None)?;
+                        sample.encode_histogram::<NoLabelSet>(
+                            histogram.sum_us as f64 / 1e6,
+                            histogram.count(),
+                            &buckets,
+                            None,
+                        )?;
                     }
                 }
             }
@@ -245,15 +250,20 @@ fn samples(name: &str, snapshot: &Snapshot) -> Samples {
         "detections_total" => by_detector(&stats.detections, &["off", "shadow", "nudge", "block"]),
         "commands_total" => {
             let of = |(action, modes): (&&str, &[u64; 3])| {
-                list(&["live", "shadow", "replay"], modes).into_iter().map(|(mut labels, value)| {
-                    labels.insert(0, (*action).to_owned());
-                    (labels, value)
-                }).collect::<Samples>()
+                list(&["live", "shadow", "replay"], modes)
+                    .into_iter()
+                    .map(|(mut labels, value)| {
+                        labels.insert(0, (*action).to_owned());
+                        (labels, value)
+                    })
+                    .collect::<Samples>()
             };
             ACTIONS.iter().zip(&stats.commands).flat_map(of).collect()
         }
         "born_expired_total" => list(&ACTIONS, &stats.born_expired),
-        "acks_total" => list(&["received", "applied", "ignored_expired", "ignored_stale", "ignored_shadow", "failed"], &stats.acks),
+        "acks_total" => {
+            list(&["received", "applied", "ignored_expired", "ignored_stale", "ignored_shadow", "failed"], &stats.acks)
+        }
         "denied_total" => list(&["us", "other"], &stats.denied),
         "obeyed_total" => by_detector(&stats.obeyed, &["changed", "repeated", "ended"]),
         "command_delay_seconds" => durations(&ACTIONS, &stats.command_delay),
@@ -308,7 +318,9 @@ fn elsewhere(name: &str, snapshot: &Snapshot) -> Samples {
             list(&["sst", "memtable", "cache", "pinned"], &bytes)
         }),
         "store_stall_seconds_total" => snapshot.store.map_or_else(Vec::new, |store| one(store.stall_us as f64 / 1e6)),
-        "store_compaction_pending_bytes" => snapshot.store.map_or_else(Vec::new, |store| one(store.compaction_pending_bytes as f64)),
+        "store_compaction_pending_bytes" => {
+            snapshot.store.map_or_else(Vec::new, |store| one(store.compaction_pending_bytes as f64))
+        }
         "log_bytes" => snapshot.log.map_or_else(Vec::new, |(bytes, _)| one(bytes as f64)),
         "log_readers" => snapshot.log.map_or_else(Vec::new, |(_, readers)| one(readers as f64)),
         "http_requests_total" => {
@@ -350,7 +362,9 @@ fn tasks(snapshot: &Snapshot) -> Samples {
 fn lag(in_seconds: bool, snapshot: &Snapshot) -> Samples {
     let mut samples = Vec::new();
     for task in snapshot.lanes.iter().flat_map(|lane| &lane.tasks) {
-        let (Some(position), Some((_, end))) = (&task.position, snapshot.ends.iter().find(|(id, _)| *id == task.id)) else { continue };
+        let (Some(position), Some((_, end))) = (&task.position, snapshot.ends.iter().find(|(id, _)| *id == task.id)) else {
+            continue;
+        };
         let records = end.saturating_sub(position.next_offset.0);
         let value = match (in_seconds, records) {
             (false, _) => records as f64,

@@ -16,6 +16,7 @@ mod commit;
 mod contract;
 mod members;
 mod proxy;
+mod run;
 mod topics;
 mod unknown;
 mod world;

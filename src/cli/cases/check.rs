@@ -126,15 +126,15 @@ fn problems(expectation: &Expectation, answer: &Answer) -> Vec<String> {
     if is_named && meant.is_none() {
         problems.push(format!("there is no detector {}", expectation.detector.as_deref().unwrap_or_default()));
     }
-    if let Some(verdict) = expectation.verdict {
-        if !holds(verdict, meant, answer) {
-            problems.push(format!("verdict is not {verdict:?}").to_lowercase());
-        }
+    if let Some(verdict) = expectation.verdict
+        && !holds(verdict, meant, answer)
+    {
+        problems.push(format!("verdict is not {verdict:?}").to_lowercase());
     }
-    if let Some(verdict) = expectation.not_verdict {
-        if holds(verdict, None, answer) {
-            problems.push(format!("verdict is {verdict:?}").to_lowercase());
-        }
+    if let Some(verdict) = expectation.not_verdict
+        && holds(verdict, None, answer)
+    {
+        problems.push(format!("verdict is {verdict:?}").to_lowercase());
     }
     if let Some(verdicts) = &expectation.verdict_in
         && !verdicts.iter().any(|verdict| holds(*verdict, meant, answer))
@@ -216,6 +216,7 @@ fn holds(verdict: Verdict, detector: Option<Detector>, answer: &Answer) -> bool 
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "called with values made for it")]
 fn differs<T: PartialEq + std::fmt::Debug>(problems: &mut Vec<String>, what: &str, expected: Option<T>, got: Option<T>) {
     if let Some(expected) = expected
         && got.as_ref() != Some(&expected)

@@ -25,13 +25,13 @@ pub struct Case {
     pub facts: Facts,
     /// Where the expectation comes from; for people.
     #[serde(default, rename = "basis")]
-    pub _basis: Option<String>,
+    _basis: Option<String>,
     /// Where the case comes from; for people.
     #[serde(default, rename = "origin")]
-    pub _origin: Option<String>,
+    _origin: Option<String>,
     /// Why the case is there; for people.
     #[serde(default, rename = "why")]
-    pub _why: Option<String>,
+    _why: Option<String>,
 }
 
 fn default_profile() -> String {
@@ -92,10 +92,10 @@ pub struct Expectation {
     pub message_not_contains: Vec<String>,
     /// Where it is weaker than the case's own basis; for people.
     #[serde(rename = "basis")]
-    pub _basis: Option<String>,
+    _basis: Option<String>,
     /// For people.
     #[serde(rename = "why")]
-    pub _why: Option<String>,
+    _why: Option<String>,
 }
 
 /// Facts about identity; indices point at the event that carries the arguments, of `outcome_equal` the result.

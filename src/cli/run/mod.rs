@@ -79,7 +79,9 @@ pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
         &signals,
         &manager,
         &|| reload(args, log, &loaded, &control, &world, &station),
-        &|sum| ready(config, &policy, &world, sum, &server),
+        &|sum| {
+            ready(config, &policy, &world, sum, &server);
+        },
     );
     manager.tell("STOPPING=1");
     station.is_draining.store(true, Ordering::Release);
@@ -99,7 +101,10 @@ pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
     drop((broker, store));
     match (ended, gravest) {
         (Ended::Lane(exit), _) | (Ended::Told(_), exit) if !matches!(exit, Exit::Stopped | Exit::Done) => Err(exit.into()),
-        _ if !poisoned.is_empty() => Err(Failure::coded("E0301", format!("stopped, with tasks that had stopped themselves before: {}", poisoned.join("; ")))),
+        _ if !poisoned.is_empty() => Err(Failure::coded(
+            "E0301",
+            format!("stopped, with tasks that had stopped themselves before: {}", poisoned.join("; ")),
+        )),
         _ => Ok(()),
     }
 }

@@ -189,7 +189,10 @@ pub(super) fn kafka(parts: &Parts<'_>, kafka: &KafkaConfig) -> Result<World, Fai
             noted(Lane::new(log, store, SessionEngine::new(&app, policy), restorer, leases, settings), &dir, number, &suspects)
         })?;
     }
-    let place = format!("Kafka {}, group {}, {} → {}", options.bootstrap_servers, options.app, options.topics.input, options.topics.commands);
+    let place = format!(
+        "Kafka {}, group {}, {} → {}",
+        options.bootstrap_servers, options.app, options.topics.input, options.topics.commands
+    );
     let partitions = admin.describe(&options.topics.input)?.map(|facts| facts.partitions);
     Ok(World { fleet, pools, store, broker: None, place, topic: options.topics.input, partitions })
 }
@@ -208,7 +211,8 @@ fn make_internal_topics(admin: &Admin, options: &KafkaOptions) -> Result<(), Fai
         let mut message = format!("topic \"{}\" does not exist on {}", options.topics.input, options.bootstrap_servers);
         let similar = admin.similar_to(&options.topics.input)?;
         if !similar.is_empty() {
-            message.push_str(&format!("\n  topics that look similar: {}", similar.join(", ")));
+            message.push_str("\n  topics that look similar: ");
+            message.push_str(&similar.join(", "));
         }
         message.push_str("\n  create it with: loopwarden topics create");
         return Err(Failure::coded("E0102", message));
