@@ -60,7 +60,7 @@ pub(super) fn task(task: &TaskView, lane: usize, lag: Option<u64>) -> Value {
     }
     if let (Some(object), Some(position)) = (value.as_object_mut(), &task.position) {
         object.insert("next_offset".to_owned(), position.next_offset.0.into());
-        object.insert("watermark".to_owned(), time(position.watermark));
+        object.insert("watermark".to_owned(), if position.watermark > EventTime(0) { time(position.watermark) } else { Value::Null });
         object.insert("outputs".to_owned(), position.outputs.into());
         object.insert("owner".to_owned(), position.owner.as_str().into());
     }

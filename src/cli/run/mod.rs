@@ -79,7 +79,9 @@ pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
         &signals,
         &manager,
         &|| reload(args, log, &loaded, &control, &world, &station),
-        &|sum| ready(config, &policy, &world, sum, &server),
+        &|sum| {
+            ready(config, &policy, &world, sum, &server);
+        },
     );
     manager.tell("STOPPING=1");
     station.is_draining.store(true, Ordering::Release);
@@ -199,7 +201,7 @@ fn ready(config: &Config, policy: &Policy, world: &World, sum: &Sum, server: &Se
     );
     let mut out = Output::stdout();
     // Nobody has to read it.
-    let first = serve::first_contact(server, world.broker.is_some());
+    let first = serve::first_contact(config, server, world.broker.is_some());
     let _ = out.line(line).and_then(|()| out.line(first)).and_then(|()| out.flush());
 }
 

@@ -250,6 +250,12 @@ fn metrics_are_open_metrics_and_no_name_from_the_wire_is_a_label() {
     let (families, series) = read_metrics(&page.text);
     assert!(series.len() < 1_000, "{} series", series.len());
     assert!(families.len() > 40, "{} families", families.len());
+    for (name, count) in series.iter().filter(|(name, _)| name.contains("_count")) {
+        let labels = name.split_once('{').map_or("", |(_, labels)| labels.trim_end_matches('}'));
+        let bucket = name.split('{').next().unwrap().replace("_count", "_bucket");
+        let last = series.iter().find(|(other, _)| other.starts_with(&bucket) && other.contains("le=\"+Inf\"") && other.contains(labels));
+        assert_eq!(last.map(|(_, value)| value), Some(count), "{name} has no last bucket");
+    }
     let routes: BTreeSet<&str> = ROUTES.iter().map(|route| route.path).chain(["other"]).collect();
     let answered = series.iter().filter(|(name, _)| name.starts_with("loopwarden_http_requests_total"));
     for (name, _) in answered {
