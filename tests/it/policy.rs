@@ -574,7 +574,7 @@ fn needs_follow_the_running_detectors() {
     assert_eq!(of("stuck", ""), Needs { outcome: true, ..none });
     assert_eq!(of("call_rate", ""), none);
     assert_eq!(of("fleet_rate", "[detectors.fleet_rate]\nmode = \"shadow\""), Needs { swarm: true, ..none });
-    assert_eq!(of("test_fix", ""), Needs { test: true, ..none });
+    assert_eq!(of("test_fix", ""), Needs { outcome: true, test: true, ..none });
     assert_eq!(of("exploration", "[detectors.exploration]\nmode = \"nudge\""), Needs { read_target: true, ..none });
     assert_eq!(of("swarm_repeat", ""), Needs { fingerprint: true, outcome: true, swarm: true, ..none });
     assert_eq!(of("swarm_repeat", "[detectors.swarm_repeat]\ncount = \"all\""), Needs { fingerprint: true, swarm: true, ..none });
