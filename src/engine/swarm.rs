@@ -185,7 +185,7 @@ impl SwarmEngine {
     pub fn apply(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, input: SwarmInput<'_>, out: &mut Effects) {
         match input {
             SwarmInput::Report(report) => self.report(key, counter, report, out),
-            SwarmInput::Reset(time) => self.reset(counter, time, out),
+            SwarmInput::Reset(time) => reset(counter, time, out),
             SwarmInput::Timer(kind, due) => self.timer(key, counter, kind, due, out),
         }
     }
@@ -345,24 +345,6 @@ impl SwarmEngine {
         }
     }
 
-    /// Calls up to this time no longer count; all steps are new.
-    fn reset(&self, counter: &mut SwarmCounter, time: EventTime, out: &mut Effects) {
-        counter.floor = Some(counter.floor.map_or(time, |floor| floor.max(time)));
-        let floor = counter.floor.unwrap_or(time);
-        for pane in counter.panes.values_mut() {
-            pane.agents.retain(|_, agent| agent.last > floor);
-            if pane.further_last <= floor {
-                pane.further_calls = 0;
-            }
-        }
-        counter.panes.retain(|_, pane| !pane.agents.is_empty() || pane.further_calls > 0);
-        if !counter.verdicts.is_empty() {
-            counter.verdicts.clear();
-            out.verdicts_changed = true;
-            arm_verdicts(counter, out);
-        }
-    }
-
     fn timer(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, kind: TimerKind, due: EventTime, out: &mut Effects) {
         let rules = self.rules(key, &counter.tool);
         match kind {
@@ -386,6 +368,24 @@ impl SwarmEngine {
             }
             TimerKind::Idle | TimerKind::OpenCalls | TimerKind::Verdicts => {}
         }
+    }
+}
+
+/// Calls up to this time no longer count; all steps are new.
+fn reset(counter: &mut SwarmCounter, time: EventTime, out: &mut Effects) {
+    counter.floor = Some(counter.floor.map_or(time, |floor| floor.max(time)));
+    let floor = counter.floor.unwrap_or(time);
+    for pane in counter.panes.values_mut() {
+        pane.agents.retain(|_, agent| agent.last > floor);
+        if pane.further_last <= floor {
+            pane.further_calls = 0;
+        }
+    }
+    counter.panes.retain(|_, pane| !pane.agents.is_empty() || pane.further_calls > 0);
+    if !counter.verdicts.is_empty() {
+        counter.verdicts.clear();
+        out.verdicts_changed = true;
+        arm_verdicts(counter, out);
     }
 }
 
