@@ -10,13 +10,14 @@ mod fuzz;
 mod golden;
 mod http;
 mod identity;
+mod invariants;
 mod lane;
 mod log;
 mod policy;
+mod properties;
 mod sim;
 mod store;
 mod swarm;
-#[path = "../common/swarm_cases.rs"]
 mod swarm_cases;
 mod tidy;
 mod world;
