@@ -78,7 +78,21 @@ impl World {
     /// Topics of so many partitions, on this broker, that no other test knows.
     pub(crate) fn new(bootstrap: &str, partitions: u32) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let app = format!("t{}-{}", clock::now_ms(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let world = Self::attach(bootstrap, format!("t{}-{}", clock::now_ms(), COUNT.fetch_add(1, Ordering::Relaxed)));
+        let options = &world.options;
+        let admin = Admin::new(options).expect("an admin client");
+        let mut plans = admin::plan(options, partitions, 1);
+        // Fixed timestamps of the distant past: they are kept, and nothing is deleted by age.
+        for plan in &mut plans {
+            plan.config.retain(|(key, _)| !matches!(*key, "retention.ms" | "message.timestamp.type"));
+            plan.config.push(("retention.ms", "-1".into()));
+        }
+        admin.create(&plans).expect("topics");
+        world
+    }
+
+    /// Topics that exist already: another process made them.
+    pub(crate) fn attach(bootstrap: &str, app: String) -> Self {
         let options = KafkaOptions {
             bootstrap_servers: bootstrap.to_owned(),
             topics: TopicNames {
@@ -97,14 +111,6 @@ impl World {
             swarm: true,
             value_bytes_max: 256 * 1024,
         };
-        let admin = Admin::new(&options).expect("an admin client");
-        let mut plans = admin::plan(&options, partitions, 1);
-        // Fixed timestamps of the distant past: they are kept, and nothing is deleted by age.
-        for plan in &mut plans {
-            plan.config.retain(|(key, _)| !matches!(*key, "retention.ms" | "message.timestamp.type"));
-            plan.config.push(("retention.ms", "-1".into()));
-        }
-        admin.create(&plans).expect("topics");
         Self { options }
     }
 
