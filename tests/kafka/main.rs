@@ -17,9 +17,13 @@ mod contract;
 mod members;
 mod proxy;
 mod run;
+mod swarm;
 mod topics;
 mod unknown;
 mod world;
+
+#[path = "../common/swarm_cases.rs"]
+mod swarm_cases;
 
 #[path = "../common/log_contract.rs"]
 mod log_contract;
