@@ -74,15 +74,9 @@ pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
     let station = Arc::new(station(&loaded, &policy, &control, &parts.clock, &world)?);
     let server = serve::start(config, &station)?;
     let upkeep = world.broker.clone().map(|broker| Upkeep::start(broker, config.embedded.retention_ms)).transpose()?;
-    let ended = look_after(
-        &world,
-        &signals,
-        &manager,
-        &|| reload(args, log, &loaded, &control, &world, &station),
-        &|sum| {
-            ready(config, &policy, &world, sum, &server);
-        },
-    );
+    let ended = look_after(&world, &signals, &manager, &|| reload(args, log, &loaded, &control, &world, &station), &|sum| {
+        ready(config, &policy, &world, sum, &server);
+    });
     manager.tell("STOPPING=1");
     station.is_draining.store(true, Ordering::Release);
     let leave = ended == Ended::Told(Asked::Leave);
