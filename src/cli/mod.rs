@@ -4,12 +4,14 @@ pub mod args;
 pub mod cases;
 pub mod check;
 pub mod config;
+pub mod demo;
 pub mod exit_code;
 pub mod explain;
 pub mod failure;
 pub mod healthcheck;
 pub mod output;
 pub mod replay;
+pub mod run;
 pub mod schema;
 pub mod setup;
 pub mod shell;
@@ -50,7 +52,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 fn dispatch(line: &CommandLine) -> Outcome {
     let log = &line.log;
     match &line.command {
-        Command::Run(_) | Command::Demo(_) => Ok(()),
+        Command::Run(args) => run::run(args, log),
+        Command::Demo(args) => demo::run(args, log),
         Command::Replay(args) => replay::run(args, log),
         Command::Test(args) => test::run(args),
         Command::Check(args) => check::run(args, log),

@@ -15,6 +15,10 @@ use rdkafka::admin::AdminOptions;
 use rdkafka::admin::NewTopic;
 use rdkafka::admin::ResourceSpecifier;
 use rdkafka::admin::TopicReplication;
+use rdkafka::Offset;
+use rdkafka::TopicPartitionList;
+use rdkafka::consumer::BaseConsumer;
+use rdkafka::consumer::Consumer;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::types::RDKafkaRespErr;
 
@@ -209,6 +213,23 @@ impl Admin {
                 other => other,
             }),
         }
+    }
+
+    /// Whether the group has an offset of its event topic: then it has worked before, and its internal topics must be there.
+    ///
+    /// # Errors
+    /// E0101, E0103; [`LogError::Transient`] while the group's coordinator does not answer.
+    pub fn group_has_offsets(&self, options: &KafkaOptions) -> Result<bool, LogError> {
+        let Some(input) = self.describe(&options.topics.input)? else { return Ok(false) };
+        let asking = format!("asking {} for the offsets of group \"{}\"", self.bootstrap, options.app);
+        let client: BaseConsumer<PlainContext> =
+            settings::reader(options, "offsets").create_with_context(PlainContext).map_err(|error| fate::of(&error, &asking))?;
+        let mut list = TopicPartitionList::new();
+        for partition in 0..input.partitions {
+            list.add_partition(&options.topics.input, partition as i32);
+        }
+        let list = client.committed_offsets(list, limits::CONNECT_WAIT).map_err(|error| fate::of(&error, &asking))?;
+        Ok(list.elements().iter().any(|element| matches!(element.offset(), Offset::Offset(_))))
     }
 
     /// Creates what is missing. What exists stays as it is, so that it may be called again.

@@ -1,0 +1,162 @@
+//! `run`: the lanes until they are told to stop, or one of them ends.
+
+mod notify;
+mod status;
+mod world;
+
+use std::sync::Arc;
+use std::sync::PoisonError;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+use crate::cli::args::LogArgs;
+use crate::cli::args::RunArgs;
+use crate::cli::exit_code;
+use crate::cli::failure::Failure;
+use crate::cli::failure::Outcome;
+use crate::cli::output::Output;
+use crate::cli::output::say;
+use crate::cli::setup;
+use crate::cli::signals;
+use crate::cli::signals::Asked;
+use crate::config::Config;
+use crate::config::Loaded;
+use crate::policy::Policy;
+use crate::task::Exit;
+use crate::task::SystemClock;
+use crate::telemetry::logging::LogControl;
+
+use notify::Manager;
+use status::StatusLine;
+use status::Sum;
+use world::Parts;
+use world::World;
+
+/// How often the process looks after its lanes.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Keys that a reload puts in force; anything else needs a restart.
+const RELOADED: [&str; 2] = ["policy", "log.level"];
+
+/// Runs until told to stop.
+///
+/// # Errors
+/// By fate: configuration, brokers, store, identity.
+pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
+    let loaded = setup::load(&args.config, log)?;
+    let control = setup::log_as_configured(&loaded.config)?;
+    let policy = setup::policy(&loaded.config.policy)?;
+    // Before anything slow: a signal during the start is a wish to stop too.
+    let signals = signals::listen()?;
+    let config = &loaded.config;
+    let data_dir = config.data_dir()?;
+    std::fs::create_dir_all(data_dir)
+        .map_err(|error| Failure::coded("E0406", format!("cannot make data_dir {}: {error}", data_dir.display())))?;
+    let parts = Parts { config, policy: &policy, data_dir, clock: SystemClock::start() };
+    let mut world = match &config.kafka {
+        Some(kafka) => world::kafka(&parts, kafka)?,
+        None => world::embedded(&parts)?,
+    };
+    world.fleet.watch()?;
+    let manager = Manager::of_environment();
+    let ended = look_after(&world, &signals, &manager, &|| reload(args, log, &loaded, &control, &world), &|sum| ready(config, &policy, &world, sum));
+    manager.tell("STOPPING=1");
+    let leave = ended == Ended::Told(Asked::Leave);
+    let poisoned = Sum::of(world.fleet.handles()).poisoned;
+    let World { fleet, pools, store, broker, .. } = world;
+    let gravest = fleet.stop(leave);
+    for pool in pools.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        pool.stop();
+    }
+    drop((broker, store));
+    match (ended, gravest) {
+        (Ended::Lane(exit), _) | (Ended::Told(_), exit) if !matches!(exit, Exit::Stopped | Exit::Done) => Err(exit.into()),
+        _ if !poisoned.is_empty() => Err(Failure::coded("E0301", format!("stopped, with tasks that had stopped themselves before: {}", poisoned.join("; ")))),
+        _ => Ok(()),
+    }
+}
+
+/// Why the lanes are to end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Ended {
+    Told(Asked),
+    Lane(Exit),
+}
+
+fn look_after(
+    world: &World,
+    signals: &std::sync::mpsc::Receiver<Asked>,
+    manager: &Manager,
+    reload: &dyn Fn(),
+    ready: &dyn Fn(&Sum),
+) -> Ended {
+    let mut status = StatusLine::new();
+    let mut is_ready = false;
+    loop {
+        match signals.recv_timeout(LOOK_EVERY) {
+            Ok(Asked::Reload) => {
+                manager.tell("RELOADING=1");
+                reload();
+                manager.tell("READY=1");
+            }
+            Ok(asked) => return Ended::Told(asked),
+            Err(RecvTimeoutError::Timeout) => {}
+            // Its thread is gone, which cannot be; without signals nobody could stop the process.
+            Err(RecvTimeoutError::Disconnected) => return Ended::Told(Asked::Stop),
+        }
+        if let Some((_, exit)) = world.fleet.next_exit(Duration::ZERO) {
+            return Ended::Lane(exit);
+        }
+        if !is_ready {
+            let sum = Sum::of(world.fleet.handles());
+            if sum.is_ready() {
+                is_ready = true;
+                ready(&sum);
+                manager.tell("READY=1");
+            }
+        }
+        manager.tell("WATCHDOG=1");
+        status.due(|| Sum::of(world.fleet.handles())).iter().for_each(say);
+    }
+}
+
+/// One line for people and scripts, on standard output, once every assigned task runs.
+fn ready(config: &Config, policy: &Policy, world: &World, sum: &Sum) {
+    let hash: String = policy.hash.to_string().chars().take(12).collect();
+    let line = format!(
+        "ready: mode {}, policy {} ({hash}), {}, {} tasks in {} lanes",
+        config.mode.as_str(),
+        policy.profile,
+        world.place,
+        sum.tasks,
+        config.lanes
+    );
+    let mut out = Output::stdout();
+    // Nobody has to read it.
+    let _ = out.line(line).and_then(|()| out.flush());
+}
+
+/// SIGHUP: policy and log filter, all or nothing.
+fn reload(args: &RunArgs, log: &LogArgs, before: &Loaded, control: &LogControl, world: &World) {
+    let loaded = match setup::load(&args.config, log) {
+        Ok(loaded) => loaded,
+        Err(failure) => return refuse(&failure),
+    };
+    let policy = match setup::policy(&loaded.config.policy) {
+        Ok(policy) => policy,
+        Err(failure) => return refuse(&failure),
+    };
+    if let Err(bad) = control.set(&loaded.config.log.level) {
+        return refuse(&Failure::new(exit_code::CONFIG, bad.to_string()));
+    }
+    world.fleet.set_policy(&Arc::clone(&policy));
+    let others: Vec<String> = before.changed_keys(&loaded).into_iter().filter(|key| !RELOADED.contains(&key.as_str())).collect();
+    if !others.is_empty() {
+        say(format!("warning: a restart is needed for {}", others.join(", ")));
+    }
+    say(format!("reloaded: policy {} ({})", policy.profile, policy.hash));
+}
+
+fn refuse(failure: &Failure) {
+    say(failure.message.as_deref().unwrap_or_default());
+    say("not reloaded: everything stays as it was");
+}

@@ -1,0 +1,96 @@
+//! How the lanes are doing, summed: the ready line, the status line, and whether nothing comes in.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use crate::clock::Deadline;
+use crate::task::LaneHandle;
+use crate::task::Stats;
+use crate::task::TaskState;
+
+/// How often the status line is written, and how long nothing may be consumed before it is said.
+const EVERY: Duration = Duration::from_secs(30);
+
+/// The lanes at one moment.
+#[derive(Debug, Default)]
+pub(super) struct Sum {
+    pub(super) stats: Stats,
+    pub(super) tasks: usize,
+    pub(super) running: usize,
+    pub(super) poisoned: Vec<String>,
+    pub(super) sessions_cached: usize,
+}
+
+impl Sum {
+    pub(super) fn of(handles: &[LaneHandle]) -> Self {
+        let mut sum = Self::default();
+        for report in handles.iter().map(LaneHandle::report) {
+            sum.stats.add(&report.stats);
+            sum.sessions_cached += report.sessions_cached;
+            for task in report.tasks {
+                sum.tasks += 1;
+                match task.state {
+                    TaskState::Running => sum.running += 1,
+                    TaskState::Poisoned(why) => sum.poisoned.push(format!("{}: {why}", task.id)),
+                    TaskState::Restoring => {}
+                }
+            }
+        }
+        sum
+    }
+
+    /// Every task runs, and there is one.
+    pub(super) const fn is_ready(&self) -> bool {
+        self.tasks > 0 && self.running == self.tasks
+    }
+
+    fn events(&self) -> u64 {
+        self.stats.events.iter().sum()
+    }
+}
+
+/// Says from time to time how it goes, on a terminal's standard error.
+#[derive(Debug)]
+pub(super) struct StatusLine {
+    is_shown: bool,
+    next: Deadline,
+    last_events: u64,
+    is_silent_told: bool,
+}
+
+impl StatusLine {
+    pub(super) fn new() -> Self {
+        Self { is_shown: std::io::stderr().is_terminal(), next: Deadline::after(EVERY), last_events: 0, is_silent_told: false }
+    }
+
+    /// What is to be said now, if anything.
+    pub(super) fn due(&mut self, sum: impl FnOnce() -> Sum) -> Vec<String> {
+        if !self.next.is_over() {
+            return Vec::new();
+        }
+        self.next = Deadline::after(EVERY);
+        let sum = sum();
+        let events = sum.events();
+        let mut lines = Vec::new();
+        if self.is_shown {
+            let detections: u64 = sum.stats.detections.iter().flatten().sum();
+            let commands: u64 = sum.stats.commands.iter().flatten().sum();
+            let rate = events.saturating_sub(self.last_events) / EVERY.as_secs();
+            lines.push(format!(
+                "{events} events ({rate}/s), {} sessions in memory, {detections} findings, {commands} commands, {} of {} tasks running",
+                sum.sessions_cached, sum.running, sum.tasks
+            ));
+        }
+        if events == 0 && sum.is_ready() && !self.is_silent_told {
+            self.is_silent_told = true;
+            lines.push(
+                "warning[W0304]: nothing consumed for 30 s\n  \
+                 wrong topic, `start = \"latest\"`, or no permission: loopwarden check --connect\n  \
+                 nothing produced: kafka-console-consumer --topic … --from-beginning shows what is there"
+                    .to_owned(),
+            );
+        }
+        self.last_events = events;
+        lines
+    }
+}

@@ -1,0 +1,227 @@
+//! The two worlds a process can live in: Kafka, or the embedded log. Each opens its store and starts its lanes.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use crate::cli::failure::Failure;
+use crate::cli::setup;
+use crate::cli::setup::SWARM;
+use crate::config::Config;
+use crate::config::KafkaConfig;
+use crate::engine::SessionEngine;
+use crate::log::Changelog;
+use crate::log::Log;
+use crate::log::LogError;
+use crate::log::embedded::EmbeddedBroker;
+use crate::log::embedded::EmbeddedOptions;
+use crate::log::kafka::KafkaLog;
+use crate::log::kafka::KafkaOptions;
+use crate::log::kafka::admin;
+use crate::log::kafka::admin::Admin;
+use crate::policy::Policy;
+use crate::store::RocksOptions;
+use crate::store::RocksStore;
+use crate::store::StoreOwner;
+use crate::task::CommitTrigger;
+use crate::task::Exit;
+use crate::task::Fleet;
+use crate::task::InlineRestorer;
+use crate::task::KillerFile;
+use crate::task::Lane;
+use crate::task::LaneSettings;
+use crate::task::Leases;
+use crate::task::OnInputLoss;
+use crate::task::ProcessMode;
+use crate::task::RestorePool;
+use crate::task::Suspect;
+use crate::task::SystemClock;
+
+/// Restore threads of a lane: a restore waits for the network most of its time.
+const RESTORE_THREADS: usize = 2;
+
+/// Restore threads of all lanes, to be ended after the lanes.
+pub(super) type Pools = Arc<Mutex<Vec<RestorePool<RocksStore>>>>;
+
+/// A world with its lanes running.
+pub(super) struct World {
+    /// The lanes.
+    pub(super) fleet: Fleet,
+    /// Their restore threads.
+    pub(super) pools: Pools,
+    /// The database.
+    pub(super) store: RocksStore,
+    /// The embedded log, in embedded mode.
+    pub(super) broker: Option<EmbeddedBroker>,
+    /// Topics and brokers, for people.
+    pub(super) place: String,
+}
+
+/// Everything a world is made of.
+pub(super) struct Parts<'a> {
+    pub(super) config: &'a Config,
+    pub(super) policy: &'a Arc<Policy>,
+    pub(super) data_dir: &'a Path,
+    pub(super) clock: SystemClock,
+}
+
+impl Parts<'_> {
+    fn settings(&self) -> LaneSettings {
+        let Config { commit, limits, .. } = self.config;
+        LaneSettings {
+            mode: match self.config.mode {
+                crate::config::ProcessMode::Shadow => ProcessMode::Shadow,
+                crate::config::ProcessMode::Live => ProcessMode::Live,
+            },
+            lateness_ms: self.config.lateness_ms,
+            trigger: CommitTrigger::Timed { max_ms: commit.commit_ms_max, min_ms: commit.commit_ms_min },
+            cache_bytes_max: limits.session_cache_bytes / self.config.lanes.max(1) as usize,
+            overlay_bytes_max: commit.overlay_bytes_max,
+            overlay_records_max: commit.overlay_records_max as u64,
+            on_input_loss: match self.config.kafka.as_ref().map(|kafka| kafka.on_input_loss) {
+                Some(crate::config::OnInputLoss::Stop) => OnInputLoss::Stop,
+                _ => OnInputLoss::Continue,
+            },
+            swarm: SWARM,
+            ..LaneSettings::default()
+        }
+    }
+
+    fn store(&self, cluster: Option<String>) -> Result<RocksStore, Failure> {
+        let limits = &self.config.limits;
+        let owner = StoreOwner { app: self.config.app().to_owned(), instance: self.config.instance.clone(), cluster };
+        let sizes = RocksOptions {
+            block_cache_bytes: limits.block_cache_bytes,
+            write_buffer_bytes: limits.write_buffer_bytes,
+            ..RocksOptions::default()
+        };
+        Ok(RocksStore::open(&self.data_dir.join("state"), &sizes, &owner)?)
+    }
+
+    fn suspects(&self) -> Result<Vec<Suspect>, Failure> {
+        Ok(KillerFile::leftovers(self.data_dir)?)
+    }
+}
+
+/// Gives a lane its note of what it applies.
+fn noted<L: Log>(
+    lane: Lane<L, RocksStore, SessionEngine>,
+    dir: &Path,
+    number: u32,
+    suspects: &[Suspect],
+) -> Result<Lane<L, RocksStore, SessionEngine>, Exit> {
+    let file = KillerFile::open(&KillerFile::path(dir, number as usize), suspects);
+    let file = file.map_err(|error| Exit::Failed(format!("cannot write to {}: {error}", dir.display())))?;
+    Ok(lane.with_killer_file(file, suspects))
+}
+
+/// Events come in over HTTP, everything stays in the directory.
+pub(super) fn embedded(parts: &Parts<'_>) -> Result<World, Failure> {
+    let config = parts.config;
+    let store = parts.store(None)?;
+    let options = EmbeddedOptions {
+        app: config.app().to_owned(),
+        instance: config.instance.clone(),
+        partitions: config.embedded.partitions,
+        lanes: config.lanes,
+        value_bytes_max: config.limits.record_bytes_max,
+        ..EmbeddedOptions::default()
+    };
+    let broker = EmbeddedBroker::open(store.clone(), options)?;
+    let settings = Arc::new(LaneSettings { partitions: Some(broker.partitions()), ..parts.settings() });
+    let suspects = Arc::new(parts.suspects()?);
+    let leases = Leases::new();
+    let mut fleet = Fleet::new(parts.clock, config.lanes as usize);
+    for number in 0..config.lanes {
+        let (broker, settings, leases, suspects) = (broker.clone(), Arc::clone(&settings), leases.clone(), Arc::clone(&suspects));
+        let (policy, dir) = (Arc::clone(parts.policy), parts.data_dir.to_owned());
+        fleet.spawn(move || {
+            let store = broker.store();
+            let restorer = Box::new(InlineRestorer::new(store.clone(), None, Arc::clone(&settings)));
+            let engine = SessionEngine::new("loopwarden", policy);
+            noted(Lane::new(broker.lane(number), store, engine, restorer, leases, settings), &dir, number, &suspects)
+        })?;
+    }
+    let place = format!("embedded log in {}", parts.data_dir.display());
+    Ok(World { fleet, pools: Pools::default(), store, broker: Some(broker), place })
+}
+
+/// The fleet's Kafka.
+pub(super) fn kafka(parts: &Parts<'_>, kafka: &KafkaConfig) -> Result<World, Failure> {
+    let config = parts.config;
+    let options = KafkaOptions { swarm: SWARM, ..setup::kafka_options(config, kafka, 0)? };
+    let admin = Admin::new(&options)?;
+    let cluster = admin.cluster_id()?;
+    make_internal_topics(&admin, &options)?;
+    let store = parts.store(Some(cluster))?;
+    let settings = Arc::new(parts.settings());
+    let suspects = Arc::new(parts.suspects()?);
+    let (leases, pools) = (Leases::new(), Pools::default());
+    let mut fleet = Fleet::new(parts.clock, config.lanes as usize);
+    for number in 0..config.lanes {
+        let options = KafkaOptions { lane: number, ..options.clone() };
+        let (settings, leases, suspects, pools) =
+            (Arc::clone(&settings), leases.clone(), Arc::clone(&suspects), Arc::clone(&pools));
+        let (store, policy, dir, clock) = (store.clone(), Arc::clone(parts.policy), parts.data_dir.to_owned(), parts.clock);
+        fleet.spawn(move || {
+            let app = options.app.clone();
+            let log = KafkaLog::open(options).map_err(exit)?;
+            let settings = Arc::new(LaneSettings { partitions: Some(log.partitions()), ..(*settings).clone() });
+            let mut readers: Vec<Box<dyn Changelog>> = Vec::new();
+            for _ in 0..RESTORE_THREADS {
+                readers.extend(log.changelog().map_err(exit)?);
+            }
+            let pool = RestorePool::start(store.clone(), Arc::clone(&settings), readers, Arc::new(clock));
+            let pool = pool.map_err(|error| Exit::Failed(format!("cannot start a restore thread: {error}")))?;
+            let restorer = pool.client();
+            pools.lock().unwrap_or_else(PoisonError::into_inner).push(pool);
+            noted(Lane::new(log, store, SessionEngine::new(&app, policy), restorer, leases, settings), &dir, number, &suspects)
+        })?;
+    }
+    let place = format!("Kafka {}, group {}, {} → {}", options.bootstrap_servers, options.app, options.topics.input, options.topics.commands);
+    Ok(World { fleet, pools, store, broker: None, place })
+}
+
+fn exit(error: LogError) -> Exit {
+    match error {
+        LogError::Transient(cause) => Exit::Failed(cause),
+        LogError::Lost(cause) => Exit::Fenced(cause),
+        LogError::Fatal { code, message } => Exit::Fatal { code, message },
+    }
+}
+
+/// Makes the internal topics of a group that has never worked. Those that vanished are an error, and no fresh start.
+fn make_internal_topics(admin: &Admin, options: &KafkaOptions) -> Result<(), Failure> {
+    let Some(input) = admin.describe(&options.topics.input)? else {
+        let mut message = format!("topic \"{}\" does not exist on {}", options.topics.input, options.bootstrap_servers);
+        let similar = admin.similar_to(&options.topics.input)?;
+        if !similar.is_empty() {
+            message.push_str(&format!("\n  topics that look similar: {}", similar.join(", ")));
+        }
+        message.push_str("\n  create it with: loopwarden topics create");
+        return Err(Failure::coded("E0102", message));
+    };
+    let mut missing = Vec::new();
+    for plan in admin::plan(options, input.partitions, input.replication.max(1)) {
+        if plan.purpose.is_internal() && admin.describe(&plan.name)?.is_none() {
+            missing.push(plan);
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if admin.group_has_offsets(options)? {
+        let names: Vec<&str> = missing.iter().map(|plan| plan.name.as_str()).collect();
+        return Err(Failure::coded(
+            "E0105",
+            format!(
+                "group \"{}\" has worked before, but {} is gone; see `loopwarden explain E0105` before making it anew",
+                options.app,
+                names.join(", ")
+            ),
+        ));
+    }
+    admin.create(&missing)?;
+    Ok(())
+}
