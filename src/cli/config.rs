@@ -21,7 +21,7 @@ use crate::report::Table;
 pub fn run(command: &ConfigCommand, log: &LogArgs) -> Outcome {
     let mut out = Output::stdout();
     match command {
-        ConfigCommand::Init => out.text(DEFAULT_TOML)?,
+        ConfigCommand::Init => out.text(to_begin_from())?,
         ConfigCommand::Schema => out.line(format!("{:#}", schema()?))?,
         ConfigCommand::Print { config, effective, output } => {
             let loaded = setup::load(config, log)?;
@@ -35,6 +35,19 @@ pub fn run(command: &ConfigCommand, log: &LogArgs) -> Outcome {
         }
     }
     Ok(out.flush()?)
+}
+
+/// The defaults, with the keys of Kafka behind a `#`: written ones without brokers are a mistake.
+fn to_begin_from() -> String {
+    let mut is_kafka = false;
+    let line = |line: &str| {
+        if line.starts_with('[') {
+            is_kafka = line.starts_with("[kafka");
+        }
+        let is_key = line.starts_with(|letter: char| letter.is_ascii_lowercase());
+        if is_kafka && is_key { format!("#{line}\n") } else { format!("{line}\n") }
+    };
+    DEFAULT_TOML.lines().map(line).collect()
 }
 
 /// Every key that has a default, with its type, its default and its line of documentation; those without one are optional text.

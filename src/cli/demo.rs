@@ -169,8 +169,13 @@ fn live(said: &Said) -> String {
 
 /// A row per session: who saw it first, how far it went, what was sent.
 fn table(said: &[(Said, Vec<u8>)]) -> Table {
-    let mut table =
-        Table::new(&[Column::text("session"), Column::text("detector"), Column::text("what_was_found"), Column::number("count"), Column::text("command")]);
+    let mut table = Table::new(&[
+        Column::text("session"),
+        Column::text("detector"),
+        Column::text("what_was_found"),
+        Column::number("count"),
+        Column::text("command"),
+    ]);
     let mut sessions: BTreeMap<&str, Vec<&Said>> = BTreeMap::new();
     for (command, _) in said.iter().filter(|(command, _)| command.deed != Deed::Unblock) {
         sessions.entry(&command.subject).or_default().push(command);
@@ -186,7 +191,13 @@ fn table(said: &[(Said, Vec<u8>)]) -> Table {
             .filter(|(_, times)| *times > 0)
             .map(|(deed, times)| if *times == 1 { deed.as_str().to_owned() } else { format!("{} ×{times}", deed.as_str()) })
             .collect();
-        table.row(vec![session.into(), first.code.clone().into(), last.summary.clone().into(), last.count.into(), sent.join(", ").into()]);
+        table.row(vec![
+            session.into(),
+            first.code.clone().into(),
+            last.summary.clone().into(),
+            last.count.into(),
+            sent.join(", ").into(),
+        ]);
     }
     table
 }
@@ -246,8 +257,9 @@ impl Demo {
             let store = self.broker.store();
             let restorer = Box::new(InlineRestorer::new(store.clone(), None, Arc::clone(&self.settings)));
             let engine = SessionEngine::new("loopwarden", Arc::clone(&self.policy));
-            let mut lane = Lane::new(self.broker.lane(0), store, engine, restorer, self.leases.clone(), Arc::clone(&self.settings))
-                .with_orders(receiver);
+            let mut lane =
+                Lane::new(self.broker.lane(0), store, engine, restorer, self.leases.clone(), Arc::clone(&self.settings))
+                    .with_orders(receiver);
             loop {
                 match lane.turn(&self.clock) {
                     Turn::Worked => {}

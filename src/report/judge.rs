@@ -183,9 +183,7 @@ impl Judgement {
     /// For programs.
     #[must_use]
     pub fn to_json(&self) -> Value {
-        let side = |(sessions, nudged, blocked): (u64, u64, u64)| {
-            serde_json::json!({ "sessions": sessions, "nudged": nudged, "blocked": blocked })
-        };
+        let side = |(sessions, nudged, blocked): (u64, u64, u64)| serde_json::json!({ "sessions": sessions, "nudged": nudged, "blocked": blocked });
         let alarms: Vec<Value> =
             self.alarms.iter().map(|(session, what)| serde_json::json!({ "session": session, "said": what })).collect();
         serde_json::json!({

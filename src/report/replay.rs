@@ -122,7 +122,10 @@ mod tests {
         ] {
             counts.note(&said(code, subject, deed, shadow));
         }
-        assert_eq!(counts.table().to_csv(), "detector,sessions,nudges,blocks,shadow\nexact_repeat,1,1,1,0\nstuck,1,0,0,1\ntotal,2,1,1,1\n");
+        assert_eq!(
+            counts.table().to_csv(),
+            "detector,sessions,nudges,blocks,shadow\nexact_repeat,1,1,1,0\nstuck,1,0,0,1\ntotal,2,1,1,1\n"
+        );
         assert_eq!((counts.nudges(), counts.blocks(), counts.unblocks()), (1, 1, 1));
     }
 }

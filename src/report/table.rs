@@ -161,7 +161,7 @@ mod tests {
     fn numbers_stand_to_the_right_and_no_line_is_too_wide() {
         let text = table().to_text(Some(20), false);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines, ["session        count", "a,\"b\"\u{fffd}[2J       3", "a-very-long-…  12345"]);
+        assert_eq!(lines, ["session        count", "a,\"b\"\u{fffd}[2J          3", "a-very-long-…  12345"]);
     }
 
     #[test]

@@ -46,7 +46,8 @@ impl Histogram {
         self.buckets.iter().sum()
     }
 
-    fn add(&mut self, other: &Self) {
+    /// Adds another's.
+    pub fn add(&mut self, other: &Self) {
         add(&mut self.buckets, &other.buckets);
         self.sum_us += other.sum_us;
     }

@@ -1,3 +1,4 @@
 //! What the process tells about itself: log lines, metrics.
 
 pub mod logging;
+pub mod metrics;

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use jsonschema::Validator;
 use loopwarden::policy::Detector;
+use loopwarden::telemetry::metrics::METRICS;
 use serde_json::Value;
 
 fn root() -> PathBuf {
@@ -202,6 +203,8 @@ fn alerts_and_dashboard_use_documented_metrics_and_pages() {
         let unknown: Vec<&String> = used.difference(&metrics).collect();
         assert!(unknown.is_empty(), "{file}: {unknown:?}");
     }
+    let ours: BTreeSet<String> = METRICS.iter().map(|metric| metric.name.to_owned()).collect();
+    assert_eq!(metrics, ours, "the documentation and the program differ");
     let defined: BTreeSet<String> =
         alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).map(str::to_owned).collect();
     let explained: BTreeSet<String> = operations

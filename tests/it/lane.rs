@@ -40,7 +40,13 @@ fn records() -> Vec<Fed> {
 }
 
 /// Runs an input in a world of one process and compares everything with the reference.
-fn check(records: &[Fed], config: MemoryConfig, settings: LaneSettings, lanes: usize, prepare: impl FnOnce(&mut TestWorld)) -> TestWorld {
+fn check(
+    records: &[Fed],
+    config: MemoryConfig,
+    settings: LaneSettings,
+    lanes: usize,
+    prepare: impl FnOnce(&mut TestWorld),
+) -> TestWorld {
     let expected = reference(records);
     let mut world = TestWorld::new(config, settings);
     feed(&world.broker, records);
@@ -306,7 +312,10 @@ fn a_vanished_changelog_is_an_error_that_names_the_way_out() {
     world.broker.delete_changelog(session_task(0));
     world.processes[0].store = TestStore::default();
     let exit = exit_after(world);
-    assert!(matches!(&exit, Exit::Fatal { code: "E0105", message } if message.contains("loopwarden reset task session/0")), "{exit}");
+    assert!(
+        matches!(&exit, Exit::Fatal { code: "E0105", message } if message.contains("loopwarden reset task session/0")),
+        "{exit}"
+    );
 }
 
 #[test]
@@ -315,7 +324,10 @@ fn moved_offsets_are_an_error_that_names_the_way_out() {
         let world = stopped();
         world.broker.set_group_offset(session_task(1), Some(NextOffset(moved)));
         let exit = exit_after(world);
-        assert!(matches!(&exit, Exit::Fatal { code: "E0502", message } if message.contains("reset task session/1")), "{moved}: {exit}");
+        assert!(
+            matches!(&exit, Exit::Fatal { code: "E0502", message } if message.contains("reset task session/1")),
+            "{moved}: {exit}"
+        );
     }
 }
 
@@ -463,17 +475,23 @@ fn a_record_that_panics_is_as_if_it_had_been_a_dead_letter_all_along() {
     let exploding: Vec<Fed> = tools.iter().enumerate().map(|(number, tool)| event(number, tool)).collect();
     // In its place something that was never an event.
     let rubbish = |number: usize| ("s".to_owned(), Some(b"rubbish".to_vec()), 1_795_291_200_000 + number as i64);
-    let rejected: Vec<Fed> =
-        tools.iter().enumerate().map(|(number, tool)| if *tool == "boom" { rubbish(number) } else { event(number, tool) }).collect();
+    let rejected: Vec<Fed> = tools
+        .iter()
+        .enumerate()
+        .map(|(number, tool)| if *tool == "boom" { rubbish(number) } else { event(number, tool) })
+        .collect();
     let (with, without) = (reference(&exploding), reference(&rejected));
     assert_eq!(with.states, without.states);
     let bodies = |outcome: &crate::world::Outcome| -> Vec<(String, bool)> {
         outcome.outputs.values().flatten().map(|seen| (seen.id.clone(), seen.value.is_some())).collect()
     };
     assert_eq!(bodies(&with), bodies(&without));
-    let letters: Vec<_> = with.outputs.values().flatten().filter(|seen| seen.headers.iter().any(|(name, value)| {
-        name == "dlq.reason" && value.as_deref() == Some(b"panic")
-    })).collect();
+    let letters: Vec<_> = with
+        .outputs
+        .values()
+        .flatten()
+        .filter(|seen| seen.headers.iter().any(|(name, value)| name == "dlq.reason" && value.as_deref() == Some(b"panic")))
+        .collect();
     assert_eq!(letters.len(), 2);
     assert!(with.outputs.values().flatten().count() > 2);
 }
@@ -518,17 +536,21 @@ fn another_ring_size_keeps_the_newest_steps_and_leaves_no_old_slot() {
             let store = &world.processes[0].store;
             let mut heads = Vec::new();
             let mut steps = 0;
-            store.scan(task, KeyFamily::Head, &[], &[], &mut |key, value| {
-                let (_, ring) = loopwarden::store::session::decode_head(value).unwrap();
-                steps += ring.len;
-                heads.push(key.to_vec());
-                std::ops::ControlFlow::Continue(())
-            }).unwrap();
+            store
+                .scan(task, KeyFamily::Head, &[], &[], &mut |key, value| {
+                    let (_, ring) = loopwarden::store::session::decode_head(value).unwrap();
+                    steps += ring.len;
+                    heads.push(key.to_vec());
+                    std::ops::ControlFlow::Continue(())
+                })
+                .unwrap();
             let mut found = 0;
-            store.scan(task, KeyFamily::Step, &[], &[], &mut |_, _| {
-                found += 1;
-                std::ops::ControlFlow::Continue(())
-            }).unwrap();
+            store
+                .scan(task, KeyFamily::Step, &[], &[], &mut |_, _| {
+                    found += 1;
+                    std::ops::ControlFlow::Continue(())
+                })
+                .unwrap();
             assert_eq!(found, steps, "{task}");
             for head in heads {
                 assert!(loopwarden::store::session::load(store, task, &head, 100).unwrap().is_some());

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a helper that panics fails its test")]
 
+mod cli;
 mod config;
 mod decode;
 mod docs;

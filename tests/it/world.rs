@@ -200,11 +200,7 @@ pub(crate) fn settings(trigger: CommitTrigger) -> LaneSettings {
 }
 
 pub(crate) fn config(poll_records_max: usize) -> MemoryConfig {
-    MemoryConfig {
-        partitions: Partitions { session: PARTITIONS, swarm: 0 },
-        poll_records_max,
-        ..MemoryConfig::default()
-    }
+    MemoryConfig { partitions: Partitions { session: PARTITIONS, swarm: 0 }, poll_records_max, ..MemoryConfig::default() }
 }
 
 impl TestWorld {
@@ -308,9 +304,11 @@ impl TestWorld {
         self.broker.is_settled()
             && (0..PARTITIONS).map(session_task).all(|task| {
                 self.broker.group_offset(task) == Some(NextOffset(self.broker.input_range(task).end))
-                    && self.processes.iter().flat_map(|process| process.lanes.iter().flatten()).any(|lane| {
-                        lane.tasks().iter().any(|view| view.id == task && view.position.is_some())
-                    })
+                    && self
+                        .processes
+                        .iter()
+                        .flat_map(|process| process.lanes.iter().flatten())
+                        .any(|lane| lane.tasks().iter().any(|view| view.id == task && view.position.is_some()))
             })
     }
 
@@ -531,7 +529,9 @@ pub(crate) fn fleet(seed: u64, count: usize) -> Vec<Fed> {
             0..55 => format!(
                 r#"{{{common},"kind":"tool","tool":"{tool}","args":{{"command":"c{arg}"}},"outcome":"error","error":"boom {arg}"}}"#
             ),
-            55..65 => format!(r#"{{{common},"kind":"tool_call","tool":"{tool}","call_id":"c{call}","args":{{"command":"c{arg}"}}}}"#),
+            55..65 => {
+                format!(r#"{{{common},"kind":"tool_call","tool":"{tool}","call_id":"c{call}","args":{{"command":"c{arg}"}}}}"#)
+            }
             65..75 => format!(r#"{{{common},"kind":"tool_result","tool":"{tool}","call_id":"c{call}","result":"r{arg}"}}"#),
             75..82 => format!(r#"{{{common},"kind":"message","role":"assistant","text":"t{number}"}}"#),
             82..85 => format!(r#"{{{common},"kind":"message","role":"user","text":"u{number}"}}"#),

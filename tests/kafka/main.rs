@@ -19,6 +19,7 @@ mod members;
 mod processes;
 mod proxy;
 mod restore;
+mod run;
 mod topics;
 mod unknown;
 mod world;

@@ -77,6 +77,20 @@ pub(crate) fn output(destination: Destination, key: &str, value: &str) -> Output
 impl World {
     /// Topics of so many partitions, on this broker, that no other test knows.
     pub(crate) fn new(bootstrap: &str, partitions: u32) -> Self {
+        let world = Self::named(bootstrap);
+        let admin = Admin::new(&world.options).expect("an admin client");
+        let mut plans = admin::plan(&world.options, partitions, 1);
+        // Fixed timestamps of the distant past: they are kept, and nothing is deleted by age.
+        for plan in &mut plans {
+            plan.config.retain(|(key, _)| !matches!(*key, "retention.ms" | "message.timestamp.type"));
+            plan.config.push(("retention.ms", "-1".into()));
+        }
+        admin.create(&plans).expect("topics");
+        world
+    }
+
+    /// Names that no other test knows; there are no topics yet.
+    pub(crate) fn named(bootstrap: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let app = format!("t{}-{}", clock::now_ms(), COUNT.fetch_add(1, Ordering::Relaxed));
         let options = KafkaOptions {
@@ -97,14 +111,6 @@ impl World {
             swarm: true,
             value_bytes_max: 256 * 1024,
         };
-        let admin = Admin::new(&options).expect("an admin client");
-        let mut plans = admin::plan(&options, partitions, 1);
-        // Fixed timestamps of the distant past: they are kept, and nothing is deleted by age.
-        for plan in &mut plans {
-            plan.config.retain(|(key, _)| !matches!(*key, "retention.ms" | "message.timestamp.type"));
-            plan.config.push(("retention.ms", "-1".into()));
-        }
-        admin.create(&plans).expect("topics");
         Self { options }
     }
 

@@ -102,9 +102,8 @@ pub fn run(args: &ReplayArgs, log: &LogArgs) -> Outcome {
     let said: Vec<Said> = commands(&found).filter_map(|json| Said::parse(json)).collect();
     let mut counts = Counts::default();
     said.iter().for_each(|said| counts.note(said));
-    let judgement = (labels.is_some() || outcomes.is_some()).then(|| {
-        judge(&said, labels.as_deref().unwrap_or_default(), &found.index, outcomes.as_deref().unwrap_or_default())
-    });
+    let judgement = (labels.is_some() || outcomes.is_some())
+        .then(|| judge(&said, labels.as_deref().unwrap_or_default(), &found.index, outcomes.as_deref().unwrap_or_default()));
     tell_rejected(&found);
     let mut out = Output::stdout();
     match args.output {
@@ -172,8 +171,7 @@ fn replay(args: &ReplayArgs, policy: &Arc<Policy>, labels: &[Label]) -> Result<F
         elapsed: Duration::ZERO,
     };
     let ends = std::thread::scope(|scope| {
-        let running: Vec<_> =
-            by_thread.into_iter().map(|logs| scope.spawn(|| turn_all(logs, policy, &watch))).collect();
+        let running: Vec<_> = by_thread.into_iter().map(|logs| scope.spawn(|| turn_all(logs, policy, &watch))).collect();
         while running.iter().any(|thread| !thread.is_finished()) {
             progress.show(watch.records.load(Ordering::Relaxed));
             let until_ended = crate::clock::Deadline::after(progress::EVERY);
@@ -198,7 +196,8 @@ fn replay(args: &ReplayArgs, policy: &Arc<Policy>, labels: &[Label]) -> Result<F
         if let Destination::DeadLetters { .. } = letter.output.destination {
             let (file, line) = replay.locate(letter.line).unwrap_or_default();
             let header = |name: &str| {
-                let value = letter.output.headers.iter().rev().find(|(header, _)| header == name).map(|(_, value)| value.as_slice());
+                let value =
+                    letter.output.headers.iter().rev().find(|(header, _)| header == name).map(|(_, value)| value.as_slice());
                 String::from_utf8_lossy(value.unwrap_or_default()).into_owned()
             };
             let reason = [header("dlq.reason"), header("dlq.field")].join(" ").trim().to_owned();
@@ -270,14 +269,20 @@ fn turn_all(logs: Vec<WatchedLog>, policy: &Arc<Policy>, watch: &Watch) -> Resul
 }
 
 fn commands(found: &Found) -> impl Iterator<Item = &[u8]> {
-    found.collected.iter().filter(|collected| collected.output.destination == Destination::Commands).filter_map(|collected| collected.output.value.as_deref())
+    found
+        .collected
+        .iter()
+        .filter(|collected| collected.output.destination == Destination::Commands)
+        .filter_map(|collected| collected.output.value.as_deref())
 }
 
 /// `a.b.c=value` as nested tables. A value is JSON if it can be read as such, else text.
 fn overrides(sets: &[String]) -> Result<Value, Failure> {
     let mut root = Map::new();
     for set in sets {
-        let bad = |what: &str| Diagnostic::new("E0601", format!("--set {set:?} {what}")).help("as in: --set detectors.exact_repeat.threshold=5");
+        let bad = |what: &str| {
+            Diagnostic::new("E0601", format!("--set {set:?} {what}")).help("as in: --set detectors.exact_repeat.threshold=5")
+        };
         let (key, text) = set.split_once('=').ok_or_else(|| bad("has no `=`"))?;
         let value = match serde_json::from_str::<Value>(text.trim()) {
             Ok(Value::Null) | Err(_) => Value::String(text.trim().to_owned()),
@@ -353,10 +358,12 @@ fn blind_spots(stats: &Stats) -> Vec<String> {
     let mut warnings = Vec::new();
     if calls + both > 0 && args == calls + both {
         let warning = Diagnostic::new("W0301", format!("100 % of {} calls have no arguments", grouped(args)));
-        warnings.push(warning.help("detectors that compare calls cannot work; turn on argument capture in the agent").to_string());
+        warnings
+            .push(warning.help("detectors that compare calls cannot work; turn on argument capture in the agent").to_string());
     }
     if results + both > 0 && result == results + both {
-        warnings.push(format!("none of {} results says what came back: detectors that compare answers saw nothing", grouped(result)));
+        warnings
+            .push(format!("none of {} results says what came back: detectors that compare answers saw nothing", grouped(result)));
     }
     if all > 0 && results + both == 0 {
         warnings.push("there are calls, but no results: detectors that compare answers saw nothing".to_owned());
@@ -393,7 +400,10 @@ mod tests {
     fn overrides_become_nested_tables() {
         let sets = ["detectors.exact_repeat.threshold=5", "detectors.exact_repeat.mode=shadow", "a=[1,2]"].map(str::to_owned);
         let value = overrides(&sets).expect("overrides");
-        assert_eq!(value, serde_json::json!({ "detectors": { "exact_repeat": { "threshold": 5, "mode": "shadow" } }, "a": [1, 2] }));
+        assert_eq!(
+            value,
+            serde_json::json!({ "detectors": { "exact_repeat": { "threshold": 5, "mode": "shadow" } }, "a": [1, 2] })
+        );
         assert!(overrides(&["x".to_owned()]).is_err());
         assert!(overrides(&["a=1".to_owned(), "a.b=2".to_owned()]).is_err());
     }

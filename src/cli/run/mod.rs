@@ -58,7 +58,9 @@ pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
     };
     world.fleet.watch()?;
     let manager = Manager::of_environment();
-    let ended = look_after(&world, &signals, &manager, &|| reload(args, log, &loaded, &control, &world), &|sum| ready(config, &policy, &world, sum));
+    let ended = look_after(&world, &signals, &manager, &|| reload(args, log, &loaded, &control, &world), &|sum| {
+        ready(config, &policy, &world, sum)
+    });
     manager.tell("STOPPING=1");
     let leave = ended == Ended::Told(Asked::Leave);
     let poisoned = Sum::of(world.fleet.handles()).poisoned;
@@ -70,7 +72,10 @@ pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
     drop((broker, store));
     match (ended, gravest) {
         (Ended::Lane(exit), _) | (Ended::Told(_), exit) if !matches!(exit, Exit::Stopped | Exit::Done) => Err(exit.into()),
-        _ if !poisoned.is_empty() => Err(Failure::coded("E0301", format!("stopped, with tasks that had stopped themselves before: {}", poisoned.join("; ")))),
+        _ if !poisoned.is_empty() => Err(Failure::coded(
+            "E0301",
+            format!("stopped, with tasks that had stopped themselves before: {}", poisoned.join("; ")),
+        )),
         _ => Ok(()),
     }
 }

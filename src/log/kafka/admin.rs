@@ -10,13 +10,13 @@ use std::thread;
 use std::thread::Thread;
 use std::time::Duration;
 
+use rdkafka::Offset;
+use rdkafka::TopicPartitionList;
 use rdkafka::admin::AdminClient;
 use rdkafka::admin::AdminOptions;
 use rdkafka::admin::NewTopic;
 use rdkafka::admin::ResourceSpecifier;
 use rdkafka::admin::TopicReplication;
-use rdkafka::Offset;
-use rdkafka::TopicPartitionList;
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::consumer::Consumer;
 use rdkafka::error::RDKafkaErrorCode;

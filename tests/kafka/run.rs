@@ -1,0 +1,280 @@
+//! The real binary on a real broker: topics, run, events in, commands out, stop, go on; and input that is no event.
+
+use std::fs;
+use std::io::BufRead as _;
+use std::io::BufReader;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+
+use loopwarden::clock::Deadline;
+use rdkafka::producer::BaseProducer;
+use rdkafka::producer::BaseRecord;
+use rdkafka::producer::Producer;
+use serde_json::Value;
+
+use crate::broker;
+use crate::world::PATIENCE;
+use crate::world::Seen;
+use crate::world::World;
+
+/// A directory of one test. Not the system's temporary one: state is refused there.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        Self(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("run-{}-{name}", std::process::id())))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The program with the settings of a world.
+fn program(world: &World, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
+        command.env_remove(name);
+    }
+    let options = &world.options;
+    command.args(arguments).stdin(Stdio::null());
+    for (key, value) in [
+        ("kafka.bootstrap_servers", options.bootstrap_servers.as_str()),
+        ("kafka.group", &options.app),
+        ("kafka.input", &options.topics.input),
+        ("kafka.commands", &options.topics.commands),
+        ("kafka.state", &options.topics.state),
+        ("kafka.dlq", &options.topics.dead_letters),
+        ("instance", "lw-0"),
+        ("lanes", "2"),
+        ("http.listen", "127.0.0.1:0"),
+    ] {
+        command.arg("--set").arg(format!("{key}={value}"));
+    }
+    command
+}
+
+/// A running process; it is killed with this value, if it still runs.
+struct Running(Child);
+
+impl Running {
+    /// Starts it and waits until it is ready.
+    fn start(world: &World, scratch: &Scratch) -> Self {
+        let dir = scratch.0.to_string_lossy().into_owned();
+        let mut child = program(world, &["run", "--data-dir", &dir])
+            .stdout(Stdio::piped())
+            .stderr(fs::File::create(scratch.0.with_extension("log")).expect("a log"))
+            .spawn()
+            .expect("the program");
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+        let running = Self(child);
+        assert!(line.starts_with("ready: mode shadow"), "{line:?}\n{}", running.log(scratch));
+        running
+    }
+
+    fn log(&self, scratch: &Scratch) -> String {
+        fs::read_to_string(scratch.0.with_extension("log")).unwrap_or_default()
+    }
+
+    /// Sends a signal and waits for the end. Returns the exit code.
+    fn end(mut self, signal: &str) -> Option<i32> {
+        let sent = Command::new("kill").args([&format!("-{signal}"), &self.0.id().to_string()]).status().expect("kill");
+        assert!(sent.success());
+        self.0.wait().expect("the process").code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Reads a topic again and again until there is so much in it.
+fn until(world: &World, topic: &str, count: usize) -> Vec<Seen> {
+    let deadline = Deadline::after(PATIENCE);
+    loop {
+        let seen = world.read(topic);
+        if seen.len() >= count {
+            return seen;
+        }
+        assert!(!deadline.is_over(), "{} of {count} in {topic}", seen.len());
+    }
+}
+
+fn call(session: &str, number: u32) -> (String, String) {
+    let event = format!(
+        r#"{{"id":"{session}-{number}","kind":"tool","session_id":"{session}","tool":"Bash","args":{{"command":"make"}},"result":"no rule","outcome":"error"}}"#
+    );
+    (session.to_owned(), event)
+}
+
+/// Writes records, keyed, placed by murmur2.
+fn produce(world: &World, records: &[(String, Option<Vec<u8>>)]) {
+    let producer: BaseProducer = rdkafka::ClientConfig::new()
+        .set("bootstrap.servers", &world.options.bootstrap_servers)
+        .set("partitioner", "murmur2_random")
+        .create()
+        .expect("a producer");
+    for (key, value) in records {
+        let record = BaseRecord::to(&world.options.topics.input).key(key);
+        let record = match value {
+            Some(value) => record.payload(value),
+            None => record,
+        };
+        producer.send(record).map_err(|(error, _)| error).expect("queued");
+    }
+    producer.flush(PATIENCE).expect("delivered");
+}
+
+fn events(sessions: std::ops::Range<u32>) -> Vec<(String, Option<Vec<u8>>)> {
+    let calls = sessions.flat_map(|session| (0..3).map(move |number| call(&format!("s{session}"), number)));
+    calls.map(|(key, event)| (key, Some(event.into_bytes()))).collect()
+}
+
+/// Live-looking commands of the first detector, by session: what three equal failing calls lead to.
+fn repeats(seen: &[Seen]) -> Vec<String> {
+    let command =
+        |seen: &Seen| -> Value { serde_json::from_slice(seen.value.as_deref().unwrap_or_default()).expect("a command") };
+    let mut sessions: Vec<String> = seen
+        .iter()
+        .map(command)
+        .filter(|command| command["reason"]["code"] == "exact_repeat")
+        .map(|command| command["session_id"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    sessions.sort();
+    sessions
+}
+
+#[test]
+fn a_process_that_is_stopped_and_started_again_says_everything_once() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    // Topics by the program itself.
+    let world = World::named(bootstrap);
+    let scratch = Scratch::new("stop");
+    fs::create_dir_all(&scratch.0).expect("a directory");
+    let missing = program(&world, &["run", "--data-dir", &scratch.0.to_string_lossy()]).output().expect("the program");
+    assert_eq!(missing.status.code(), Some(69), "{}", String::from_utf8_lossy(&missing.stderr));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("E0102"));
+    for _ in 0..2 {
+        let created = program(&world, &["topics", "create", "--partitions", "4"]).output().expect("the program");
+        assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stderr));
+    }
+    let checked = program(&world, &["check", "--connect"]).output().expect("the program");
+    assert!(checked.status.success(), "{}{}", String::from_utf8_lossy(&checked.stdout), String::from_utf8_lossy(&checked.stderr));
+
+    produce(&world, &events(0..10));
+    let first = Running::start(&world, &scratch);
+    until(&world, &world.options.topics.commands, 10);
+    assert_eq!(first.end("TERM"), Some(0));
+
+    // What comes while nobody runs is not missed.
+    produce(&world, &events(10..20));
+    let second = Running::start(&world, &scratch);
+    let deadline = Deadline::after(PATIENCE);
+    let seen = loop {
+        let seen = world.read(&world.options.topics.commands);
+        if repeats(&seen).len() >= 20 {
+            break seen;
+        }
+        assert!(!deadline.is_over(), "{:?}\n{}", repeats(&seen), second.log(&scratch));
+    };
+    let mut expected: Vec<String> = (0..20).map(|session| format!("s{session}")).collect();
+    expected.sort();
+    assert_eq!(repeats(&seen), expected);
+    let mut ids: Vec<Value> = seen
+        .iter()
+        .map(|seen| serde_json::from_slice::<Value>(seen.value.as_deref().unwrap_or_default()).expect("JSON")["id"].clone())
+        .collect();
+    let all = ids.len();
+    ids.sort_by_key(ToString::to_string);
+    ids.dedup();
+    assert_eq!(ids.len(), all, "a command came twice");
+    // Leaving the group is graceful too.
+    assert_eq!(second.end("USR1"), Some(0));
+}
+
+/// Records that are no events, with the reason their dead letters must name.
+fn bad_records() -> Vec<(&'static str, Option<Vec<u8>>)> {
+    let deep = [
+        b"{\"id\":\"d\",\"kind\":\"tool\",\"session_id\":\"s\",\"tool\":\"t\",\"args\":".to_vec(),
+        b"[".repeat(10_000),
+        b"]".repeat(10_000),
+        b"}".to_vec(),
+    ];
+    let random: Vec<u8> = (0..512_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8 | 0x80).collect();
+    vec![
+        ("not_utf8", Some(random)),
+        ("too_large", Some(vec![b'x'; 300 * 1024])),
+        ("too_deep", Some(deep.concat())),
+        ("bad_type", Some(br#"{"id":"a","kind":"tool","session_id":"s","tool":7}"#.to_vec())),
+        ("duplicate_field", Some(br#"{"id":"a","id":"b","kind":"tool","session_id":"s","tool":"t"}"#.to_vec())),
+        ("not_json", Some(Vec::new())),
+        ("null_value", None),
+        ("bad_value", Some(br#"{"id":"a\ud800","kind":"tool","session_id":"s","tool":"t"}"#.to_vec())),
+        ("unsupported_format", Some(b"[1,2,3]".to_vec())),
+        ("not_an_object", Some(b"7".to_vec())),
+        ("unknown_kind", Some(br#"{"id":"a","kind":"dance","session_id":"s"}"#.to_vec())),
+        ("missing_field", Some(br#"{"id":"a","kind":"tool","session_id":"s"}"#.to_vec())),
+    ]
+}
+
+#[test]
+fn what_is_no_event_becomes_one_dead_letter_with_its_reason_and_place_and_the_stream_goes_on() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 2);
+    let scratch = Scratch::new("bad");
+    fs::create_dir_all(&scratch.0).expect("a directory");
+    let bad = bad_records();
+    let mut records: Vec<(String, Option<Vec<u8>>)> = Vec::new();
+    for (reason, value) in &bad {
+        records.push(((*reason).to_owned(), value.clone()));
+        records.extend(events(0..1));
+    }
+    // The session goes on behind all of them.
+    records.extend(events(1..2));
+    produce(&world, &records);
+    let running = Running::start(&world, &scratch);
+    let letters = until(&world, &world.options.topics.dead_letters, bad.len());
+    let deadline = Deadline::after(PATIENCE);
+    while !repeats(&world.read(&world.options.topics.commands)).contains(&"s1".to_owned()) {
+        assert!(!deadline.is_over(), "the stream does not go on\n{}", running.log(&scratch));
+    }
+    assert_eq!(running.end("TERM"), Some(0));
+
+    let header = |letter: &Seen, name: &str| -> String {
+        let found = letter.headers.iter().rev().find(|(header, _)| header == name);
+        String::from_utf8(found.map(|(_, value)| value.clone()).unwrap_or_default()).expect("text")
+    };
+    let input = world.read(&world.options.topics.input);
+    let letters_now = world.read(&world.options.topics.dead_letters);
+    assert_eq!(letters_now.len(), letters.len(), "a dead letter came later");
+    for (reason, value) in &bad {
+        let found: Vec<&Seen> = letters.iter().filter(|letter| letter.key == reason.as_bytes()).collect();
+        assert_eq!(found.len(), 1, "{reason}");
+        let letter = found[0];
+        assert_eq!(header(letter, "dlq.reason"), *reason);
+        assert_eq!(header(letter, "dlq.topic"), world.options.topics.input);
+        let source = input.iter().find(|record| record.key == reason.as_bytes()).expect("its source");
+        assert_eq!(header(letter, "dlq.partition"), source.partition.to_string(), "{reason}");
+        assert_eq!(header(letter, "dlq.offset"), source.offset.to_string(), "{reason}");
+        assert_eq!(&letter.value, value, "{reason}: the letter is the record");
+    }
+}
+
+#[test]
+fn a_broker_that_is_not_there_has_a_code_and_a_way_out() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let mut world = World::named(bootstrap);
+    world.options.bootstrap_servers = "127.0.0.1:1".to_owned();
+    let output = program(&world, &["topics", "check"]).output().expect("the program");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(69), "{told}");
+    assert!(told.contains("E0101"), "{told}");
+}
