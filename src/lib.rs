@@ -28,6 +28,8 @@ pub mod telemetry;
 
 pub mod report;
 
+pub mod http;
+
 pub mod config;
 
 pub mod cli;

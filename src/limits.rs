@@ -114,3 +114,43 @@ pub const CAREFUL_RECORDS: u64 = 10_000;
 pub const RESTORE_BATCH_BYTES: usize = 4 * 1024 * 1024;
 /// Changelog bytes after which a restore makes its progress durable. Bytes.
 pub const RESTORE_FLUSH_BYTES: u64 = 256 * 1024 * 1024;
+/// Names and sums of one record of `swarm-counts`, about; a report of more agents is several records. Bytes. A quarter of Kafka's default
+/// for a whole message.
+pub const REPORT_BYTES: usize = 256 * 1024;
+/// Counters of a swarm that a reset reads from the store at a time.
+pub const RESET_COUNTERS: usize = 1_024;
+
+/// Connections of the listener at once; more wait in the operating system's queue.
+pub const HTTP_CONNECTIONS_MAX: usize = 512;
+/// Open streams and long polls among them.
+pub const HTTP_STREAMS_MAX: usize = 256;
+/// Request line and headers of a request. Bytes. More is refused.
+pub const HTTP_HEAD_BYTES_MAX: usize = 16 * 1024;
+/// The same, when a connection is cut without an answer. Bytes.
+pub const HTTP_HEAD_BYTES_CUT: usize = 64 * 1024;
+/// Wait for a complete head; also how long a connection may be idle.
+pub const HTTP_HEAD_WAIT: Duration = Duration::from_secs(10);
+/// Wait for a complete body.
+pub const HTTP_BODY_WAIT: Duration = Duration::from_secs(30);
+/// How long the other end may take nothing of an answer.
+pub const HTTP_WRITE_WAIT: Duration = Duration::from_secs(30);
+/// Body of `POST /v1/events`. Bytes.
+pub const HTTP_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bodies on their way in, together. Bytes.
+pub const HTTP_BODIES_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Events of one request: its answer names each rejected one.
+pub const HTTP_EVENTS_MAX: usize = 16_384;
+/// Wait for the disk before a request is answered without success. What it brought may be there all the same.
+pub const HTTP_SYNC_WAIT: Duration = Duration::from_secs(30);
+/// Longest wait of a long poll.
+pub const HTTP_POLL_WAIT_MAX: Duration = Duration::from_secs(60);
+/// Commands that one read hands over, and one long poll answers with at most.
+pub const HTTP_COMMANDS_MAX: usize = 1_000;
+/// Pause between two comments on a silent stream: proxies cut what is silent for longer.
+pub const HTTP_COMMENT_PAUSE: Duration = Duration::from_secs(15);
+/// State rows that one answer holds.
+pub const HTTP_ROWS_MAX: usize = 256;
+/// Steps of an agent that one answer holds, unless more are asked for.
+pub const HTTP_STEPS_SHOWN: usize = 256;
+/// The most that may be asked for.
+pub const HTTP_STEPS_MAX: usize = 4_096;

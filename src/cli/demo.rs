@@ -262,11 +262,10 @@ impl Demo {
                     .with_orders(receiver);
             loop {
                 match lane.turn(&self.clock) {
-                    Turn::Worked => {}
                     Turn::Idle if lane.is_ready() => {
                         let _ = orders.try_send(Order::Stop { leave: false });
                     }
-                    Turn::Idle => {}
+                    Turn::Worked | Turn::Idle => {}
                     Turn::Ended(Exit::Stopped | Exit::Done) => break,
                     Turn::Ended(exit) => return Err(exit.into()),
                 }

@@ -21,18 +21,17 @@ pub fn run(args: &ExplainArgs) -> Outcome {
                 out.line(format!("{}  {}", page.code, page.title()))?;
             }
         }
-        Some(code) => match explain(code) {
-            Some(page) => out.text(page.text)?,
-            None => {
-                let meant = closest(&code.to_ascii_uppercase(), PAGES.iter().map(|page| page.code));
-                let meant = meant.map(|meant| format!(" (did you mean {meant}?)")).unwrap_or_default();
-                let shown: String = code.chars().filter(|letter| !letter.is_control()).take(32).collect();
-                return Err(Failure::new(
-                    exit_code::USAGE,
-                    format!("error: there is no code {shown:?}{meant}; `loopwarden explain` lists them"),
-                ));
-            }
-        },
+        Some(code) => {
+            let page = explain(code).ok_or_else(|| unknown(code))?;
+            out.text(page.text)?;
+        }
     }
     Ok(out.flush()?)
+}
+
+fn unknown(code: &str) -> Failure {
+    let meant = closest(&code.to_ascii_uppercase(), PAGES.iter().map(|page| page.code));
+    let meant = meant.map(|meant| format!(" (did you mean {meant}?)")).unwrap_or_default();
+    let shown: String = code.chars().filter(|letter| !letter.is_control()).take(32).collect();
+    Failure::new(exit_code::USAGE, format!("error: there is no code {shown:?}{meant}; `loopwarden explain` lists them"))
 }

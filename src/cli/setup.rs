@@ -25,7 +25,7 @@ use crate::telemetry::logging;
 use crate::telemetry::logging::LogControl;
 
 /// Whether the swarm stage runs.
-pub const SWARM: bool = false;
+pub const SWARM: bool = true;
 
 /// Loads the settings of a command.
 ///

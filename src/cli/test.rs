@@ -1,5 +1,6 @@
 //! `test`: policy cases, and a readable difference for each that fails.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -71,9 +72,10 @@ fn difference(id: &str, case: &Case, mismatches: &[Mismatch]) -> String {
     for mismatch in mismatches {
         if let Some(at) = mismatch.event {
             let event = case.events.get(at).map_or_else(|| "(there is no such event)".to_owned(), step);
-            text.push_str(&format!("  event {at}   {event}\n"));
+            let _ = writeln!(text, "  event {at}   {event}");
         }
-        text.push_str(&format!("  expected  {}\n  got       {}\n", indented(&mismatch.expected), indented(&mismatch.got)));
+        let (expected, got) = (indented(&mismatch.expected), indented(&mismatch.got));
+        let _ = writeln!(text, "  expected  {expected}\n  got       {got}");
     }
     text
 }

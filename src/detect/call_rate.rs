@@ -26,7 +26,7 @@ pub fn observe(settings: &CallRate, history: &History, step: &Step, now: EventTi
     let mut oldest = step;
     let earlier = history.ring_back().skip_while(|earlier| earlier.sequence >= step.sequence);
     for earlier in earlier.take_while(|earlier| earlier.time > from) {
-        let is_out = earlier.flags.any(Flags(Flags::REFUSED.0 | Flags::OVER_RATE.0 | Flags::EXEMPT.0));
+        let is_out = earlier.flags.any(Flags(Flags::REFUSED.0 | Flags::OVER_RATE.0 | Flags::EXEMPT.0 | Flags::FORGOTTEN.0));
         if earlier.call == step.call && !is_out {
             count += 1;
             oldest = earlier;

@@ -27,23 +27,18 @@ pub fn advance(run: &mut Run, hash: Hash128, sequence: u64) {
 }
 
 /// The run as the ring has it: the equal counted steps at its tail. For when a step turned out not to count after all.
-pub fn rebuild(run: &mut Run, history: &History, key: impl Fn(&Step) -> Hash128) {
+pub fn rebuild(run: &mut Run, history: &History) {
     *run = Run::default();
     let Some(newest) = history.counted_back().next() else { return };
-    run.hash = key(newest);
-    let mut goes_on = true;
-    for step in history.counted_back().take_while(|step| key(step) == run.hash) {
+    run.hash = newest.call;
+    for step in history.counted_back().take_while(|step| step.call == run.hash) {
         run.length += 1;
         run.first = step.sequence;
-        let is_other = run.outcome.is_some() && step.outcome.is_some() && step.outcome != run.outcome;
-        goes_on = goes_on && !is_other;
-        if goes_on {
-            run.same_answer += 1;
-            run.same_first = step.sequence;
-            if step.outcome.is_some() {
-                run.outcome = step.outcome;
-            }
-        }
+    }
+    if newest.flags.has(Flags::ARGS_ONLY) {
+        (run.same_answer, run.same_first) = (run.length, run.first);
+    } else {
+        rewalk(run, history);
     }
 }
 

@@ -55,6 +55,9 @@ impl Flags {
     /// Judged refused by `call_rate`: not counted there.
     pub const OVER_RATE: Self = Self(1 << 20);
 
+    /// A reset came after it: `call_rate` counts it no more, whatever becomes of it.
+    pub const FORGOTTEN: Self = Self(1 << 21);
+
     /// Whether all of `other` are set.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {

@@ -6,6 +6,7 @@
 use crate::detect::finding::Family;
 use crate::detect::finding::Finding;
 use crate::detect::finding::loop_identity;
+use crate::detect::history::History;
 use crate::detect::step::Flags;
 use crate::detect::step::Step;
 use crate::detect::streaks::Streaks;
@@ -13,13 +14,13 @@ use crate::policy::Detector;
 use crate::policy::TestFix;
 
 /// Takes a completed step; only test runs count.
-pub fn observe(settings: &TestFix, streaks: &mut Streaks, step: &Step) -> Option<Finding> {
+pub fn observe(settings: &TestFix, streaks: &mut Streaks, history: &History, step: &Step) -> Option<Finding> {
     if !step.flags.has(Flags::TEST) {
         return None;
     }
     if step.flags.has(Flags::TEST_FAILED) {
         // Tests that fail in a new way are work that moves; the first failure of a row is new by nature.
-        if settings.same_failure && streaks.test_failures > 0 && !step.flags.has(Flags::SEEN_OUTCOME) {
+        if settings.same_failure && streaks.test_failures > 0 && !is_known(streaks, history, step) {
             streaks.test_failures = 0;
         }
         if streaks.test_failures == 0 {
@@ -42,6 +43,17 @@ pub fn observe(settings: &TestFix, streaks: &mut Streaks, step: &Step) -> Option
         .confident(0.5, 0.1)
         .spanning(streaks.test_first, step.sequence)
     })
+}
+
+/// Whether the failure was seen before: since the last reset or progress, or in the row at hand, which outlasts progress (each fix
+/// changes the world).
+fn is_known(streaks: &Streaks, history: &History, step: &Step) -> bool {
+    let is_same = |earlier: &Step| {
+        earlier.sequence < step.sequence && earlier.flags.has(Flags::TEST_FAILED) && earlier.outcome == step.outcome
+    };
+    step.flags.has(Flags::SEEN_OUTCOME)
+        || (step.outcome.is_some()
+            && history.ring_back().take_while(|earlier| earlier.sequence >= streaks.test_first).any(is_same))
 }
 
 /// What a test run's output says: (passed, failed). Case-sensitive: `3 passed`, `PASSED`; `2 failed`, `FAILED`, `ERROR`.

@@ -38,13 +38,15 @@ pub struct SessionEngine {
     pub(super) policy: Arc<Policy>,
     /// Findings of the event at hand; kept for its memory.
     pub(super) findings: Vec<Finding>,
+    /// A command was published for the event at hand: it gets no second one.
+    pub(super) spoke: bool,
 }
 
 impl SessionEngine {
     /// An engine for an application (its name is part of every command id) and a policy.
     #[must_use]
     pub fn new(app: &str, policy: Arc<Policy>) -> Self {
-        Self { app: app.into(), policy, findings: Vec::new() }
+        Self { app: app.into(), policy, findings: Vec::new(), spoke: false }
     }
 
     /// The policy in force.
@@ -67,14 +69,22 @@ impl SessionEngine {
 
     /// Applies one input to the session of `subject`. Cannot fail: what may fail happened in `decode`.
     pub fn apply(&mut self, subject: &SubjectKey, session: &mut Session, input: Input<'_>, out: &mut Effects) {
+        let blocks = active_blocks(session);
         match input {
             Input::Event(event, place) => self.event(subject, session, event, place, out),
             Input::Reset(event, place) => {
+                let id = hash_text(&event.id).hash64();
+                if session.head.recent_events.contains(&id) {
+                    out.tally.duplicate = true;
+                    return;
+                }
+                remember(session, id);
                 let time = event.time.max(session.head.time);
                 self.reset(&Context::new(subject, event, place, time), session, ReasonCode::Reset, out);
             }
             Input::Timer(kind, due) => self.timer(session, kind, due, out),
         }
+        out.tally.blocked_delta = active_blocks(session) - blocks;
     }
 
     fn event(&mut self, subject: &SubjectKey, session: &mut Session, event: &Event<'_>, place: Place<'_>, out: &mut Effects) {
@@ -95,7 +105,8 @@ impl SessionEngine {
             session.head.swarm_id = Box::from(&**swarm);
         }
         let context = Context::new(subject, event, place, time);
-        self.expire_matrix(session, time);
+        self.spoke = false;
+        drop_expired(session, time, out);
         self.lift_by_policy(&context, session, out);
         self.close_turn(&context, session, out);
         self.world(session, event);
@@ -132,7 +143,11 @@ impl SessionEngine {
         if !matches!(event.kind, EventKind::ToolCall(_) | EventKind::Tool(..) | EventKind::ToolResult(_)) {
             remember(session, id);
         }
-        if !matches!(event.kind, EventKind::SessionEnd) {
+        // A late answer or ack does not bring an ended agent back.
+        if matches!(
+            event.kind,
+            EventKind::ToolCall(_) | EventKind::Tool(..) | EventKind::Message(_) | EventKind::SessionStart | EventKind::Progress
+        ) {
             session.head.has_ended = false;
         }
         self.arm_idle(session, out);
@@ -156,8 +171,9 @@ impl SessionEngine {
             return;
         }
         let turn = context.event.turn.map_or(0, |turn| turn.saturating_add(1));
+        let is_call = matches!(context.event.kind, EventKind::ToolCall(_) | EventKind::Tool(..));
         let is_over = matches!(context.event.kind, EventKind::Message(_) | EventKind::SessionEnd)
-            || (turn != 0 && turn != session.head.pending_turn);
+            || ((turn != 0 || is_call) && turn != session.head.pending_turn);
         if is_over {
             session.head.pending_turn = 0;
             self.evaluate_repeats(session);
@@ -242,19 +258,6 @@ impl SessionEngine {
         self.lift(context, session, ReasonCode::Policy, |detector| !still_blocks(detector), out);
     }
 
-    /// When a block of the progress matrix runs out, its streaks begin anew.
-    fn expire_matrix(&self, session: &mut Session, time: EventTime) {
-        let has_expired = session.head.verdicts.iter().any(|verdict| {
-            verdict.action == Action::Block
-                && verdict.expires_at <= time
-                && matches!(verdict.detector, crate::policy::Detector::Stagnation | crate::policy::Detector::Stuck)
-        });
-        if has_expired {
-            let category = session.head.streaks.matrix.category;
-            session.head.streaks.matrix = crate::detect::Matrix { category, ..crate::detect::Matrix::default() };
-        }
-    }
-
     fn arm_idle(&self, session: &mut Session, out: &mut Effects) {
         let lifetime = if session.head.has_ended { self.policy.ended_ms } else { self.policy.idle_ms };
         let due = session.head.time.plus_ms(lifetime);
@@ -287,9 +290,7 @@ impl SessionEngine {
             }
             TimerKind::Verdicts => {
                 session.head.verdict_due = None;
-                let before = session.head.verdicts.len();
-                session.head.verdicts.retain(|verdict| verdict.expires_at > due);
-                out.verdicts_changed = session.head.verdicts.len() != before;
+                drop_expired(session, due, out);
                 arm_verdicts(session, out);
             }
             TimerKind::Panes | TimerKind::SwarmVerdicts => {}
@@ -334,6 +335,30 @@ pub(super) fn arm_verdicts(session: &mut Session, out: &mut Effects) {
     arm(&mut session.head.verdict_due, TimerKind::Verdicts, earliest, out);
 }
 
+/// Verdicts that have run out leave. When it was a block of the progress matrix, its streaks begin anew.
+fn drop_expired(session: &mut Session, time: EventTime, out: &mut Effects) {
+    use crate::policy::Detector;
+    let head = &mut session.head;
+    let before = head.verdicts.len();
+    let is_matrix = |verdict: &crate::engine::Verdict| {
+        verdict.action == Action::Block && matches!(verdict.detector, Detector::Stagnation | Detector::Stuck)
+    };
+    if head.verdicts.iter().any(|verdict| verdict.expires_at <= time && is_matrix(verdict)) {
+        let category = head.streaks.matrix.category;
+        head.streaks.matrix = crate::detect::Matrix { category, ..crate::detect::Matrix::default() };
+    }
+    head.verdicts.retain(|verdict| verdict.expires_at > time);
+    if head.verdicts.len() != before {
+        out.verdicts_changed = true;
+        arm_verdicts(session, out);
+    }
+}
+
+/// Live blocks of the session, for the tally.
+fn active_blocks(session: &Session) -> i32 {
+    session.head.verdicts.iter().filter(|verdict| verdict.action == Action::Block).count() as i32
+}
+
 /// Evidence of progress: every run and window starts over; episodes, blocks and `test_fix` stay.
 fn progress(session: &mut Session) {
     session.history.raise_floor();
@@ -350,9 +375,9 @@ fn progress(session: &mut Session) {
 fn forget_calls(session: &mut Session) {
     use crate::detect::Flags;
     let counted: Vec<u64> =
-        session.history.ring().filter(|step| !step.flags.has(Flags::OVER_RATE)).map(|step| step.sequence).collect();
+        session.history.ring().filter(|step| !step.flags.has(Flags::FORGOTTEN)).map(|step| step.sequence).collect();
     for sequence in counted {
-        session.history.update(sequence, |step| step.flags.set(Flags::OVER_RATE, true));
+        session.history.update(sequence, |step| step.flags.set(Flags::FORGOTTEN, true));
         session.touch(sequence);
     }
 }

@@ -34,10 +34,12 @@ use crate::event::EventTime;
 use crate::event::Outcome;
 use crate::identity::Hash64;
 use crate::identity::args_identity;
+use crate::identity::call_identity;
 use crate::identity::hash_text;
 use crate::policy::Detector;
 use crate::policy::Evaluate;
 use crate::policy::FleetKey;
+use crate::policy::Policy;
 use crate::policy::SwarmCount;
 use crate::policy::ToolPolicy;
 
@@ -53,6 +55,7 @@ impl SessionEngine {
     ) {
         if let Some(result) = result
             && let Some(open) = call.call_id.as_deref().and_then(|id| open_with_call_id(session, hash_text(id).hash64()))
+            && self.is_same_call(session, open, call)
         {
             self.answer(context, session, open, result, hash_text(&context.event.id).hash64(), out);
             return;
@@ -75,12 +78,14 @@ impl SessionEngine {
         if same_turn {
             out.marks.push(Mark::SameTurn);
         }
+        if !step.is_transparent() {
+            session.head.streaks.text_turns = 0;
+        }
         if session.history.push(step, &call.tool) {
             out.marks.push(Mark::RingWrapped);
         }
         let sequence = session.history.next_sequence() - 1;
         session.touch(sequence);
-        session.head.streaks.text_turns = 0;
         if result.is_none() && session.head.open_due.is_none() {
             let due = context.time.plus_ms(policy.open_call_ms);
             arm(&mut session.head.open_due, TimerKind::OpenCalls, Some(due), out);
@@ -98,6 +103,14 @@ impl SessionEngine {
             }
         }
         self.decide(context, session, out);
+    }
+
+    /// Whether a `tool` event repeats the open call with its id: two calls under one id are two calls.
+    fn is_same_call(&self, session: &Session, open: u64, call: &Call<'_>) -> bool {
+        let Some(step) = session.history.get(open) else { return false };
+        let rules = &self.policy.tools.get(&call.tool).call;
+        session.history.tool(step) == &*call.tool
+            && (call.args.is_absent() || call_identity(&call.tool, &call.args, rules).0.hash128() == step.call)
     }
 
     /// An answer on its own: joined by `call_id`, else to the oldest open call of that tool.
@@ -167,7 +180,7 @@ impl SessionEngine {
             out.tally.denied = Some(if by_us { DeniedBy::Us } else { DeniedBy::Other });
             if by_us {
                 session.touch(sequence);
-                refuse(session, sequence, event);
+                refuse(session, sequence, event, &policy);
                 return;
             }
         }
@@ -193,8 +206,14 @@ impl SessionEngine {
         });
         session.touch(sequence);
         // It came with its outcome, or it ran although it was refused: it counts from now on.
-        if event == Hash64::NONE || was_refused {
+        if session.history.newest().is_some_and(|newest| newest.sequence > sequence) && was_refused {
+            // Newer calls were counted meanwhile; it belongs before them.
+            rebuild_runs(session, &policy);
+        } else if event == Hash64::NONE || was_refused {
             self.advance_runs(session, sequence);
+        }
+        if was_refused && policy.detectors.swarm_repeat.count == SwarmCount::All {
+            self.count_swarm(context, session, sequence, out);
         }
         self.count_unproductive(context, session, sequence, out);
         self.judge_outcome(context, session, sequence, tool, event == Hash64::NONE || was_refused);
@@ -284,7 +303,7 @@ impl SessionEngine {
         if step.is_transparent() {
             // An outage shows only now; the runs took the call when it was requested.
             if !with_call && step.flags.has(Flags::RETRYABLE) {
-                rebuild_runs(session);
+                rebuild_runs(session, &policy);
             }
             return;
         }
@@ -330,7 +349,7 @@ impl SessionEngine {
             found.extend(dead_end::observe(&detectors.dead_end, tool, history, step));
         }
         if detectors.test_fix.mode.is_on() {
-            found.extend(test_fix::observe(&detectors.test_fix, streaks, step));
+            found.extend(test_fix::observe(&detectors.test_fix, streaks, history, step));
         }
         if detectors.shell_failures.mode.is_on() {
             found.extend(shell_failures::observe(&detectors.shell_failures, streaks, step));
@@ -352,7 +371,7 @@ impl SessionEngine {
         let settings = &self.policy.detectors.fleet_rate;
         let is_off = !settings.mode.is_on() || settings.limit == 0 || settings.window_ms == 0 || !tool.in_fleet_rate;
         let Some(step) = session.history.get(sequence) else { return };
-        if is_off {
+        if is_off || step.flags.has(Flags::EXEMPT) {
             return;
         }
         let (fingerprint, form) = match settings.key {
@@ -461,23 +480,26 @@ fn matrix_block(
 }
 
 /// A refusal of ours: transparent; it neither freezes nor feeds a streak.
-fn refuse(session: &mut Session, sequence: u64, event: Hash64) {
+fn refuse(session: &mut Session, sequence: u64, event: Hash64, policy: &Policy) {
     let was_counted = session.history.get(sequence).is_some_and(|step| !step.is_transparent());
     session.history.update(sequence, |step| {
         step.flags.set(Flags::OPEN, false);
         step.flags.set(Flags::REFUSED, true);
         step.result_event = event;
     });
-    if was_counted && !event.0.eq(&0) {
-        rebuild_runs(session);
+    // A `tool` event that came refused has not entered the runs yet.
+    if was_counted && event.is_some() {
+        rebuild_runs(session, policy);
     }
 }
 
 /// The runs as the ring has them, after a step of theirs turned out not to count.
-fn rebuild_runs(session: &mut Session) {
+fn rebuild_runs(session: &mut Session, policy: &Policy) {
     let streaks = &mut session.head.streaks;
-    exact_repeat::rebuild(&mut streaks.exact, &session.history, |step| step.call);
-    exact_repeat::rebuild(&mut streaks.near, &session.history, |step| step.fingerprint);
+    exact_repeat::rebuild(&mut streaks.exact, &session.history);
+    if policy.needs.fingerprint {
+        near_repeat::rebuild(&mut streaks.near, &session.history, policy.detectors.near_repeat.result_aware);
+    }
 }
 
 /// The first step after a nudge: did it help?

@@ -130,14 +130,14 @@ impl SessionEngine {
         for finding in findings.iter().filter(|finding| finding.is_fresh) {
             if finding.detector != Detector::TextOnly {
                 session.history.fire(finding.last, finding.detector);
+                session.touch(finding.last);
             }
         }
+        // Both ladders take note; of what they would say, a live word goes before a shadow's, and an event gets one.
         let live = self.choose(&findings, session, Ladder::Live, context, now, out);
-        let choice = match live {
-            Some(choice) => Some(choice),
-            None => self.choose(&findings, session, Ladder::Shadow, context, now, out),
-        };
-        if let Some(choice) = choice {
+        let shadow = self.choose(&findings, session, Ladder::Shadow, context, now, out);
+        if let Some(choice) = live.or(shadow).filter(|_| !self.spoke) {
+            self.spoke = true;
             self.publish(context, session, &choice, &findings, out);
         }
         out.findings.append(&mut findings);
@@ -160,7 +160,8 @@ impl SessionEngine {
             return None;
         }
         let fused = fuse(policy, &mine);
-        self.note_hits(&mine, ladder.episodes(session), now);
+        self.forget_unseen(session, ladder, now);
+        note_hits(&mine, ladder.episodes(session));
         if policy.fusion.decides {
             let fused = fused?;
             let primary = mine.iter().find(|finding| finding.detector == fused.primary)?;
@@ -186,20 +187,17 @@ impl SessionEngine {
         best.map(|(.., choice)| choice)
     }
 
-    /// One step with a fresh finding is one hit of its loop, however many detectors saw it.
-    fn note_hits(&self, findings: &[Finding], episodes: &mut Vec<Episode>, now: u64) {
+    /// A loop unseen for `relapse_steps` steps is forgotten. Only counted steps are steps here: an agent that hammers a refused call
+    /// has not left its loop.
+    fn forget_unseen(&self, session: &mut Session, ladder: Ladder, now: u64) {
         let patience = u64::from(self.policy.episodes.relapse_steps.max(1));
-        episodes.retain(|episode| now.saturating_sub(episode.last_seen) <= patience);
-        for (at, finding) in findings.iter().enumerate() {
-            let is_first = findings.iter().take(at).all(|earlier| earlier.identity != finding.identity);
-            if !is_first || finding.is_signal {
-                continue;
-            }
-            if let Some(episode) = episodes.iter_mut().find(|episode| episode.identity == finding.identity) {
-                episode.hits = episode.hits.saturating_add(1);
-                episode.last_seen = now;
-            }
-        }
+        let mut episodes = std::mem::take(ladder.episodes(session));
+        episodes.retain(|episode| {
+            let since = |step: &&Step| step.sequence > episode.last_seen;
+            now.saturating_sub(episode.last_seen) <= patience
+                || session.history.ring_back().take_while(since).filter(|step| !step.is_transparent()).count() as u64 <= patience
+        });
+        *ladder.episodes(session) = episodes;
     }
 
     /// What this finding may say now (`detectors.md` 5.3): none, or an action at a tier.
@@ -211,25 +209,29 @@ impl SessionEngine {
         let has_block = episode.and_then(|episode| episode.block_until).is_some_and(|until| until > context.time);
         let was_nudged = episode.is_some_and(|episode| episode.nudges > 0);
         let may_block = wants_block && (was_nudged || !rules.nudge_before_block || is_rate);
-        if wants_block && !may_block {
-            out.marks.push(Mark::NudgedBeforeBlock);
-        }
         let action = if may_block { Action::Block } else { Action::Nudge };
-        let Some(episode) = episode else { return Some((action, finding.tier.max(1))) };
+        let mut mark = |mark, is_so| {
+            if is_so {
+                out.marks.push(mark);
+            }
+        };
+        let Some(episode) = episode else {
+            mark(Mark::NudgedBeforeBlock, wants_block && !may_block);
+            return Some((action, finding.tier.max(1)));
+        };
         let has_tiers = matches!(finding.detector, Detector::ExactRepeat | Detector::NearRepeat | Detector::OutcomeRepeat)
             && finding.tier > 0;
         let own_tier = if has_tiers { finding.tier } else { (1 + episode.nudges).min(3) as u8 };
         let is_relapse = episode.detector == finding.detector && finding.count < episode.count;
-        let speaks = (has_tiers && finding.tier > episode.tier && !(has_block && action == Action::Nudge))
-            || episode.hits >= rules.renudge_hits
-            || is_relapse
-            || (may_block && !has_block);
-        if is_relapse {
-            out.marks.push(Mark::Relapsed);
-        }
-        if may_block && has_block && speaks {
-            out.marks.push(Mark::BlockRenewed);
-        }
+        let speaks = if has_block {
+            // It ran under a block: the block is published again now and then. A nudge would say less than the block does.
+            may_block && episode.hits >= rules.renudge_hits
+        } else {
+            (has_tiers && finding.tier > episode.tier) || episode.hits >= rules.renudge_hits || is_relapse || may_block
+        };
+        mark(Mark::NudgedBeforeBlock, speaks && wants_block && !may_block);
+        mark(Mark::Relapsed, speaks && is_relapse);
+        mark(Mark::BlockRenewed, speaks && may_block && episode.block_until.is_some());
         speaks.then_some((action, own_tier.max(episode.tier).max(1)))
     }
 
@@ -257,7 +259,6 @@ impl SessionEngine {
         out: &mut Effects,
     ) {
         let kept = self.policy.episodes.kept;
-        let now = session.history.next_sequence().saturating_sub(1);
         let episodes = choice.ladder.episodes(session);
         let finding = &choice.finding;
         let block_until = (choice.action == Action::Block).then_some(command.expires_at);
@@ -268,7 +269,7 @@ impl SessionEngine {
             episode.tier = choice.tier;
             episode.nudges = episode.nudges.saturating_add(nudged);
             episode.hits = 0;
-            episode.last_seen = now;
+            episode.last_seen = episode.last_seen.max(finding.last);
             episode.block_until = block_until.or(episode.block_until);
             episode.level = command.level;
         } else {
@@ -283,7 +284,7 @@ impl SessionEngine {
                 tier: choice.tier,
                 nudges: nudged,
                 hits: 0,
-                last_seen: now,
+                last_seen: finding.last,
                 block_until,
                 level: command.level,
                 id: command.episode,
@@ -316,7 +317,6 @@ impl SessionEngine {
             let until = blocks.iter().filter(|other| other.episode == verdict.episode).map(|other| other.expires_at).max();
             let command = self.unblock(context, session, verdict, until.unwrap_or(verdict.expires_at), reason);
             out.commands.push(command);
-            out.tally.blocked_delta -= 1;
         }
         if !lifted.is_empty() {
             session.head.verdicts.retain(|verdict| verdict.action != Action::Block || !lifted.contains(&verdict.episode));
@@ -327,6 +327,23 @@ impl SessionEngine {
             }
             out.verdicts_changed = true;
             arm_verdicts(session, out);
+        }
+    }
+}
+
+/// One step with a fresh finding is one hit of its loop, however many detectors saw it, and in however many events it came.
+fn note_hits(findings: &[Finding], episodes: &mut [Episode]) {
+    for (at, finding) in findings.iter().enumerate() {
+        let is_first = findings.iter().take(at).all(|earlier| earlier.identity != finding.identity);
+        if !is_first || finding.is_signal {
+            continue;
+        }
+        if let Some(episode) = episodes.iter_mut().find(|episode| episode.identity == finding.identity) {
+            // Texts are no steps.
+            if episode.last_seen != finding.last || finding.detector == Detector::TextOnly {
+                episode.hits = episode.hits.saturating_add(1);
+            }
+            episode.last_seen = episode.last_seen.max(finding.last);
         }
     }
 }

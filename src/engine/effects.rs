@@ -158,6 +158,10 @@ pub struct Tally {
     pub loop_cost_micro_usd: u64,
     /// Live blocks placed minus lifted or expired.
     pub blocked_delta: i32,
+    /// Calls of panes that no longer live.
+    pub swarm_late: u32,
+    /// Calls of agents beyond `workers_max`: they count, their number does not.
+    pub swarm_further: u32,
 }
 
 /// Who refused a call.

@@ -74,6 +74,12 @@ pub(super) fn requested(policy: &Policy, tool: &ToolPolicy, event: &Event<'_>, c
 fn shell_facts(policy: &Policy, call: &Call<'_>, step: &mut Step) {
     let shell = &policy.identity.fingerprint.shell;
     step.flags.set(Flags::SHELL, true);
+    let detectors = &policy.detectors;
+    let asks_files = policy.progress.mutation || detectors.shell_failures.mode.is_on() || detectors.exploration.mode.is_on();
+    let asks_tests = policy.progress.mutation || policy.needs.test;
+    if !asks_files && !asks_tests {
+        return;
+    }
     let Some(command) = shell.command(&call.tool, &call.args) else { return };
     let writes = shell.writes_files(&command);
     let reads = shell.simple_read(&command).is_some();
@@ -181,6 +187,10 @@ pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<
     if needs_text || policy.needs.state {
         let text = readable_text(&result.result);
         output_facts(policy, &text, step, &mut done);
+    }
+    if proves_nothing {
+        // What was cut is no evidence of sameness, of states no more than of answers.
+        done.state = Hash64::NONE;
     }
     done
 }

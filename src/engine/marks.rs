@@ -24,3 +24,19 @@ pub enum Mark {
     /// A step was transparent: the same call in the same turn.
     SameTurn,
 }
+
+impl Mark {
+    /// Every mark.
+    pub const ALL: [Self; 10] = [
+        Self::RingWrapped,
+        Self::RingResized,
+        Self::CallClosed,
+        Self::JoinedByTool,
+        Self::Relapsed,
+        Self::NudgedBeforeBlock,
+        Self::BlockRenewed,
+        Self::EpisodeDropped,
+        Self::Refused,
+        Self::SameTurn,
+    ];
+}

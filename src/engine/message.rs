@@ -154,10 +154,7 @@ fn repeat(words: &Words<'_>, tool: &str, same: &str, identical: &str) -> String 
         );
     }
     // A text never announces a block that the mode cannot deliver; attocode threatens in any mode, and its profile says so.
-    let rejects = match words.finding.detector {
-        Detector::ExactRepeat => words.policy.detectors.exact_repeat.reject_notice_always || can_block(words.finding),
-        _ => words.policy.detectors.exact_repeat.reject_notice_always || can_block(words.finding),
-    };
+    let rejects = words.policy.detectors.exact_repeat.reject_notice_always || can_block(words.finding);
     match words.tier {
         0 | 1 => format!(
             "[System] You've called {tool} {same} {n} times. This indicates a stuck state: the next identical call will not tell you \

@@ -138,8 +138,6 @@ impl SessionEngine {
             remember_text(session, command.message.as_deref().unwrap_or_default());
             if choice.action == Action::Nudge {
                 session.head.awaiting = Some(Awaited { detector: finding.detector, call: step.call });
-            } else {
-                out.tally.blocked_delta += 1;
             }
             hold(session, &command, finding.detector, context.time, out);
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::engine::command::IdentityRecipe;
 use crate::engine::effects::SwarmCall;
 use crate::engine::effects::SwarmCallKey;
+use crate::engine::effects::SwarmReset;
 use crate::event::EventTime;
 use crate::policy::Policy;
 
@@ -51,8 +52,8 @@ struct Sum {
 }
 
 impl SwarmSums {
-    /// Adds one call.
-    pub fn add(&mut self, policy: &Policy, call: SwarmCall) {
+    /// Adds one call. True when it takes memory of its own: the first of its agent in its pane.
+    pub fn add(&mut self, policy: &Policy, call: SwarmCall) -> bool {
         let pane_ms = match call.key {
             SwarmCallKey::Swarm { .. } => policy.detectors.swarm_repeat.pane_ms,
             SwarmCallKey::Fleet { .. } => policy.detectors.fleet_rate.window_ms,
@@ -68,6 +69,19 @@ impl SwarmSums {
         let (calls, last) = sum.entries.entry((pane, call.session_id, call.agent_id)).or_insert((0, call.time));
         *calls = calls.saturating_add(1);
         *last = call.time.max(*last);
+        *calls == 1
+    }
+
+    /// Calls up to the reset's time no longer count: what is here of them need not be sent, and does not mix with what comes later.
+    pub fn reset(&mut self, reset: &SwarmReset) {
+        self.sums.retain(|key, sum| {
+            let is_meant = matches!(key, SwarmCallKey::Swarm { tenant, swarm_id, .. }
+                if *tenant == reset.tenant && *swarm_id == reset.swarm_id);
+            if is_meant {
+                sum.entries.retain(|_, (_, last)| *last > reset.time);
+            }
+            !sum.entries.is_empty()
+        });
     }
 
     /// Whether there is nothing to report.

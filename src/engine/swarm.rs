@@ -181,6 +181,49 @@ impl SwarmEngine {
         }
     }
 
+    /// How long after its start a pane may still be added to, event time in ms; `None` in an endless window, where nothing is late.
+    #[must_use]
+    pub fn pane_life_ms(&self, key: &SwarmCallKey) -> Option<i64> {
+        let window_ms = match key {
+            SwarmCallKey::Swarm { .. } => self.policy.detectors.swarm_repeat.window_ms,
+            SwarmCallKey::Fleet { .. } => self.policy.detectors.fleet_rate.window_ms,
+        };
+        (window_ms > 0).then(|| window_ms.max(PANE_LIFE_MS_MIN))
+    }
+
+    /// How long a swarm's reset must be remembered for counters that begin later, event time in ms: as long as a call before it is not
+    /// late, and no period holds both sides of it. `None` = for ever.
+    #[must_use]
+    pub fn floor_life_ms(&self) -> Option<i64> {
+        let swarm = &self.policy.detectors.swarm_repeat;
+        let is_bounded = swarm.window_ms > 0 && swarm.cooldown_ms > 0;
+        is_bounded.then(|| swarm.window_ms.max(PANE_LIFE_MS_MIN).saturating_add(swarm.cooldown_ms))
+    }
+
+    /// Counters that one task keeps of one detector.
+    #[must_use]
+    pub fn keys_max(&self, detector: Detector) -> u64 {
+        u64::from(match detector {
+            Detector::FleetRate => self.policy.detectors.fleet_rate.keys_max,
+            _ => self.policy.detectors.swarm_repeat.keys_max,
+        })
+    }
+
+    /// Until when a counter is worth keeping where there are too many: since then it was unseen. One that has told a step counts as
+    /// seen to the end of its period: forgotten within it, it could tell the same step again.
+    #[must_use]
+    pub fn kept_until(&self, key: &SwarmCallKey, counter: &SwarmCounter) -> EventTime {
+        let period_ms = match key {
+            SwarmCallKey::Swarm { .. } => self.policy.detectors.swarm_repeat.cooldown_ms,
+            SwarmCallKey::Fleet { .. } => self.policy.detectors.fleet_rate.window_ms,
+        };
+        let told_until = counter.periods.keys().next_back().map(|start| match period_ms {
+            1.. => EventTime(*start).plus_ms(period_ms),
+            _ => EventTime(i64::MAX),
+        });
+        counter.time.max(told_until.unwrap_or(counter.time))
+    }
+
     /// Applies one input to the counter of `key`. Cannot fail.
     pub fn apply(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, input: SwarmInput<'_>, out: &mut Effects) {
         match input {
@@ -202,7 +245,9 @@ impl SwarmEngine {
             let is_forgotten = counter.floor.is_some_and(|floor| entry.last <= floor);
             let is_too_late = rules.window_ms > 0 && entry.pane.plus_ms(life_ms) < counter.time;
             if is_forgotten || is_too_late {
-                out.tally.late = out.tally.late || is_too_late;
+                if is_too_late {
+                    out.tally.swarm_late = out.tally.swarm_late.saturating_add(entry.calls);
+                }
                 continue;
             }
             counter.time = counter.time.max(entry.last);
@@ -211,6 +256,7 @@ impl SwarmEngine {
             if pane.agents.len() >= rules.workers_max && !pane.agents.contains_key(&who) {
                 pane.further_calls = pane.further_calls.saturating_add(entry.calls);
                 pane.further_last = pane.further_last.max(entry.last);
+                out.tally.swarm_further = out.tally.swarm_further.saturating_add(entry.calls);
             } else {
                 let agent = pane.agents.entry(who).or_insert(Contribution { calls: 0, last: entry.last });
                 agent.calls = agent.calls.saturating_add(entry.calls);
@@ -270,7 +316,10 @@ impl SwarmEngine {
         crossing: &Crossing,
         report: &SwarmReport,
     ) -> Command {
-        let is_block = rules.mode == Mode::Block && rules.block_at > 0 && crossing.step >= rules.block_at;
+        let recipe = counter.recipe.clone().unwrap_or(IdentityRecipe::Opaque);
+        // What a worker cannot recompute must not be refused by it. A swarm nudge it cannot match it gives at the tool's next call.
+        let can_match = recipe != IdentityRecipe::Opaque;
+        let is_block = rules.mode == Mode::Block && rules.block_at > 0 && crossing.step >= rules.block_at && can_match;
         let action = if is_block { Action::Block } else { Action::Nudge };
         let (subject, kind, fingerprint) = match key {
             SwarmCallKey::Swarm { tenant, swarm_id, fingerprint } => (
@@ -291,9 +340,6 @@ impl SwarmEngine {
             Detector::FleetRate => crossing.end.plus_ms(rules.window_ms),
             _ => issued_at.plus_ms(lifetime),
         };
-        let recipe = counter.recipe.clone().unwrap_or(IdentityRecipe::Opaque);
-        // What a worker cannot recompute must not be refused by it. A swarm nudge it cannot match it gives at the tool's next call.
-        let recipe_fits = action == Action::Nudge || recipe != IdentityRecipe::Opaque;
         let tool = safe(&counter.tool, TOOL_NAME_CHARS_SHOWN);
         let latest = latest(counter, rules, crossing.end);
         let only = match rules.notify {
@@ -303,7 +349,7 @@ impl SwarmEngine {
         let is_tool_bound = !matches!(recipe, IdentityRecipe::Args);
         Command {
             id,
-            action: if recipe_fits { action } else { Action::Nudge },
+            action,
             subject,
             scope: Scope {
                 kind,
@@ -361,6 +407,10 @@ impl SwarmEngine {
             out.verdicts_changed = true;
             arm_verdicts(counter, out);
         }
+        // What an earlier period told is void behind the floor, so nothing is left that a new counter would not know.
+        if counter.panes.is_empty() && counter.periods.values().all(|period| period.epoch < floor.0) {
+            forget(counter, out);
+        }
     }
 
     fn timer(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, kind: TimerKind, due: EventTime, out: &mut Effects) {
@@ -371,10 +421,11 @@ impl SwarmEngine {
                 let life_ms = rules.window_ms.max(PANE_LIFE_MS_MIN);
                 if rules.window_ms > 0 {
                     counter.panes.retain(|start, _| start.plus_ms(life_ms) > due);
-                    counter.periods.retain(|start, _| start.saturating_add(rules.period_ms).saturating_add(life_ms) > due.0);
+                    // An endless period is told once for ever.
+                    counter.periods.retain(|start, _| rules.period_ms == 0 || period_end(&rules, *start, life_ms) > due);
                 }
                 arm_panes(counter, &rules, life_ms, out);
-                out.forgotten = counter.panes.is_empty() && counter.verdicts.is_empty();
+                forget_if_idle(counter, out);
             }
             TimerKind::SwarmVerdicts => {
                 counter.verdict_due = None;
@@ -382,7 +433,7 @@ impl SwarmEngine {
                 counter.verdicts.retain(|verdict| verdict.expires_at > due);
                 out.verdicts_changed = counter.verdicts.len() != before;
                 arm_verdicts(counter, out);
-                out.forgotten = counter.panes.is_empty() && counter.verdicts.is_empty();
+                forget_if_idle(counter, out);
             }
             TimerKind::Idle | TimerKind::OpenCalls | TimerKind::Verdicts => {}
         }
@@ -507,11 +558,35 @@ fn arm_verdicts(counter: &mut SwarmCounter, out: &mut Effects) {
     }
 }
 
-/// The panes' timer stands where the oldest pane has lived; an endless window forgets nothing.
+/// When the last pane of a period may no longer be added to.
+const fn period_end(rules: &Rules, start: i64, life_ms: i64) -> EventTime {
+    EventTime(start).plus_ms(rules.period_ms).plus_ms(life_ms)
+}
+
+/// The panes' timer stands where the oldest pane has lived, without a pane where the oldest period can hold none any more: what it told
+/// must be known that long. An endless window forgets nothing.
 fn arm_panes(counter: &mut SwarmCounter, rules: &Rules, life_ms: i64, out: &mut Effects) {
-    let due = if rules.window_ms > 0 { counter.panes.keys().next().map(|oldest| oldest.plus_ms(life_ms)) } else { None };
+    let of_pane = counter.panes.keys().next().map(|oldest| oldest.plus_ms(life_ms));
+    let of_period = counter.periods.keys().next().filter(|_| rules.period_ms > 0).map(|start| period_end(rules, *start, life_ms));
+    let due = of_pane.or(of_period).filter(|_| rules.window_ms > 0);
     if counter.panes_due != due {
         out.timers.push(TimerChange { kind: TimerKind::Panes, was: counter.panes_due, now: due });
         counter.panes_due = due;
     }
+}
+
+fn forget_if_idle(counter: &mut SwarmCounter, out: &mut Effects) {
+    if counter.panes.is_empty() && counter.verdicts.is_empty() && counter.periods.is_empty() {
+        forget(counter, out);
+    }
+}
+
+/// Nothing is left that must be known: the counter goes, with its timers.
+fn forget(counter: &mut SwarmCounter, out: &mut Effects) {
+    for (kind, due) in [(TimerKind::Panes, counter.panes_due.take()), (TimerKind::SwarmVerdicts, counter.verdict_due.take())] {
+        if due.is_some() {
+            out.timers.push(TimerChange { kind, was: due, now: None });
+        }
+    }
+    out.forgotten = true;
 }

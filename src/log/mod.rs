@@ -59,6 +59,11 @@ pub enum Destination {
     },
     /// `swarm-counts`, partition by murmur2 of the key.
     SwarmCounts,
+    /// One partition of `swarm-counts`: what all of them must know is sent to each.
+    SwarmPartition {
+        /// Which, below [`Log::swarm_partitions`].
+        partition: u32,
+    },
     /// The changelog partition of a task. Keys are family and key without the task's prefix.
     Changelog(TaskId),
 }
@@ -237,6 +242,9 @@ pub trait Log {
     /// Whether [`Log::commit`] writes the staged changelog records into the state store in the same atomic step: then the lane
     /// must not write them again (embedded).
     fn commits_state(&self) -> bool;
+
+    /// Partitions of `swarm-counts`; 0 where the swarm stage is off.
+    fn swarm_partitions(&self) -> u32;
 
     /// Identity that the Position records as owner: the transactional id.
     fn owner(&self) -> &str;

@@ -240,6 +240,8 @@ fn needs(detectors: &Detectors) -> Needs {
             || (runs(Detector::ExactRepeat) && detectors.exact_repeat.result_aware)
             || (runs(Detector::NearRepeat) && detectors.near_repeat.result_aware)
             || (runs(Detector::Oscillation) && detectors.oscillation.needs_repeat)
+            || (runs(Detector::StateRepeat) && detectors.state_repeat.novelty_ends)
+            || (runs(Detector::TestFix) && detectors.test_fix.same_failure)
             || (runs(Detector::SwarmRepeat) && detectors.swarm_repeat.count == SwarmCount::Unproductive),
         state: runs(Detector::StateRepeat),
         tokens: runs(Detector::SemanticRepeat),

@@ -22,14 +22,16 @@ pub enum KeyFamily {
     SwarmCounter = 5,
     /// One pane of such a counter. Key: the counter's, U+001F, pane start (8 bytes, big endian).
     SwarmPane = 6,
-    /// What a whole swarm remembers. Key: tenant, swarm joined by U+001F.
+    /// What a whole swarm remembers. Key: tenant, swarm, U+001F after each. Empty key: how many counters the task has.
     Swarm = 7,
+    /// Counters by how long they were unseen. Key: kind, time (8 bytes, big endian, sign flipped), the counter's or swarm's key.
+    SwarmSeen = 8,
 }
 
 impl KeyFamily {
     /// Every family.
-    pub const ALL: [Self; 7] =
-        [Self::Position, Self::Head, Self::Step, Self::Timer, Self::SwarmCounter, Self::SwarmPane, Self::Swarm];
+    pub const ALL: [Self; 8] =
+        [Self::Position, Self::Head, Self::Step, Self::Timer, Self::SwarmCounter, Self::SwarmPane, Self::Swarm, Self::SwarmSeen];
 
     /// The byte in keys.
     #[must_use]
@@ -48,6 +50,7 @@ impl KeyFamily {
             Self::SwarmCounter => "swarm counter",
             Self::SwarmPane => "swarm pane",
             Self::Swarm => "swarm",
+            Self::SwarmSeen => "swarm seen",
         }
     }
 
@@ -143,14 +146,14 @@ mod tests {
     #[test]
     fn family_bytes_are_reserved_for_ever() {
         let bytes: Vec<u8> = KeyFamily::ALL.iter().map(|family| family.byte()).collect();
-        assert_eq!(bytes, [1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(bytes, [1, 2, 3, 4, 5, 6, 7, 8]);
         assert_eq!(KeyFamily::from_byte(0), None);
-        assert_eq!(KeyFamily::from_byte(8), None);
+        assert_eq!(KeyFamily::from_byte(9), None);
     }
 
     proptest! {
         #[test]
-        fn a_changelog_key_reads_back(family in 0usize..7, bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn a_changelog_key_reads_back(family in 0usize..8, bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             let key = StateKey::new(KeyFamily::ALL[family], bytes);
             prop_assert_eq!(StateKey::from_changelog(&key.to_changelog()), Some(key));
         }

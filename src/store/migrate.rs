@@ -29,7 +29,8 @@ pub const fn newest(family: KeyFamily) -> u8 {
         | KeyFamily::Timer
         | KeyFamily::SwarmCounter
         | KeyFamily::SwarmPane
-        | KeyFamily::Swarm => 1,
+        | KeyFamily::Swarm
+        | KeyFamily::SwarmSeen => 1,
     }
 }
 

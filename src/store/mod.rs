@@ -13,6 +13,7 @@ pub mod report;
 mod rocks;
 pub mod session;
 pub mod step;
+pub mod swarm;
 mod timer;
 
 use crate::event::TaskId;

@@ -72,6 +72,16 @@ pub fn reset_key(reset: &SwarmReset) -> Vec<u8> {
     format!("{}{SEPARATOR}{}{SEPARATOR}", reset.tenant, reset.swarm_id).into_bytes()
 }
 
+/// Whether bytes are the key of a reset.
+#[must_use]
+pub fn is_reset_key(key: &[u8]) -> bool {
+    let separators = key.iter().filter(|byte| **byte == SEPARATOR as u8).count();
+    separators == 2
+        && key.ends_with(&[SEPARATOR as u8])
+        && !key.ends_with(&[SEPARATOR as u8; 2])
+        && std::str::from_utf8(key).is_ok()
+}
+
 /// Reads the key of a report; `None` for a reset's, and for bytes that are none.
 #[must_use]
 pub fn parse_report_key(key: &[u8]) -> Option<SwarmCallKey> {
@@ -189,5 +199,9 @@ mod tests {
         }
         let reset = SwarmReset { tenant, swarm_id: "w".to_owned(), time: EventTime(1) };
         assert_eq!(parse_report_key(&reset_key(&reset)), None);
+        assert!(is_reset_key(&reset_key(&reset)));
+        for other in [&b"t\x1f\x1f"[..], b"t\x1fw", b"t\x1fw\x1f0", b"\x1f\x1f\x1f", b"\xff\x1fw\x1f"] {
+            assert!(!is_reset_key(other), "{other:?}");
+        }
     }
 }

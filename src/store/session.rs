@@ -383,7 +383,7 @@ impl StoredStreaks {
             test: (streaks.test_failures, streaks.test_first),
             shell: (streaks.shell_failures, streaks.shell_first),
             text: (streaks.text_turns, streaks.text_turn),
-            exploration: (*exploration != Explored::default()).then(|| StoredExplored {
+            exploration: (*exploration != Explored::default()).then_some(StoredExplored {
                 has_edited: exploration.has_edited,
                 files: exploration.files,
                 turns: exploration.turns,
@@ -550,8 +550,16 @@ impl<'a> StoredScope<'a> {
     }
 }
 
+/// The numbers of the variants are stored and never reused.
 #[derive(Serialize, Deserialize)]
-struct StoredVerdict<'a> {
+enum StoredPlacement<'a> {
+    NextTurn,
+    #[serde(borrow)]
+    AppendToResult(Option<Cow<'a, str>>),
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct StoredVerdict<'a> {
     command_id: [u8; 16],
     action: u8,
     #[serde(borrow)]
@@ -560,15 +568,14 @@ struct StoredVerdict<'a> {
     episode: [u8; 16],
     detector: u8,
     message: Cow<'a, str>,
-    /// `None`: with the next turn; else behind a result, whose call may be unknown.
-    append_to: Option<Option<Cow<'a, str>>>,
+    placement: StoredPlacement<'a>,
     advice: Option<u8>,
     issued_at: i64,
     expires_at: i64,
 }
 
 impl<'a> StoredVerdict<'a> {
-    fn of(verdict: &'a Verdict) -> Self {
+    pub(super) fn of(verdict: &'a Verdict) -> Self {
         Self {
             command_id: verdict.command_id.0,
             action: match verdict.action {
@@ -581,9 +588,9 @@ impl<'a> StoredVerdict<'a> {
             episode: verdict.episode.0,
             detector: verdict.detector.number(),
             message: Cow::Borrowed(&verdict.message),
-            append_to: match &verdict.placement {
-                Placement::NextTurn => None,
-                Placement::AppendToResult { call_id } => Some(call_id.as_deref().map(Cow::Borrowed)),
+            placement: match &verdict.placement {
+                Placement::NextTurn => StoredPlacement::NextTurn,
+                Placement::AppendToResult { call_id } => StoredPlacement::AppendToResult(call_id.as_deref().map(Cow::Borrowed)),
             },
             advice: verdict.advice.map(Advice::number),
             issued_at: verdict.issued_at.0,
@@ -591,7 +598,7 @@ impl<'a> StoredVerdict<'a> {
         }
     }
 
-    fn into_verdict(self) -> Result<Verdict, StoreError> {
+    pub(super) fn into_verdict(self) -> Result<Verdict, StoreError> {
         Ok(Verdict {
             command_id: CommandId(self.command_id),
             action: match self.action {
@@ -605,9 +612,9 @@ impl<'a> StoredVerdict<'a> {
             episode: CommandId(self.episode),
             detector: detector(self.detector)?,
             message: self.message.into_owned(),
-            placement: match self.append_to {
-                None => Placement::NextTurn,
-                Some(call_id) => Placement::AppendToResult { call_id: call_id.map(Cow::into_owned) },
+            placement: match self.placement {
+                StoredPlacement::NextTurn => Placement::NextTurn,
+                StoredPlacement::AppendToResult(call_id) => Placement::AppendToResult { call_id: call_id.map(Cow::into_owned) },
             },
             advice: match self.advice {
                 None => None,
@@ -616,5 +623,190 @@ impl<'a> StoredVerdict<'a> {
             issued_at: EventTime(self.issued_at),
             expires_at: EventTime(self.expires_at),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::detect::Step;
+    use crate::event::Stage;
+    use crate::store::Change;
+    use crate::store::MemoryStore;
+
+    const TASK: TaskId = TaskId { stage: Stage::Session, partition: 0 };
+
+    fn hash() -> impl Strategy<Value = Hash64> {
+        prop_oneof![Just(Hash64::NONE), any::<u64>().prop_map(Hash64)]
+    }
+
+    fn wide() -> impl Strategy<Value = Hash128> {
+        prop_oneof![Just(Hash128::NONE), any::<u128>().prop_map(Hash128)]
+    }
+
+    fn due() -> impl Strategy<Value = Option<EventTime>> {
+        proptest::option::of(any::<i64>().prop_map(EventTime))
+    }
+
+    fn detectors() -> impl Strategy<Value = Detector> {
+        (0..Detector::COUNT).prop_map(|number| Detector::ALL[number])
+    }
+
+    prop_compose! {
+        fn runs()(
+            hash in wide(), (length, same_answer) in any::<(u32, u32)>(), outcome in hash(), (first, same_first) in any::<(u64, u64)>(),
+        ) -> Run {
+            Run { hash, length, same_answer, outcome, first, same_first }
+        }
+    }
+
+    prop_compose! {
+        fn streaks()(
+            (exact, near, near_tier) in (runs(), runs(), any::<u8>()),
+            (key, count, triggers, first) in (hash(), any::<u32>(), any::<u32>(), any::<u64>()),
+            (stagnation, stuck, stagnation_first, stuck_first) in any::<(u32, u32, u64, u64)>(),
+            (stagnation_fingerprint, category) in (wide(), 0u8..6),
+            (test_failures, test_first, shell_failures, shell_first, text_turns, text_turn) in any::<(u32, u64, u32, u64, u32, u64)>(),
+            (has_edited, files, turns, last_turn, slice, read_first, last_time) in any::<(bool, u32, u32, u64, [u8; 8], u64, i64)>(),
+        ) -> Streaks {
+            let category = Category::from_number(category).unwrap();
+            Streaks {
+                exact, near, near_tier,
+                outcome: OutcomeRun { key, count, triggers, first },
+                matrix: Matrix { stagnation, stuck, stagnation_first, stuck_first, stagnation_fingerprint, category },
+                test_failures, test_first, shell_failures, shell_first, text_turns, text_turn,
+                exploration: Explored { has_edited, files, turns, last_turn, slice, first: read_first, last_time: EventTime(last_time) },
+            }
+        }
+    }
+
+    prop_compose! {
+        fn episodes()(
+            (identity, detector, block_until) in (hash(), detectors(), due()),
+            (count, tier, nudges, hits, last_seen, level, id) in any::<(u32, u8, u32, u32, u64, u8, [u8; 16])>(),
+        ) -> Episode {
+            Episode { identity, detector, count, tier, nudges, hits, last_seen, block_until, level, id: CommandId(id) }
+        }
+    }
+
+    fn recipes() -> impl Strategy<Value = IdentityRecipe> {
+        prop_oneof![
+            any::<(Vec<String>, Vec<String>)>().prop_map(|(args, args_ignored)| IdentityRecipe::Call { args, args_ignored }),
+            any::<Vec<String>>().prop_map(|args| IdentityRecipe::Coarse { args }),
+            Just(IdentityRecipe::Args),
+            Just(IdentityRecipe::Opaque),
+        ]
+    }
+
+    prop_compose! {
+        fn verdicts()(
+            (command_id, episode, level, message) in any::<([u8; 16], [u8; 16], u8, String)>(),
+            (action, kind, detector, advice) in (0usize..3, 0usize..3, detectors(), proptest::option::of(0u8..6)),
+            (tool, only) in any::<(Option<String>, Vec<(String, String)>)>(),
+            fingerprint in proptest::option::of((any::<u128>().prop_map(Hash128), recipes())),
+            (appends, call_id) in any::<(bool, Option<String>)>(),
+            (issued_at, expires_at) in any::<(i64, i64)>(),
+        ) -> Verdict {
+            Verdict {
+                command_id: CommandId(command_id), episode: CommandId(episode), level, message, detector,
+                action: [Action::Nudge, Action::Block, Action::Unblock][action],
+                scope: Scope { kind: [ScopeKind::Agent, ScopeKind::Swarm, ScopeKind::Fleet][kind], tool, fingerprint, only },
+                placement: if appends { Placement::AppendToResult { call_id } } else { Placement::NextTurn },
+                advice: advice.and_then(Advice::from_number),
+                issued_at: EventTime(issued_at), expires_at: EventTime(expires_at),
+            }
+        }
+    }
+
+    prop_compose! {
+        fn heads()(
+            (epoch, live_seq, shadow_seq, time, swarm_id) in any::<(i64, u64, u64, i64, String)>(),
+            (world, policy, producer_seq, pending_turn) in (hash(), hash(), any::<u64>(), any::<u64>()),
+            recent_events in proptest::collection::vec_deque(any::<u64>().prop_map(Hash64), 0..64),
+            sent_texts in proptest::collection::vec_deque(any::<u64>().prop_map(Hash64), 0..8),
+            streaks in prop_oneof![Just(Streaks::default()), streaks()],
+            episodes in proptest::collection::vec(episodes(), 0..4),
+            shadow_episodes in proptest::collection::vec(episodes(), 0..4),
+            verdicts in proptest::collection::vec(verdicts(), 0..3),
+            (idle_due, open_due, verdict_due) in (due(), due(), due()),
+            (has_ended, loops_total) in any::<(bool, u64)>(),
+            awaiting in proptest::option::of((detectors(), wide()).prop_map(|(detector, call)| Awaited { detector, call })),
+        ) -> Head {
+            Head {
+                epoch, live_seq, shadow_seq, time: EventTime(time), swarm_id: swarm_id.into(), world, producer_seq, pending_turn,
+                recent_events, sent_texts, streaks, episodes, shadow_episodes, verdicts, idle_due, open_due, verdict_due, has_ended,
+                policy, loops_total, awaiting,
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+        #[test]
+        fn a_head_reads_back(head in heads(), len in 0usize..9, more in 0u64..1_000, floor in any::<u64>()) {
+            let ring = StoredRing { capacity: 8, next_sequence: len as u64 + more, floor, len: len.min(8) };
+            let bytes = encode_head(&head, &ring).unwrap();
+            prop_assert_eq!(decode_head(&bytes).unwrap(), (head, ring));
+        }
+
+        #[test]
+        fn hostile_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            if let Some(version) = bytes.first_mut() {
+                *version = 1;
+            }
+            let _ = decode_head(&bytes);
+        }
+
+        #[test]
+        fn a_session_reads_back_and_another_ring_keeps_its_newest_steps(steps in 0u64..40, before in 1usize..12, after in 1usize..12) {
+            let mut store = MemoryStore::new();
+            let mut history = History::new(before);
+            for number in 0..steps {
+                history.push(Step { time: EventTime(number as i64), ..Step::default() }, ["a", "b", "c"][(number % 3) as usize]);
+            }
+            let head = Head { epoch: 7, ..Head::default() };
+            let ring = StoredRing::of(&history);
+            let mut changes = vec![Change { task: TASK, key: head_key(b"t\x1fs\x1fa"), value: Some(encode_head(&head, &ring).unwrap()) }];
+            for found in history.ring() {
+                let value = Some(step::encode(found, history.tool(found)).unwrap());
+                changes.push(Change { task: TASK, key: step::key(b"t\x1fs\x1fa", history.slot(found.sequence)), value });
+            }
+            // A neighbour whose key has this one's as a prefix.
+            changes.push(Change { task: TASK, key: step::key(b"t\x1fs\x1fab", 0), value: Some(vec![1]) });
+            store.commit(&changes).unwrap();
+            let loaded = load(&store, TASK, b"t\x1fs\x1fa", after).unwrap().unwrap();
+            prop_assert_eq!(&loaded.session.head, &head);
+            prop_assert_eq!(loaded.stored, ring);
+            let kept = history.len().min(after);
+            let found: Vec<(u64, i64, String)> = loaded.session.history.ring()
+                .map(|found| (found.sequence, found.time.0, loaded.session.history.tool(found).to_owned())).collect();
+            let expected: Vec<(u64, i64, String)> = history.ring().skip(history.len() - kept)
+                .map(|found| (found.sequence, found.time.0, history.tool(found).to_owned())).collect();
+            prop_assert_eq!(found, expected);
+            let changed = if before == after { 0 } else { kept };
+            prop_assert_eq!(loaded.session.changed_steps.len(), changed);
+            prop_assert_eq!(loaded.session.history.next_sequence(), steps);
+        }
+    }
+
+    #[test]
+    fn a_missing_step_is_corrupt_and_a_missing_head_is_no_session() {
+        let mut store = MemoryStore::new();
+        assert!(load(&store, TASK, b"t\x1fs\x1fa", 4).unwrap().is_none());
+        let ring = StoredRing { capacity: 4, next_sequence: 1, floor: 0, len: 1 };
+        let value = Some(encode_head(&Head::default(), &ring).unwrap());
+        store.commit(&[Change { task: TASK, key: head_key(b"t\x1fs\x1fa"), value }]).unwrap();
+        assert!(matches!(load(&store, TASK, b"t\x1fs\x1fa", 4), Err(StoreError::Corrupt(_))));
+    }
+
+    #[test]
+    fn the_subject_of_a_key_reads_back() {
+        let key = SubjectKey::session_key(Some("t"), "s", "a");
+        let subject = SubjectKey::Agent { tenant: "t".to_owned(), session_id: "s".to_owned(), agent_id: "a".to_owned() };
+        assert_eq!(subject_of(key.as_bytes()), Some(subject));
+        assert_eq!(subject_of(b"t\x1fs"), None);
+        assert_eq!(subject_of(b"t\x1fs\x1fa\x1f\x00\x01"), None);
     }
 }

@@ -230,7 +230,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         for row in std::mem::take(&mut work.overlay.rows).into_values() {
             log.stage(row);
         }
-        for report in work.overlay.sums.drain()? {
+        for report in work.overlay.sums.drain(log.swarm_partitions())? {
             log.stage(report);
         }
         let mut changes = Vec::new();
@@ -239,10 +239,12 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 entry.changes(&mut changes)?;
             }
         }
+        work.counters.changes(&mut changes)?;
         let owner = log.owner().to_owned();
         for (id, _) in touched {
             if let Some(Slot::Running(task)) = work.tasks.get_mut(id) {
                 task.state.timers.changes(*id, &mut changes);
+                task.state.seen.changes(*id, &mut changes)?;
                 owner.clone_into(&mut task.state.now.owner);
                 task.state.now.codec = NEWEST_FORMAT;
             }
@@ -303,6 +305,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         for id in work.overlay.dirty.drain(..) {
             work.cache.committed(id);
         }
+        work.counters.committed();
         for (id, _) in touched {
             if let Some(Slot::Running(task)) = work.tasks.get_mut(id) {
                 let state = &mut task.state;
@@ -310,6 +313,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 state.window_committed.clone_from(&state.window);
                 state.is_unwritten = false;
                 state.timers.committed();
+                state.seen.committed();
                 if !work.marks.is_empty() {
                     work.marks.committed(*id, state.now.next_offset.0);
                 }
@@ -326,6 +330,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         for id in work.overlay.dirty.drain(..) {
             work.cache.remove(id);
         }
+        work.counters.discard();
         work.overlay = Overlay::default();
         for slot in work.tasks.values_mut() {
             if let Slot::Running(task) = slot {

@@ -15,6 +15,7 @@ use crate::engine::IdentityRecipe;
 use crate::engine::Placement;
 use crate::engine::Scope;
 use crate::engine::SubjectKey;
+use crate::engine::SwarmCounter;
 use crate::engine::Trigger;
 use crate::engine::Verdict;
 use crate::event::EventTime;
@@ -48,6 +49,33 @@ pub struct Encoder {
     content: DeadLetterContent,
     profile: String,
     policy: String,
+}
+
+/// What a state row says of its subject.
+#[derive(Debug, Clone, Copy)]
+pub struct Row<'a> {
+    /// Verdicts in force.
+    pub verdicts: &'a [Verdict],
+    /// Epoch of the last live command.
+    pub epoch: i64,
+    /// Its number.
+    pub seq: u64,
+}
+
+impl<'a> Row<'a> {
+    /// Of a session's agent.
+    #[must_use]
+    pub fn of_head(head: &'a Head) -> Self {
+        Self { verdicts: &head.verdicts, epoch: head.epoch, seq: head.live_seq }
+    }
+
+    /// Of a counter: of periods that overlap in time, the last.
+    #[must_use]
+    pub fn of_counter(counter: &'a SwarmCounter) -> Self {
+        let last = counter.periods.values().map(|period| (period.epoch, period.seq)).max();
+        let (epoch, seq) = last.unwrap_or_default();
+        Self { verdicts: &counter.verdicts, epoch, seq }
+    }
 }
 
 impl Encoder {
@@ -145,20 +173,20 @@ impl Encoder {
         json.finish()
     }
 
-    /// The state row of a session's agent after an input at `at`; a tombstone where no verdict holds. `None` where rows are not
+    /// The state row of a subject after an input at `at`; a tombstone where no verdict holds. `None` where rows are not
     /// written: only a live process says what is in force.
     #[must_use]
-    pub fn row(&self, subject: &SubjectKey, head: &Head, at: EventTime, task: TaskId) -> Option<Output> {
+    pub fn row(&self, subject: &SubjectKey, row: &Row<'_>, at: EventTime, task: TaskId) -> Option<Output> {
         if self.mode != ProcessMode::Live {
             return None;
         }
         let key = subject.row_key();
-        let value = row_json(subject, head, at);
+        let value = row_json(subject, row, at);
         // The id names the change: a second row of the subject at another time or after another command has another.
-        let name = format!("{key}\u{1f}{}\u{1f}{}\u{1f}{}", head.epoch, head.live_seq, at.0);
+        let name = format!("{key}\u{1f}{}\u{1f}{}\u{1f}{}", row.epoch, row.seq, at.0);
         let id = base32(&hash_bytes(name.as_bytes()).hash128().0.to_be_bytes());
         let mut headers = self.cloud_event(&id, "dev.loopwarden.session_state.v1", &subject.record_key(), at, "session-state");
-        push(&mut headers, "ce_sequence", sequence(head.epoch, head.live_seq));
+        push(&mut headers, "ce_sequence", sequence(row.epoch, row.seq));
         push(&mut headers, "content-type", "application/json".to_owned());
         push(&mut headers, "lw_task", task.to_string());
         Some(Output {
@@ -283,14 +311,8 @@ fn headers_bytes(headers: &Headers) -> usize {
 
 /// An application name inside a URI reference.
 fn escape(name: &str) -> String {
-    name.bytes().fold(String::with_capacity(name.len()), |mut out, byte| {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push_str(&format!("%{byte:02X}"));
-        }
-        out
-    })
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    name.bytes().map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
 /// A JSON object, written in the order of the calls. `serde_json` escapes; nothing here can fail.
@@ -458,8 +480,8 @@ fn trigger(trigger: &Trigger, placement: &Placement) -> String {
     json.finish()
 }
 
-fn row_json(subject: &SubjectKey, head: &Head, at: EventTime) -> Option<String> {
-    let expires_at = head.verdicts.iter().map(|verdict| verdict.expires_at).max()?;
+fn row_json(subject: &SubjectKey, row: &Row<'_>, at: EventTime) -> Option<String> {
+    let expires_at = row.verdicts.iter().map(|verdict| verdict.expires_at).max()?;
     let mut json = Object::default();
     json.number("v", 1_u64);
     let mut of = Object::default();
@@ -479,13 +501,13 @@ fn row_json(subject: &SubjectKey, head: &Head, at: EventTime) -> Option<String> 
         of.text("fingerprint", &fingerprint.to_string());
     }
     json.value("subject", of.finish());
-    let is_blocked = head.verdicts.iter().any(|verdict| verdict.action == Action::Block);
+    let is_blocked = row.verdicts.iter().any(|verdict| verdict.action == Action::Block);
     json.text("status", if is_blocked { "blocked" } else { "nudged" });
-    json.number("epoch", head.epoch.max(0));
-    json.number("seq", head.live_seq);
+    json.number("epoch", row.epoch.max(0));
+    json.number("seq", row.seq);
     json.time("updated_at", at);
     json.time("expires_at", expires_at);
-    let active: Vec<String> = head.verdicts.iter().map(|active| verdict(active, agent_id)).collect();
+    let active: Vec<String> = row.verdicts.iter().map(|active| verdict(active, agent_id)).collect();
     json.value("active", format!("[{}]", active.join(",")));
     Some(json.finish())
 }
@@ -511,4 +533,171 @@ fn verdict(verdict: &Verdict, agent_id: Option<&str>) -> String {
     json.time("issued_at", verdict.issued_at);
     json.time("expires_at", verdict.expires_at);
     json.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Advice;
+    use crate::engine::ReasonCode;
+    use crate::engine::ScopeKind;
+    use crate::event::Reason;
+    use crate::event::RecordMeta;
+    use crate::event::RecordOffset;
+    use crate::event::Stage;
+    use crate::identity::Hash128;
+    use crate::policy::Detector;
+
+    const TASK: TaskId = TaskId { stage: Stage::Session, partition: 3 };
+    const TIME: EventTime = EventTime(1_795_291_203_120);
+
+    fn encoder(mode: ProcessMode, content: DeadLetterContent) -> Encoder {
+        Encoder {
+            app: "loopwarden".into(),
+            source: "/loopwarden/loopwarden".to_owned(),
+            mode,
+            content,
+            profile: "default".to_owned(),
+            policy: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855".to_owned(),
+        }
+    }
+
+    fn command() -> Command {
+        let id = CommandId(0x3d_5d_29_0f_c3_c1_6b_0f_ed_3a_c0_8d_c8_7e_aa_u128.to_be_bytes());
+        Command {
+            id,
+            action: Action::Nudge,
+            subject: SubjectKey::Agent { tenant: String::new(), session_id: "sess-42".to_owned(), agent_id: "main".to_owned() },
+            scope: Scope {
+                kind: ScopeKind::Agent,
+                tool: Some("Bash".to_owned()),
+                fingerprint: Some((
+                    Hash128(0xa440_4e81_f177_a67d_b9d0_8a78_ed56_6b35),
+                    IdentityRecipe::Call { args: Vec::new(), args_ignored: vec!["description".to_owned()] },
+                )),
+                only: Vec::new(),
+            },
+            level: 1,
+            epoch: 1_795_291_200_000,
+            seq: 1,
+            episode: id,
+            issued_at: TIME,
+            expires_at: TIME.plus_ms(600_000),
+            is_shadow: false,
+            reason: ReasonCode::Detector(Detector::ExactRepeat),
+            also: vec![Detector::OutcomeRepeat],
+            confidence: Some(0.7),
+            summary: "Bash: 3 calls in 3 s, same arguments, same failing result".to_owned(),
+            evidence: vec![
+                ("count", Fact::Count(3)),
+                ("share", Fact::Ratio(0.5)),
+                ("tools", Fact::Texts(vec!["a\"b".to_owned()])),
+            ],
+            message: Some("[System] \u{1f}".to_owned()),
+            placement: Placement::AppendToResult { call_id: Some("c1".to_owned()) },
+            advice: Some(Advice::ChangeApproach),
+            trigger: Trigger::Event {
+                event_id: "a3".to_owned(),
+                call_id: None,
+                topic: "agents.tool-events.v1".to_owned(),
+                partition: 3,
+                offset: 88_120,
+                time: TIME,
+                traceparent: Some("00-1-2-01".to_owned()),
+            },
+            contributors: Vec::new(),
+            labels: vec![("team".to_owned(), "x".to_owned())],
+        }
+    }
+
+    #[test]
+    fn a_command_is_written_in_the_order_of_the_wire_page() {
+        let output = encoder(ProcessMode::Live, DeadLetterContent::Full).command(&command(), TASK, 17);
+        let id = base32(&command().id.0);
+        let expected = format!(
+            "{}{}{}{}{}{}{}{}",
+            format_args!(r#"{{"v":1,"id":"{id}","action":"nudge","session_id":"sess-42","#),
+            r#""scope":{"kind":"agent","agent_id":"main","tool":"Bash","fingerprint":"a4404e81f177a67db9d08a78ed566b35","#,
+            r#""identity":{"kind":"call","args_ignored":["description"]}},"level":1,"epoch":1795291200000,"seq":1,"#,
+            format_args!(
+                r#""episode":"{id}","issued_at":"2026-11-21T20:00:03.120Z","expires_at":"2026-11-21T20:10:03.120Z","mode":"live","#
+            ),
+            concat!(
+                r#""reason":{"code":"exact_repeat","also":["outcome_repeat"],"confidence":0.7,"#,
+                r#""summary":"Bash: 3 calls in 3 s, same arguments, same failing result","#,
+                r#""evidence":{"count":3,"share":0.5,"tools":["a\"b"]}},"#
+            ),
+            r#""message":"[System] \u001f","placement":"append_to_result","advice":"change_approach","#,
+            concat!(
+                r#""trigger":{"event_id":"a3","call_id":"c1","topic":"agents.tool-events.v1","partition":3,"offset":88120,"#,
+                r#""time":"2026-11-21T20:00:03.120Z"},"labels":{"team":"x"},"#
+            ),
+            format_args!(
+                r#""engine":{{"version":"{VERSION}","profile":"default","policy_sha256":"{}"}}}}"#,
+                encoder(ProcessMode::Live, DeadLetterContent::Full).policy
+            ),
+        );
+        assert_eq!(String::from_utf8(output.value.unwrap()).unwrap(), expected);
+        assert_eq!((output.key, output.timestamp_ms), (b"sess-42".to_vec(), TIME.0));
+        let header = |name: &str| {
+            let found = output.headers.iter().find(|(found, _)| found == name);
+            found.map(|(_, value)| String::from_utf8(value.clone()).unwrap())
+        };
+        assert_eq!(header("ce_sequence").unwrap(), "00000001795291200000-00000000000000000001");
+        assert_eq!(header("ce_traceparent").unwrap(), "00-1-2-01");
+        assert_eq!((header("lw_task").unwrap(), header("lw_ordinal").unwrap()), ("session/3".to_owned(), "17".to_owned()));
+    }
+
+    #[test]
+    fn a_shadow_detector_binds_nobody_in_any_process() {
+        for (mode, live) in [(ProcessMode::Live, "live"), (ProcessMode::Shadow, "shadow"), (ProcessMode::Replay, "replay")] {
+            let encoder = encoder(mode, DeadLetterContent::Full);
+            assert_eq!((encoder.mode_of(false), encoder.mode_of(true)), (live, "shadow"));
+        }
+    }
+
+    fn letter(content: DeadLetterContent, key: &[u8], value: Option<&[u8]>, header: &[u8]) -> Output {
+        let meta = RecordMeta {
+            topic: "t",
+            partition: 3,
+            offset: RecordOffset(9),
+            timestamp: TIME,
+            key: Some(key),
+            headers: vec![("h", Some(header))],
+            value_bytes_max: 1,
+        };
+        let rejected = Rejected { reason: Reason::TooLarge, field: String::new() };
+        encoder(ProcessMode::Live, content).dead_letter(&Record { meta, value }, &rejected, TASK, 1)
+    }
+
+    fn bytes(output: &Output) -> usize {
+        output.key.len() + output.value.as_ref().map_or(0, Vec::len) + headers_bytes(&output.headers)
+    }
+
+    #[test]
+    fn a_dead_letter_always_fits_and_says_how_large_its_value_was() {
+        let large = vec![b'x'; 1_200_000];
+        for (key, value, header) in [(10, 1_200_000, 10), (1_200_000, 10, 10), (10, 10, 1_200_000), (900_000, 900_000, 900_000)] {
+            let output = letter(DeadLetterContent::Full, &large[..key], Some(&large[..value]), &large[..header]);
+            assert!(bytes(&output) <= DEAD_LETTER_BYTES_MAX, "{key} {value} {header}: {}", bytes(&output));
+            let kept = output.value.as_ref().unwrap().len();
+            let said = output.headers.iter().find(|(name, _)| name == "dlq.bytes").map(|(_, value)| value.clone());
+            assert_eq!(said, (kept < value).then(|| value.to_string().into_bytes()));
+        }
+        let whole = letter(DeadLetterContent::Full, b"k", Some(&large[..990_000]), b"v");
+        assert_eq!(whole.value.unwrap().len(), 990_000);
+    }
+
+    #[test]
+    fn a_setting_sends_the_hash_of_a_value_or_nothing() {
+        let hash = letter(DeadLetterContent::Hash, b"k", Some(b""), b"v");
+        assert_eq!(hash.value.unwrap(), b"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+        assert_eq!(letter(DeadLetterContent::None, b"k", Some(b"secret"), b"v").value, None);
+        assert_eq!(letter(DeadLetterContent::Hash, b"k", None, b"v").value, None);
+    }
+
+    #[test]
+    fn an_application_name_is_escaped_in_the_source() {
+        assert_eq!(escape("my app/ü"), "my%20app%2F%C3%BC");
+    }
 }

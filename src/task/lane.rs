@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use crate::engine::Effects;
 use crate::engine::SessionEngine;
+use crate::engine::SwarmEngine;
 use crate::event::Reason;
 use crate::event::Record;
-use crate::event::Stage as TaskStage;
 use crate::event::TaskId;
 use crate::log::Flow;
 use crate::log::Log;
@@ -24,6 +24,7 @@ use crate::task::Slot;
 use crate::task::cache::Cache;
 use crate::task::commit::Pacing;
 use crate::task::commit::Trouble;
+use crate::task::counters::Counters;
 use crate::task::encode::Encoder;
 use crate::task::lease::Leases;
 use crate::task::overlay::Overlay;
@@ -44,6 +45,9 @@ use crate::task::view::Ask;
 /// Failed polls in a row after which the lane looks whether its input still holds what it wants to read (I12): the error of a client
 /// names no partition, restoring compares each task with its input.
 const FAILURES_BEFORE_RESTORE: u32 = 10;
+
+/// Counters of the swarm stage may take one part in so many of what sessions may.
+const COUNTERS_SHARE: usize = 4;
 
 /// Why a lane ended. The process ends with it, except for the first two.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -170,6 +174,8 @@ pub(super) struct Work<S, M> {
     pub(super) machine: M,
     pub(super) encoder: Encoder,
     pub(super) cache: Cache,
+    pub(super) swarm: SwarmEngine,
+    pub(super) counters: Counters,
     pub(super) overlay: Overlay,
     pub(super) effects: Effects,
     pub(super) marks: Marks,
@@ -185,10 +191,13 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     #[must_use]
     pub fn new(log: L, store: S, machine: M, restorer: Box<dyn Restorer>, leases: Leases, settings: Arc<LaneSettings>) -> Self {
         let encoder = Encoder::new(machine.app(), machine.policy(), settings.mode, settings.dead_letters);
+        let swarm = SwarmEngine::new(machine.app(), Arc::clone(machine.policy()));
         let work = Work {
             store,
             machine,
             encoder,
+            swarm,
+            counters: Counters::new(settings.cache_bytes_max / COUNTERS_SHARE),
             cache: Cache::new(settings.cache_bytes_max),
             overlay: Overlay::default(),
             effects: Effects::default(),
@@ -253,7 +262,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// Bytes of the overlay, and of the cache.
     #[must_use]
     pub fn bytes(&self) -> (usize, usize) {
-        (self.work.overlay.bytes, self.work.cache.bytes())
+        (self.work.overlay.bytes, self.work.cache.bytes() + self.work.counters.bytes())
     }
 
     /// Sessions held in memory.
@@ -461,6 +470,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         tracing::info!(policy = %policy.hash, profile = policy.profile, "another policy is in force");
         self.work.machine.swap(policy);
         let policy = self.work.machine.policy();
+        self.work.swarm = SwarmEngine::new(self.work.machine.app(), Arc::clone(policy));
         self.work.encoder = Encoder::new(self.work.machine.app(), policy, self.settings.mode, self.settings.dead_letters);
         let hash = policy.hash.0;
         for slot in self.work.tasks.values_mut() {
@@ -471,7 +481,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     }
 
     fn on_end(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
-        if self.phase != Phase::Feeding || !self.is_ready() {
+        let is_restoring = |slot: &Slot| matches!(slot, Slot::Waiting | Slot::Restoring { .. });
+        if self.phase != Phase::Feeding || self.work.tasks.values().any(is_restoring) {
             return Ok(());
         }
         if self.settings.run_timers_at_end {
@@ -506,11 +517,6 @@ impl<S: StateStore, M: Machine> Work<S, M> {
             self.skipped += 1;
             return Flow::Continue;
         }
-        if id.stage == TaskStage::Swarm {
-            // No machine for it yet: standing still loses nothing, going on would.
-            self.interrupt = Some(Interrupt::Tripped(id, "the swarm stage is off"));
-            return Flow::Stop;
-        }
         if let Some(killer) = &mut self.killer
             && let Err(error) = killer.before(id, record.meta.offset.0)
         {
@@ -528,6 +534,8 @@ impl<S: StateStore, M: Machine> Work<S, M> {
             effects: &mut self.effects,
             marks: &self.marks,
             settings,
+            swarm: &self.swarm,
+            counters: &mut self.counters,
         };
         let handled = stage.record(record);
         self.handled(id, handled, settings)
@@ -552,7 +560,14 @@ impl<S: StateStore, M: Machine> Work<S, M> {
             crate::task::CommitTrigger::EveryRecords(records) => self.overlay.records >= records,
             crate::task::CommitTrigger::Timed { .. } => false,
         };
-        is_cut || self.overlay.is_full(settings) || self.cache.bytes() > settings.cache_bytes_max.saturating_mul(2)
+        let held = self.cache.bytes().max(self.counters.bytes().saturating_mul(COUNTERS_SHARE));
+        is_cut || self.overlay.is_full(settings) || held > settings.cache_bytes_max.saturating_mul(2)
+    }
+
+    /// Drops what is held of a task that is given away, or read back from the log.
+    pub(super) fn forget_task(&mut self, id: TaskId) {
+        self.cache.remove_task(id);
+        self.counters.remove_task(id);
     }
 
     /// Lets every timer of every task fire: the end of time, for a report.
@@ -589,6 +604,8 @@ impl<S: StateStore, M: Machine> Work<S, M> {
                     effects: &mut self.effects,
                     marks: &self.marks,
                     settings,
+                    swarm: &self.swarm,
+                    counters: &mut self.counters,
                 };
                 let handled = stage.fire_one(&bytes, &Record { meta, value: None });
                 if handled != Ok(Handled::Done) {

@@ -13,6 +13,7 @@
 
 mod cache;
 mod commit;
+mod counters;
 mod encode;
 mod lane;
 mod lease;
@@ -21,8 +22,10 @@ mod poison;
 mod rebalance;
 mod restore;
 mod restorer;
+mod seen;
 mod session;
 mod settings;
+mod sorted;
 mod stats;
 mod supervise;
 mod swarm;
@@ -35,6 +38,7 @@ use crate::event::TaskId;
 use crate::store::Position;
 
 pub use encode::Encoder;
+pub use encode::Row;
 pub use encode::split_dead_letter_headers;
 pub use lane::Exit;
 pub use lane::Lane;
@@ -68,11 +72,13 @@ pub use supervise::LaneHandle;
 pub use supervise::LaneReport;
 pub use supervise::SystemClock;
 pub use supervise::run_to_end;
+pub use view::AgentView;
 pub use view::Ask;
 pub use view::TaskState;
 pub use view::TaskView;
 
 use poison::DeadLetterWindow;
+use seen::Seen;
 use timers::TimerQueue;
 
 /// A task in a state. Only [`Running`] processes records.
@@ -95,6 +101,8 @@ pub struct Running {
     /// With the overlay.
     now: Position,
     timers: TimerQueue,
+    /// Counters of a task of the swarm stage.
+    seen: Seen,
     window: DeadLetterWindow,
     window_committed: DeadLetterWindow,
     /// The Position itself must be committed before anything else (first start, rule R5).
@@ -130,6 +138,7 @@ impl Task<Restoring> {
             committed: position.clone(),
             now: position,
             timers: TimerQueue::new(),
+            seen: Seen::new(),
             window: DeadLetterWindow::default(),
             window_committed: DeadLetterWindow::default(),
             is_unwritten,
@@ -174,12 +183,14 @@ impl Running {
             || self.now.watermark != self.committed.watermark
             || self.now.outputs != self.committed.outputs
             || self.timers.is_changed()
+            || self.seen.is_touched()
     }
 
     /// Back to the last commit.
     fn rewind(&mut self) {
         self.now = self.committed.clone();
         self.timers.rewind();
+        self.seen.rewind();
         self.window = self.window_committed.clone();
     }
 

@@ -263,6 +263,8 @@ mod tests {
         for number in 0..2_000 {
             assert!(!window.note(number % 20 == 0), "{number}");
         }
+        // The first of these takes the place of one that leaves the window.
+        assert!(!window.note(true));
         assert!(window.note(true));
     }
 

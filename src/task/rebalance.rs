@@ -39,7 +39,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     pub(super) fn restore_again(&mut self, id: TaskId) {
         match self.work.tasks.remove(&id) {
             Some(Slot::Running(task)) => {
-                self.work.cache.remove_task(id);
+                self.work.forget_task(id);
                 self.submit(task.restore());
             }
             Some(other) => {
@@ -121,7 +121,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             Some(Slot::Restoring { .. }) => self.restorer.cancel(id),
             Some(Slot::Waiting) | None => {}
         }
-        self.work.cache.remove_task(id);
+        self.work.forget_task(id);
         self.work.marks.remove_task(id);
         if let Phase::Reopening { restore, .. } = &mut self.phase {
             restore.remove(&id);

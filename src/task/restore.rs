@@ -169,7 +169,7 @@ impl<S: StateStore> Restore<S> {
     pub fn step(&mut self, changelog: Option<&mut (dyn Changelog + '_)>, clock: &dyn Clock) -> RestoreStep {
         let result = match changelog {
             Some(changelog) => self.try_step(changelog, clock),
-            None => self.from_store(),
+            None => self.take_stored(),
         };
         match result {
             Ok(step) => {
@@ -192,7 +192,7 @@ impl<S: StateStore> Restore<S> {
         }
     }
 
-    fn from_store(&mut self) -> Result<RestoreStep, Trouble> {
+    fn take_stored(&mut self) -> Result<RestoreStep, Trouble> {
         let position = self.read_position()?;
         let is_first = position.is_none();
         Ok(self.ready(position.unwrap_or_else(|| first(NextOffset(0))), is_first, None))
@@ -256,12 +256,11 @@ impl<S: StateStore> Restore<S> {
             }
             trusted => trusted,
         };
-        let from = match &trusted {
-            Some(position) => position.changelog_next,
-            None => {
-                self.store.wipe(self.id)?;
-                range.start
-            }
+        let from = if let Some(position) = &trusted {
+            position.changelog_next
+        } else {
+            self.store.wipe(self.id)?;
+            range.start
         };
         self.position = trusted;
         self.phase = Phase::Ask { from };

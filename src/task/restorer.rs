@@ -143,13 +143,13 @@ impl<S: StateStore + Clone + Send + 'static> RestorePool<S> {
         store: S,
         settings: Arc<LaneSettings>,
         readers: Vec<Box<dyn Changelog>>,
-        clock: Arc<dyn Clock + Send + Sync>,
+        clock: &Arc<dyn Clock + Send + Sync>,
     ) -> std::io::Result<Self> {
         let queue = Mutex::new(Queue { jobs: VecDeque::new(), is_stopped: false });
         let shared = Arc::new(Shared { queue, changed: Condvar::new() });
         let mut threads = Vec::new();
         for (number, reader) in readers.into_iter().enumerate() {
-            let (shared, clock) = (Arc::clone(&shared), Arc::clone(&clock));
+            let (shared, clock) = (Arc::clone(&shared), Arc::clone(clock));
             let thread = thread::Builder::new().name(format!("restore-{number}"));
             threads.push(thread.spawn(move || work(&shared, reader, &*clock))?);
         }

@@ -8,12 +8,15 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::detect::Finding;
+use crate::engine::Command;
 use crate::engine::Effects;
 use crate::engine::Input;
 use crate::engine::Place;
 use crate::engine::Session;
 use crate::engine::SessionEngine;
 use crate::engine::SubjectKey;
+use crate::engine::SwarmEngine;
+use crate::engine::TimerChange;
 use crate::engine::TimerKind;
 use crate::event::Content;
 use crate::event::Event;
@@ -23,6 +26,7 @@ use crate::event::Reason;
 use crate::event::Record;
 use crate::event::RecordOffset;
 use crate::event::Rejected;
+use crate::event::Stage as TaskStage;
 use crate::event::TaskId;
 use crate::event::decode;
 use crate::event::partition_of;
@@ -36,7 +40,9 @@ use crate::store::session as stored;
 use crate::task::Running;
 use crate::task::cache::Cache;
 use crate::task::cache::EntryId;
+use crate::task::counters::Counters;
 use crate::task::encode::Encoder;
+use crate::task::encode::Row;
 use crate::task::encode::dead_letter_id;
 use crate::task::overlay::Audited;
 use crate::task::overlay::Overlay;
@@ -75,7 +81,7 @@ impl Machine for SessionEngine {
     }
 
     fn swap(&mut self, policy: Arc<Policy>) {
-        *self = Self::new(&self.app().to_owned(), policy);
+        *self = Self::new(self.app(), policy);
     }
 }
 
@@ -93,7 +99,7 @@ pub(super) enum Handled {
 }
 
 /// Why an input did not get through.
-enum Stop {
+pub(super) enum Stop {
     Handled(Handled),
     Store(StoreError),
 }
@@ -116,6 +122,8 @@ pub(super) struct Stage<'a, S, M> {
     pub(super) effects: &'a mut Effects,
     pub(super) marks: &'a Marks,
     pub(super) settings: &'a LaneSettings,
+    pub(super) swarm: &'a SwarmEngine,
+    pub(super) counters: &'a mut Counters,
 }
 
 /// What caused an input, for its outputs.
@@ -148,6 +156,8 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             // Time passes although no agent says anything: a record like any other, so a replay sees it too.
             self.task.advance_watermark(record.meta.timestamp, self.settings.lateness_ms);
             self.fire_due(record)?;
+        } else if self.id.stage == TaskStage::Swarm {
+            self.swarm_record(record)?;
         } else {
             match decode(record.value, &record.meta) {
                 Err(rejected) => self.dead_letter(record, &rejected)?,
@@ -166,12 +176,11 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let place = Place { topic: record.meta.topic, partition: record.meta.partition, offset: record.meta.offset.0 };
         let cause = Cause { offset: record.meta.offset.0, at: event.time.max(event.record_time), record_time: event.record_time };
         let tenant = event.tenant.as_deref().unwrap_or_default();
-        let id = match self.cache.find(self.id, tenant, &event.session_id, &event.agent_id) {
-            Some(id) => id,
-            None => {
-                let key = SubjectKey::session_key(event.tenant.as_deref(), &event.session_id, &event.agent_id);
-                self.load(SubjectKey::of_event(event), key.as_bytes())?
-            }
+        let id = if let Some(id) = self.cache.find(self.id, tenant, &event.session_id, &event.agent_id) {
+            id
+        } else {
+            let key = SubjectKey::session_key(event.tenant.as_deref(), &event.session_id, &event.agent_id);
+            self.load(SubjectKey::of_event(event), key.as_bytes())?
         };
         let culprit = || Culprit::Record(record.meta.offset.0);
         self.apply(id, Input::Event(event, place), cause, culprit)?;
@@ -220,7 +229,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     }
 
     /// Fires every timer due at the watermark, in the order of (due time, kind, subject).
-    fn fire_due(&mut self, record: &Record<'_>) -> Result<(), Stop> {
+    pub(super) fn fire_due(&mut self, record: &Record<'_>) -> Result<(), Stop> {
         let mut fired = 0;
         while let Some(bytes) = self.task.timers.due(self.store, self.id, self.task.now.watermark)? {
             if fired > 0 && self.overlay.is_full(self.settings) {
@@ -245,9 +254,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         self.task.timers.remove(bytes);
         self.overlay.stats.timers_fired += 1;
         let Some(timer) = TimerKey::decode(bytes) else { return Ok(()) };
-        let (Some(kind), Some(subject)) = (TimerKind::from_number(timer.kind), stored::subject_of(timer.subject)) else {
-            return Ok(());
-        };
+        let Some(kind) = TimerKind::from_number(timer.kind) else { return Ok(()) };
         if let Some(reason) = self.marks.get(self.id, &Culprit::Timer(bytes.to_vec())) {
             if self.task.window.note_panic(record.meta.timestamp) {
                 self.trip("too many panics within a minute")?;
@@ -257,6 +264,10 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             let blamed = Record { meta: record.meta.clone(), value: None };
             return self.dead_letter(&blamed, &rejected);
         }
+        if self.id.stage == TaskStage::Swarm {
+            return self.fire_counter(timer, kind, bytes, record.meta.offset.0);
+        }
+        let Some(subject) = stored::subject_of(timer.subject) else { return Ok(()) };
         let id = match self.cache.find_key(self.id, timer.subject) {
             Some(id) => id,
             None => self.load(subject, timer.subject)?,
@@ -277,7 +288,6 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
 
     fn apply(&mut self, id: EntryId, input: Input<'_>, cause: Cause, culprit: impl FnOnce() -> Culprit) -> Result<(), Stop> {
         let Some(entry) = self.cache.get_mut(id) else { return Ok(()) };
-        let had_verdicts = !entry.session.head.verdicts.is_empty();
         let (machine, effects) = (&mut *self.machine, &mut *self.effects);
         effects.clear();
         if guarded(|| machine.apply(&entry.subject, &mut entry.session, input, effects)).is_err() {
@@ -290,40 +300,22 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         if entry.touch() {
             self.overlay.note_dirty(id);
         }
-        for change in &effects.timers {
-            let key = |due| TimerKey { due, kind: change.kind.number(), subject: entry.session_key() };
-            if let Some(was) = change.was {
-                self.task.timers.remove(&key(was).encode());
-            }
-            if let Some(now) = change.now {
-                self.task.timers.set(&key(now));
-            }
-        }
+        move_timers(self.task, &effects.timers, entry.session_key());
         if effects.forgotten {
             entry.forget(machine.policy().history_steps);
             self.overlay.stats.sessions_forgotten += 1;
         }
-        for command in effects.commands.drain(..) {
-            let name = crate::identity::base32(&command.id.0);
-            let ordinal = self.task.count_output(name.as_bytes());
-            let mode = self.encoder.mode_of(command.is_shadow);
-            let by_mode = self.overlay.stats.commands.get_mut(command.action as usize);
-            if let Some(by_mode) = by_mode {
-                bump(by_mode, ["live", "shadow", "replay"].iter().position(|known| *known == mode).unwrap_or_default());
-            }
-            self.overlay.sent.push(Sent { action: command.action, caused_at: cause.record_time, expires_at: command.expires_at });
-            self.overlay.push((self.id, RecordOffset(cause.offset)), self.encoder.command(&command, self.id, ordinal));
-            self.overlay.command_waits = true;
-        }
-        if (effects.verdicts_changed || (effects.forgotten && had_verdicts))
-            && let Some(row) = self.encoder.row(&entry.subject, &entry.session.head, cause.at, self.id)
+        let at = (self.id, RecordOffset(cause.offset));
+        send_commands(at, self.task, self.encoder, self.overlay, &mut effects.commands, cause.record_time);
+        if effects.verdicts_changed
+            && let Some(row) = self.encoder.row(&entry.subject, &Row::of_head(&entry.session.head), cause.at, self.id)
         {
             self.overlay.set_row(self.id, row);
             self.overlay.command_waits = true;
         }
         if self.settings.swarm {
             for call in effects.counts.drain(..) {
-                self.overlay.sums.add(call, machine.policy());
+                self.overlay.bytes += self.overlay.sums.add(call, machine.policy());
             }
             if let Some(reset) = effects.swarm_reset.take() {
                 self.overlay.sums.reset(reset, cause.record_time);
@@ -338,7 +330,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         Ok(())
     }
 
-    fn dead_letter(&mut self, record: &Record<'_>, rejected: &Rejected) -> Result<(), Stop> {
+    pub(super) fn dead_letter(&mut self, record: &Record<'_>, rejected: &Rejected) -> Result<(), Stop> {
         if self.task.window.note(true) {
             self.trip("too many dead letters")?;
         }
@@ -356,6 +348,42 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             Breaker::Stop => Err(Stop::Handled(Handled::Tripped(why))),
             Breaker::Report => Ok(()),
         }
+    }
+}
+
+/// Moves timers of a subject.
+pub(super) fn move_timers(task: &mut Running, changes: &[TimerChange], subject: &[u8]) {
+    for change in changes {
+        let key = |due| TimerKey { due, kind: change.kind.number(), subject };
+        if let Some(was) = change.was {
+            task.timers.remove(&key(was).encode());
+        }
+        if let Some(now) = change.now {
+            task.timers.set(&key(now));
+        }
+    }
+}
+
+/// Brings commands into the overlay, numbered.
+/// `cause` is the task and the record behind the commands.
+pub(super) fn send_commands(
+    cause: (TaskId, RecordOffset),
+    task: &mut Running,
+    encoder: &Encoder,
+    overlay: &mut Overlay,
+    commands: &mut Vec<Command>,
+    caused_at: EventTime,
+) {
+    for command in commands.drain(..) {
+        let name = crate::identity::base32(&command.id.0);
+        let ordinal = task.count_output(name.as_bytes());
+        let mode = encoder.mode_of(command.is_shadow);
+        if let Some(by_mode) = overlay.stats.commands.get_mut(command.action as usize) {
+            bump(by_mode, ["live", "shadow", "replay"].iter().position(|known| *known == mode).unwrap_or_default());
+        }
+        overlay.sent.push(Sent { action: command.action, caused_at, expires_at: command.expires_at });
+        overlay.push(cause, encoder.command(&command, cause.0, ordinal));
+        overlay.command_waits = true;
     }
 }
 

@@ -162,6 +162,14 @@ stats! {
     limit_dead_letters: u64 = one;
     /// Input records that were gone before they were read.
     input_lost: u64 = one;
+    /// Reports that the swarm stage took.
+    swarm_reports: u64 = one;
+    /// Calls that reached the swarm stage after their pane was gone.
+    swarm_late: u64 = one;
+    /// Counters dropped because there were too many, longest unseen first (`keys_max`).
+    limit_swarm_keys: u64 = one;
+    /// Calls of agents beyond `workers_max` of a pane: they count, their agent does not.
+    limit_swarm_workers: u64 = one;
     /// Tokens spent in steps that took part in a loop.
     loop_tokens: u64 = one;
     /// Their cost, millionths of a US dollar.

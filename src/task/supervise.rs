@@ -92,6 +92,12 @@ impl LaneHandle {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// When it turned last, by the fleet's clock in milliseconds; far in the future once it has ended.
+    #[must_use]
+    pub fn beat_ms(&self) -> u64 {
+        self.beat_ms.load(Ordering::Acquire)
+    }
+
     /// Asks it; false where it does not listen any more, or is too busy.
     #[must_use]
     pub fn ask(&self, ask: Ask) -> bool {

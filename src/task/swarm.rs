@@ -1,51 +1,454 @@
-//! The seam to the swarm stage: what session tasks add up for it. Every commit sends all sums (rule W1): held back, a crash would lose
-//! them, since the offsets have moved on.
+//! The swarm stage: what session tasks add up for it, and the way of one such record to effects in the overlay.
+//!
+//! The way is the session stage's: skip, decode, move the watermark, fire what is due, apply (`session`). The watermark follows the
+//! calls' event times; a pane whose timer has fired takes no call any more, so what it told cannot be told twice.
 
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use crate::engine::SubjectKey;
 use crate::engine::SwarmCall;
+use crate::engine::SwarmCallKey;
+use crate::engine::SwarmInput;
+use crate::engine::SwarmReport;
 use crate::engine::SwarmReset;
 use crate::engine::SwarmSums;
+use crate::engine::TimerChange;
+use crate::engine::TimerKind;
 use crate::event::EventTime;
+use crate::event::Reason;
+use crate::event::Record;
+use crate::event::RecordOffset;
+use crate::event::Rejected;
+use crate::event::TaskId;
+use crate::limits::REPORT_BYTES;
+use crate::limits::RESET_COUNTERS;
 use crate::log::Destination;
 use crate::log::Output;
+use crate::policy::Detector;
 use crate::policy::Policy;
+use crate::store::KeyFamily;
+use crate::store::StateStore;
 use crate::store::StoreError;
+use crate::store::TimerKey;
 use crate::store::report::SwarmRecord;
+use crate::store::report::is_reset_key;
+use crate::store::report::parse_report_key;
 use crate::store::report::report_key;
 use crate::store::report::reset_key;
+use crate::store::swarm;
+use crate::store::swarm::CounterKind;
+use crate::store::swarm::Floor;
+use crate::task::encode::Row;
+use crate::task::poison::Culprit;
+use crate::task::poison::guarded;
+use crate::task::session::Handled;
+use crate::task::session::Machine;
+use crate::task::session::Stage;
+use crate::task::session::Stop;
+use crate::task::session::move_timers;
+use crate::task::session::send_commands;
 
-/// Sums and resets of a lane since its last commit.
+/// Bytes an entry of a report takes besides its names.
+const ENTRY_BYTES: usize = 32;
+/// Bytes a sum takes in memory besides its names.
+const SUM_BYTES: usize = 160;
+
+/// Sums and resets of a lane since its last commit. Every commit sends them all (rule W1): held back, a crash would lose them, since
+/// the offsets have moved on.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     sums: SwarmSums,
-    resets: Vec<(SwarmReset, EventTime)>,
+    /// Of a swarm only the last.
+    resets: BTreeMap<(String, String), (EventTime, EventTime)>,
 }
 
 impl Sums {
-    /// Counts a call in its pane.
-    pub(super) fn add(&mut self, call: SwarmCall, policy: &Policy) {
-        self.sums.add(policy, call);
+    /// Counts a call in its pane. Returns the bytes it takes.
+    pub(super) fn add(&mut self, call: SwarmCall, policy: &Policy) -> usize {
+        let bytes = SUM_BYTES + call.session_id.len() + call.agent_id.len() + call.tool.len();
+        if self.sums.add(policy, call) { bytes } else { 0 }
     }
 
     /// Calls of a swarm up to a time no longer count: a floor, whatever order it arrives in.
     pub(super) fn reset(&mut self, reset: SwarmReset, record_time: EventTime) {
-        self.resets.push((reset, record_time));
+        self.sums.reset(&reset);
+        let swarm = (reset.tenant, reset.swarm_id);
+        let (floor, latest) = self.resets.entry(swarm).or_insert((reset.time, record_time));
+        *floor = reset.time.max(*floor);
+        *latest = record_time.max(*latest);
     }
 
-    /// Takes out the records to be staged: resets, then sums in the order of their keys.
-    pub(super) fn drain(&mut self) -> Result<Vec<Output>, StoreError> {
+    /// Takes out the records to be staged: resets to every partition, then sums in the order of their keys.
+    pub(super) fn drain(&mut self, partitions: u32) -> Result<Vec<Output>, StoreError> {
         let mut outputs = Vec::new();
-        for (reset, record_time) in self.resets.drain(..) {
-            outputs.push(output(reset_key(&reset), &SwarmRecord::Reset(reset.time), record_time)?);
+        for ((tenant, swarm_id), (time, record_time)) in std::mem::take(&mut self.resets) {
+            let key = reset_key(&SwarmReset { tenant, swarm_id, time });
+            let value = SwarmRecord::Reset(time).encode()?;
+            for partition in 0..partitions {
+                outputs.push(output(Destination::SwarmPartition { partition }, key.clone(), value.clone(), record_time));
+            }
         }
         for (key, report) in self.sums.drain_sorted() {
-            let record_time = report.record_time;
-            outputs.push(output(report_key(&key), &SwarmRecord::Report(report), record_time)?);
+            let key = report_key(&key);
+            for part in split(report) {
+                let record_time = part.record_time;
+                let value = SwarmRecord::Report(part).encode()?;
+                outputs.push(output(Destination::SwarmCounts, key.clone(), value, record_time));
+            }
         }
         Ok(outputs)
     }
 }
 
-fn output(key: Vec<u8>, record: &SwarmRecord, record_time: EventTime) -> Result<Output, StoreError> {
-    let value = Some(record.encode()?);
-    Ok(Output { destination: Destination::SwarmCounts, key, value, headers: Vec::new(), timestamp_ms: record_time.0 })
+fn output(destination: Destination, key: Vec<u8>, value: Vec<u8>, record_time: EventTime) -> Output {
+    Output { destination, key, value: Some(value), headers: Vec::new(), timestamp_ms: record_time.0 }
+}
+
+/// A report of many agents as several: a record too large would never be written, and what they add up to is the same.
+fn split(report: SwarmReport) -> Vec<SwarmReport> {
+    let SwarmReport { tool, recipe, record_time, entries } = report;
+    let part = |entries| SwarmReport { tool: tool.clone(), recipe: recipe.clone(), record_time, entries };
+    let (mut parts, mut current, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for entry in entries {
+        bytes += entry.session_id.len() + entry.agent_id.len() + ENTRY_BYTES;
+        current.push(entry);
+        if bytes >= REPORT_BYTES {
+            bytes = 0;
+            parts.push(part(std::mem::take(&mut current)));
+        }
+    }
+    if !current.is_empty() {
+        parts.push(part(current));
+    }
+    parts
+}
+
+/// A record of `swarm-counts`, read.
+enum Incoming {
+    Report(SwarmCallKey, SwarmReport),
+    Reset(EventTime),
+}
+
+fn read(key: &[u8], value: Option<&[u8]>) -> Result<Result<Incoming, Rejected>, StoreError> {
+    let reject = |reason, field: &str| Ok(Err(Rejected { reason, field: field.to_owned() }));
+    let Some(value) = value else { return reject(Reason::NullValue, "") };
+    match SwarmRecord::decode(value) {
+        Ok(SwarmRecord::Report(report)) => match parse_report_key(key) {
+            Some(key) => Ok(Ok(Incoming::Report(key, report))),
+            None => reject(Reason::BadValue, "key"),
+        },
+        Ok(SwarmRecord::Reset(time)) if is_reset_key(key) => Ok(Ok(Incoming::Reset(time))),
+        Ok(SwarmRecord::Reset(_)) => reject(Reason::BadValue, "key"),
+        // A newer program of the group wrote it: this one must not go on without it.
+        Err(error @ StoreError::NewerFormat(_)) => Err(error),
+        Err(_) => reject(Reason::BadValue, ""),
+    }
+}
+
+/// What caused an input of a counter.
+#[derive(Clone, Copy)]
+struct Cause {
+    offset: u64,
+    at: EventTime,
+    record_time: EventTime,
+}
+
+fn subject_of(key: &SwarmCallKey) -> SubjectKey {
+    match key.clone() {
+        SwarmCallKey::Swarm { tenant, swarm_id, fingerprint } => SubjectKey::Swarm { tenant, swarm_id, fingerprint },
+        SwarmCallKey::Fleet { tenant, fingerprint } => SubjectKey::Fleet { tenant, fingerprint },
+    }
+}
+
+const fn kind_of(key: &SwarmCallKey) -> CounterKind {
+    match key {
+        SwarmCallKey::Swarm { .. } => CounterKind::Swarm,
+        SwarmCallKey::Fleet { .. } => CounterKind::Fleet,
+    }
+}
+
+impl<S: StateStore, M: Machine> Stage<'_, S, M> {
+    /// Takes a record of `swarm-counts`.
+    pub(super) fn swarm_record(&mut self, record: &Record<'_>) -> Result<(), Stop> {
+        let key = record.meta.key.unwrap_or_default();
+        match read(key, record.value)? {
+            Err(rejected) => self.dead_letter(record, &rejected),
+            Ok(Incoming::Report(of, report)) => {
+                let time = report.entries.iter().map(|entry| entry.last).max().unwrap_or(report.record_time);
+                self.task.advance_watermark(time, self.settings.lateness_ms);
+                self.fire_due(record)?;
+                self.report(record, of, key.to_vec(), report)?;
+                self.task.window.note(false);
+                self.overlay.stats.swarm_reports += 1;
+                Ok(())
+            }
+            Ok(Incoming::Reset(time)) => {
+                self.task.advance_watermark(time, self.settings.lateness_ms);
+                self.fire_due(record)?;
+                self.swarm_reset(record, key, time)?;
+                self.task.window.note(false);
+                Ok(())
+            }
+        }
+    }
+
+    fn report(&mut self, record: &Record<'_>, of: SwarmCallKey, key: Vec<u8>, mut report: SwarmReport) -> Result<(), Stop> {
+        if let Some(life_ms) = self.swarm.pane_life_ms(&of) {
+            let watermark = self.task.now.watermark;
+            let mut late = 0;
+            report.entries.retain(|entry| {
+                let lives = entry.pane.plus_ms(life_ms) > watermark;
+                late += if lives { 0 } else { u64::from(entry.calls) };
+                lives
+            });
+            self.overlay.stats.swarm_late += late;
+        }
+        if report.entries.is_empty() {
+            return Ok(());
+        }
+        let id = (self.id, key);
+        let entry = self.counters.get(&id, self.store)?;
+        if entry.seen.is_none()
+            && let SwarmCallKey::Swarm { tenant, swarm_id, .. } = &of
+        {
+            let swarm = SwarmReset { tenant: tenant.clone(), swarm_id: swarm_id.clone(), time: EventTime(0) };
+            let floor = self.counters.floor(&(self.id, reset_key(&swarm)), self.store)?;
+            self.counters.get(&id, self.store)?.counter.floor = floor.map(|floor| floor.time);
+        }
+        let at = report.entries.iter().map(|entry| entry.last).max().unwrap_or_default().max(report.record_time);
+        let cause = Cause { offset: record.meta.offset.0, at, record_time: report.record_time };
+        let culprit = || Culprit::Record(record.meta.offset.0);
+        self.apply_counter(&id, &of, SwarmInput::Report(&report), cause, culprit)
+    }
+
+    /// Forgets what every counter of a swarm holds up to a time, those that begin later included. As many counters as a commit takes:
+    /// then the record is read again, and those that have it already are skipped.
+    fn swarm_reset(&mut self, record: &Record<'_>, swarm: &[u8], time: EventTime) -> Result<(), Stop> {
+        let floor_id = (self.id, swarm.to_vec());
+        let floor = self.counters.floor(&floor_id, self.store)?;
+        if floor.is_some_and(|floor| floor.time > time) {
+            return Ok(());
+        }
+        self.set_floor(&floor_id, floor, time)?;
+        let cause =
+            Cause { offset: record.meta.offset.0, at: record.meta.timestamp.max(time), record_time: record.meta.timestamp };
+        let (mut from, mut is_over, mut applied) = (swarm.to_vec(), false, 0);
+        while !is_over {
+            let (mut keys, mut failed, mut next) = (Vec::new(), None, None);
+            let counters = &*self.counters;
+            let task = self.id;
+            self.store.scan(task, KeyFamily::SwarmCounter, swarm, &from, &mut |key, value| {
+                if keys.len() == RESET_COUNTERS {
+                    next = Some(key.to_vec());
+                    return ControlFlow::Break(());
+                }
+                match swarm::decode_head(value) {
+                    Ok(loaded) if loaded.counter.floor >= Some(time) || counters.is_dirty(&(task, key.to_vec())) => {}
+                    Ok(_) => keys.push(key.to_vec()),
+                    Err(error) => {
+                        failed = Some(error);
+                        return ControlFlow::Break(());
+                    }
+                }
+                ControlFlow::Continue(())
+            })?;
+            if let Some(error) = failed {
+                return Err(error.into());
+            }
+            is_over = next.is_none();
+            from = next.unwrap_or(from);
+            if is_over {
+                keys.extend(self.counters.dirty_from(self.id, swarm, swarm));
+            }
+            for key in keys {
+                let Some(of) = parse_report_key(&key) else { continue };
+                let id = (self.id, key);
+                if self.counters.get(&id, self.store)?.counter.floor >= Some(time) {
+                    continue;
+                }
+                if applied > 0 && self.overlay.is_full(self.settings) {
+                    return Err(Stop::Handled(Handled::Full));
+                }
+                applied += 1;
+                self.apply_counter(&id, &of, SwarmInput::Reset(time), cause, || Culprit::Record(cause.offset))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn set_floor(&mut self, id: &(TaskId, Vec<u8>), before: Option<Floor>, time: EventTime) -> Result<(), Stop> {
+        let due = self.swarm.floor_life_ms().map(|life_ms| time.plus_ms(life_ms));
+        let timer = |due| TimerChange { kind: TimerKind::Panes, was: before.and_then(|floor| floor.due), now: due };
+        move_timers(self.task, &[timer(due)], &id.1);
+        let until = due.unwrap_or(EventTime(i64::MAX));
+        let seen =
+            self.task.seen.note((CounterKind::Swarm, &id.1), before.map(|floor| floor.seen), until, self.store, self.id)?;
+        self.counters.set_floor(id, Some(Floor { time, due, seen }));
+        self.overlay.bytes += SUM_BYTES;
+        self.make_room_for(CounterKind::Swarm, id.1.clone())
+    }
+
+    fn forget_floor(&mut self, id: &(TaskId, Vec<u8>), floor: Floor) -> Result<(), Stop> {
+        move_timers(self.task, &[TimerChange { kind: TimerKind::Panes, was: floor.due, now: None }], &id.1);
+        self.task.seen.forget((CounterKind::Swarm, &id.1), floor.seen, self.store, self.id)?;
+        self.counters.set_floor(id, None);
+        Ok(())
+    }
+
+    /// Fires a timer of a counter, or of a swarm's floor.
+    pub(super) fn fire_counter(&mut self, timer: TimerKey<'_>, kind: TimerKind, bytes: &[u8], offset: u64) -> Result<(), Stop> {
+        let id = (self.id, timer.subject.to_vec());
+        let Some(of) = parse_report_key(timer.subject) else {
+            let floor = self.counters.floor(&id, self.store)?;
+            return floor.filter(|floor| floor.due == Some(timer.due)).map_or(Ok(()), |floor| self.forget_floor(&id, floor));
+        };
+        if self.counters.get(&id, self.store)?.seen.is_none() {
+            return Ok(());
+        }
+        let cause = Cause { offset, at: timer.due, record_time: timer.due };
+        self.apply_counter(&id, &of, SwarmInput::Timer(kind, timer.due), cause, || Culprit::Timer(bytes.to_vec()))
+    }
+
+    fn apply_counter(
+        &mut self,
+        id: &(TaskId, Vec<u8>),
+        of: &SwarmCallKey,
+        input: SwarmInput<'_>,
+        cause: Cause,
+        culprit: impl FnOnce() -> Culprit,
+    ) -> Result<(), Stop> {
+        let entry = self.counters.get(id, self.store)?;
+        let (engine, effects) = (self.swarm, &mut *self.effects);
+        effects.clear();
+        let was = entry.seen;
+        let had_verdicts = !entry.counter.verdicts.is_empty();
+        let is_applied = guarded(|| engine.apply(of, &mut entry.counter, input, effects)).is_ok();
+        let counter = &entry.counter;
+        // A report that only had calls from before the floor begins no counter.
+        let is_nothing = was.is_none() && counter.panes.is_empty() && counter.periods.is_empty();
+        let now = engine.kept_until(of, counter);
+        let is_row = effects.verdicts_changed || (effects.forgotten && had_verdicts);
+        let row = is_row.then(|| self.encoder.row(&subject_of(of), &Row::of_counter(counter), cause.at, self.id)).flatten();
+        let touched: Vec<EventTime> = match input {
+            SwarmInput::Report(report) => report.entries.iter().map(|entry| entry.pane).collect(),
+            SwarmInput::Reset(_) => counter.panes.keys().copied().collect(),
+            SwarmInput::Timer(..) => Vec::new(),
+        };
+        if effects.forgotten || is_nothing {
+            entry.clear();
+        }
+        self.overlay.bytes += SUM_BYTES + self.counters.touched(id, touched);
+        if !is_applied {
+            return Err(Stop::Handled(Handled::Panicked(culprit())));
+        }
+        move_timers(self.task, &self.effects.timers, &id.1);
+        let at = (self.id, RecordOffset(cause.offset));
+        send_commands(at, self.task, self.encoder, self.overlay, &mut self.effects.commands, cause.record_time);
+        if let Some(row) = row {
+            self.overlay.set_row(self.id, row);
+            self.overlay.command_waits = true;
+        }
+        let tally = self.effects.tally;
+        self.overlay.stats.swarm_late += u64::from(tally.swarm_late);
+        self.overlay.stats.limit_swarm_workers += u64::from(tally.swarm_further);
+        let subject = (kind_of(of), &id.1[..]);
+        match (was, self.effects.forgotten) {
+            _ if is_nothing => Ok(()),
+            (Some(was), true) => Ok(self.task.seen.forget(subject, was, self.store, self.id)?),
+            (None, true) => Ok(()),
+            (was, false) => {
+                let seen = self.task.seen.note(subject, was, now, self.store, self.id)?;
+                self.counters.get(id, self.store)?.seen = Some(seen);
+                if was.is_none() { self.make_room_for(kind_of(of), id.1.clone()) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Drops what was unseen longest while there is more than may be kept; the newcomer only where it stands alone.
+    fn make_room_for(&mut self, kind: CounterKind, newcomer: Vec<u8>) -> Result<(), Stop> {
+        let keys_max = self.swarm.keys_max(match kind {
+            CounterKind::Swarm => Detector::SwarmRepeat,
+            CounterKind::Fleet => Detector::FleetRate,
+        });
+        while self.task.seen.count(kind, self.store, self.id)? > keys_max {
+            let Some(first) = self.task.seen.first(kind, self.store, self.id)? else { return Ok(()) };
+            let subject = swarm::seen_subject(&first).to_vec();
+            let is_newcomer = subject == newcomer;
+            self.drop_subject(kind, (self.id, subject))?;
+            self.overlay.stats.limit_swarm_keys += 1;
+            if is_newcomer {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_subject(&mut self, kind: CounterKind, id: (TaskId, Vec<u8>)) -> Result<(), Stop> {
+        let Some(of) = parse_report_key(&id.1) else {
+            let floor = self.counters.floor(&id, self.store)?;
+            return floor.map_or(Ok(()), |floor| self.forget_floor(&id, floor));
+        };
+        let at = self.task.now.watermark;
+        let entry = self.counters.get(&id, self.store)?;
+        let Some(was) = entry.seen else {
+            return Err(StoreError::Corrupt(format!("{}: a counter in the order of counters does not exist", self.id)).into());
+        };
+        let had_verdicts = !entry.counter.verdicts.is_empty();
+        entry.counter.verdicts.clear();
+        let row =
+            had_verdicts.then(|| self.encoder.row(&subject_of(&of), &Row::of_counter(&entry.counter), at, self.id)).flatten();
+        let timers = [(TimerKind::Panes, entry.counter.panes_due), (TimerKind::SwarmVerdicts, entry.counter.verdict_due)];
+        entry.clear();
+        self.overlay.bytes += SUM_BYTES + self.counters.touched(&id, []);
+        for (kind, was) in timers {
+            move_timers(self.task, &[TimerChange { kind, was, now: None }], &id.1);
+        }
+        self.task.seen.forget((kind, &id.1), was, self.store, self.id)?;
+        if let Some(row) = row {
+            self.overlay.set_row(self.id, row);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::IdentityRecipe;
+    use crate::engine::SwarmEntry;
+
+    #[test]
+    fn a_report_too_large_for_a_record_is_several_and_loses_nothing() {
+        let entry = |number: u32| SwarmEntry {
+            pane: EventTime(0),
+            session_id: format!("{number:0250}"),
+            agent_id: format!("{number:0250}"),
+            calls: number,
+            last: EventTime(i64::from(number)),
+        };
+        let report = SwarmReport {
+            tool: "t".to_owned(),
+            recipe: IdentityRecipe::Args,
+            record_time: EventTime(9),
+            entries: (0..5_000).map(entry).collect(),
+        };
+        let parts = split(report.clone());
+        assert!(parts.len() > 5);
+        for part in &parts {
+            assert!(SwarmRecord::Report(part.clone()).encode().unwrap().len() < 2 * REPORT_BYTES);
+        }
+        assert_eq!(parts.into_iter().flat_map(|part| part.entries).collect::<Vec<_>>(), report.entries);
+    }
+
+    #[test]
+    fn what_is_no_record_of_swarm_counts_says_why() {
+        let reset = SwarmRecord::Reset(EventTime(1)).encode().unwrap();
+        let reason = |key: &[u8], value: Option<&[u8]>| read(key, value).unwrap().err().map(|rejected| rejected.reason);
+        assert_eq!(reason(b"\x1fw\x1f", Some(&reset)), None);
+        assert_eq!(reason(b"\x1fw\x1f", None), Some(Reason::NullValue));
+        assert_eq!(reason(b"w", Some(&reset)), Some(Reason::BadValue));
+        assert_eq!(reason(b"\x1fw\x1f", Some(b"\x01nonsense")), Some(Reason::BadValue));
+        assert!(matches!(read(b"\x1fw\x1f", Some(b"\x02")), Err(StoreError::NewerFormat(_))));
+    }
 }

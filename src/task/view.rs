@@ -39,6 +39,17 @@ pub struct TaskView {
     pub position: Option<Position>,
 }
 
+/// An agent's session as of the last commit.
+#[derive(Debug)]
+pub struct AgentView {
+    /// The task that holds it.
+    pub task: TaskId,
+    /// Whose it is.
+    pub subject: SubjectKey,
+    /// Head and history.
+    pub session: Session,
+}
+
 /// A question to a lane. The answer is dropped where nobody waits for it any more.
 #[derive(Debug)]
 pub enum Ask {
@@ -51,7 +62,7 @@ pub enum Ask {
         /// Session.
         session_id: String,
         /// Where the answer goes.
-        reply: SyncSender<Result<Vec<(TaskId, SubjectKey, Session)>, StoreError>>,
+        reply: SyncSender<Result<Vec<AgentView>, StoreError>>,
     },
 }
 
@@ -79,7 +90,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         self.work.tasks.iter().map(view).collect()
     }
 
-    fn agents(&self, tenant: Option<&str>, session_id: &str) -> Result<Vec<(TaskId, SubjectKey, Session)>, StoreError> {
+    fn agents(&self, tenant: Option<&str>, session_id: &str) -> Result<Vec<AgentView>, StoreError> {
         let prefix = session::agents_prefix(tenant, session_id);
         let history_steps = self.work.machine.policy().history_steps;
         let mut agents = Vec::new();
@@ -93,7 +104,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 if let (Some(subject), Some(loaded)) =
                     (session::subject_of(&key), session::load(&self.work.store, id, &key, history_steps)?)
                 {
-                    agents.push((id, subject, loaded.session));
+                    agents.push(AgentView { task: id, subject, session: loaded.session });
                 }
             }
         }

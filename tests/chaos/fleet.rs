@@ -73,7 +73,7 @@ impl Fleet {
     fn make(&mut self) -> Event {
         let Self { dice, now_ms, number, slots } = self;
         *number += 1;
-        *now_ms += if dice.below(500) == 0 { 20_000 } else { dice.below(40) as i64 };
+        *now_ms += if dice.below(5_000) == 0 { 20_000 } else { dice.below(8) as i64 };
         // A few hot sessions.
         let place = if dice.below(8) == 0 { dice.below(4) } else { dice.below(SLOTS) };
         let slot = &mut slots[place as usize];
@@ -95,7 +95,8 @@ impl Fleet {
                 _ => Mood::Talks,
             };
             slot.left = 4 + dice.below(30);
-            slot.what = dice.below(50);
+            // Those that loop do what others of their swarm do in vain, too.
+            slot.what = if matches!(slot.mood, Mood::Loops) { dice.below(3) } else { dice.below(50) };
         }
         slot.left -= 1;
         let what = slot.what;

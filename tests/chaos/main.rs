@@ -130,6 +130,8 @@ fn kill_loop(bootstrap: &str, plan: &Plan) -> Run {
             for at in ready {
                 match due.remove(&at) {
                     Some(Due::Thaw(_)) => scenario.processes[at].thaw(),
+                    // How long it takes is measured where nobody is frozen: the group would wait for that one.
+                    _ if due.values().any(|due| matches!(due, Due::Thaw(_))) => scenario.processes[at].start(),
                     _ => scenario.start(at),
                 }
             }
@@ -167,6 +169,7 @@ fn kill_loop(bootstrap: &str, plan: &Plan) -> Run {
         match action {
             "freeze" => {
                 scenario.processes[at].freeze();
+                scenario.forget_births();
                 due.insert(at, Due::Thaw(now_ms() + FREEZE_MS + dice.below(3_000)));
             }
             "restart" => {
@@ -184,6 +187,7 @@ fn kill_loop(bootstrap: &str, plan: &Plan) -> Run {
                     due.insert(at, Due::Start(now_ms() + dice.below(3_000)));
                 }
                 if action == "lose disk" {
+                    scenario.forget_births();
                     scenario.processes[at].lose_disk();
                 }
             }

@@ -95,7 +95,9 @@ impl fmt::Display for Run {
         let known: Vec<&str> = KINDS.iter().flat_map(|(_, kinds)| kinds.iter().copied()).collect();
         let others = self.verdict.problems.iter().filter(|(kind, _)| !known.contains(kind)).count();
         writeln!(f, "| differences to the uninterrupted run: bytes, rows, state, offsets | **{others}** |")?;
-        writeln!(f, "| commands and dead letters | {expected} |")?;
+        let of_swarm = |(task, _): &(&String, &Vec<_>)| task.starts_with("swarm/");
+        let swarm: usize = self.verdict.expected.outputs.iter().filter(of_swarm).map(|(_, outputs)| outputs.len()).sum();
+        writeln!(f, "| commands and dead letters | {expected}, of them {swarm} of the swarm stage |")?;
         writeln!(f, "| Positions compared with the outputs before them | {} |", audit.commits)?;
         for (name, count) in self.told {
             writeln!(f, "| {name} | {count} |")?;

@@ -163,8 +163,9 @@ impl Scenario {
     /// Adds an instance and starts it; its place.
     pub(crate) fn add(&mut self, lanes: u32, more: &[&str]) -> usize {
         let name = format!("lw-{}", self.processes.len());
-        self.processes.push(Process::new(&self.root, &self.world.options, &name, lanes, more));
-        self.start(self.processes.len() - 1);
+        let mut process = Process::new(&self.root, &self.world.options, &name, lanes, more);
+        process.start();
+        self.processes.push(process);
         self.processes.len() - 1
     }
 
@@ -176,6 +177,13 @@ impl Scenario {
     pub(crate) fn kill(&mut self, at: usize) {
         self.processes[at].kill();
         self.look().died(&self.processes[at].name);
+    }
+
+    /// Nobody's first commit is waited for any more.
+    pub(crate) fn forget_births(&self) {
+        for process in &self.processes {
+            self.look().died(&process.name);
+        }
     }
 
     pub(crate) fn produce(&mut self, count: u64) {

@@ -128,8 +128,9 @@ fn the_example_cases_pass() {
     let mut files: Vec<String> = fs::read_dir(root("config/examples"))
         .unwrap()
         .flatten()
-        .map(|entry| entry.path().to_string_lossy().into_owned())
-        .filter(|path| path.ends_with(".yaml"))
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .map(|path| path.to_string_lossy().into_owned())
         .collect();
     files.sort();
     assert!(files.len() >= 3, "{files:?}");
@@ -236,7 +237,7 @@ fn schemas_are_printed_as_they_ship() {
     for (name, file) in
         [("command.v1", "command.v1.schema.json"), ("tool-event", "tool-event.v1.schema.json"), ("asyncapi", "asyncapi.yaml")]
     {
-        let shipped = fs::read_to_string(root("config/schemas").to_owned() + "/" + file).unwrap();
+        let shipped = fs::read_to_string(root("config/schemas") + "/" + file).unwrap();
         assert_eq!(stdout(&expect(&["schema", "print", name], exit_code::DONE)), shipped, "{name}");
     }
 }
@@ -365,8 +366,8 @@ fn a_replay_is_judged_by_labels_and_outcomes() {
 #[test]
 fn events_without_arguments_are_a_warning() {
     let scratch = Scratch::new("blind");
-    let text: String =
-        (0..3).map(|id| format!("{{\"id\":\"{id}\",\"kind\":\"tool\",\"session_id\":\"s\",\"tool\":\"t\"}}\n")).collect();
+    let event = |id: u32| format!("{{\"id\":\"{id}\",\"kind\":\"tool\",\"session_id\":\"s\",\"tool\":\"t\"}}");
+    let text = [event(0), event(1), event(2)].join("\n");
     let told = stderr(&expect(&["replay", &scratch.write("blind.ndjson", &text)], exit_code::DONE));
     assert!(told.contains("warning[W0301]: 100 % of 3 calls have no arguments"), "{told}");
 }

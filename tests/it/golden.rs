@@ -1,13 +1,32 @@
-//! The golden cases: what five reference systems answer, and our own.
+//! The golden cases: what five reference systems answer, restated, and our own of the profile `default`. A bug becomes a case.
 
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use loopwarden::cli::cases::Case;
+use loopwarden::cli::cases::Way;
+use loopwarden::cli::cases::answers;
 use loopwarden::cli::cases::parse;
 use loopwarden::cli::cases::run;
+use loopwarden::engine::Mark;
 
-fn check_file(path: &std::path::Path) -> (usize, Vec<String>) {
+/// The cases of a file.
+fn read(path: &Path) -> Vec<Case> {
     let text = std::fs::read_to_string(path).unwrap();
-    let cases = parse(&path.display().to_string(), &text).unwrap();
+    parse(&path.display().to_string(), &text).unwrap_or_else(|problem| panic!("{problem}"))
+}
+
+/// The project's own cases, by file name.
+pub(crate) fn all() -> BTreeMap<String, Vec<Case>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/cases");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files.map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), read(&path))).collect()
+}
+
+fn mismatches(cases: &[Case]) -> Vec<String> {
     let mut wrong = Vec::new();
-    for case in &cases {
+    for case in cases {
         for mismatch in run(case) {
             wrong.push(format!(
                 "{}/{} event {:?}\n  expected {}\n  got      {}",
@@ -15,22 +34,69 @@ fn check_file(path: &std::path::Path) -> (usize, Vec<String>) {
             ));
         }
     }
-    (cases.len(), wrong)
+    wrong
+}
+
+#[test]
+fn every_golden_case_is_answered_as_it_says() {
+    let wrong: Vec<String> = all().values().flat_map(|cases| mismatches(cases)).collect();
+    assert!(wrong.is_empty(), "{} mismatches\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_restart_before_every_event_changes_no_answer() {
+    for (file, cases) in all() {
+        for case in &cases {
+            // Without restarts of its own: those may bring another policy, whose marks differ.
+            let (straight, restarted) = (answers(case, Way::Straight), answers(case, Way::Restarted));
+            assert_eq!(straight.len(), restarted.len(), "{file}: {}", case.name);
+            for (at, (one, two)) in straight.iter().zip(&restarted).enumerate() {
+                assert_eq!(one.commands, two.commands, "{file}: {} event {at}", case.name);
+                assert_eq!(one.findings, two.findings, "{file}: {} event {at}", case.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn names_of_cases_are_unique_and_the_reference_cases_are_all_there() {
+    let mut names = BTreeSet::new();
+    let mut of_references = 0;
+    for cases in all().values() {
+        for case in cases {
+            assert!(names.insert((case.profile.clone(), case.name.clone())), "{}/{} twice", case.profile, case.name);
+            assert!(!case.expect.is_empty() || !case.facts.is_empty(), "{}/{} expects nothing", case.profile, case.name);
+            of_references += usize::from(case.origin.is_some());
+        }
+    }
+    assert_eq!(of_references, 96);
+}
+
+#[test]
+fn every_mark_is_reached_by_a_golden_case() {
+    let mut reached = BTreeSet::new();
+    for cases in all().values() {
+        for case in cases {
+            reached.extend(answers(case, Way::Straight).into_iter().flat_map(|answer| answer.marks));
+        }
+    }
+    let unreached: Vec<Mark> = Mark::ALL.into_iter().filter(|mark| !reached.contains(mark)).collect();
+    assert!(unreached.is_empty(), "no golden case reaches {unreached:?}");
 }
 
 #[test]
 fn every_shared_reference_case_is_answered_as_the_reference_answers() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/cases");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/cases");
     if !folder.is_dir() {
-        println!("skipped: ../shared/cases is absent");
+        println!("skipped: {} is absent; tests/golden/cases holds the same facts", folder.display());
         return;
     }
     let mut total = 0;
     let mut wrong = Vec::new();
     for profile in ["hackeurope", "attocode", "cortex", "rockbot", "ironcurtain"] {
-        let (count, mismatches) = check_file(&folder.join(format!("{profile}.jsonl")));
-        total += count;
-        wrong.extend(mismatches);
+        let cases = read(&folder.join(format!("{profile}.jsonl")));
+        total += cases.len();
+        wrong.extend(mismatches(&cases));
     }
     assert!(wrong.is_empty(), "{} mismatches\n{}", wrong.len(), wrong.join("\n"));
     assert_eq!(total, 96);

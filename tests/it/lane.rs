@@ -195,18 +195,12 @@ fn a_stopped_process_commits_what_it_has_and_its_successor_goes_on() {
     let mut world = TestWorld::new(config(50), settings(TIMED));
     feed(&world.broker, &records);
     world.start("lw", 1);
-    let (sender, orders) = std::sync::mpsc::sync_channel(1);
-    let lane = world.processes[0].lanes[0].take().unwrap().with_orders(orders);
-    world.processes[0].lanes[0] = Some(lane);
     for _ in 0..15 {
         world.turn(0, 0);
     }
-    world.restarts = false;
-    sender.send(loopwarden::task::Order::Stop { leave: false }).unwrap();
-    world.turn(0, 0);
+    world.stop(0, 0, false);
     assert!(world.processes[0].lanes[0].is_none());
     assert_eq!(world.exits, []);
-    world.restarts = true;
     world.restart(0);
     assert!(world.settle());
     world.audit();
@@ -582,7 +576,7 @@ fn a_new_policy_starts_at_a_commit_boundary_and_the_position_says_where() {
         assert_eq!((position.policy_sha256, position.policy_since), (other.hash.0, end));
     }
     let outputs = outputs_by_task(&world.broker);
-    let last = outputs.values().flatten().filter(|seen| seen.headers.iter().any(|(name, _)| name == "ce_id")).last().unwrap();
+    let last = outputs.values().flatten().rfind(|seen| seen.headers.iter().any(|(name, _)| name == "ce_id")).unwrap();
     let json: serde_json::Value = serde_json::from_slice(last.value.as_ref().unwrap()).unwrap();
     assert_eq!(json["engine"]["policy_sha256"], other.hash.to_string());
 }
@@ -690,4 +684,289 @@ fn a_process_with_the_same_identity_ends_the_old_one() {
     assert!(world.settle());
     world.audit();
     world.outcome().assert_is(&reference(&records()), "");
+}
+
+#[test]
+fn a_late_record_that_panics_right_after_a_commit_is_read_again() {
+    let event = |id: &str, tool: &str, time: i64| {
+        let json =
+            format!(r#"{{"id":"{id}","session_id":"s","kind":"tool","tool":"{tool}","args":{{}},"result":"x","time":{time}}}"#);
+        ("s".to_owned(), Some(json.into_bytes()), 1_795_291_200_000)
+    };
+    let records =
+        [event("a", "Bash", 1_795_291_200_000), event("b", "boom", 1_795_291_190_000), event("c", "Bash", 1_795_291_200_000)];
+    let outcome = reference(&records);
+    let outputs: Vec<_> = outcome.outputs.values().flatten().collect();
+    assert_eq!(outputs.len(), 1, "{outputs:?}");
+}
+
+#[test]
+fn a_process_that_died_at_a_record_three_times_puts_it_aside() {
+    use loopwarden::task::KillerFile;
+    let dir = crate::store::temp_dir::TempDir::new();
+    let path = KillerFile::path(dir.path(), 0);
+    let records = fleet(5, 60);
+    // A process dies in the middle of a batch, whatever it is applying: the file it leaves is what counts.
+    let die_at = |world: &mut TestWorld| {
+        let suspects = KillerFile::leftovers(dir.path()).unwrap();
+        let file = KillerFile::open(&path, &suspects).unwrap();
+        world.restart(0);
+        let lane = world.processes[0].lanes[0].take().unwrap().with_killer_file(file, &suspects);
+        world.processes[0].lanes[0] = Some(lane);
+        suspects
+    };
+    let mut world = TestWorld::new(config(20), settings(TIMED));
+    feed(&world.broker, &records);
+    world.start("lw", 1);
+    assert_eq!(die_at(&mut world), []);
+    // Deaths are simulated by writing what a process that dies at offset 3 of task 0 would have left.
+    let note = |deaths: u8, is_exact: bool| {
+        let mut bytes = vec![1, 0, 0, 0, 0];
+        bytes.extend(3_u64.to_be_bytes());
+        bytes.extend([deaths, u8::from(is_exact)]);
+        std::fs::write(&path, bytes).unwrap();
+    };
+    note(0, false);
+    let first = die_at(&mut world);
+    assert_eq!((first[0].deaths, first[0].is_condemned()), (1, false));
+    note(1, true);
+    assert!(!die_at(&mut world)[0].is_condemned());
+    note(2, true);
+    assert!(die_at(&mut world)[0].is_condemned());
+    assert!(world.settle());
+    world.audit();
+    let letters = world.broker.committed(MemoryTopic::DeadLetters);
+    let crash: Vec<_> = letters.iter().filter(|letter| header(letter, "dlq.reason").as_deref() == Some("crash")).collect();
+    assert_eq!(crash.len(), 1);
+    assert_eq!(header(crash[0], "dlq.offset").as_deref(), Some("3"));
+    // Everything went well: nothing is left for the next start.
+    assert_eq!(KillerFile::leftovers(dir.path()).unwrap(), []);
+}
+
+#[test]
+fn lanes_run_on_threads_of_their_own_with_restore_threads_beside_them() {
+    use loopwarden::engine::SessionEngine;
+    use loopwarden::log::Log;
+    use loopwarden::task::Clock;
+    use loopwarden::task::Fleet;
+    use loopwarden::task::Lane;
+    use loopwarden::task::Leases;
+    use loopwarden::task::RestorePool;
+    use loopwarden::task::SystemClock;
+    let records = records();
+    let mut world = TestWorld::new(config(50), settings(TIMED));
+    feed(&world.broker, &records);
+    let store = TestStore::default();
+    let clock = SystemClock::start();
+    let readers = (0..2).map(|number| world.broker.open("reader", number).changelog().unwrap().unwrap()).collect();
+    // The readers' handles only served to make them.
+    world.broker.advance(20_000);
+    let shared: Arc<dyn Clock + Send + Sync> = Arc::new(clock);
+    let pool = RestorePool::start(store.clone(), Arc::clone(&world.settings), readers, &shared).unwrap();
+    let leases = Leases::new();
+    let mut fleet = Fleet::new(clock, 2);
+    for lane in 0..2 {
+        let (broker, store, settings) = (world.broker.clone(), store.clone(), Arc::clone(&world.settings));
+        let (restorer, leases, policy) = (pool.client(), leases.clone(), Arc::clone(&world.policy));
+        let make = move || {
+            let machine = crate::world::Explosive(SessionEngine::new("loopwarden", policy));
+            Ok(Lane::new(broker.open("lw", lane), store, machine, restorer, leases, settings))
+        };
+        fleet.spawn(make).unwrap();
+    }
+    fleet.watch().unwrap();
+    let ends = |world: &TestWorld| {
+        (0..PARTITIONS)
+            .map(session_task)
+            .all(|task| world.broker.group_offset(task) == Some(NextOffset(world.broker.input_range(task).end)))
+    };
+    // A bound, not a sleep: an exit would end it at once.
+    for _ in 0..3_000 {
+        if ends(&world) {
+            break;
+        }
+        assert_eq!(fleet.next_exit(std::time::Duration::from_millis(10)), None);
+    }
+    assert!(ends(&world));
+    let (sender, answer) = std::sync::mpsc::sync_channel(1);
+    assert!(fleet.handles()[0].ask(loopwarden::task::Ask::Tasks(sender)));
+    let tasks = answer.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
+    assert!(!tasks.is_empty() && tasks.iter().all(|view| view.state == TaskState::Running), "{tasks:?}");
+    assert_eq!(fleet.stop(false), Exit::Stopped);
+    pool.stop();
+    world.start_on("lw", 2, store);
+    assert!(world.settle());
+    world.audit();
+    world.outcome().assert_is(&reference(&records), "threads");
+}
+
+#[test]
+fn a_log_that_is_its_own_state_gives_the_same_outcome() {
+    use loopwarden::engine::SessionEngine;
+    use loopwarden::log::embedded::Append;
+    use loopwarden::log::embedded::EmbeddedBroker;
+    use loopwarden::log::embedded::EmbeddedOptions;
+    use loopwarden::log::embedded::Feed;
+    use loopwarden::store::RocksOptions;
+    use loopwarden::store::RocksStore;
+    use loopwarden::store::StoreOwner;
+    use loopwarden::task::InlineRestorer;
+    use loopwarden::task::Lane;
+    use loopwarden::task::Leases;
+    use loopwarden::task::Turn;
+    let mut records = records();
+    for (_, value, _) in &mut records {
+        // There is no tombstone over HTTP.
+        value.get_or_insert_with(|| b"rubbish".to_vec());
+    }
+    let expected = reference(&records);
+    let dir = crate::store::temp_dir::TempDir::new();
+    let memory = RocksOptions { block_cache_bytes: 1 << 20, write_buffer_bytes: 1 << 20, ..RocksOptions::default() };
+    let owner = StoreOwner { app: "loopwarden".to_owned(), instance: "lw-0".to_owned(), cluster: None };
+    let policy = crate::world::policy();
+    let settings = Arc::new(settings(CommitTrigger::EveryRecords(7)));
+    let mut fed = 0;
+    // Killed and opened again a few times on the way.
+    for until in [90, 200, RECORDS] {
+        let store = RocksStore::open(dir.path(), &memory, &owner).unwrap();
+        let options = EmbeddedOptions { partitions: PARTITIONS, ..EmbeddedOptions::default() };
+        let broker = EmbeddedBroker::open(store, options).unwrap();
+        for (session, value, timestamp_ms) in &records[fed..until] {
+            let partition = loopwarden::event::partition_of(session.as_bytes(), PARTITIONS);
+            let event = Append {
+                key: session.as_bytes(),
+                value: value.as_ref().unwrap(),
+                timestamp_ms: *timestamp_ms,
+                headers: Vec::new(),
+            };
+            broker.append_to(partition, &event).unwrap();
+        }
+        fed = until;
+        let machine = crate::world::Explosive(SessionEngine::new("loopwarden", Arc::clone(&policy)));
+        let restorer = InlineRestorer::new(broker.store(), None, Arc::clone(&settings));
+        let mut lane =
+            Lane::new(broker.lane(0), broker.store(), machine, Box::new(restorer), Leases::new(), Arc::clone(&settings));
+        let clock = loopwarden::task::SystemClock::start();
+        let mut idle = 0;
+        while idle < 3 {
+            match lane.turn(&clock) {
+                Turn::Idle => idle += 1,
+                Turn::Worked => idle = 0,
+                Turn::Ended(exit) => panic!("{exit}"),
+            }
+        }
+        if until == RECORDS {
+            let (sender, orders) = std::sync::mpsc::sync_channel(1);
+            sender.send(loopwarden::task::Order::Stop { leave: false }).unwrap();
+            let mut lane = lane.with_orders(orders);
+            assert_eq!(lane.turn(&clock), Turn::Ended(Exit::Stopped));
+            for (partition, state) in (0..PARTITIONS).zip(&expected.states) {
+                let hash =
+                    loopwarden::store::state_hash(&broker.store(), session_task(partition), &crate::world::FAMILIES).unwrap();
+                assert_eq!(hash, *state, "{partition}");
+            }
+            let mut seen: Vec<Vec<u8>> = Vec::new();
+            broker
+                .reader()
+                .read(Feed::Commands, 0, &mut |output| {
+                    // Of the session stage: the reference has no other.
+                    if output.headers.iter().any(|(name, value)| name == "lw_task" && value.as_deref().is_some_and(|task| task.starts_with(b"session"))) {
+                        seen.push(output.value.unwrap());
+                    }
+                    std::ops::ControlFlow::Continue(())
+                })
+                .unwrap();
+            let mut commands: Vec<Vec<u8>> = expected
+                .outputs
+                .values()
+                .flatten()
+                .filter(|seen| seen.headers.iter().any(|(name, _)| name == "ce_id"))
+                .map(|seen| seen.value.clone().unwrap())
+                .collect();
+            seen.sort_unstable();
+            commands.sort_unstable();
+            assert_eq!(seen.len(), commands.len());
+            assert!(seen == commands);
+        }
+    }
+}
+
+/// A world in which nothing is committed before time moves on.
+fn reluctant() -> TestWorld {
+    TestWorld::new(config(10), settings(CommitTrigger::Timed { max_ms: 1_000, min_ms: 1_000 }))
+}
+
+#[test]
+fn a_revoked_task_takes_its_uncommitted_work_with_it_or_commits_it() {
+    let records = records();
+    for fault in [None, Some((Step::Begin, Fault::Abort)), Some((Step::Commit, Fault::AnswerLost { committed: false }))] {
+        let mut world = reluctant();
+        feed(&world.broker, &records[..150]);
+        world.start("a", 1);
+        assert!(world.settle());
+        feed(&world.broker, &records[150..300]);
+        for _ in 0..12 {
+            world.turn(0, 0);
+        }
+        assert!(world.processes[0].lanes[0].as_ref().unwrap().bytes().0 > 10_000, "nothing is uncommitted");
+        world.start("b", 1);
+        world.broker.set_faults(Faults::script(fault));
+        feed(&world.broker, &records[300..]);
+        assert!(world.settle(), "{:?}", world.exits);
+        assert!(world.processes.iter().all(|process| !process.lanes[0].as_ref().unwrap().tasks().is_empty()));
+        world.audit();
+        world.outcome().assert_is(&reference(&records), &format!("{fault:?}"));
+    }
+}
+
+#[test]
+fn a_successor_waits_until_it_is_known_how_the_last_transaction_ended() {
+    let records = records();
+    let faults = [
+        (Step::AfterCommit, Fault::SlowMarkers { offsets_first: true }),
+        (Step::AfterCommit, Fault::SlowMarkers { offsets_first: false }),
+        (Step::Commit, Fault::RequestLate),
+        (Step::Commit, Fault::AnswerLost { committed: true }),
+        (Step::Commit, Fault::AnswerLost { committed: false }),
+        (Step::Offsets, Fault::Suspect),
+    ];
+    for fault in faults {
+        let mut world = reluctant();
+        feed(&world.broker, &records[..150]);
+        world.start("a", 1);
+        assert!(world.settle());
+        world.start("b", 1);
+        feed(&world.broker, &records[150..]);
+        // The first lane reads on, and leaves the group with a transaction that is not quite over.
+        for _ in 0..5 {
+            world.turn(0, 0);
+        }
+        world.broker.set_faults(Faults::script([fault]));
+        world.stop(0, 0, true);
+        assert!(world.processes[0].lanes[0].is_none());
+        // Time stands still: whoever does not wait for it begins too early.
+        for _ in 0..200 {
+            world.turn(1, 0);
+        }
+        assert!(world.settle(), "{fault:?}: {:?}", world.exits);
+        assert_eq!(world.broker.set_faults(Faults::none()).fired().len(), 1, "{fault:?}");
+        world.audit();
+        world.outcome().assert_is(&reference(&records), &format!("{fault:?}"));
+    }
+}
+
+#[test]
+fn records_below_the_next_offset_are_skipped_and_counted() {
+    let records = records();
+    let mut world = TestWorld::new(config(20), settings(TIMED));
+    world.rereads = 3;
+    feed(&world.broker, &records[..200]);
+    world.start("lw", 1);
+    assert!(world.settle());
+    world.restart(0);
+    feed(&world.broker, &records[200..]);
+    assert!(world.settle());
+    assert!(world.processes[0].lanes[0].as_ref().unwrap().stats().skipped >= 3 * u64::from(PARTITIONS));
+    world.audit();
+    world.outcome().assert_is(&reference(&records), "");
 }

@@ -6,5 +6,5 @@ mod memory;
 
 #[path = "../common/log_contract.rs"]
 mod log_contract;
-#[path = "../common/temp_dir.rs"]
-mod temp_dir;
+
+use crate::store::temp_dir;

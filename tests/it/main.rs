@@ -8,11 +8,15 @@ mod decode;
 mod docs;
 mod fuzz;
 mod golden;
+mod http;
 mod identity;
 mod lane;
 mod log;
 mod policy;
 mod sim;
 mod store;
+mod swarm;
+#[path = "../common/swarm_cases.rs"]
+mod swarm_cases;
 mod tidy;
 mod world;

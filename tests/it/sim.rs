@@ -35,11 +35,14 @@ fn simulate(seed: u64) -> Simulated {
     };
     let mut world = TestWorld::new(config(1 + dice.below(30) as usize), lane_settings);
     world.broker.set_faults(Faults::seed(seed, 10 + dice.below(60) as u32));
-    for name in ["a", "b"] {
-        world.start(name, 1 + dice.below(2) as usize);
-    }
+    world.rereads = dice.below(3);
+    world.start("a", 1 + dice.below(2) as usize);
+    world.start("b", 1 + dice.below(2) as usize);
+    // A third one comes and goes.
+    world.start("c", 1);
+    world.stop(2, 0, true);
     let mut fed = 0;
-    let mut stalled_until_ms = [0; 2];
+    let mut stalled_until_ms = [0; 3];
     while fed < records.len() {
         match dice.below(100) {
             0..8 => {
@@ -64,8 +67,12 @@ fn simulate(seed: u64) -> Simulated {
                 let task = crate::world::session_task(dice.below(3) as u32);
                 world.broker.compact(task, false);
             }
+            34 if dice.below(4) == 0 => {
+                world.trace.push("c".to_owned());
+                if world.processes[2].lanes[0].is_some() { world.stop(2, 0, dice.below(4) > 0) } else { world.restart(2) }
+            }
             _ => {
-                let at = dice.below(2) as usize;
+                let at = dice.below(3) as usize;
                 let lane = dice.below(world.processes[at].lanes.len() as u64) as usize;
                 if world.broker.now_ms() >= stalled_until_ms[at] {
                     world.turn(at, lane);
@@ -105,6 +112,6 @@ fn a_seed_twice_is_the_same_trace() {
         let (first, second) = (simulate(seed), simulate(seed));
         assert!(first.trace == second.trace, "seed {seed}");
         assert!(first.outcome == second.outcome, "seed {seed}");
-        assert!(first.trace.len() > 100);
+        assert!(first.trace.len() > 50);
     }
 }

@@ -20,7 +20,7 @@ use loopwarden::store::TimerKey;
 use loopwarden::store::state_hash;
 
 #[path = "../common/temp_dir.rs"]
-mod temp_dir;
+pub(crate) mod temp_dir;
 
 use temp_dir::TempDir;
 

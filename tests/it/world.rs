@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use loopwarden::config::policy::load_with_overrides;
 use loopwarden::engine::Effects;
@@ -14,10 +15,16 @@ use loopwarden::engine::SubjectKey;
 use loopwarden::engine::TimerKind;
 use loopwarden::event::EventKind;
 use loopwarden::event::NextOffset;
+use loopwarden::event::Record;
 use loopwarden::event::Stage;
 use loopwarden::event::TaskId;
+use loopwarden::log::Changelog;
+use loopwarden::log::CommitOutcome;
 use loopwarden::log::Flow;
 use loopwarden::log::Log;
+use loopwarden::log::LogError;
+use loopwarden::log::LogEvent;
+use loopwarden::log::Output;
 use loopwarden::log::Partitions;
 use loopwarden::log::memory::Faults;
 use loopwarden::log::memory::MemoryBroker;
@@ -44,6 +51,7 @@ use loopwarden::task::Lane;
 use loopwarden::task::LaneSettings;
 use loopwarden::task::Leases;
 use loopwarden::task::Machine;
+use loopwarden::task::Order;
 use loopwarden::task::ProcessMode;
 use loopwarden::task::Turn;
 
@@ -171,7 +179,71 @@ impl StateStore for TestStore {
     }
 }
 
-pub(crate) type TestLane = Lane<MemoryLog, TestStore, Explosive>;
+/// The log of a lane; a sloppy one begins a few records too early, as a client may after a seek.
+pub(crate) struct TestLog {
+    pub(crate) memory: MemoryLog,
+    rereads: u64,
+}
+
+impl Log for TestLog {
+    fn swarm_partitions(&self) -> u32 {
+        self.memory.swarm_partitions()
+    }
+
+    fn poll(&mut self, wait: Duration, handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow) -> Result<LogEvent, LogError> {
+        self.memory.poll(wait, handler)
+    }
+
+    fn assign(&mut self, tasks: &[TaskId]) -> Result<(), LogError> {
+        self.memory.assign(tasks)
+    }
+
+    fn start(&mut self, task: TaskId, next: NextOffset) -> Result<(), LogError> {
+        self.memory.start(task, NextOffset(next.0.saturating_sub(self.rereads)))
+    }
+
+    fn pause(&mut self, task: TaskId) -> Result<(), LogError> {
+        self.memory.pause(task)
+    }
+
+    fn unassign(&mut self, tasks: &[TaskId]) -> Result<(), LogError> {
+        self.memory.unassign(tasks)
+    }
+
+    fn stage(&mut self, output: Output) {
+        self.memory.stage(output);
+    }
+
+    fn discard(&mut self) {
+        self.memory.discard();
+    }
+
+    fn commit(&mut self, offsets: &[(TaskId, NextOffset)]) -> CommitOutcome {
+        self.memory.commit(offsets)
+    }
+
+    fn reopen(&mut self) -> Result<(), LogError> {
+        self.memory.reopen()
+    }
+
+    fn changelog(&self) -> Result<Option<Box<dyn Changelog>>, LogError> {
+        self.memory.changelog()
+    }
+
+    fn commits_state(&self) -> bool {
+        self.memory.commits_state()
+    }
+
+    fn owner(&self) -> &str {
+        self.memory.owner()
+    }
+
+    fn close(&mut self, leave: bool) -> Result<(), LogError> {
+        self.memory.close(leave)
+    }
+}
+
+pub(crate) type TestLane = Lane<TestLog, TestStore, Explosive>;
 
 /// One process: a store, its leases, lanes that may be dead.
 pub(crate) struct Process {
@@ -189,10 +261,14 @@ pub(crate) struct TestWorld {
     pub(crate) processes: Vec<Process>,
     /// What happened, for comparing two runs.
     pub(crate) trace: Vec<String>,
+    /// Every task there is.
+    pub(crate) tasks: Vec<TaskId>,
     /// Lanes that ended by themselves, other than by a scripted death.
     pub(crate) exits: Vec<Exit>,
     /// Whether a process whose lane ended is started again.
     pub(crate) restarts: bool,
+    /// How many records too early a task begins.
+    pub(crate) rereads: u64,
 }
 
 pub(crate) fn settings(trigger: CommitTrigger) -> LaneSettings {
@@ -205,7 +281,10 @@ pub(crate) fn config(poll_records_max: usize) -> MemoryConfig {
 
 impl TestWorld {
     pub(crate) fn new(config: MemoryConfig, settings: LaneSettings) -> Self {
+        let of = |stage| (0..config.partitions.of(stage)).map(move |partition| TaskId { stage, partition });
+        let tasks = of(Stage::Session).chain(of(Stage::Swarm)).collect();
         Self {
+            tasks,
             broker: MemoryBroker::new(config, Faults::none()),
             settings: Arc::new(settings),
             policy: policy(),
@@ -213,6 +292,7 @@ impl TestWorld {
             trace: Vec::new(),
             exits: Vec::new(),
             restarts: true,
+            rereads: 0,
         }
     }
 
@@ -236,7 +316,7 @@ impl TestWorld {
         let process = &mut self.processes[at];
         process.leases = Leases::new();
         for lane in 0..process.lanes.len() {
-            let log = broker.open(&process.name, lane as u32);
+            let log = TestLog { memory: broker.open(&process.name, lane as u32), rereads: self.rereads };
             let restorer = InlineRestorer::new(process.store.clone(), log.changelog().unwrap(), Arc::clone(&settings));
             let machine = Explosive(SessionEngine::new(APP, Arc::clone(&policy)));
             let leases = process.leases.clone();
@@ -257,9 +337,13 @@ impl TestWorld {
         let clock = BrokerClock(self.broker.clone());
         let Some(found) = self.processes[at].lanes[lane].as_mut() else { return };
         let turn = found.turn(&clock);
-        let is_dead = found.log().is_dead();
+        let is_dead = found.log().memory.is_dead();
         if turn != Turn::Idle {
             self.trace.push(format!("{} {}/{lane} {turn:?}", self.broker.now_ms(), self.processes[at].name));
+        }
+        if turn == Turn::Ended(Exit::Stopped) {
+            self.processes[at].lanes[lane] = None;
+            return;
         }
         let exit = match turn {
             Turn::Ended(exit) => Some(exit),
@@ -268,7 +352,7 @@ impl TestWorld {
         if exit.is_none() && !is_dead {
             return;
         }
-        if let Some(exit) = exit.filter(|exit| !is_dead && *exit != Exit::Stopped) {
+        if let Some(exit) = exit.filter(|_| !is_dead) {
             self.exits.push(exit);
         }
         if self.restarts {
@@ -276,6 +360,18 @@ impl TestWorld {
             self.restart(at);
         } else {
             self.processes[at].lanes[lane] = None;
+        }
+    }
+
+    /// Tells a lane to stop, and lets it.
+    pub(crate) fn stop(&mut self, at: usize, lane: usize, leave: bool) {
+        let Some(found) = self.processes[at].lanes[lane].take() else { return };
+        let (sender, orders) = std::sync::mpsc::sync_channel(1);
+        sender.send(Order::Stop { leave }).unwrap();
+        self.processes[at].lanes[lane] = Some(found.with_orders(orders));
+        // An interrupted batch comes first.
+        for _ in 0..10 {
+            self.turn(at, lane);
         }
     }
 
@@ -299,11 +395,22 @@ impl TestWorld {
         self.is_settled()
     }
 
+    /// Offset after the last record of a task's input. Markers of transactions, which end only `swarm-counts`, are no records.
+    fn input_end(&self, task: TaskId) -> u64 {
+        match task.stage {
+            Stage::Session => self.broker.input_range(task).end,
+            Stage::Swarm => {
+                let records = self.broker.committed(MemoryTopic::Input(Stage::Swarm)).into_iter();
+                records.filter(|record| record.partition == task.partition).map(|record| record.offset + 1).max().unwrap_or(0)
+            }
+        }
+    }
+
     /// O4: the group stands at the end of the input, and no transaction is open.
     pub(crate) fn is_settled(&self) -> bool {
         self.broker.is_settled()
-            && (0..PARTITIONS).map(session_task).all(|task| {
-                self.broker.group_offset(task) == Some(NextOffset(self.broker.input_range(task).end))
+            && self.tasks.iter().copied().all(|task| {
+                self.broker.group_offset(task) == Some(NextOffset(self.input_end(task)))
                     && self
                         .processes
                         .iter()
@@ -345,7 +452,7 @@ impl TestWorld {
     pub(crate) fn audit(&self) {
         let outputs = outputs_by_task(&self.broker);
         let mut ids = BTreeSet::new();
-        for task in (0..PARTITIONS).map(session_task) {
+        for task in self.tasks.iter().copied() {
             let of_task = outputs.get(&task.to_string()).cloned().unwrap_or_default();
             let mut hash = 0;
             for (index, output) in of_task.iter().enumerate() {
@@ -357,10 +464,10 @@ impl TestWorld {
             let position = store.get(task, &StateKey::position()).unwrap().map(|bytes| Position::decode(&bytes).unwrap());
             let position = position.unwrap_or_default();
             assert_eq!((position.outputs, position.outputs_chain), (of_task.len() as u64, hash), "{task}");
-            assert_eq!(position.next_offset.0, self.broker.input_range(task).end, "{task}");
+            assert_eq!(position.next_offset.0, self.input_end(task), "{task}");
             // O3: the store is what a full restore of the changelog gives.
             let restored = self.restored(task);
-            let (left, right) = (state_hash(store, task, &FAMILIES), state_hash(&restored, task, &FAMILIES));
+            let (left, right) = (state_hash(store, task, &KeyFamily::ALL), state_hash(&restored, task, &KeyFamily::ALL));
             assert_eq!(left.unwrap(), right.unwrap(), "{task}: the store is not its changelog");
         }
         // O5: who reads everything and drops what it has seen ends with the same set.

@@ -26,11 +26,17 @@ impl Scratch {
     fn new(name: &str) -> Self {
         Self(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("run-{}-{name}", std::process::id())))
     }
+
+    /// What the last process said.
+    fn log(&self) -> String {
+        fs::read_to_string(self.0.with_extension("log")).unwrap_or_default()
+    }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
+        let _ = fs::remove_file(self.0.with_extension("log"));
     }
 }
 
@@ -73,13 +79,10 @@ impl Running {
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
         let running = Self(child);
-        assert!(line.starts_with("ready: mode shadow"), "{line:?}\n{}", running.log(scratch));
+        assert!(line.starts_with("ready: mode shadow"), "{line:?}\n{}", scratch.log());
         running
     }
 
-    fn log(&self, scratch: &Scratch) -> String {
-        fs::read_to_string(scratch.0.with_extension("log")).unwrap_or_default()
-    }
 
     /// Sends a signal and waits for the end. Returns the exit code.
     fn end(mut self, signal: &str) -> Option<i32> {
@@ -183,7 +186,7 @@ fn a_process_that_is_stopped_and_started_again_says_everything_once() {
         if repeats(&seen).len() >= 20 {
             break seen;
         }
-        assert!(!deadline.is_over(), "{:?}\n{}", repeats(&seen), second.log(&scratch));
+        assert!(!deadline.is_over(), "{:?}\n{}", repeats(&seen), scratch.log());
     };
     let mut expected: Vec<String> = (0..20).map(|session| format!("s{session}")).collect();
     expected.sort();
@@ -244,7 +247,7 @@ fn what_is_no_event_becomes_one_dead_letter_with_its_reason_and_place_and_the_st
     let letters = until(&world, &world.options.topics.dead_letters, bad.len());
     let deadline = Deadline::after(PATIENCE);
     while !repeats(&world.read(&world.options.topics.commands)).contains(&"s1".to_owned()) {
-        assert!(!deadline.is_over(), "the stream does not go on\n{}", running.log(&scratch));
+        assert!(!deadline.is_over(), "the stream does not go on\n{}", scratch.log());
     }
     assert_eq!(running.end("TERM"), Some(0));
 

@@ -10,6 +10,7 @@ use crate::engine::Command;
 use crate::engine::Effects;
 use crate::engine::Fused;
 use crate::engine::Input;
+use crate::engine::Mark;
 use crate::engine::Place;
 use crate::engine::Session;
 use crate::engine::SessionEngine;
@@ -19,17 +20,29 @@ use crate::engine::SwarmCounter;
 use crate::engine::SwarmEngine;
 use crate::engine::SwarmInput;
 use crate::engine::SwarmSums;
+use crate::engine::TimerKind;
 use crate::engine::fuse;
 use crate::event::Event;
 use crate::event::EventTime;
 use crate::event::RecordMeta;
 use crate::event::RecordOffset;
 use crate::event::Rejected;
+use crate::event::Stage;
+use crate::event::TaskId;
 use crate::event::decode;
 use crate::limits::RECORD_BYTES_MAX_DEFAULT;
 use crate::policy::Detector;
 use crate::policy::Mode;
 use crate::policy::Policy;
+use crate::store::Change;
+use crate::store::MemoryStore;
+use crate::store::StateStore;
+use crate::store::StoreError;
+use crate::store::session as stored;
+use crate::store::step;
+
+/// The one task of a bench.
+const TASK: TaskId = TaskId { stage: Stage::Session, partition: 0 };
 
 /// What both stages answered to one event.
 #[derive(Debug, Clone, Default)]
@@ -50,8 +63,12 @@ pub struct Answer {
     pub test_failures: u32,
     /// Calls and agents of the swarm's counter for this call, finding or not.
     pub swarm: Option<(u32, u32)>,
-    /// Other counters by detector.
+    /// Text turns in a row.
     pub text_turns: u32,
+    /// Every command of both stages in order, those of shadow detectors and lifted blocks included.
+    pub commands: Vec<Command>,
+    /// Rare paths taken.
+    pub marks: Vec<Mark>,
 }
 
 /// Sessions and counters of one case.
@@ -62,7 +79,16 @@ pub struct Bench {
     policy: Arc<Policy>,
     sessions: BTreeMap<String, (SubjectKey, Session)>,
     counters: BTreeMap<SwarmCallKey, SwarmCounter>,
+    /// What a restart reads: written at restarts only, and then only what has changed, as a commit does.
+    store: MemoryStore,
     offset: u64,
+}
+
+/// A timer that is due: in the order in which a task fires them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Session(EventTime, TimerKind, String),
+    Counter(EventTime, TimerKind, SwarmCallKey),
 }
 
 impl Bench {
@@ -75,6 +101,7 @@ impl Bench {
             policy,
             sessions: BTreeMap::new(),
             counters: BTreeMap::new(),
+            store: MemoryStore::new(),
             offset: 0,
         }
     }
@@ -97,6 +124,7 @@ impl Bench {
         let event = decode(Some(payload), &meta)?;
         let place = Place { topic: "cases", partition: 0, offset: self.offset - 1 };
         let mut answer = Answer::default();
+        self.fire_timers(event.time, &mut answer);
         let mut sums = SwarmSums::default();
         let mut reset = None;
         for key in self.reached(&event) {
@@ -109,6 +137,8 @@ impl Bench {
                 sums.add(&self.policy, call);
             }
             reset = reset.or(effects.swarm_reset.take());
+            answer.marks.append(&mut effects.marks);
+            answer.commands.extend(effects.commands.iter().cloned());
             if own {
                 describe(&mut answer, &self.policy, session, effects);
             }
@@ -126,6 +156,7 @@ impl Bench {
             let counter = self.counters.entry(key.clone()).or_default();
             self.swarm.apply(&key, counter, SwarmInput::Report(&report), &mut effects);
             answer.swarm = Some(counter.totals());
+            answer.commands.extend(effects.commands.iter().cloned());
             let own_block = answer.command.is_some() || answer.block.is_some();
             if !own_block && let Some(command) = effects.commands.pop() {
                 answer.command = Some(command);
@@ -146,13 +177,121 @@ impl Bench {
         self.sessions.range(prefix.clone()..).map(|(key, _)| key.clone()).take_while(|key| key.starts_with(&prefix)).collect()
     }
 
-    /// Writes all state out through the store's encoding and loads it again.
+    /// Fires what is due when the watermark reaches an event's time, before the event itself.
+    fn fire_timers(&mut self, watermark: EventTime, answer: &mut Answer) {
+        while let Some(due) =
+            self.next_due().filter(|due| matches!(due, Due::Session(at, ..) | Due::Counter(at, ..) if *at <= watermark))
+        {
+            let mut effects = Effects::default();
+            match &due {
+                Due::Session(at, kind, key) => {
+                    let Some((subject, session)) = self.sessions.get_mut(key) else { return };
+                    self.engine.apply(subject, session, Input::Timer(*kind, *at), &mut effects);
+                    if effects.forgotten {
+                        self.forget(key);
+                    }
+                }
+                Due::Counter(at, kind, key) => {
+                    let Some(counter) = self.counters.get_mut(key) else { return };
+                    self.swarm.apply(key, counter, SwarmInput::Timer(*kind, *at), &mut effects);
+                    if effects.forgotten {
+                        self.counters.remove(key);
+                    }
+                }
+            }
+            answer.marks.append(&mut effects.marks);
+        }
+    }
+
+    fn next_due(&self) -> Option<Due> {
+        let sessions = self.sessions.iter().flat_map(|(key, (_, session))| {
+            let head = &session.head;
+            [(head.idle_due, TimerKind::Idle), (head.open_due, TimerKind::OpenCalls), (head.verdict_due, TimerKind::Verdicts)]
+                .into_iter()
+                .filter_map(move |(due, kind)| due.map(|due| (due, kind, key)))
+        });
+        let counters = self.counters.iter().flat_map(|(key, counter)| {
+            [(counter.panes_due, TimerKind::Panes), (counter.verdict_due, TimerKind::SwarmVerdicts)]
+                .into_iter()
+                .filter_map(move |(due, kind)| due.map(|due| (due, kind, key)))
+        });
+        let session = sessions.min().map(|(due, kind, key)| Due::Session(due, kind, key.clone()));
+        let counter = counters.min().map(|(due, kind, key)| Due::Counter(due, kind, key.clone()));
+        match (session, counter) {
+            (Some(Due::Session(at, ..)), Some(counter @ Due::Counter(then, ..))) if then < at => Some(counter),
+            (session, counter) => session.or(counter),
+        }
+    }
+
+    /// The session is gone, in memory and in the store.
+    fn forget(&mut self, key: &str) {
+        self.sessions.remove(key);
+        let mut gone = vec![Change { task: TASK, key: stored::head_key(key.as_bytes()), value: None }];
+        let slots = 0..=u16::MAX;
+        gone.extend(slots.take(self.policy.history_steps).map(|slot| Change {
+            task: TASK,
+            key: step::key(key.as_bytes(), slot),
+            value: None,
+        }));
+        // A store in memory does not fail.
+        drop(self.store.commit(&gone));
+    }
+
+    /// Writes what has changed of every session through the store's encoding, drops the engines, and loads all of it again; under
+    /// another policy where one is given. Sessions only: counters of swarms stay in memory.
     ///
     /// # Errors
     /// State that does not read back.
-    pub fn restart(&mut self) -> Result<(), String> {
-        Ok(())
+    pub fn restart(&mut self, policy: Option<Arc<Policy>>) -> Result<Vec<Mark>, StoreError> {
+        let mut marks = Vec::new();
+        for (key, (_, session)) in &mut self.sessions {
+            self.store.commit(&changes(key.as_bytes(), session)?)?;
+        }
+        if let Some(policy) = policy {
+            self.policy = policy;
+        }
+        self.engine = SessionEngine::new("loopwarden", Arc::clone(&self.policy));
+        self.swarm = SwarmEngine::new("loopwarden", Arc::clone(&self.policy));
+        for (key, (_, session)) in &mut self.sessions {
+            *session = match stored::load(&self.store, TASK, key.as_bytes(), self.policy.history_steps)? {
+                Some(loaded) => {
+                    if loaded.stored.capacity != loaded.session.history.capacity() {
+                        marks.push(Mark::RingResized);
+                        let stale = loaded.stored.slots();
+                        let gone: Vec<Change> =
+                            stale.map(|slot| Change { task: TASK, key: step::key(key.as_bytes(), slot), value: None }).collect();
+                        self.store.commit(&gone)?;
+                    }
+                    loaded.session
+                }
+                None => Session::new(self.policy.history_steps),
+            };
+        }
+        Ok(marks)
     }
+
+    /// Bytes of all sessions, as the cache budgets them.
+    #[must_use]
+    pub fn session_bytes(&self) -> usize {
+        self.sessions.values().map(|(_, session)| session.bytes()).sum()
+    }
+}
+
+/// What the store lacks of a session: its changed steps, its head.
+fn changes(key: &[u8], session: &mut Session) -> Result<Vec<Change>, StoreError> {
+    let mut changes = Vec::new();
+    if !session.has_begun {
+        return Ok(changes);
+    }
+    let history = &session.history;
+    for changed in session.changed_steps.iter().filter_map(|sequence| history.get(*sequence)) {
+        let value = Some(step::encode(changed, history.tool(changed))?);
+        changes.push(Change { task: TASK, key: step::key(key, history.slot(changed.sequence)), value });
+    }
+    let head = stored::encode_head(&session.head, &stored::StoredRing::of(history))?;
+    changes.push(Change { task: TASK, key: stored::head_key(key), value: Some(head) });
+    session.changed_steps.clear();
+    Ok(changes)
 }
 
 fn session_key(event: &Event<'_>) -> String {

@@ -27,41 +27,89 @@ pub struct Mismatch {
     pub got: String,
 }
 
+/// How a case is run: the answers must not differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// Event after event.
+    Straight,
+    /// With a restart before each event.
+    Restarted,
+}
+
 /// Runs one case; nothing = it passed.
 #[must_use]
 pub fn run(case: &Case) -> Vec<Mismatch> {
-    let overrides = if case.policy.is_null() { Value::Object(serde_json::Map::new()) } else { case.policy.clone() };
-    let policy = match load_with_overrides(&case.profile, &overrides) {
-        Ok(policy) => Arc::new(policy),
-        Err(problems) => {
-            return vec![Mismatch { event: None, expected: "a valid policy".to_owned(), got: problems.to_string() }];
-        }
+    let case = match case.spelled_out() {
+        Ok(case) => case,
+        Err(problem) => return vec![Mismatch { event: None, expected: "events".to_owned(), got: problem }],
     };
-    let mut mismatches = facts::check(&policy, case);
-    let mut bench = Bench::new(policy);
-    let mut answers = Vec::with_capacity(case.events.len());
-    let mut timestamp = EventTime(0);
-    for (at, event) in case.events.iter().enumerate() {
-        if event.get("kind").and_then(Value::as_str) == Some("restart") {
-            if let Err(problem) = bench.restart() {
-                mismatches.push(Mismatch { event: Some(at), expected: "state that can be read again".to_owned(), got: problem });
-            }
-            answers.push(Answer::default());
-            continue;
-        }
-        timestamp = event.get("time").and_then(Value::as_str).and_then(EventTime::parse_rfc3339).unwrap_or(timestamp);
-        match bench.feed(event.to_string().as_bytes(), timestamp) {
-            Ok(answer) => answers.push(answer),
-            Err(rejected) => {
-                mismatches.push(Mismatch { event: Some(at), expected: "an event".to_owned(), got: rejected.to_string() });
-                answers.push(Answer::default());
-            }
-        }
+    let mut mismatches = Vec::new();
+    if let Ok(policy) = load_with_overrides(&case.profile, &overrides(&case.policy)) {
+        mismatches.extend(facts::check(&policy, &case));
     }
+    let (answers, problems) = play(&case, Way::Straight);
+    mismatches.extend(problems);
     for expectation in &case.expect {
         mismatches.extend(compare(expectation, &answers));
     }
     mismatches
+}
+
+/// The answers to the events of a case.
+#[must_use]
+pub fn answers(case: &Case, way: Way) -> Vec<Answer> {
+    case.spelled_out().map(|case| play(&case, way).0).unwrap_or_default()
+}
+
+fn overrides(policy: &Value) -> Value {
+    if policy.is_null() { Value::Object(serde_json::Map::new()) } else { policy.clone() }
+}
+
+/// Feeds the events of a spelled-out case.
+fn play(case: &Case, way: Way) -> (Vec<Answer>, Vec<Mismatch>) {
+    let load = |settings: &Value| load_with_overrides(&case.profile, &overrides(settings)).map(Arc::new);
+    let policy = match load(&case.policy) {
+        Ok(policy) => policy,
+        Err(problems) => {
+            let mismatch = Mismatch { event: None, expected: "a valid policy".to_owned(), got: problems.to_string() };
+            return (Vec::new(), vec![mismatch]);
+        }
+    };
+    let mut mismatches = Vec::new();
+    let mut bench = Bench::new(policy);
+    let mut answers = Vec::with_capacity(case.events.len());
+    let mut timestamp = EventTime(0);
+    for (at, event) in case.events.iter().enumerate() {
+        let is_restart = event.get("kind").and_then(Value::as_str) == Some("restart");
+        let mut answer = Answer::default();
+        if is_restart || way == Way::Restarted {
+            let restarted = match event.get("policy").filter(|_| is_restart).map(load).transpose() {
+                Ok(policy) => bench.restart(policy).map_err(|problem| problem.to_string()),
+                Err(problems) => Err(problems.to_string()),
+            };
+            match restarted {
+                Ok(marks) => answer.marks = marks,
+                Err(problem) => {
+                    mismatches.push(Mismatch {
+                        event: Some(at),
+                        expected: "state that can be read again".to_owned(),
+                        got: problem,
+                    });
+                }
+            }
+        }
+        if !is_restart {
+            timestamp = event.get("time").and_then(Value::as_str).and_then(EventTime::parse_rfc3339).unwrap_or(timestamp);
+            match bench.feed(event.to_string().as_bytes(), timestamp) {
+                Ok(fed) => answer = Answer { marks: [answer.marks, fed.marks.clone()].concat(), ..fed },
+                Err(rejected) => {
+                    mismatches.push(Mismatch { event: Some(at), expected: "an event".to_owned(), got: rejected.to_string() });
+                }
+            }
+        }
+        answers.push(answer);
+    }
+    (answers, mismatches)
 }
 
 fn compare(expectation: &Expectation, answers: &[Answer]) -> Option<Mismatch> {
@@ -70,14 +118,14 @@ fn compare(expectation: &Expectation, answers: &[Answer]) -> Option<Mismatch> {
         return Some(Mismatch { event: Some(expectation.after), expected: "an event of that index".to_owned(), got });
     };
     if let Some(last) = expectation.at_or_before {
-        let fits = answers.iter().take(last + 1).any(|answer| problems(expectation, answer).is_empty());
+        let fits = answers.iter().take(last + 1).any(|answer| problems(expectation, answer, answers).is_empty());
         return (!fits).then(|| Mismatch {
             event: Some(expectation.after),
             expected: format!("{} at or before event {last}", wanted(expectation)),
             got: "nothing of the kind".to_owned(),
         });
     }
-    let problems = problems(expectation, answer);
+    let problems = problems(expectation, answer, answers);
     (!problems.is_empty()).then(|| Mismatch {
         event: Some(expectation.after),
         expected: format!("{} ({})", wanted(expectation), problems.join("; ")),
@@ -119,22 +167,26 @@ pub(super) fn describe(answer: &Answer) -> String {
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
 }
 
-fn problems(expectation: &Expectation, answer: &Answer) -> Vec<String> {
+fn problems(expectation: &Expectation, answer: &Answer, answers: &[Answer]) -> Vec<String> {
     let mut problems = Vec::new();
     let meant = expectation.detector.as_deref().and_then(Detector::from_name);
     let is_named = expectation.detector.is_some();
     if is_named && meant.is_none() {
         problems.push(format!("there is no detector {}", expectation.detector.as_deref().unwrap_or_default()));
     }
+    if expectation.shadow {
+        shadowed(&mut problems, expectation, meant, answer);
+        return problems;
+    }
     if let Some(verdict) = expectation.verdict {
         if !holds(verdict, meant, answer) {
             problems.push(format!("verdict is not {verdict:?}").to_lowercase());
         }
     }
-    if let Some(verdict) = expectation.not_verdict {
-        if holds(verdict, None, answer) {
-            problems.push(format!("verdict is {verdict:?}").to_lowercase());
-        }
+    if let Some(verdict) = expectation.not_verdict
+        && holds(verdict, None, answer)
+    {
+        problems.push(format!("verdict is {verdict:?}").to_lowercase());
     }
     if let Some(verdicts) = &expectation.verdict_in
         && !verdicts.iter().any(|verdict| holds(*verdict, meant, answer))
@@ -170,7 +222,54 @@ fn problems(expectation: &Expectation, answer: &Answer) -> Vec<String> {
     );
     differs(&mut problems, "category", expectation.category.clone(), Some(answer.category.as_str().to_owned()));
     spoken(&mut problems, expectation, answer);
+    sent(&mut problems, expectation, answer, answers);
     problems
+}
+
+/// A shadow detector's word.
+fn shadowed(problems: &mut Vec<String>, expectation: &Expectation, meant: Option<Detector>, answer: &Answer) {
+    let action = match expectation.verdict {
+        Some(Verdict::Block) => Some(Action::Block),
+        Some(Verdict::Nudge) => Some(Action::Nudge),
+        _ => None,
+    };
+    let command = answer
+        .commands
+        .iter()
+        .find(|command| command.is_shadow && meant.is_none_or(|detector| command.reason == ReasonCode::Detector(detector)));
+    if command.map(|command| command.action) != action {
+        problems.push(format!("the shadow's word is {:?}", command.map(|command| command.action)).to_lowercase());
+    }
+}
+
+/// The published command beside its text.
+fn sent(problems: &mut Vec<String>, expectation: &Expectation, answer: &Answer, answers: &[Answer]) {
+    let lifted = answer.commands.iter().find(|command| command.action == Action::Unblock);
+    let command = if expectation.verdict == Some(Verdict::Unblock) { lifted } else { answer.command.as_ref() };
+    differs(problems, "level", expectation.level, command.map(|command| command.level));
+    differs(problems, "reason", expectation.reason.as_deref(), command.map(|command| command.reason.as_str()));
+    let lifetime = command.map(|command| command.expires_at.0 - command.issued_at.0);
+    differs(problems, "lifetime", expectation.expires_ms, lifetime);
+    let scope = command.map(|command| match (&command.scope.fingerprint, &command.scope.tool) {
+        (Some(_), _) => "fingerprint",
+        (None, Some(_)) => "tool",
+        (None, None) => "agent",
+    });
+    differs(problems, "scope", expectation.scope.as_deref(), scope);
+    if let Some(first) = expectation.episode_same_as {
+        let begun = answers.get(first).and_then(|answer| answer.command.as_ref()).map(|command| command.episode);
+        if begun.is_none() || command.map(|command| command.episode) != begun {
+            problems.push(format!("its loop is not that of event {first}"));
+        }
+    }
+    if let Some(also) = &expectation.also {
+        let mut named: Vec<&str> =
+            command.map(|command| command.also.iter().map(|detector| detector.as_str()).collect()).unwrap_or_default();
+        let mut wanted: Vec<&str> = also.iter().map(String::as_str).collect();
+        named.sort_unstable();
+        wanted.sort_unstable();
+        differs(problems, "support", Some(wanted), Some(named));
+    }
 }
 
 fn spoken(problems: &mut Vec<String>, expectation: &Expectation, answer: &Answer) {
@@ -212,10 +311,12 @@ fn holds(verdict: Verdict, detector: Option<Detector>, answer: &Answer) -> bool 
             found || spoke(Action::Nudge) || spoke(Action::Block)
         }
         Verdict::Nudge => spoke(Action::Nudge),
+        Verdict::Unblock => answer.commands.iter().any(|command| command.action == Action::Unblock),
         Verdict::Block => spoke(Action::Block) || answer.block.is_some_and(|by| detector.is_none_or(|detector| by == detector)),
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "called with values made for it")]
 fn differs<T: PartialEq + std::fmt::Debug>(problems: &mut Vec<String>, what: &str, expected: Option<T>, got: Option<T>) {
     if let Some(expected) = expected
         && got.as_ref() != Some(&expected)

@@ -45,7 +45,7 @@ pub(super) fn check(policy: &Policy, case: &Case) -> Vec<Mismatch> {
         let got = with_call(case, *at, |tool, args| {
             shell
                 .command(tool, args)
-                .and_then(|command| shell.simple_read(&command).map(|path| path.into_owned()))
+                .and_then(|command| shell.simple_read(&command).map(std::borrow::Cow::into_owned))
                 .unwrap_or_default()
         });
         expect("shell_read_path", path.clone().unwrap_or_default(), got);

@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::event::EventTime;
+
 /// A case: a policy, events, what must be answered.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -15,7 +17,9 @@ pub struct Case {
     /// What differs from the profile: the tables and keys of a policy file.
     #[serde(default)]
     pub policy: Value,
-    /// Native events; `{"kind": "restart"}` writes all state out and loads it again.
+    /// Native events. What a case need not say is filled in: `id` (`e0`, `e1` …), `session_id` (`s`), `kind` (`tool`), `time` (a second
+    /// after the one before). `times: 5` stands for five such events; `{n}` in a text is their number, from 1. `{"kind": "restart"}`
+    /// writes all state out and loads it again, with `policy` under other settings.
     pub events: Vec<Value>,
     /// What must be answered.
     #[serde(default)]
@@ -26,12 +30,12 @@ pub struct Case {
     /// Where the expectation comes from; for people.
     #[serde(default, rename = "basis")]
     pub _basis: Option<String>,
-    /// Where the case comes from; for people.
-    #[serde(default, rename = "origin")]
-    pub _origin: Option<String>,
+    /// The reference system whose answer it is, and where it was read.
+    #[serde(default)]
+    pub origin: Option<String>,
     /// Why the case is there; for people.
     #[serde(default, rename = "why")]
-    pub _why: Option<String>,
+    _why: Option<String>,
 }
 
 fn default_profile() -> String {
@@ -50,6 +54,8 @@ pub enum Verdict {
     Nudge,
     /// A block is published, or an active one covers this call.
     Block,
+    /// A block is lifted.
+    Unblock,
 }
 
 /// What must be answered to one event.
@@ -86,16 +92,30 @@ pub struct Expectation {
     pub tool: Option<String>,
     /// Agent addressed.
     pub agent: Option<String>,
+    /// `true`: the verdict is meant of a detector in mode `shadow`.
+    pub shadow: bool,
+    /// Rung of the ladder of the command: 1 nudge, 2 firmer, 3 block of calls, 4 block of everything.
+    pub level: Option<u8>,
+    /// What the command binds: `fingerprint`, `tool`, `agent`.
+    pub scope: Option<String>,
+    /// Code of the command: a detector, or of an `unblock` what lifted it.
+    pub reason: Option<String>,
+    /// Lifetime of the command, ms.
+    pub expires_ms: Option<i64>,
+    /// Event whose command began the same loop.
+    pub episode_same_as: Option<usize>,
+    /// Supporting detectors, all of them.
+    pub also: Option<Vec<String>>,
     /// Phrases the published text must have.
     pub message_contains: Vec<String>,
     /// Phrases it must not have.
     pub message_not_contains: Vec<String>,
     /// Where it is weaker than the case's own basis; for people.
     #[serde(rename = "basis")]
-    pub _basis: Option<String>,
+    _basis: Option<String>,
     /// For people.
     #[serde(rename = "why")]
-    pub _why: Option<String>,
+    _why: Option<String>,
 }
 
 /// Facts about identity; indices point at the event that carries the arguments, of `outcome_equal` the result.
@@ -118,6 +138,76 @@ pub struct Facts {
     pub call_sha256: Vec<(usize, String)>,
     /// Whether the tool is of class `poll`.
     pub is_poll: Vec<(usize, bool)>,
+}
+
+/// Events of a case may repeat an entry so often.
+const TIMES_MAX: u64 = 10_000;
+
+impl Case {
+    /// The case with each of its events spelled out, so that indices point at them.
+    ///
+    /// # Errors
+    /// What is wrong with an event.
+    pub fn spelled_out(&self) -> Result<Self, String> {
+        let mut events: Vec<Value> = Vec::new();
+        let mut last = FIRST_MS - 1_000;
+        for (at, entry) in self.events.iter().enumerate() {
+            let Value::Object(entry) = entry else { return Err(format!("event {at} is no object")) };
+            let mut entry = entry.clone();
+            let times = match entry.remove("times") {
+                None => None,
+                Some(times) => Some(
+                    times
+                        .as_u64()
+                        .filter(|times| (1..=TIMES_MAX).contains(times))
+                        .ok_or_else(|| format!("event {at}: times is no number from 1 to {TIMES_MAX}"))?,
+                ),
+            };
+            for number in 1..=times.unwrap_or(1) {
+                let mut event = Value::Object(entry.clone());
+                if times.is_some() {
+                    number_texts(&mut event, &number.to_string());
+                }
+                let index = events.len();
+                if let Value::Object(fields) = &mut event {
+                    fields.entry("kind").or_insert_with(|| "tool".into());
+                    fields.entry("id").or_insert_with(|| format!("e{index}").into());
+                    fields.entry("session_id").or_insert_with(|| "s".into());
+                    let time = fields.entry("time").or_insert_with(|| EventTime(last + 1_000).to_rfc3339().into());
+                    last = time.as_str().and_then(EventTime::parse_rfc3339).map_or(last, |time| time.0);
+                }
+                events.push(event);
+            }
+        }
+        Ok(Self { events, ..self.clone() })
+    }
+}
+
+/// Time of a case's first event where it says none: 2026-01-01, a boundary of every fixed window.
+const FIRST_MS: i64 = 1_767_225_600_000;
+
+fn number_texts(value: &mut Value, number: &str) {
+    match value {
+        Value::String(text) if text.contains("{n}") => *text = text.replace("{n}", number),
+        Value::Array(items) => items.iter_mut().for_each(|item| number_texts(item, number)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| number_texts(field, number)),
+        _ => {}
+    }
+}
+
+impl Facts {
+    /// Whether none is stated.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.fingerprint_equal.is_empty()
+            && self.fingerprint_is.is_empty()
+            && self.fingerprint_contains.is_empty()
+            && self.shell_read_path.is_empty()
+            && self.outcome_equal.is_empty()
+            && self.canonical_args.is_empty()
+            && self.call_sha256.is_empty()
+            && self.is_poll.is_empty()
+    }
 }
 
 /// A case file that cannot be read, with its line where it is known.

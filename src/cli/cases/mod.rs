@@ -8,6 +8,8 @@ mod format;
 pub use bench::Answer;
 pub use bench::Bench;
 pub use check::Mismatch;
+pub use check::Way;
+pub use check::answers;
 pub use check::run;
 pub use format::BadCase;
 pub use format::Case;

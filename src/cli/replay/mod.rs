@@ -99,9 +99,11 @@ pub fn run(args: &ReplayArgs, log: &LogArgs) -> Outcome {
     let labels = args.labels.as_ref().map(|file| rows(file, Label::parse)).transpose()?;
     let outcomes = args.outcomes.as_ref().map(|file| rows(file, parse_outcome)).transpose()?;
     let found = replay(args, &policy, labels.as_deref().unwrap_or_default())?;
-    let said: Vec<Said> = commands(&found).filter_map(|json| Said::parse(json)).collect();
+    let said: Vec<Said> = commands(&found).filter_map(Said::parse).collect();
     let mut counts = Counts::default();
-    said.iter().for_each(|said| counts.note(said));
+    for said in &said {
+        counts.note(said);
+    }
     let judgement = (labels.is_some() || outcomes.is_some())
         .then(|| judge(&said, labels.as_deref().unwrap_or_default(), &found.index, outcomes.as_deref().unwrap_or_default()));
     tell_rejected(&found);
@@ -180,7 +182,7 @@ fn replay(args: &ReplayArgs, policy: &Arc<Policy>, labels: &[Label]) -> Result<F
             }
         }
         progress.clear();
-        running.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
+        running.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
     });
     let mut sessions = std::collections::BTreeSet::new();
     for end in ends {

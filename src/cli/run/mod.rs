@@ -1,11 +1,18 @@
 //! `run`: the lanes until they are told to stop, or one of them ends.
 
 mod notify;
+mod serve;
+mod station;
 mod status;
+mod upkeep;
 mod world;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::PoisonError;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
@@ -19,16 +26,22 @@ use crate::cli::output::say;
 use crate::cli::setup;
 use crate::cli::signals;
 use crate::cli::signals::Asked;
+use crate::clock::Stopwatch;
 use crate::config::Config;
 use crate::config::Loaded;
+use crate::http::Server;
 use crate::policy::Policy;
 use crate::task::Exit;
 use crate::task::SystemClock;
 use crate::telemetry::logging::LogControl;
 
 use notify::Manager;
+use station::Facts;
+use station::InForce;
+use station::Station;
 use status::StatusLine;
 use status::Sum;
+use upkeep::Upkeep;
 use world::Parts;
 use world::World;
 
@@ -58,14 +71,28 @@ pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
     };
     world.fleet.watch()?;
     let manager = Manager::of_environment();
-    let ended = look_after(&world, &signals, &manager, &|| reload(args, log, &loaded, &control, &world), &|sum| {
-        ready(config, &policy, &world, sum)
-    });
+    let station = Arc::new(station(&loaded, &policy, &control, &parts.clock, &world)?);
+    let server = serve::start(config, &station)?;
+    let upkeep = world.broker.clone().map(|broker| Upkeep::start(broker, config.embedded.retention_ms)).transpose()?;
+    let ended = look_after(
+        &world,
+        &signals,
+        &manager,
+        &|| reload(args, log, &loaded, &control, &world, &station),
+        &|sum| ready(config, &policy, &world, sum, &server),
+    );
     manager.tell("STOPPING=1");
+    station.is_draining.store(true, Ordering::Release);
     let leave = ended == Ended::Told(Asked::Leave);
     let poisoned = Sum::of(world.fleet.handles()).poisoned;
     let World { fleet, pools, store, broker, .. } = world;
     let gravest = fleet.stop(leave);
+    // After the lanes: their last commands still reach whoever follows.
+    server.stop();
+    if let Some(upkeep) = upkeep {
+        upkeep.stop();
+    }
+    drop(station);
     for pool in pools.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
         pool.stop();
     }
@@ -78,6 +105,41 @@ pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
         )),
         _ => Ok(()),
     }
+}
+
+/// What the listener may know of all this.
+fn station(
+    loaded: &Loaded,
+    policy: &Arc<Policy>,
+    control: &LogControl,
+    clock: &SystemClock,
+    world: &World,
+) -> Result<Station, Failure> {
+    Ok(Station {
+        facts: Facts {
+            mode: loaded.config.mode.as_str(),
+            place: world.place.clone(),
+            topic: world.topic.clone(),
+            partitions: world.partitions,
+            config: station::values(loaded.effective()),
+        },
+        lanes: world.fleet.handles().to_vec(),
+        clock: *clock,
+        store: world.store.clone(),
+        broker: world.broker.clone(),
+        control: control.clone(),
+        in_force: Mutex::new(in_force(&loaded.config.policy, policy)?),
+        since: Stopwatch::start(),
+        has_started: AtomicBool::new(false),
+        is_draining: AtomicBool::new(false),
+    })
+}
+
+/// A policy with its values, for the listener.
+fn in_force(name_or_path: &str, policy: &Arc<Policy>) -> Result<InForce, Failure> {
+    let nothing = BTreeMap::<String, String>::new();
+    let loaded = crate::config::policy::load_with(name_or_path, &nothing)?;
+    Ok(InForce { policy: Arc::clone(policy), values: station::values(loaded.effective()) })
 }
 
 /// Why the lanes are to end.
@@ -125,7 +187,7 @@ fn look_after(
 }
 
 /// One line for people and scripts, on standard output, once every assigned task runs.
-fn ready(config: &Config, policy: &Policy, world: &World, sum: &Sum) {
+fn ready(config: &Config, policy: &Policy, world: &World, sum: &Sum, server: &Server) {
     let hash: String = policy.hash.to_string().chars().take(12).collect();
     let line = format!(
         "ready: mode {}, policy {} ({hash}), {}, {} tasks in {} lanes",
@@ -137,11 +199,12 @@ fn ready(config: &Config, policy: &Policy, world: &World, sum: &Sum) {
     );
     let mut out = Output::stdout();
     // Nobody has to read it.
-    let _ = out.line(line).and_then(|()| out.flush());
+    let first = serve::first_contact(server, world.broker.is_some());
+    let _ = out.line(line).and_then(|()| out.line(first)).and_then(|()| out.flush());
 }
 
 /// SIGHUP: policy and log filter, all or nothing.
-fn reload(args: &RunArgs, log: &LogArgs, before: &Loaded, control: &LogControl, world: &World) {
+fn reload(args: &RunArgs, log: &LogArgs, before: &Loaded, control: &LogControl, world: &World, station: &Station) {
     let loaded = match setup::load(&args.config, log) {
         Ok(loaded) => loaded,
         Err(failure) => return refuse(&failure),
@@ -154,6 +217,10 @@ fn reload(args: &RunArgs, log: &LogArgs, before: &Loaded, control: &LogControl, 
         return refuse(&Failure::new(exit_code::CONFIG, bad.to_string()));
     }
     world.fleet.set_policy(&Arc::clone(&policy));
+    // Loaded a moment ago; a file that changed since is shown at the next reload.
+    if let Ok(in_force) = in_force(&loaded.config.policy, &policy) {
+        station.adopt(in_force);
+    }
     let others: Vec<String> = before.changed_keys(&loaded).into_iter().filter(|key| !RELOADED.contains(&key.as_str())).collect();
     if !others.is_empty() {
         say(format!("warning: a restart is needed for {}", others.join(", ")));

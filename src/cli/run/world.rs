@@ -12,10 +12,12 @@ use crate::config::Config;
 use crate::config::KafkaConfig;
 use crate::engine::SessionEngine;
 use crate::log::Changelog;
+use crate::log::InputNames;
 use crate::log::Log;
 use crate::log::LogError;
 use crate::log::embedded::EmbeddedBroker;
 use crate::log::embedded::EmbeddedOptions;
+use crate::log::embedded::TICK_HEADER;
 use crate::log::kafka::KafkaLog;
 use crate::log::kafka::KafkaOptions;
 use crate::log::kafka::admin;
@@ -24,6 +26,7 @@ use crate::policy::Policy;
 use crate::store::RocksOptions;
 use crate::store::RocksStore;
 use crate::store::StoreOwner;
+use crate::task::Clock;
 use crate::task::CommitTrigger;
 use crate::task::Exit;
 use crate::task::Fleet;
@@ -56,6 +59,10 @@ pub(super) struct World {
     pub(super) broker: Option<EmbeddedBroker>,
     /// Topics and brokers, for people.
     pub(super) place: String,
+    /// Topic of events.
+    pub(super) topic: String,
+    /// Its partitions.
+    pub(super) partitions: Option<u32>,
 }
 
 /// Everything a world is made of.
@@ -129,7 +136,8 @@ pub(super) fn embedded(parts: &Parts<'_>) -> Result<World, Failure> {
         ..EmbeddedOptions::default()
     };
     let broker = EmbeddedBroker::open(store.clone(), options)?;
-    let settings = Arc::new(LaneSettings { partitions: Some(broker.partitions()), ..parts.settings() });
+    let settings =
+        Arc::new(LaneSettings { partitions: Some(broker.partitions()), tick_header: Some(TICK_HEADER), ..parts.settings() });
     let suspects = Arc::new(parts.suspects()?);
     let leases = Leases::new();
     let mut fleet = Fleet::new(parts.clock, config.lanes as usize);
@@ -144,7 +152,8 @@ pub(super) fn embedded(parts: &Parts<'_>) -> Result<World, Failure> {
         })?;
     }
     let place = format!("embedded log in {}", parts.data_dir.display());
-    Ok(World { fleet, pools: Pools::default(), store, broker: Some(broker), place })
+    let (topic, partitions) = (InputNames::default().events, Some(broker.partitions().session));
+    Ok(World { fleet, pools: Pools::default(), store, broker: Some(broker), place, topic, partitions })
 }
 
 /// The fleet's Kafka.
@@ -172,18 +181,17 @@ pub(super) fn kafka(parts: &Parts<'_>, kafka: &KafkaConfig) -> Result<World, Fai
             for _ in 0..RESTORE_THREADS {
                 readers.extend(log.changelog().map_err(exit)?);
             }
-            let pool = RestorePool::start(store.clone(), Arc::clone(&settings), readers, Arc::new(clock));
+            let clock: Arc<dyn Clock + Send + Sync> = Arc::new(clock);
+            let pool = RestorePool::start(store.clone(), Arc::clone(&settings), readers, &clock);
             let pool = pool.map_err(|error| Exit::Failed(format!("cannot start a restore thread: {error}")))?;
             let restorer = pool.client();
             pools.lock().unwrap_or_else(PoisonError::into_inner).push(pool);
             noted(Lane::new(log, store, SessionEngine::new(&app, policy), restorer, leases, settings), &dir, number, &suspects)
         })?;
     }
-    let place = format!(
-        "Kafka {}, group {}, {} → {}",
-        options.bootstrap_servers, options.app, options.topics.input, options.topics.commands
-    );
-    Ok(World { fleet, pools, store, broker: None, place })
+    let place = format!("Kafka {}, group {}, {} → {}", options.bootstrap_servers, options.app, options.topics.input, options.topics.commands);
+    let partitions = admin.describe(&options.topics.input)?.map(|facts| facts.partitions);
+    Ok(World { fleet, pools, store, broker: None, place, topic: options.topics.input, partitions })
 }
 
 fn exit(error: LogError) -> Exit {
@@ -200,7 +208,8 @@ fn make_internal_topics(admin: &Admin, options: &KafkaOptions) -> Result<(), Fai
         let mut message = format!("topic \"{}\" does not exist on {}", options.topics.input, options.bootstrap_servers);
         let similar = admin.similar_to(&options.topics.input)?;
         if !similar.is_empty() {
-            message.push_str(&format!("\n  topics that look similar: {}", similar.join(", ")));
+            message.push_str("\n  topics that look similar: ");
+            message.push_str(&similar.join(", "));
         }
         message.push_str("\n  create it with: loopwarden topics create");
         return Err(Failure::coded("E0102", message));

@@ -148,9 +148,10 @@ impl EmbeddedLog {
                     Some(_) => batch.put(Area::Outputs, &layout::row_key(&output.key), &encode(&output)),
                     None => batch.delete(Area::Outputs, &layout::row_key(&output.key)),
                 },
-                Destination::Commands | Destination::DeadLetters { .. } | Destination::SwarmCounts => {
-                    numbered.push((encode(&output), output));
-                }
+                Destination::Commands
+                | Destination::DeadLetters { .. }
+                | Destination::SwarmCounts
+                | Destination::SwarmPartition { .. } => numbered.push((encode(&output), output)),
             }
         }
         for (task, next) in offsets {
@@ -183,8 +184,11 @@ impl EmbeddedLog {
         let (mut inputs, mut feeds) = (BTreeMap::new(), BTreeMap::new());
         for (bytes, output) in outputs {
             let feed = match output.destination {
-                Destination::SwarmCounts => {
-                    let partition = partition_of(&output.key, self.broker.shared.options.partitions);
+                Destination::SwarmCounts | Destination::SwarmPartition { .. } => {
+                    let partition = match output.destination {
+                        Destination::SwarmPartition { partition } => partition,
+                        _ => partition_of(&output.key, self.broker.shared.options.partitions),
+                    };
                     put_event(batch, writer, &mut inputs, TaskId { stage: Stage::Swarm, partition }, bytes);
                     continue;
                 }
@@ -294,6 +298,10 @@ impl Log for EmbeddedLog {
 
     fn commits_state(&self) -> bool {
         true
+    }
+
+    fn swarm_partitions(&self) -> u32 {
+        self.broker.shared.options.partitions
     }
 
     fn owner(&self) -> &str {

@@ -11,6 +11,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use crate::event::partition_of;
+use crate::log::Destination;
 use crate::log::LogError;
 use crate::log::Output;
 use crate::log::file::REPLAY_PARTITIONS;
@@ -77,7 +78,10 @@ impl State {
         let floor = self.lanes.iter().map(|lane| lane.committed).min().unwrap_or(u64::MAX);
         while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= floor) {
             let ((position, ..), output) = first.remove_entry();
-            let partition = partition_of(&output.key, REPLAY_PARTITIONS);
+            let partition = match output.destination {
+                Destination::SwarmPartition { partition } => partition % REPLAY_PARTITIONS,
+                _ => partition_of(&output.key, REPLAY_PARTITIONS),
+            };
             let owner = partition as usize % self.lanes.len().max(1);
             if self.lanes.get(owner).is_none_or(|lane| lane.closed) {
                 continue;

@@ -347,7 +347,7 @@ impl Log for FileLog {
         let (mut counts, mut outputs) = (Vec::new(), Vec::new());
         for collected in staged {
             match collected.output.destination {
-                Destination::SwarmCounts => counts.push(collected.output),
+                Destination::SwarmCounts | Destination::SwarmPartition { .. } => counts.push(collected.output),
                 Destination::Changelog(_) => {}
                 Destination::Commands | Destination::State | Destination::DeadLetters { .. } => outputs.push(collected),
             }

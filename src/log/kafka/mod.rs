@@ -221,6 +221,10 @@ impl Log for KafkaLog {
         false
     }
 
+    fn swarm_partitions(&self) -> u32 {
+        self.topics.partitions().swarm
+    }
+
     fn owner(&self) -> &str {
         &self.owner
     }

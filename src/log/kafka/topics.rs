@@ -125,6 +125,10 @@ impl Topics {
                 // The swarm stage is off: a lane does not stage for it. An empty name is refused by the client, which aborts.
                 None => ("", None),
             },
+            Destination::SwarmPartition { partition } => match &self.swarm_counts {
+                Some(topic) => (&topic.name, Some(partition as i32)),
+                None => ("", None),
+            },
             Destination::Changelog(task) => (self.changelog_of(task).unwrap_or(""), Some(task.partition as i32)),
         }
     }
@@ -245,6 +249,7 @@ mod tests {
         assert_eq!(topics.place(&output(Destination::DeadLetters { source_partition: 6 })), ("d", Some(2)));
         // (-790332482 & 0x7fffffff) % 3, as Java's client computes it.
         assert_eq!(topics.place(&output(Destination::SwarmCounts)), ("w", Some(1_357_151_166 % 3)));
+        assert_eq!(topics.place(&output(Destination::SwarmPartition { partition: 2 })), ("w", Some(2)));
         assert_eq!(topics.place(&output(Destination::Commands)), ("c", None));
     }
 }

@@ -111,6 +111,7 @@ impl State {
                 (MemoryTopic::DeadLetters, source_partition % self.config.dead_letter_partitions.max(1))
             }
             Destination::SwarmCounts => (MemoryTopic::Input(Stage::Swarm), by_key(partitions.swarm)),
+            Destination::SwarmPartition { partition } => (MemoryTopic::Input(Stage::Swarm), partition),
             Destination::Changelog(task) => (MemoryTopic::Changelog(task.stage), task.partition),
         }
     }

@@ -362,6 +362,10 @@ impl Log for MemoryLog {
         false
     }
 
+    fn swarm_partitions(&self) -> u32 {
+        self.broker.lock().config.partitions.swarm
+    }
+
     fn owner(&self) -> &str {
         &self.owner
     }

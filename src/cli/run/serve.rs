@@ -1,0 +1,57 @@
+//! The listener of the running process, and what to try first.
+
+use std::sync::Arc;
+
+use crate::cli::failure::Failure;
+use crate::cli::run::station::Station;
+use crate::clock;
+use crate::config::Config;
+use crate::config::read_secret;
+use crate::http::Options;
+use crate::http::Server;
+use crate::http::Token;
+
+/// Starts to listen.
+///
+/// # Errors
+/// E0702 where the address cannot be had; a token file that cannot be read.
+pub(super) fn start(config: &Config, station: &Arc<Station>) -> Result<Server, Failure> {
+    let token = config.http.token_file.as_ref().map(|file| read_secret(file, "http.token_file")).transpose()?;
+    let options = Options {
+        listen: config.http.listen,
+        token: token.map(Token::new),
+        embedded: station.broker.clone(),
+        event_bytes_max: config.limits.record_bytes_max,
+        topic: station.facts.topic.clone(),
+    };
+    let warden: Arc<Station> = Arc::clone(station);
+    Server::start(options, warden).map_err(|error| {
+        let message = format!(
+            "cannot listen on {}: {error}\n  set `http.listen` to another address, as 127.0.0.1:0 for any free port",
+            config.http.listen
+        );
+        Failure::coded("E0702", message)
+    })
+}
+
+/// Addresses, and in embedded mode two lines to try: they work as they stand, one after the other.
+pub(super) fn first_contact(server: &Server, is_embedded: bool) -> String {
+    let listen = server.address();
+    // An address for every interface is no address to ask.
+    let host = if listen.ip().is_unspecified() { "127.0.0.1".to_owned() } else { listen.ip().to_string() };
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    let base = format!("http://{host}:{}", listen.port());
+    let mut text = format!("  {base}/ shows what goes on; {base}/readyz, {base}/metrics");
+    if is_embedded {
+        // A session of its own for each start: a second try is no redelivery of the first.
+        let session = format!("try-{}", clock::now_ms() / 1_000);
+        text.push_str(&format!(
+            "\n  an agent that makes the same failing call four times, and what is said to it:\n    \
+             for n in 1 2 3 4; do curl -sS {base}/v1/events -H 'content-type: application/json' -d \
+             '{{\"id\":\"{session}-'$n'\",\"kind\":\"tool\",\"session_id\":\"{session}\",\"tool\":\"Bash\",\
+             \"args\":{{\"command\":\"make test\"}},\"outcome\":\"error\"}}'; done\n    \
+             curl -sS '{base}/v1/commands?session_id={session}&wait=30s'"
+        ));
+    }
+    text
+}

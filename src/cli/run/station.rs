@@ -1,0 +1,280 @@
+//! What the listener may know of the running process: lanes asked with a bound, settings, policy, health.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+use serde_json::Map;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::cli::run::status::Sum;
+use crate::clock;
+use crate::clock::Deadline;
+use crate::clock::Stopwatch;
+use crate::config::Effective;
+use crate::event::TaskId;
+use crate::event::partition_of;
+use crate::http::Answered;
+use crate::http::Probe;
+use crate::http::Unanswered;
+use crate::http::Warden;
+use crate::log::embedded::EmbeddedBroker;
+use crate::policy::Detector;
+use crate::policy::Policy;
+use crate::store::RocksStore;
+use crate::task::AgentView;
+use crate::task::Ask;
+use crate::task::Clock as _;
+use crate::task::LaneHandle;
+use crate::task::SystemClock;
+use crate::task::TaskState;
+use crate::task::TaskView;
+use crate::telemetry::logging::LogControl;
+use crate::telemetry::metrics;
+
+/// A lane that has not turned for so long does not live. The watchdog ends the process a little later.
+const TURN_MS_MAX: u64 = 20_000;
+/// Wait for the lanes' answers.
+const ASK_WAIT: Duration = Duration::from_secs(2);
+
+/// What does not change while the process runs.
+pub(super) struct Facts {
+    /// `shadow` or `live`.
+    pub(super) mode: &'static str,
+    /// Topics and brokers, for people.
+    pub(super) place: String,
+    /// Topic of events.
+    pub(super) topic: String,
+    /// Its partitions, where known.
+    pub(super) partitions: Option<u32>,
+    /// Settings in force.
+    pub(super) config: Value,
+}
+
+/// A policy and its values with their origins.
+pub(super) struct InForce {
+    pub(super) policy: Arc<Policy>,
+    pub(super) values: Value,
+}
+
+/// The running process.
+pub(super) struct Station {
+    pub(super) facts: Facts,
+    pub(super) lanes: Vec<LaneHandle>,
+    pub(super) clock: SystemClock,
+    pub(super) store: RocksStore,
+    pub(super) broker: Option<EmbeddedBroker>,
+    pub(super) control: LogControl,
+    pub(super) in_force: Mutex<InForce>,
+    pub(super) since: Stopwatch,
+    /// Every assigned task was restored once.
+    pub(super) has_started: AtomicBool,
+    pub(super) is_draining: AtomicBool,
+}
+
+/// Values with their origins, as JSON.
+pub(super) fn values(effective: Vec<Effective>) -> Value {
+    let of = |value: Effective| (value.key, json!({ "value": value.value, "origin": value.origin.to_string() }));
+    Value::Object(effective.into_iter().map(of).collect::<Map<String, Value>>())
+}
+
+impl Station {
+    /// Another policy is in force.
+    pub(super) fn adopt(&self, in_force: InForce) {
+        *self.in_force.lock().unwrap_or_else(PoisonError::into_inner) = in_force;
+    }
+
+    fn sum(&self) -> Sum {
+        let sum = Sum::of(&self.lanes);
+        if sum.is_ready() {
+            self.has_started.store(true, Ordering::Release);
+        }
+        sum
+    }
+
+    fn ends(&self) -> Vec<(TaskId, u64)> {
+        let Some(broker) = &self.broker else { return Vec::new() };
+        let tasks = self.lanes.iter().flat_map(|lane| lane.report().tasks);
+        tasks.map(|task| (task.id, broker.input_range(task.id).end)).collect()
+    }
+
+    fn policy_name(&self) -> (String, String) {
+        let in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        (in_force.policy.profile.clone(), in_force.policy.hash.to_string())
+    }
+}
+
+/// Commit the program was built from, where the build says so.
+fn revision() -> &'static str {
+    option_env!("LOOPWARDEN_REVISION").unwrap_or("unknown")
+}
+
+impl Warden for Station {
+    fn live(&self) -> Probe {
+        let now_ms = self.clock.mono_ms();
+        let mut probe = Probe::default();
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let silent_ms = now_ms.saturating_sub(lane.beat_ms());
+            let is_turning = silent_ms <= TURN_MS_MAX;
+            probe.check(
+                format!("lane {number} turns"),
+                if is_turning { Ok(()) } else { Err(format!("silent for {} s", silent_ms / 1_000)) },
+            );
+        }
+        probe
+    }
+
+    fn ready(&self) -> Probe {
+        let sum = self.sum();
+        let mut probe = Probe::default();
+        let draining = self.is_draining.load(Ordering::Acquire);
+        probe.check("not stopping", if draining { Err("stopping".to_owned()) } else { Ok(()) });
+        // Nothing assigned yet is not joined; a member of a large group may well have nothing to do later.
+        let has_joined = sum.tasks > 0 || self.has_started.load(Ordering::Acquire);
+        probe.check("joined", if has_joined { Ok(()) } else { Err("no task assigned yet".to_owned()) });
+        probe.check(
+            format!("{} of {} tasks run", sum.running, sum.tasks),
+            if sum.running + sum.poisoned.len() >= sum.tasks { Ok(()) } else { Err("restoring".to_owned()) },
+        );
+        for task in &sum.poisoned {
+            // Why is in the log and behind an admin route: it may name records.
+            let name = task.split(':').next().unwrap_or_default();
+            probe.check(format!("task {name}"), Err("stopped itself; see the log".to_owned()));
+        }
+        if let Ok(stats) = self.store.stats() {
+            probe.check("store takes writes", if stats.write_stopped { Err("RocksDB holds writes back".to_owned()) } else { Ok(()) });
+        } else {
+            probe.check("store takes writes", Err("it does not answer".to_owned()));
+        }
+        probe
+    }
+
+    fn started(&self) -> Probe {
+        let sum = self.sum();
+        let mut probe = Probe::default();
+        let has_started = self.has_started.load(Ordering::Acquire);
+        probe.check(
+            "every task was restored",
+            if has_started { Ok(()) } else { Err(format!("{} of {} tasks run", sum.running, sum.tasks)) },
+        );
+        probe
+    }
+
+    fn metrics(&self, http: Vec<Answered>, readers: u64) -> String {
+        let (profile, hash) = self.policy_name();
+        metrics::render(metrics::Snapshot {
+            build: (env!("CARGO_PKG_VERSION").to_owned(), revision().to_owned()),
+            policy: (profile, hash, self.facts.mode.to_owned()),
+            topic: self.facts.topic.clone(),
+            lanes: self.lanes.iter().map(LaneHandle::report).collect(),
+            ends: self.ends(),
+            now_ms: clock::now_ms(),
+            store: self.store.stats().ok(),
+            log: self.broker.as_ref().map(|broker| (broker.input_bytes(), readers)),
+            http,
+        })
+    }
+
+    fn version(&self) -> Value {
+        let (profile, hash) = self.policy_name();
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "revision": revision(),
+            "mode": self.facts.mode,
+            "policy": { "profile": profile, "sha256": hash },
+        })
+    }
+
+    fn config(&self) -> Value {
+        self.facts.config.clone()
+    }
+
+    fn policy(&self) -> Value {
+        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).values.clone()
+    }
+
+    fn overview(&self) -> Value {
+        let sum = self.sum();
+        let stats = &sum.stats;
+        let by_detector = |rows: &[[u64; 4]]| -> Value {
+            let of = |(detector, row): (&Detector, &[u64; 4])| (detector.as_str().to_owned(), Value::from(row.iter().sum::<u64>()));
+            Value::Object(Detector::ALL.iter().zip(rows).map(of).collect::<Map<String, Value>>())
+        };
+        let lag = self.broker.is_some().then(|| self.tasks().iter().filter_map(|(_, _, lag)| *lag).sum::<u64>());
+        let [nudges, blocks, unblocks] = stats.commands.map(|modes| modes.iter().sum::<u64>());
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "mode": self.facts.mode,
+            "place": self.facts.place,
+            "policy": self.policy_name().0,
+            "uptime_ms": self.since.elapsed().as_millis() as u64,
+            "is_embedded": self.broker.is_some(),
+            "events": stats.events.iter().sum::<u64>(),
+            "rejected": stats.rejected.iter().sum::<u64>(),
+            "duplicates": stats.duplicates,
+            "sessions": stats.sessions_begun.saturating_sub(stats.sessions_forgotten),
+            "commands": { "nudge": nudges, "block": blocks, "unblock": unblocks },
+            "detections": by_detector(&stats.detections),
+            "tasks": { "all": sum.tasks, "running": sum.running, "poisoned": sum.poisoned.len() },
+            "lag_records": lag,
+        })
+    }
+
+    fn log_filter(&self) -> String {
+        self.control.filter()
+    }
+
+    fn set_log_filter(&self, filter: &str) -> Result<(), String> {
+        self.control.set(filter).map_err(|bad| bad.to_string())
+    }
+
+    fn tasks(&self) -> Vec<(TaskView, usize, Option<u64>)> {
+        let mut tasks = Vec::new();
+        for (number, lane) in self.lanes.iter().enumerate() {
+            for task in lane.report().tasks {
+                let next = task.position.as_ref().map(|position| position.next_offset.0);
+                let end = self.broker.as_ref().map(|broker| broker.input_range(task.id).end);
+                let lag = next.zip(end).map(|(next, end)| end.saturating_sub(next));
+                tasks.push((task, number, lag));
+            }
+        }
+        tasks.sort_by_key(|(task, ..)| task.id);
+        tasks
+    }
+
+    fn session(&self, tenant: Option<&str>, session_id: &str) -> Result<Vec<AgentView>, Unanswered> {
+        let (reply, answers) = sync_channel(self.lanes.len().max(1));
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let ask = Ask::Session { tenant: tenant.map(str::to_owned), session_id: session_id.to_owned(), reply: reply.clone() };
+            if !lane.ask(ask) {
+                return Err(Unanswered(format!("lane {number} is too busy to answer")));
+            }
+        }
+        drop(reply);
+        let deadline = Deadline::after(ASK_WAIT);
+        let mut agents = Vec::new();
+        for _ in &self.lanes {
+            let answer = answers.recv_timeout(deadline.left());
+            let answer = answer.map_err(|_| Unanswered("a lane did not answer in time".to_owned()))?;
+            agents.extend(answer.map_err(|error| Unanswered(error.to_string()))?);
+        }
+        Ok(agents)
+    }
+
+    fn place_of(&self, session_id: &str) -> String {
+        let Some(partitions) = self.facts.partitions else {
+            return "no such session here; with several processes, another one may have it".to_owned();
+        };
+        let partition = partition_of(session_id.as_bytes(), partitions);
+        let is_here = self.tasks().iter().any(|(task, ..)| {
+            task.id.stage == crate::event::Stage::Session && task.id.partition == partition && task.state == TaskState::Running
+        });
+        let here = if is_here { "which this process reads" } else { "which another process reads" };
+        format!("no such session here; its events would be in partition {partition} of {}, {here}", self.facts.topic)
+    }
+}

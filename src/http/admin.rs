@@ -1,0 +1,164 @@
+//! Health, metrics, settings, tasks.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use axum::extract::Path;
+use axum::extract::Query;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::http::Probe;
+use crate::http::Shared;
+use crate::http::Warden;
+use crate::http::answer;
+use crate::http::state;
+use crate::http::view;
+use crate::limits;
+
+/// Longest log filter. Bytes.
+const FILTER_BYTES_MAX: usize = 4_096;
+
+type Parameters = Query<BTreeMap<String, String>>;
+
+/// Whether each lane turns.
+pub(super) async fn livez(State(shared): State<Arc<Shared>>, Query(query): Parameters) -> Response {
+    probe(&shared.warden.live(), &query)
+}
+
+/// Whether it takes its share.
+pub(super) async fn readyz(State(shared): State<Arc<Shared>>, Query(query): Parameters) -> Response {
+    probe(&shared.warden.ready(), &query)
+}
+
+/// Whether every task was restored once.
+pub(super) async fn startupz(State(shared): State<Arc<Shared>>, Query(query): Parameters) -> Response {
+    probe(&shared.warden.started(), &query)
+}
+
+/// `ok`, or what is wrong; everything with `?verbose`.
+fn probe(probe: &Probe, query: &BTreeMap<String, String>) -> Response {
+    let (status, word) = if probe.is_ok() { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ok") };
+    let mut text = String::new();
+    for (what, found) in &probe.checks {
+        // Writing to a string does not fail.
+        let _ = match found {
+            Ok(()) if !query.contains_key("verbose") => Ok(()),
+            Ok(()) => writeln!(text, "[+] {what}"),
+            Err(why) => writeln!(text, "[-] {what}: {why}"),
+        };
+    }
+    text.push_str(word);
+    text.push('\n');
+    answer::text(status, text)
+}
+
+/// Asks on a thread that may block.
+async fn ask<T: Send + 'static>(
+    shared: &Arc<Shared>,
+    question: impl FnOnce(&dyn Warden) -> T + Send + 'static,
+) -> Result<T, Response> {
+    let warden = Arc::clone(&shared.warden);
+    answer::blocking(&shared.asks, move || question(&*warden)).await
+}
+
+async fn ask_json(shared: &Arc<Shared>, question: impl FnOnce(&dyn Warden) -> Value + Send + 'static) -> Response {
+    ask(shared, question).await.map_or_else(|refusal| refusal, |value| answer::ok(&value))
+}
+
+/// OpenMetrics.
+pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
+    let answered = shared.counts.answered();
+    let readers = limits::HTTP_STREAMS_MAX.saturating_sub(shared.streams.available_permits()) as u64;
+    match ask(&shared, move |warden| warden.metrics(answered, readers)).await {
+        Err(refusal) => refusal,
+        Ok(text) => answer::with_type(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", text),
+    }
+}
+
+/// Version, revision, policy.
+pub(super) async fn version(State(shared): State<Arc<Shared>>) -> Response {
+    answer::ok(&shared.warden.version())
+}
+
+/// Settings in force.
+pub(super) async fn config(State(shared): State<Arc<Shared>>) -> Response {
+    ask_json(&shared, |warden| warden.config()).await
+}
+
+/// The policy in force.
+pub(super) async fn policy(State(shared): State<Arc<Shared>>) -> Response {
+    ask_json(&shared, |warden| warden.policy()).await
+}
+
+/// The log filter in force.
+pub(super) async fn log_filter(State(shared): State<Arc<Shared>>) -> Response {
+    answer::ok(&json!({ "filter": shared.warden.log_filter() }))
+}
+
+/// Puts another log filter in force: its text, or `{"filter":"…"}`.
+pub(super) async fn set_log_filter(State(shared): State<Arc<Shared>>, body: axum::body::Body) -> Response {
+    let wait = limits::HTTP_BODY_WAIT;
+    let Ok(Ok(bytes)) = tokio::time::timeout(wait, axum::body::to_bytes(body, FILTER_BYTES_MAX)).await else {
+        return answer::bad_request(format!("a filter has at most {FILTER_BYTES_MAX} bytes"));
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let parsed: Option<Value> = serde_json::from_str(&text).ok();
+    let filter = match &parsed {
+        Some(Value::Object(object)) => object.get("filter").and_then(Value::as_str).unwrap_or_default(),
+        Some(Value::String(filter)) => filter,
+        _ => text.trim(),
+    };
+    if filter.is_empty() {
+        return answer::bad_request("the body is a filter, as info or warn,loopwarden::task=debug");
+    }
+    match shared.warden.set_log_filter(filter) {
+        Ok(()) => answer::ok(&json!({ "filter": shared.warden.log_filter() })),
+        Err(why) => answer::bad_request(why),
+    }
+}
+
+/// What the live page shows: numbers, and in embedded mode what is in force.
+pub(super) async fn overview(State(shared): State<Arc<Shared>>) -> Response {
+    let mut value = match ask(&shared, |warden| warden.overview()).await {
+        Ok(value) => value,
+        Err(refusal) => return refusal,
+    };
+    let rows = match &shared.embedded {
+        None => None,
+        Some(embedded) => match state::read_rows(embedded, vec![String::new()]).await {
+            Ok(rows) => Some(rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect::<Vec<Value>>()),
+            Err(refusal) => return refusal,
+        },
+    };
+    if let Value::Object(object) = &mut value {
+        object.insert("active".to_owned(), rows.map_or(Value::Null, Value::Array));
+    }
+    answer::ok(&value)
+}
+
+/// Every task of this process.
+pub(super) async fn tasks(State(shared): State<Arc<Shared>>) -> Response {
+    ask_json(&shared, |warden| {
+        let tasks: Vec<Value> = warden.tasks().iter().map(|(task, lane, lag)| view::task(task, *lane, *lag)).collect();
+        json!({ "tasks": tasks })
+    })
+    .await
+}
+
+/// One of them.
+pub(super) async fn task(State(shared): State<Arc<Shared>>, Path((stage, partition)): Path<(String, String)>) -> Response {
+    let found = ask(&shared, move |warden| {
+        let name = format!("{stage}/{partition}");
+        warden.tasks().iter().find(|(task, ..)| task.id.to_string() == name).map(|(task, lane, lag)| view::task(task, *lane, *lag))
+    });
+    match found.await {
+        Err(refusal) => refusal,
+        Ok(Some(task)) => answer::ok(&task),
+        Ok(None) => answer::error(StatusCode::NOT_FOUND, "no_such_task", "this process has no such task; /tasks lists those it has"),
+    }
+}

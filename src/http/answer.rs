@@ -1,0 +1,90 @@
+//! Answers: JSON and text, errors in one form, work that blocks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::HeaderValue;
+use axum::http::StatusCode;
+use axum::http::header;
+use axum::response::Response;
+use serde_json::Value;
+use serde_json::json;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// Wait for a thread that may block.
+const TURN_WAIT: Duration = Duration::from_secs(5);
+
+pub(super) fn with_type(status: StatusCode, media: &'static str, body: impl Into<Body>) -> Response {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
+    response
+}
+
+pub(super) fn json_text(status: StatusCode, mut text: String) -> Response {
+    // People look at it with curl.
+    text.push('\n');
+    with_type(status, "application/json", text)
+}
+
+pub(super) fn json(status: StatusCode, value: &Value) -> Response {
+    json_text(status, value.to_string())
+}
+
+pub(super) fn ok(value: &Value) -> Response {
+    json(StatusCode::OK, value)
+}
+
+pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Response {
+    with_type(status, "text/plain; charset=utf-8", text.into())
+}
+
+/// An error: a word for programs, a sentence for people.
+pub(super) fn error(status: StatusCode, word: &str, message: impl AsRef<str>) -> Response {
+    json(status, &json!({ "error": word, "message": message.as_ref() }))
+}
+
+/// Come again.
+pub(super) fn later(status: StatusCode, word: &str, message: impl AsRef<str>, seconds: u32) -> Response {
+    let mut response = error(status, word, message);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    response
+}
+
+pub(super) fn busy() -> Response {
+    later(StatusCode::SERVICE_UNAVAILABLE, "busy", "the process is busy with other requests", 1)
+}
+
+pub(super) fn bad_request(message: impl AsRef<str>) -> Response {
+    error(StatusCode::BAD_REQUEST, "bad_request", message)
+}
+
+pub(super) fn embedded_only() -> Response {
+    error(
+        StatusCode::NOT_FOUND,
+        "embedded_only",
+        "this process reads events from Kafka and writes commands to Kafka; /v1 exists in embedded mode only, without kafka.bootstrap_servers",
+    )
+}
+
+pub(super) async fn not_found() -> Response {
+    error(StatusCode::NOT_FOUND, "not_found", "there is no such route")
+}
+
+/// Does something that blocks, on a thread for that; `gate` bounds how many do at once.
+pub(super) async fn blocking<T: Send + 'static>(
+    gate: &Arc<Semaphore>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Response> {
+    let Ok(Ok(turn)) = timeout(TURN_WAIT, Arc::clone(gate).acquire_owned()).await else {
+        return Err(busy());
+    };
+    let done = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        work()
+    });
+    // A panic in there is a defect; the client is told, and the process goes on.
+    done.await.map_err(|_| error(StatusCode::INTERNAL_SERVER_ERROR, "failed", "the request could not be answered"))
+}

@@ -1,0 +1,174 @@
+//! Every route with its access, in one table: the router is made of it, and a test walks it.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::MethodRouter;
+use axum::routing::any;
+use axum::routing::get;
+use axum::routing::post;
+use axum::routing::put;
+
+use crate::http::Shared;
+use crate::http::access;
+use crate::http::admin;
+use crate::http::answer;
+use crate::http::commands;
+use crate::http::events;
+use crate::http::page;
+use crate::http::state;
+
+/// Who may ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Everybody who reaches the port.
+    Open,
+    /// Loopback, or the token: shows ids of sessions, or changes the process.
+    Admin,
+    /// Loopback, or the token: events and commands of the embedded log.
+    Api,
+}
+
+/// Routes that share a limit of requests per second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// Health: never refused, since a refusal would read as ill. As cheap to answer as to refuse.
+    Probe,
+    /// Metrics, version, and whatever does not exist.
+    Open,
+    /// Administration: asks lanes.
+    Admin,
+    /// Events in.
+    Events,
+    /// Commands and state out.
+    Commands,
+}
+
+/// One route.
+#[derive(Debug, Clone, Copy)]
+pub struct Route {
+    /// Method; `GET` answers `HEAD` too.
+    pub method: &'static str,
+    /// Path with its parameters in braces.
+    pub path: &'static str,
+    /// Who may ask.
+    pub access: Access,
+    /// Whose limit counts.
+    pub group: Group,
+    handler: Handler,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Handler {
+    Page,
+    Livez,
+    Readyz,
+    Startupz,
+    Metrics,
+    Version,
+    Config,
+    Policy,
+    LogFilter,
+    SetLogFilter,
+    Overview,
+    Tasks,
+    Task,
+    Session,
+    Swarm,
+    Events,
+    Commands,
+    State,
+}
+
+const fn route(method: &'static str, path: &'static str, access: Access, group: Group, handler: Handler) -> Route {
+    Route { method, path, access, group, handler }
+}
+
+/// The table.
+#[rustfmt::skip]
+pub const ROUTES: [Route; 19] = [
+    route("GET", "/", Access::Admin, Group::Admin, Handler::Page),
+    route("GET", "/livez", Access::Open, Group::Probe, Handler::Livez),
+    route("GET", "/readyz", Access::Open, Group::Probe, Handler::Readyz),
+    route("GET", "/ready", Access::Open, Group::Probe, Handler::Readyz),
+    route("GET", "/startupz", Access::Open, Group::Probe, Handler::Startupz),
+    route("GET", "/metrics", Access::Open, Group::Open, Handler::Metrics),
+    route("GET", "/version", Access::Open, Group::Open, Handler::Version),
+    route("GET", "/config", Access::Admin, Group::Admin, Handler::Config),
+    route("GET", "/policy", Access::Admin, Group::Admin, Handler::Policy),
+    route("GET", "/log-level", Access::Admin, Group::Admin, Handler::LogFilter),
+    route("PUT", "/log-level", Access::Admin, Group::Admin, Handler::SetLogFilter),
+    route("GET", "/overview", Access::Admin, Group::Admin, Handler::Overview),
+    route("GET", "/tasks", Access::Admin, Group::Admin, Handler::Tasks),
+    route("GET", "/tasks/{stage}/{partition}", Access::Admin, Group::Admin, Handler::Task),
+    route("GET", "/sessions/{id}", Access::Admin, Group::Admin, Handler::Session),
+    route("GET", "/swarms/{id}", Access::Admin, Group::Admin, Handler::Swarm),
+    route("POST", "/v1/events", Access::Api, Group::Events, Handler::Events),
+    route("GET", "/v1/commands", Access::Api, Group::Commands, Handler::Commands),
+    route("GET", "/v1/state/{session_id}", Access::Api, Group::Commands, Handler::State),
+];
+
+/// Stands for every path that is not in the table.
+pub(super) const UNKNOWN: Route = route("GET", "other", Access::Open, Group::Open, Handler::Page);
+
+/// A route by its place in the table; beyond it, [`UNKNOWN`].
+pub(super) fn at(index: usize) -> &'static Route {
+    ROUTES.get(index).unwrap_or(&UNKNOWN)
+}
+
+/// The router of the table, each route behind the gate.
+pub(super) fn router(shared: &Arc<Shared>) -> Router {
+    let gate = |index: usize| from_fn_with_state((Arc::clone(shared), index), access::gate);
+    let mut router = Router::new();
+    for (index, route) in ROUTES.iter().enumerate() {
+        router = router.route(route.path, handler(route.handler).layer(gate(index)));
+    }
+    let unknown = any(answer::not_found).layer(gate(ROUTES.len()));
+    router.fallback_service(unknown.with_state(())).with_state(Arc::clone(shared))
+}
+
+fn handler(handler: Handler) -> MethodRouter<Arc<Shared>> {
+    match handler {
+        Handler::Page => get(page::page),
+        Handler::Livez => get(admin::livez),
+        Handler::Readyz => get(admin::readyz),
+        Handler::Startupz => get(admin::startupz),
+        Handler::Metrics => get(admin::metrics),
+        Handler::Version => get(admin::version),
+        Handler::Config => get(admin::config),
+        Handler::Policy => get(admin::policy),
+        Handler::LogFilter => get(admin::log_filter),
+        Handler::SetLogFilter => put(admin::set_log_filter),
+        Handler::Overview => get(admin::overview),
+        Handler::Tasks => get(admin::tasks),
+        Handler::Task => get(admin::task),
+        Handler::Session => get(state::session),
+        Handler::Swarm => get(state::swarm),
+        Handler::Events => post(events::post),
+        Handler::Commands => get(commands::get),
+        Handler::State => get(state::rows),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_that_shows_ids_is_never_open() {
+        for route in ROUTES.iter().filter(|route| route.access == Access::Open) {
+            assert!(matches!(route.group, Group::Probe | Group::Open), "{}", route.path);
+            assert!(!route.path.contains('{'), "{}", route.path);
+            assert_eq!(route.method, "GET");
+        }
+    }
+
+    #[test]
+    fn no_method_and_path_stands_twice() {
+        let mut names: Vec<(&str, &str)> = ROUTES.iter().map(|route| (route.path, route.method)).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ROUTES.len());
+    }
+}

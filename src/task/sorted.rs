@@ -1,0 +1,131 @@
+//! A sorted set of keys of one family: the first ones in memory, the rest in the store, the changes since the last commit on top.
+//!
+//! Who takes from the front pays one read of the store for many keys, and never walks over what was deleted there.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::ops::ControlFlow;
+
+use crate::event::TaskId;
+use crate::limits::TIMERS_HELD_MAX;
+use crate::store::Change;
+use crate::store::KeyFamily;
+use crate::store::StateKey;
+use crate::store::StateStore;
+use crate::store::StoreError;
+
+/// Value of a record: its format version. The key says the rest.
+const VALUE: [u8; 1] = [1];
+/// Keys read from the store at a time.
+const READ: usize = 256;
+
+type Key = Vec<u8>;
+
+/// How far [`SortedKeys::held`] is complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Complete {
+    /// Nothing was read yet.
+    Nothing,
+    /// Every key up to this one is held.
+    To(Key),
+    /// All are held.
+    All,
+}
+
+/// The keys of a family that begin with a prefix.
+#[derive(Debug)]
+pub(super) struct SortedKeys {
+    family: KeyFamily,
+    prefix: &'static [u8],
+    held: BTreeSet<Key>,
+    complete: Complete,
+    /// Set or removed since the last commit.
+    changed: BTreeMap<Key, bool>,
+}
+
+impl SortedKeys {
+    pub(super) const fn new(family: KeyFamily, prefix: &'static [u8]) -> Self {
+        Self { family, prefix, held: BTreeSet::new(), complete: Complete::Nothing, changed: BTreeMap::new() }
+    }
+
+    /// The smallest key.
+    pub(super) fn first(&mut self, store: &impl StateStore, task: TaskId) -> Result<Option<&Key>, StoreError> {
+        while self.held.is_empty() && self.complete != Complete::All {
+            self.read(store, task)?;
+        }
+        Ok(self.held.first())
+    }
+
+    pub(super) fn insert(&mut self, key: Key) {
+        let is_in_reach = match &self.complete {
+            Complete::Nothing => false,
+            Complete::To(last) => key <= *last,
+            Complete::All => true,
+        };
+        if is_in_reach {
+            self.held.insert(key.clone());
+            if self.held.len() > TIMERS_HELD_MAX {
+                self.held.pop_last();
+                if let Some(last) = self.held.last() {
+                    self.complete = Complete::To(last.clone());
+                }
+            }
+        }
+        self.changed.insert(key, true);
+    }
+
+    /// True when it was in memory, and so may have been the first.
+    pub(super) fn remove(&mut self, key: &[u8]) -> bool {
+        self.changed.insert(key.to_vec(), false);
+        self.held.remove(key)
+    }
+
+    pub(super) fn is_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// Keys changed since the last commit.
+    pub(super) fn changes(&self, task: TaskId, out: &mut Vec<Change>) {
+        out.extend(self.changed.iter().map(|(key, is_set)| Change {
+            task,
+            key: StateKey::new(self.family, key.clone()),
+            value: is_set.then(|| VALUE.to_vec()),
+        }));
+    }
+
+    /// The store has the changes.
+    pub(super) fn committed(&mut self) {
+        self.changed.clear();
+    }
+
+    fn read(&mut self, store: &impl StateStore, task: TaskId) -> Result<(), StoreError> {
+        let from = match &self.complete {
+            Complete::Nothing => self.prefix.to_vec(),
+            Complete::To(last) => {
+                // The smallest key above it.
+                let mut from = last.clone();
+                from.push(0);
+                from
+            }
+            Complete::All => return Ok(()),
+        };
+        let mut seen = 0;
+        let mut last = None;
+        let (changed, held) = (&self.changed, &mut self.held);
+        store.scan(task, self.family, self.prefix, &from, &mut |key, _| {
+            seen += 1;
+            last = Some(key.to_vec());
+            if changed.get(key) != Some(&false) {
+                held.insert(key.to_vec());
+            }
+            if seen < READ { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        let to = last.filter(|_| seen >= READ);
+        let end = to.as_ref().map_or(Bound::Unbounded, Bound::Included);
+        let set = self.changed.range::<Key, _>((Bound::Included(&from), end)).filter(|(_, is_set)| **is_set);
+        self.held.extend(set.map(|(key, _)| key.clone()));
+        self.complete = to.map_or(Complete::All, Complete::To);
+        Ok(())
+    }
+}

@@ -1,0 +1,178 @@
+//! Events in, commands out: as printed, durable, once, resumed.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::http::Running;
+use crate::http::Scratch;
+use crate::http::failed_call;
+
+/// What a shell would make of the line that sends events: address, content type, one body per round.
+fn rounds(line: &str) -> (String, String, Vec<String>) {
+    let numbers = line.split("for n in ").nth(1).and_then(|rest| rest.split(';').next()).unwrap();
+    let url = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
+    let media = line.split("-H 'content-type: ").nth(1).and_then(|rest| rest.split('\'').next()).unwrap();
+    let body = line.split(" -d '").nth(1).and_then(|rest| rest.strip_suffix("'; done")).unwrap();
+    let bodies = numbers.split(' ').map(|number| body.replace("'$n'", number)).collect();
+    (url.to_owned(), media.to_owned(), bodies)
+}
+
+#[test]
+fn the_lines_of_the_greeting_work_as_printed() {
+    let scratch = Scratch::new();
+    let running = Running::start(&scratch.0, &[]);
+    let line = |start: &str| running.greeting.lines().map(str::trim).find(|line| line.starts_with(start)).unwrap().to_owned();
+    let (url, media, bodies) = rounds(&line("for n in "));
+    assert_eq!(url, format!("http://{}/v1/events", running.client.address()));
+    assert_eq!(bodies.len(), 4);
+    for body in bodies {
+        let answer = running.client.post("/v1/events", &media, body.as_bytes());
+        assert_eq!((answer.status, answer.text.trim()), (202, r#"{"accepted":1,"rejected":[]}"#), "{body}");
+    }
+    let wait = line("curl -sS 'http://").trim_start_matches("curl -sS '").trim_end_matches('\'').to_owned();
+    let path = wait.strip_prefix(&format!("http://{}", running.client.address())).unwrap();
+    let value = running.client.get(path).json();
+    let command = &value["commands"][0];
+    assert!(path.contains(command["session_id"].as_str().unwrap()), "{command}");
+    assert_eq!(command["mode"], "shadow", "shadow is the default");
+    let mut health = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
+    let health = health.args(["healthcheck", "--address", running.client.address()]).status().unwrap();
+    assert_eq!(health.code(), Some(0));
+    assert_eq!(running.terminate(), Some(0));
+}
+
+#[test]
+fn a_batch_is_answered_line_by_line() {
+    let scratch = Scratch::new();
+    let running = Running::start(&scratch.0, &[]);
+    let lines = [
+        failed_call("a", 1).to_string(),
+        r#"{"id":"b","kind":"tool","session_id":"a"}"#.to_owned(),
+        String::new(),
+        "no json".to_owned(),
+        failed_call("a", 2).to_string(),
+    ];
+    let expected = r#"{"accepted":2,"rejected":[{"field":"/tool","index":1,"reason":"missing_field"},{"index":2,"reason":"not_json"}]}"#;
+    for media in ["application/x-ndjson", "application/json"] {
+        let answer = running.client.post("/v1/events", media, lines.join("\r\n").as_bytes());
+        assert_eq!((answer.status, answer.text.trim()), (202, expected), "{media}");
+    }
+    let nothing = running.client.post("/v1/events", "application/json", b"{\"id\":1}");
+    assert_eq!((nothing.status, nothing.json()["accepted"].as_u64()), (422, Some(0)));
+}
+
+#[test]
+fn what_was_accepted_survives_a_kill_and_is_answered_once() {
+    let scratch = Scratch::new();
+    let live = &["mode=live"];
+    let mut running = Running::start(&scratch.0, live);
+    for number in 1..=6 {
+        running.accept(&failed_call("s", number));
+        // Killed right behind the answer: nothing may be left in memory only.
+        running.kill();
+        running = Running::start(&scratch.0, live);
+    }
+    let (commands, next) = running.commands("wait=30s&session_id=s");
+    assert!(!commands.is_empty());
+    // A producer that never saw its answers sends everything again.
+    for number in 1..=6 {
+        running.accept(&failed_call("s", number));
+    }
+    // Behind the redelivered ones in the same partition: once it is answered, they are done.
+    for number in 1..=6 {
+        let mut other = failed_call("s", number);
+        other["agent"] = serde_json::json!({ "id": "other" });
+        other["id"] = format!("other-{number}").into();
+        running.accept(&other);
+    }
+    let of_other = |commands: &[Value]| commands.iter().any(|command| command["scope"]["agent_id"] == "other");
+    let (mut all, mut at) = (commands.clone(), next);
+    while !of_other(&all) {
+        let (more, next) = running.commands(&format!("wait=30s&session_id=s&after={at}"));
+        assert!(!more.is_empty(), "the other agent was never answered");
+        all.extend(more);
+        at = next;
+    }
+    running.kill();
+    let running = Running::start(&scratch.0, live);
+    let (again, _) = running.commands("wait=0&session_id=s");
+    let ids = |commands: &[Value]| -> Vec<String> { commands.iter().map(|command| command["id"].as_str().unwrap().to_owned()).collect() };
+    assert_eq!(ids(&again)[..all.len()], ids(&all), "positions or commands changed over a kill");
+    let distinct: BTreeSet<String> = ids(&again).into_iter().collect();
+    assert_eq!(distinct.len(), again.len(), "a command twice");
+    let of_main = |commands: &[Value]| commands.iter().filter(|command| command["scope"]["agent_id"] == "main").count();
+    assert_eq!(of_main(&again), of_main(&commands), "redelivered events were answered again");
+}
+
+#[test]
+fn a_stream_goes_on_behind_the_last_id_and_ends_with_the_process() {
+    let scratch = Scratch::new();
+    let running = Running::start(&scratch.0, &["mode=live"]);
+    let mut first = running.client.follow("", None);
+    for session in ["a", "b", "c"] {
+        (1..=4).for_each(|number| running.accept(&failed_call(session, number)));
+    }
+    let seen: Vec<(String, Value)> = (0..3).map(|_| first.command().unwrap()).collect();
+    drop(first);
+    let positions: Vec<u64> = seen.iter().map(|(id, _)| id.parse().unwrap()).collect();
+    assert!(positions.windows(2).all(|pair| pair[0] < pair[1]), "{positions:?}");
+    // The header of a client that comes again counts, not its old address.
+    let mut second = running.client.follow("after=0", Some(&seen[0].0));
+    assert_eq!(second.command().unwrap(), seen[1]);
+    assert_eq!(second.command().unwrap(), seen[2]);
+    let only = seen[2].1["session_id"].as_str().unwrap();
+    let mut filtered = running.client.follow(&format!("session_id={only}"), None);
+    assert_eq!(filtered.command().unwrap().1["session_id"], only);
+    let beyond = running.client.get("/v1/commands?after=1000000");
+    assert_eq!(beyond.status, 410, "{}", beyond.text);
+    assert_eq!(running.terminate(), Some(0));
+    while second.line().is_some() {}
+}
+
+#[test]
+fn a_long_poll_waits_for_what_comes_and_goes_on_from_there() {
+    let scratch = Scratch::new();
+    let running = Running::start(&scratch.0, &["mode=live"]);
+    let (none, start) = running.commands("wait=0");
+    assert_eq!((none.len(), start.as_str()), (0, "0"));
+    let client = running.client.clone();
+    let waiting = std::thread::spawn(move || client.get("/v1/commands?wait=30s&after=latest").json());
+    (1..=4).for_each(|number| running.accept(&failed_call("a", number)));
+    let value = waiting.join().unwrap();
+    // The poll may have begun behind the command: then it is the beginning that has it.
+    let (commands, next) = running.commands("wait=30s");
+    if let Some(first) = value["commands"].get(0) {
+        assert_eq!(first, &commands[0]);
+    }
+    let (rest, after) = running.commands(&format!("wait=0&after={next}"));
+    assert!(rest.iter().all(|command| command["id"] != commands[0]["id"]));
+    assert!(after.parse::<u64>().unwrap() >= next.parse::<u64>().unwrap());
+    let (other, _) = running.commands("wait=0&session_id=nobody");
+    assert_eq!(other.len(), 0);
+}
+
+#[test]
+fn what_is_in_force_and_what_an_agent_did_can_be_asked() {
+    let scratch = Scratch::new();
+    let running = Running::start(&scratch.0, &["mode=live"]);
+    (1..=4).for_each(|number| running.accept(&failed_call("a/b", number)));
+    let (commands, _) = running.commands("wait=30s&session_id=a/b");
+    let state = running.client.get("/v1/state/a%2Fb").json();
+    let active = &state["active"][0];
+    assert_eq!(active["subject"]["session_id"], "a/b", "{state}");
+    let known: Vec<&Value> = active["active"].as_array().unwrap().iter().map(|verdict| &verdict["command_id"]).collect();
+    assert!(known.contains(&&commands[0]["id"]), "{state}");
+    assert_eq!(running.client.get("/v1/state/nobody").json()["active"].as_array().unwrap().len(), 0);
+
+    let session = running.client.get("/sessions/a%2Fb").json();
+    let agent = &session["agents"][0];
+    assert_eq!((&agent["agent_id"], agent["steps"].as_array().unwrap().len()), (&Value::from("main"), 4), "{session}");
+    let calls: BTreeSet<&str> = agent["steps"].as_array().unwrap().iter().map(|step| step["call"].as_str().unwrap()).collect();
+    assert_eq!(calls.len(), 1, "the same call has one identity");
+    assert!(!session.to_string().contains("cargo test"), "what an agent wrote is shown");
+    let unknown = running.client.get("/sessions/nobody");
+    assert_eq!(unknown.status, 404);
+    assert!(unknown.json()["message"].as_str().unwrap().contains("partition"), "{}", unknown.text);
+}

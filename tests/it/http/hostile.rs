@@ -1,0 +1,94 @@
+//! Requests that are wrong, slow or huge: each gets its answer or its end, and nobody else notices.
+
+use std::io::Read as _;
+use std::io::Write as _;
+use std::net::TcpStream;
+
+use loopwarden::limits;
+
+use crate::http::Running;
+use crate::http::Scratch;
+use crate::http::failed_call;
+
+#[test]
+fn a_wrong_request_is_told_what_is_wrong() {
+    let scratch = Scratch::new();
+    let running = Running::start(&scratch.0, &[]);
+    let client = &running.client;
+    let huge = vec![b' '; limits::HTTP_BODY_BYTES_MAX + 1];
+    let many = "{}\n".repeat(limits::HTTP_EVENTS_MAX + 1);
+    let long = "x".repeat(limits::HTTP_HEAD_BYTES_MAX);
+    let ndjson = "application/x-ndjson";
+    for (name, answer, status) in [
+        ("no event", client.post("/v1/events", ndjson, b" \n \n"), 400),
+        ("no body", client.post("/v1/events", "application/json", b""), 400),
+        ("a body too large", client.post("/v1/events", ndjson, &huge), 413),
+        ("too many events", client.post("/v1/events", ndjson, many.as_bytes()), 413),
+        ("another media type", client.post("/v1/events", "text/plain", b"{}"), 415),
+        ("a form, as curl -d sends by itself", client.post("/v1/events", "application/x-www-form-urlencoded", b"{}"), 415),
+        ("a compressed body", client.send("POST", "/v1/events", &[("content-encoding", "gzip")], b"{}"), 415),
+        ("a page of somebody else", client.send("POST", "/v1/events", &[("origin", "http://evil.example")], b"{}"), 403),
+        ("the wrong method", client.get("/v1/events"), 405),
+        ("no such route", client.get("/v2/events"), 404),
+        ("an unknown parameter", client.get("/v1/commands?sesion_id=a"), 400),
+        ("no position", client.get("/v1/commands?after=-1"), 400),
+        ("a wait without end", client.get("/v1/commands?wait=1000000s"), 400),
+        ("a huge head", client.send("GET", "/livez", &[("x-long", &long)], b""), 431),
+        ("no such task", client.get("/tasks/session/4000000000"), 404),
+        ("steps without end", client.get("/sessions/a?steps=1000000000"), 400),
+        ("no filter", client.send("PUT", "/log-level", &[], b"loopwarden=loud"), 400),
+        ("a name that is no text", client.get("/sessions/%FF%FE"), 400),
+    ] {
+        assert_eq!(answer.status, status, "{name}: {}", answer.text);
+    }
+    let mut chunked = b"POST /v1/events HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n".to_vec();
+    for _ in 0..=limits::HTTP_BODY_BYTES_MAX / 65_536 {
+        chunked.extend_from_slice(b"10000\r\n");
+        chunked.extend(std::iter::repeat_n(b'a', 65_536));
+        chunked.extend_from_slice(b"\r\n");
+    }
+    // The server may hang up before all of it was sent; an answer that then gets lost on the way is no acceptance.
+    assert!(client.raw(&chunked).is_none_or(|answer| answer.status == 413));
+    for garbage in ["\r\n\r\n\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\r\n\r\n", "GET /../../etc/passwd HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"] {
+        let answer = client.raw(garbage.as_bytes());
+        assert!(answer.is_none_or(|answer| (400..500).contains(&answer.status)), "{garbage:?}");
+    }
+    assert_eq!(client.get("/readyz").status, 200);
+}
+
+#[test]
+fn two_dozen_hostile_connections_disturb_nobody_and_are_cut() {
+    let scratch = Scratch::new();
+    let running = Running::start(&scratch.0, &["mode=live"]);
+    let open = |bytes: &[u8]| {
+        let mut stream = running.client.connect();
+        stream.write_all(bytes).unwrap();
+        stream
+    };
+    // Heads that never end, bodies that never come, a stream that nobody reads, a head without end.
+    let heads: Vec<TcpStream> = (0..8).map(|_| open(b"GET /livez HTTP/1.1\r\nhost: localhost\r\nx-slow: ")).collect();
+    let head = "POST /v1/events HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 4000000\r\n\r\n{";
+    let bodies: Vec<TcpStream> = (0..8).map(|_| open(head.as_bytes())).collect();
+    let streams: Vec<TcpStream> = (0..7).map(|_| open(b"GET /v1/commands HTTP/1.1\r\nhost: localhost\r\n\r\n")).collect();
+    let mut endless = running.client.connect();
+    let _ = endless.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n");
+    for number in 0..64 {
+        let _ = endless.write_all(format!("x-{number}: {}\r\n", "y".repeat(2_000)).as_bytes());
+    }
+    for session in 0..20 {
+        (1..=4).for_each(|number| running.accept(&failed_call(&format!("s{session}"), number)));
+        let (commands, _) = running.commands(&format!("wait=30s&session_id=s{session}"));
+        assert!(!commands.is_empty(), "session {session} was never answered");
+    }
+    for path in ["/livez", "/readyz"] {
+        assert_eq!(running.client.get(path).status, 200, "{path}");
+    }
+    // Each head has an end in time: the slot comes back.
+    for mut stream in heads.into_iter().chain([endless]) {
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest);
+        assert!(!String::from_utf8_lossy(&rest).contains("200 OK"));
+    }
+    drop((bodies, streams));
+    assert_eq!(running.terminate(), Some(0));
+}

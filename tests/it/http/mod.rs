@@ -1,0 +1,126 @@
+//! The listener: the real binary over a plain socket, and the route table with a process that has no lanes.
+
+mod client;
+mod embedded;
+mod hostile;
+mod table;
+
+use std::fs;
+use std::io::BufRead as _;
+use std::io::BufReader;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
+
+use serde_json::Value;
+
+use client::Client;
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// A directory of one test. Not the system's temporary one: state is refused there.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        let name = format!("http-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running process, killed with this value.
+struct Running {
+    child: Child,
+    client: Client,
+    /// What it printed when it was ready.
+    greeting: String,
+}
+
+impl Running {
+    /// Starts it on a directory and waits until it is ready.
+    fn start(dir: &Path, settings: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
+            command.env_remove(name);
+        }
+        command.args(["--log-level", "warn", "run", "--data-dir"]).arg(dir.join("data"));
+        for setting in ["http.listen=127.0.0.1:0", "instance=lw-0", "lanes=2"].iter().chain(settings) {
+            command.args(["--set", setting]);
+        }
+        let errors = fs::File::create(dir.join("stderr")).unwrap();
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn().unwrap();
+        let mut greeting = String::new();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        // The last line of the greeting is the one that waits for a command.
+        while !greeting.contains("/v1/commands?") {
+            let Some(line) = lines.next() else {
+                panic!("it ended before it was ready: {greeting}\n{}", fs::read_to_string(dir.join("stderr")).unwrap_or_default());
+            };
+            greeting.push_str(&line.unwrap());
+            greeting.push('\n');
+        }
+        let address = greeting.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap();
+        Self { child, client: Client::new(address), greeting }
+    }
+
+    /// As the power goes: no farewell.
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to end, and waits. Its exit code.
+    fn terminate(mut self) -> Option<i32> {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.child.wait().unwrap().code()
+    }
+
+    /// Posts one event; it must be accepted.
+    #[track_caller]
+    fn accept(&self, event: &Value) {
+        let answer = self.client.post("/v1/events", "application/json", event.to_string().as_bytes());
+        assert_eq!((answer.status, answer.text.trim()), (202, r#"{"accepted":1,"rejected":[]}"#), "{event}");
+    }
+
+    /// Commands after a position, as soon as there is one; the position to go on from.
+    #[track_caller]
+    fn commands(&self, query: &str) -> (Vec<Value>, String) {
+        let answer = self.client.get(&format!("/v1/commands?{query}"));
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        let value = answer.json();
+        let next = value["next"].as_str().unwrap().to_owned();
+        (value["commands"].as_array().unwrap().clone(), next)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A call that failed, always the same one in its session.
+fn failed_call(session_id: &str, number: usize) -> Value {
+    serde_json::json!({
+        "id": format!("{session_id}-{number}"),
+        "kind": "tool",
+        "session_id": session_id,
+        "tool": "Bash",
+        "args": { "command": "cargo test -p core" },
+        "outcome": "error",
+    })
+}

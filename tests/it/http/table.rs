@@ -1,0 +1,261 @@
+//! The route table: each route answers as its access says; metrics are what they say they are.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::Arc;
+
+use loopwarden::http::Answered;
+use loopwarden::http::Options;
+use loopwarden::http::Probe;
+use loopwarden::http::Server;
+use loopwarden::http::Token;
+use loopwarden::http::Unanswered;
+use loopwarden::http::Warden;
+use loopwarden::http::routes::Access;
+use loopwarden::http::routes::ROUTES;
+use loopwarden::http::routes::Route;
+use loopwarden::task::AgentView;
+use loopwarden::task::TaskView;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::http::Running;
+use crate::http::Scratch;
+use crate::http::client::Answer;
+use crate::http::client::Client;
+use crate::http::failed_call;
+
+/// A process without lanes.
+struct NoLanes;
+
+impl Warden for NoLanes {
+    fn live(&self) -> Probe {
+        let mut probe = Probe::default();
+        probe.check("lane 0 turns", Ok(()));
+        probe
+    }
+
+    fn ready(&self) -> Probe {
+        let mut probe = self.live();
+        probe.check("joined", Err("no task assigned yet".to_owned()));
+        probe
+    }
+
+    fn started(&self) -> Probe {
+        self.ready()
+    }
+
+    fn metrics(&self, _: Vec<Answered>, _: u64) -> String {
+        "# EOF\n".to_owned()
+    }
+
+    fn version(&self) -> Value {
+        json!({})
+    }
+
+    fn config(&self) -> Value {
+        json!({})
+    }
+
+    fn policy(&self) -> Value {
+        json!({})
+    }
+
+    fn overview(&self) -> Value {
+        json!({})
+    }
+
+    fn log_filter(&self) -> String {
+        "info".to_owned()
+    }
+
+    fn set_log_filter(&self, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn tasks(&self) -> Vec<(TaskView, usize, Option<u64>)> {
+        Vec::new()
+    }
+
+    fn session(&self, _: Option<&str>, _: &str) -> Result<Vec<AgentView>, Unanswered> {
+        Err(Unanswered("lane 0 is too busy to answer".to_owned()))
+    }
+
+    fn place_of(&self, _: &str) -> String {
+        String::new()
+    }
+}
+
+fn without_lanes(token: Option<&str>) -> (Server, Client) {
+    let options = Options {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        token: token.map(|token| Token::new(token.to_owned())),
+        embedded: None,
+        event_bytes_max: 1_024,
+        topic: "t".to_owned(),
+    };
+    let server = Server::start(options, Arc::new(NoLanes)).unwrap();
+    let client = Client::new(&server.address().to_string());
+    (server, client)
+}
+
+/// Asks a route, with something for its parameters.
+fn ask(client: &Client, route: &Route, headers: &[(&str, &str)]) -> Answer {
+    let path: String = route.path.split('/').map(|part| if part.starts_with('{') { "0" } else { part }).collect::<Vec<_>>().join("/");
+    // A stream has no end to wait for; a poll has.
+    let path = if path == "/v1/commands" { format!("{path}?wait=0") } else { path };
+    let body: &[u8] = if route.method == "PUT" { b"info" } else { b"" };
+    client.send(route.method, &path, headers, body)
+}
+
+#[test]
+fn every_route_answers_as_its_access_says() {
+    let scratch = Scratch::new();
+    let token = scratch.0.join("token");
+    fs::write(&token, "s3cret\n").unwrap();
+    let running = Running::start(&scratch.0, &[&format!("http.token_file={}", token.display())]);
+    let documented = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/src/docs/operations.md")).unwrap();
+    for route in &ROUTES {
+        let name = format!("{} {}", route.method, route.path);
+        assert!(documented.contains(&format!("`{}", route.path)), "{name} is not in src/docs/operations.md");
+        let local = ask(&running.client, route, &[]);
+        assert!(!matches!(local.status, 401 | 403 | 405), "{name}: {}", local.text);
+        assert!(!local.text.contains("there is no such route"), "{name}");
+        assert_eq!(local.header("x-content-type-options"), Some("nosniff"), "{name}");
+        // By way of a proxy: this host is not where the client sits.
+        let elsewhere = ("x-forwarded-for", "10.0.0.1");
+        let stranger = ask(&running.client, route, &[elsewhere]);
+        let wrong = ask(&running.client, route, &[elsewhere, ("authorization", "Bearer s3cre")]);
+        let known = ask(&running.client, route, &[elsewhere, ("authorization", "Bearer s3cret")]);
+        assert_eq!(known.status, local.status, "{name}: {}", known.text);
+        if route.access == Access::Open {
+            assert_eq!((stranger.status, wrong.status), (local.status, local.status), "{name}");
+        } else {
+            assert_eq!((stranger.status, wrong.status), (401, 401), "{name}: {}", stranger.text);
+            assert!(stranger.head.contains("Bearer realm"), "{name}: {}", stranger.head);
+        }
+        // A page of the web whose name was made to lead here.
+        let rebound = ask(&running.client, route, &[("host", "evil.example")]);
+        assert_eq!(rebound.status == 401, route.access != Access::Open, "{name}: {}", rebound.text);
+    }
+}
+
+#[test]
+fn without_a_token_other_hosts_are_told_how_to_be_let_in() {
+    let (server, client) = without_lanes(None);
+    for route in &ROUTES {
+        let stranger = ask(&client, route, &[("forwarded", "for=10.0.0.1"), ("authorization", "Bearer ")]);
+        assert_eq!(stranger.status == 403, route.access != Access::Open, "{}: {}", route.path, stranger.text);
+        assert!(route.access == Access::Open || stranger.text.contains("http.token_file"));
+    }
+    server.stop();
+}
+
+#[test]
+fn with_kafka_the_embedded_routes_say_where_the_topics_are() {
+    let (server, client) = without_lanes(None);
+    for route in ROUTES.iter().filter(|route| route.path.starts_with("/v1/")) {
+        let answer = ask(&client, route, &[("content-type", "application/json")]);
+        assert_eq!((answer.status, answer.json()["error"].as_str()), (404, Some("embedded_only")), "{}", route.path);
+        assert!(answer.text.contains("Kafka"));
+    }
+    server.stop();
+}
+
+#[test]
+fn a_probe_says_no_with_its_reasons_and_a_busy_lane_is_no_missing_session() {
+    let (server, client) = without_lanes(None);
+    let ready = client.get("/readyz");
+    assert_eq!((ready.status, ready.text.as_str()), (503, "[-] joined: no task assigned yet\nnot ok\n"));
+    let verbose = client.get("/ready?verbose");
+    assert_eq!(verbose.text, "[+] lane 0 turns\n[-] joined: no task assigned yet\nnot ok\n");
+    assert_eq!((client.get("/livez").status, client.get("/livez").text.as_str()), (200, "ok\n"));
+    let session = client.get("/sessions/a");
+    assert_eq!((session.status, session.header("retry-after")), (503, Some("1")));
+    server.stop();
+}
+
+#[test]
+fn too_many_requests_are_told_to_come_later_and_health_never_is() {
+    let (server, client) = without_lanes(None);
+    let flood = |path: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").repeat(600);
+        let last = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        let answers = client.raw((request + &last).as_bytes()).unwrap();
+        let text = answers.head + "\r\n" + &answers.text;
+        (text.matches("HTTP/1.1 200").count(), text.matches("HTTP/1.1 429").count(), text.matches("retry-after: 1").count())
+    };
+    let (well, refused, told) = flood("/version");
+    assert!(well >= 100, "the burst was not answered: {well}");
+    assert!(refused > 0, "nothing was refused");
+    assert_eq!(refused, told);
+    assert_eq!(flood("/livez"), (601, 0, 0));
+    server.stop();
+}
+
+/// Families and series of a page of OpenMetrics; panics where it is none.
+fn read_metrics(text: &str) -> (BTreeMap<String, String>, BTreeMap<String, f64>) {
+    let (mut families, mut series) = (BTreeMap::new(), BTreeMap::new());
+    assert!(text.ends_with("# EOF\n") && text.matches("# EOF").count() == 1);
+    for line in text.lines().filter(|line| *line != "# EOF") {
+        if let Some(rest) = line.strip_prefix("# ") {
+            let mut words = rest.splitn(3, ' ');
+            let (keyword, name, value) = (words.next().unwrap(), words.next().unwrap(), words.next().unwrap_or_default());
+            assert!(["TYPE", "HELP", "UNIT"].contains(&keyword), "{line}");
+            if keyword == "TYPE" {
+                assert!(families.insert(name.to_owned(), value.to_owned()).is_none(), "{name} twice");
+            }
+            continue;
+        }
+        let (name_and_labels, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line}"));
+        let name = name_and_labels.split('{').next().unwrap();
+        let family = ["_total", "_bucket", "_count", "_sum"].iter().find_map(|end| name.strip_suffix(end).filter(|name| families.contains_key(*name)));
+        let family = family.unwrap_or(name);
+        match families.get(family).unwrap_or_else(|| panic!("{line}: of no family")).as_str() {
+            "counter" => assert_eq!(name, format!("{family}_total"), "{line}"),
+            "gauge" => assert_eq!(name, family, "{line}"),
+            "histogram" => assert_ne!(name, family, "{line}"),
+            other => panic!("{line}: of type {other}"),
+        }
+        let number: f64 = value.parse().unwrap_or_else(|_| panic!("{line}"));
+        assert!(series.insert(name_and_labels.to_owned(), number).is_none(), "{line}: twice");
+    }
+    (families, series)
+}
+
+#[test]
+fn metrics_are_open_metrics_and_no_name_from_the_wire_is_a_label() {
+    let scratch = Scratch::new();
+    let running = Running::start(&scratch.0, &["mode=live"]);
+    let lines: Vec<String> = (0..2_000)
+        .map(|number| {
+            let mut call = failed_call(&format!("fuzzed-session-{}", number % 40), number);
+            call["tool"] = format!("fuzzed-tool-{number}\"}} 1\\n").into();
+            call["agent"] = json!({ "id": format!("fuzzed-agent-{number}") });
+            call["swarm_id"] = format!("fuzzed-swarm-{number}").into();
+            call.to_string()
+        })
+        .collect();
+    assert_eq!(running.client.post("/v1/events", "application/x-ndjson", lines.join("\n").as_bytes()).status, 202);
+    for number in 0..30 {
+        running.client.get(&format!("/fuzzed-path-{number}"));
+        running.client.send(&format!("FUZZED{number}"), "/livez", &[], b"");
+    }
+    (1..=4).for_each(|number| running.accept(&failed_call("plain", number)));
+    running.commands("wait=30s&session_id=plain");
+    let page = running.client.get("/metrics");
+    assert_eq!(page.header("content-type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
+    assert!(!page.text.to_ascii_lowercase().contains("fuzzed"), "a name from the wire is a label");
+    let (families, series) = read_metrics(&page.text);
+    assert!(series.len() < 1_000, "{} series", series.len());
+    assert!(families.len() > 40, "{} families", families.len());
+    let routes: BTreeSet<&str> = ROUTES.iter().map(|route| route.path).chain(["other"]).collect();
+    let answered = series.iter().filter(|(name, _)| name.starts_with("loopwarden_http_requests_total"));
+    for (name, _) in answered {
+        let route = name.split("route=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+        assert!(routes.contains(route), "{name}");
+    }
+    let other: f64 = series.iter().filter(|(name, _)| name.contains("http_requests_total") && name.contains("\"other\"")).map(|(_, value)| value).sum();
+    assert!(other >= 30.0, "{other} requests for what does not exist");
+}

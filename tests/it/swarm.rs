@@ -1,0 +1,662 @@
+//! The swarm stage through the whole pipeline: events in many partitions, sums, one answer, whatever is cut, killed or late.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use loopwarden::config::policy::load_with_overrides;
+use loopwarden::engine::IdentityRecipe;
+use loopwarden::engine::SwarmCallKey;
+use loopwarden::engine::SwarmEntry;
+use loopwarden::engine::SwarmReport;
+use loopwarden::engine::SwarmReset;
+use loopwarden::event::EventTime;
+use loopwarden::event::Stage;
+use loopwarden::event::TaskId;
+use loopwarden::event::partition_of;
+use loopwarden::identity::Hash128;
+use loopwarden::log::Partitions;
+use loopwarden::log::memory::Faults;
+use loopwarden::log::memory::MemoryConfig;
+use loopwarden::log::memory::MemoryTopic;
+use loopwarden::policy::Policy;
+use loopwarden::store::KeyFamily;
+use loopwarden::store::ScanFlow;
+use loopwarden::store::StateKey;
+use loopwarden::store::StateStore;
+use loopwarden::store::report::SwarmRecord;
+use loopwarden::store::report::report_key;
+use loopwarden::store::report::reset_key;
+use loopwarden::store::swarm;
+use loopwarden::task::CommitTrigger;
+use loopwarden::task::LaneSettings;
+use loopwarden::task::Stats;
+use serde_json::Value;
+
+use crate::swarm_cases::SWARM_CASES;
+use crate::world::Dice;
+use crate::world::TestStore;
+use crate::world::TestWorld;
+use crate::world::header;
+use crate::world::session_task;
+use crate::world::settings;
+
+const TIMED: CommitTrigger = CommitTrigger::Timed { max_ms: 100, min_ms: 5 };
+/// A whole hour: panes, windows and periods begin here.
+const START_MS: i64 = 1_795_291_200_000;
+const MINUTE_MS: i64 = 60_000;
+
+fn policy(profile: &str, overrides: &str) -> Arc<Policy> {
+    let overrides: toml::Table = overrides.parse().unwrap();
+    Arc::new(load_with_overrides(profile, &overrides).unwrap())
+}
+
+fn swarm_task(partition: u32) -> TaskId {
+    TaskId { stage: Stage::Swarm, partition }
+}
+
+fn world(partitions: (u32, u32), policy: Arc<Policy>, settings: LaneSettings) -> TestWorld {
+    let (session, swarm) = partitions;
+    let partitions = Partitions { session, swarm };
+    let config = MemoryConfig { partitions, poll_records_max: 20, ..MemoryConfig::default() };
+    let mut world = TestWorld::new(config, settings);
+    world.policy = policy;
+    world
+}
+
+fn feed(world: &TestWorld, session: &str, json: &str, time_ms: i64) {
+    let sessions = world.tasks.iter().filter(|task| task.stage == Stage::Session).count() as u32;
+    let partition = partition_of(session.as_bytes(), sessions);
+    world.broker.append(session_task(partition), Some(session.as_bytes()), Some(json.as_bytes()), time_ms);
+}
+
+/// A call that fails, of a session that is its only agent.
+fn failing(session: &str, id: usize, swarm: &str, url: &str, time_ms: i64) -> String {
+    format!(
+        r#"{{"id":"{session}-{id}","session_id":"{session}","swarm_id":"{swarm}","time":{time_ms},"kind":"tool","tool":"fetch","args":{{"url":"{url}"}},"outcome":"error","error":"timed out"}}"#
+    )
+}
+
+/// Commands of the swarm stage: id and JSON, as a committed reader sees them.
+fn told(world: &TestWorld) -> Vec<(String, Value)> {
+    let commands = world.broker.committed(MemoryTopic::Commands).into_iter();
+    let of_swarm = commands.filter(|record| header(record, "lw_task").unwrap().starts_with("swarm/"));
+    of_swarm.map(|record| (header(&record, "ce_id").unwrap(), serde_json::from_slice(&record.value.unwrap()).unwrap())).collect()
+}
+
+fn ids(world: &TestWorld) -> BTreeSet<String> {
+    let told = told(world);
+    let ids: BTreeSet<String> = told.iter().map(|(id, _)| id.clone()).collect();
+    assert_eq!(ids.len(), told.len(), "an id twice");
+    ids
+}
+
+fn evidence(command: &Value, name: &str) -> u64 {
+    command["reason"]["evidence"][name].as_u64().unwrap()
+}
+
+fn stats(world: &TestWorld) -> Stats {
+    let mut sum = Stats::default();
+    for lane in world.processes.iter().flat_map(|process| process.lanes.iter().flatten()) {
+        sum.add(&lane.stats());
+    }
+    sum
+}
+
+fn settle(world: &mut TestWorld) {
+    assert!(world.settle(), "not settled: {:?}", world.exits);
+    world.audit();
+}
+
+/// Records of a family in a task's store.
+fn records(store: &impl StateStore, task: TaskId, family: KeyFamily) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    store
+        .scan(task, family, &[], &[], &mut |key, value| {
+            found.insert(key.to_vec(), value.to_vec());
+            ScanFlow::Continue(())
+        })
+        .unwrap();
+    found
+}
+
+#[test]
+fn attocodes_global_cases_are_answered_by_the_whole_pipeline() {
+    for case in SWARM_CASES {
+        for trigger in [TIMED, CommitTrigger::EveryRecords(1)] {
+            let overrides = format!("[detectors.swarm_repeat]\nthreshold = {}\n", case.threshold);
+            let mut world = world((4, 4), policy("attocode", &overrides), settings(trigger));
+            for name in ["a", "b"] {
+                world.start(name, 2);
+            }
+            settle(&mut world);
+            for number in 0..case.acts.len() {
+                match case.event(number, START_MS) {
+                    Some((session, json, time_ms)) => feed(&world, &session, &json, time_ms),
+                    None => {
+                        settle(&mut world);
+                        (0..2).for_each(|at| world.restart(at));
+                    }
+                }
+                // attocode checks at each call: so does this world, or two steps would be one crossing.
+                settle(&mut world);
+            }
+            let mut commands = told(&world);
+            commands.sort_by_key(|(_, command)| command["seq"].as_u64());
+            let sums: Vec<(u64, u64)> =
+                commands.iter().map(|(_, command)| (evidence(command, "count"), evidence(command, "workers"))).collect();
+            assert_eq!(sums, case.told, "{}", case.name);
+            for (_, command) in &commands {
+                assert!(command["message"].as_str().unwrap().contains("GLOBAL DOOM LOOP"), "{}", case.name);
+                assert_eq!((&command["scope"]["kind"], &command["swarm_id"]), (&"swarm".into(), &case.name.into()));
+            }
+            let agents: Vec<String> = world
+                .broker
+                .committed(MemoryTopic::Commands)
+                .iter()
+                .filter(|record| header(record, "lw_task").unwrap().starts_with("session/"))
+                .map(|record| String::from_utf8(record.key.clone().unwrap()).unwrap())
+                .collect();
+            let expected: Vec<String> = case.told_agents.iter().map(|worker| format!("{}-{worker}", case.name)).collect();
+            assert_eq!(agents, expected, "{}", case.name);
+        }
+    }
+}
+
+/// Fifty sessions that make one identical failing call each.
+fn fifty(lanes: usize, kills: u64) -> (TestWorld, BTreeSet<String>) {
+    let dice = Dice::new(lanes as u64 * 1_000 + kills);
+    let mut world = world((12, 5), policy("default", ""), settings(TIMED));
+    world.start("a", lanes.div_ceil(2));
+    if lanes > 1 {
+        world.start("b", lanes / 2);
+    }
+    let processes = world.processes.len() as u64;
+    for number in 0..50 {
+        let session = format!("s{number}");
+        let time_ms = START_MS + number * 700;
+        feed(&world, &session, &failing(&session, 0, "w", "http://dead", time_ms), time_ms);
+        for _ in 0..dice.below(6) {
+            let at = dice.below(processes) as usize;
+            let lane = dice.below(world.processes[at].lanes.len() as u64) as usize;
+            world.turn(at, lane);
+            world.broker.advance(dice.below(40) as i64);
+        }
+        if kills > 0 && number % 10 == 5 {
+            let at = dice.below(processes) as usize;
+            world.restart(at);
+        }
+    }
+    settle(&mut world);
+    let ids = ids(&world);
+    (world, ids)
+}
+
+#[test]
+fn fifty_sessions_with_one_failing_call_are_one_command_with_one_id_in_twenty_runs() {
+    let mut seen = BTreeSet::new();
+    for run in 0..20 {
+        let (world, ids) = fifty(1 + run as usize % 8, run / 8);
+        assert_eq!(ids.len(), 1, "run {run}: {:?}", told(&world));
+        seen.extend(ids);
+    }
+    assert_eq!(seen.len(), 1);
+}
+
+#[test]
+fn the_command_says_how_many_and_the_row_what_is_in_force() {
+    let (world, _) = fifty(2, 0);
+    let (_, command) = &told(&world)[0];
+    assert!(evidence(command, "count") >= 10 && evidence(command, "workers") >= 2);
+    assert_eq!((evidence(command, "calls_at_least"), evidence(command, "workers_at_least")), (10, 2));
+    assert_eq!((&command["epoch"], &command["seq"]), (&START_MS.into(), &1.into()));
+    assert!(command.get("session_id").is_none());
+    let rows = world.broker.committed(MemoryTopic::State);
+    let rows: Vec<_> = rows.iter().filter(|row| row.key.as_ref().unwrap().starts_with(b"swarm\x1f\x1fw\x1f")).collect();
+    assert_eq!(rows.len(), 1);
+    let row: Value = serde_json::from_slice(rows[0].value.as_ref().unwrap()).unwrap();
+    assert_eq!(row["active"][0]["command_id"], command["id"]);
+    assert_eq!((&row["epoch"], &row["seq"], &row["status"]), (&command["epoch"], &1.into(), &"nudged".into()));
+    assert_eq!(row["subject"]["kind"], "swarm");
+}
+
+#[test]
+fn fifty_readers_of_one_file_who_get_on_are_told_nothing() {
+    let mut world = world((12, 5), policy("default", ""), settings(TIMED));
+    world.start("a", 3);
+    let mut time_ms = START_MS;
+    for session in (0..50).map(|number| format!("s{number}")) {
+        for (id, path) in ["README.md", "src/a.rs", "src/b.rs", "README.md"].iter().enumerate() {
+            time_ms += 100;
+            let json = format!(
+                r#"{{"id":"{session}-{id}","session_id":"{session}","swarm_id":"w","time":{time_ms},"kind":"tool","tool":"read_file","args":{{"path":"{path}","page":{id}}},"result":"text of {path} page {id}"}}"#
+            );
+            feed(&world, &session, &json, time_ms);
+        }
+    }
+    settle(&mut world);
+    assert_eq!(told(&world), []);
+}
+
+#[test]
+fn one_worker_alone_is_never_the_swarms_business() {
+    let mut world = world((3, 2), policy("default", ""), settings(TIMED));
+    world.start("a", 1);
+    for id in 0..60 {
+        let time_ms = START_MS + id as i64 * 500;
+        feed(&world, "s", &failing("s", id, "w", "http://dead", time_ms), time_ms);
+    }
+    settle(&mut world);
+    assert!(stats(&world).swarm_reports > 0);
+    assert_eq!(told(&world), []);
+}
+
+/// Calls of a small fleet over most of an hour: swarms, fingerprints, agents, one partition far behind.
+fn calls(seed: u64, count: usize) -> Vec<(String, String, i64)> {
+    let dice = Dice::new(seed);
+    (0..count)
+        .map(|number| {
+            let session = format!("s{}", dice.below(25));
+            let time_ms = START_MS + number as i64 * (50 * MINUTE_MS / count as i64);
+            let url = format!("http://dead{}", dice.below(3));
+            let json = failing(&session, number, &format!("w{}", dice.below(2)), &url, time_ms);
+            (session, json, time_ms)
+        })
+        .collect()
+}
+
+#[test]
+fn what_a_swarm_is_told_depends_on_no_cut_no_lag_and_no_fault() {
+    for seed in 0..25 {
+        let dice = Dice::new(seed ^ 0xcafe);
+        let calls = calls(seed, 300);
+        let policy = policy("default", "[detectors.swarm_repeat]\nmode = \"block\"\nthreshold = 8\nblock_at = 20\n");
+        let mut expected = world((4, 3), Arc::clone(&policy), settings(CommitTrigger::EveryRecords(1)));
+        for (session, json, time_ms) in &calls {
+            feed(&expected, session, json, *time_ms);
+        }
+        expected.start("ref", 1);
+        settle(&mut expected);
+
+        let trigger = CommitTrigger::Timed { max_ms: 20 + dice.below(200), min_ms: 1 + dice.below(20) };
+        let settings = LaneSettings {
+            overlay_records_max: 1 + dice.below(60),
+            cache_bytes_max: [1, 1_000_000][dice.below(2) as usize],
+            ..settings(trigger)
+        };
+        let mut world = world((4, 3), policy, settings);
+        world.broker.set_faults(Faults::seed(seed, 5 + dice.below(40) as u32));
+        for name in ["a", "b"] {
+            world.start(name, 1 + dice.below(2) as usize);
+        }
+        // Partition 0 comes ten minutes of event time behind the others.
+        let (late, early): (Vec<_>, Vec<_>) = calls.iter().partition(|(session, ..)| partition_of(session.as_bytes(), 4) == 0);
+        let mut late = late.into_iter().peekable();
+        for (session, json, time_ms) in early {
+            while let Some((session, json, at)) = late.next_if(|(_, _, at)| at + 10 * MINUTE_MS <= *time_ms) {
+                feed(&world, session, json, *at);
+            }
+            feed(&world, session, json, *time_ms);
+            for _ in 0..dice.below(4) {
+                let at = dice.below(2) as usize;
+                let lane = dice.below(world.processes[at].lanes.len() as u64) as usize;
+                world.turn(at, lane);
+                world.broker.advance(dice.below(30) as i64);
+            }
+            if dice.below(120) == 0 {
+                world.restart(dice.below(2) as usize);
+            }
+        }
+        for (session, json, time_ms) in late {
+            feed(&world, session, json, *time_ms);
+        }
+        world.broker.set_faults(Faults::none());
+        settle(&mut world);
+        assert!(!ids(&expected).is_empty());
+        assert_eq!(ids(&world), ids(&expected), "seed {seed}");
+        assert_eq!(sums(&world), sums(&expected), "seed {seed}");
+        assert_eq!(sums(&world).values().sum::<u32>(), 300, "seed {seed}");
+        assert_eq!(stats(&world).swarm_late, 0);
+    }
+}
+
+/// Calls by counter, pane and session, as the stores hold them.
+fn sums(world: &TestWorld) -> BTreeMap<(Vec<u8>, i64, String), u32> {
+    let mut sums = BTreeMap::new();
+    for task in world.tasks.iter().copied().filter(|task| task.stage == Stage::Swarm) {
+        let store = world.store_of(task);
+        for key in records(store, task, KeyFamily::SwarmCounter).into_keys() {
+            for (start, pane) in swarm::load(store, task, &key).unwrap().unwrap().counter.panes {
+                assert_eq!(pane.further_calls, 0);
+                for ((session, _), made) in pane.agents {
+                    sums.insert((key.clone(), start.0, session), made.calls);
+                }
+            }
+        }
+    }
+    sums
+}
+
+fn key(swarm_id: &str, fingerprint: u128) -> SwarmCallKey {
+    SwarmCallKey::Swarm { tenant: String::new(), swarm_id: swarm_id.to_owned(), fingerprint: Hash128(fingerprint) }
+}
+
+/// Puts a report into `swarm-counts` as a lane would: one call of each agent at `time_ms`.
+fn report(world: &TestWorld, key: &SwarmCallKey, agents: &[&str], time_ms: i64) {
+    let entry = |agent: &&str| SwarmEntry {
+        pane: EventTime(time_ms - time_ms.rem_euclid(MINUTE_MS)),
+        session_id: (*agent).to_owned(),
+        agent_id: "main".to_owned(),
+        calls: 1,
+        last: EventTime(time_ms),
+    };
+    let report = SwarmReport {
+        tool: "fetch".to_owned(),
+        recipe: IdentityRecipe::Opaque,
+        record_time: EventTime(time_ms),
+        entries: agents.iter().map(entry).collect(),
+    };
+    let key = report_key(key);
+    let count = world.tasks.iter().filter(|task| task.stage == Stage::Swarm).count() as u32;
+    let value = SwarmRecord::Report(report).encode().unwrap();
+    world.broker.append(swarm_task(partition_of(&key, count)), Some(&key), Some(&value), time_ms);
+}
+
+fn reset(world: &TestWorld, partition: u32, swarm_id: &str, time_ms: i64) {
+    let reset = SwarmReset { tenant: String::new(), swarm_id: swarm_id.to_owned(), time: EventTime(time_ms) };
+    let value = SwarmRecord::Reset(reset.time).encode().unwrap();
+    world.broker.append(swarm_task(partition), Some(&reset_key(&reset)), Some(&value), time_ms);
+}
+
+fn direct(overrides: &str) -> TestWorld {
+    world((1, 1), policy("default", overrides), settings(TIMED))
+}
+
+#[test]
+fn distinct_fingerprints_do_not_grow_the_state_past_its_limit() {
+    const KEYS: usize = 100_000;
+    const KEYS_MAX: usize = 500;
+    let mut world = direct(&format!("[detectors.swarm_repeat]\nkeys_max = {KEYS_MAX}\nthreshold = 2\n"));
+    world.start("a", 1);
+    settle(&mut world);
+    // Told at once: worth more than those that were only seen, until its period is over.
+    report(&world, &key("w", u128::MAX), &["a", "b"], START_MS);
+    for number in 0..KEYS {
+        report(&world, &key("w", number as u128), &["a"], START_MS + number as i64);
+        if number % 10_000 == 0 {
+            settle(&mut world);
+        }
+    }
+    settle(&mut world);
+    let (task, store) = (swarm_task(0), world.store_of(swarm_task(0)).clone());
+    let counters = records(&store, task, KeyFamily::SwarmCounter);
+    assert_eq!(counters.len(), KEYS_MAX);
+    assert_eq!(records(&store, task, KeyFamily::SwarmPane).len(), KEYS_MAX);
+    assert_eq!(records(&store, task, KeyFamily::SwarmSeen).len(), KEYS_MAX);
+    assert_eq!(records(&store, task, KeyFamily::Timer).len(), KEYS_MAX + 1, "a timer each, and one for what was told");
+    let counts = store.get(task, &swarm::counts_key()).unwrap().unwrap();
+    assert_eq!(swarm::decode_counts(&counts).unwrap(), [KEYS_MAX as u64, 0]);
+    assert_eq!(stats(&world).limit_swarm_keys, (KEYS + 1 - KEYS_MAX) as u64);
+    assert!(counters.contains_key(&report_key(&key("w", u128::MAX))), "what was told is still known");
+    assert!(counters.contains_key(&report_key(&key("w", KEYS as u128 - 1))), "the last seen stays");
+    assert!(!counters.contains_key(&report_key(&key("w", 0))), "the longest unseen goes");
+    // Seen again within its period: not told again.
+    report(&world, &key("w", u128::MAX), &["c"], START_MS + 150_000);
+    settle(&mut world);
+    assert_eq!(ids(&world).len(), 1);
+}
+
+#[test]
+fn a_counter_holds_so_many_agents_and_counts_the_calls_of_the_others() {
+    let mut world = direct("[detectors.swarm_repeat]\nworkers_max = 4\nthreshold = 8\n");
+    world.start("a", 1);
+    for number in 0..8 {
+        report(&world, &key("w", 1), &[&format!("s{number}")], START_MS + number);
+    }
+    settle(&mut world);
+    let (_, command) = &told(&world)[0];
+    assert_eq!((evidence(command, "count"), evidence(command, "workers")), (8, 4));
+    assert_eq!(stats(&world).limit_swarm_workers, 4);
+}
+
+#[test]
+fn a_reset_forgets_a_swarm_in_every_partition_and_nothing_else() {
+    let mut world = world((4, 3), policy("default", "[detectors.swarm_repeat]\nthreshold = 4\n"), settings(TIMED));
+    world.start("a", 2);
+    let url = |number: usize| format!("http://dead{number}");
+    let mut id = 0;
+    let mut call = |world: &TestWorld, session: &str, swarm: &str, number: usize, time_ms: i64| {
+        id += 1;
+        feed(world, session, &failing(session, id, swarm, &url(number), time_ms), time_ms);
+    };
+    // Twelve fingerprints lie in all three partitions; each gets three of the four calls it would take.
+    for number in 0..12 {
+        for session in ["a", "b", "c"] {
+            for swarm in ["w", "other"] {
+                call(&world, &format!("{session}{swarm}"), swarm, number, START_MS + number as i64);
+            }
+        }
+    }
+    settle(&mut world);
+    assert_eq!(told(&world), []);
+    let time_ms = START_MS + 10_000;
+    let json = format!(r#"{{"id":"r","session_id":"aw","swarm_id":"w","time":{time_ms},"kind":"reset","scope":"swarm"}}"#);
+    feed(&world, "aw", &json, time_ms);
+    settle(&mut world);
+    let resets = world.broker.committed(MemoryTopic::Input(Stage::Swarm)).into_iter();
+    let resets: Vec<u32> =
+        resets.filter(|record| record.key.as_deref() == Some(b"\x1fw\x1f")).map(|record| record.partition).collect();
+    assert_eq!(resets, [0, 1, 2]);
+    let left: BTreeSet<Vec<u8>> = sums(&world).into_keys().map(|(key, ..)| key).collect();
+    assert!(left.iter().all(|key| key.starts_with(b"\x1fother\x1f")), "only the other swarm's");
+    assert_eq!(left.len(), 12);
+    // The fourth call: of the swarm that was reset it is the first.
+    for number in 0..12 {
+        for swarm in ["w", "other"] {
+            call(&world, &format!("d{swarm}"), swarm, number, time_ms + 1_000);
+        }
+    }
+    // A fingerprint that nobody had before; its calls from before the reset come after it.
+    for session in ["a", "b", "c", "e"] {
+        call(&world, &format!("late-{session}w"), "w", 99, START_MS + 5_000);
+    }
+    settle(&mut world);
+    let told = told(&world);
+    assert_eq!(told.len(), 12);
+    assert!(told.iter().all(|(_, command)| command["swarm_id"] == "other"));
+    assert_eq!(sums(&world).keys().filter(|(key, ..)| key.starts_with(b"\x1fw\x1f")).count(), 12);
+}
+
+#[test]
+fn after_a_reset_the_same_step_is_told_again_under_another_id_and_the_row_ends() {
+    let mut world = direct("[detectors.swarm_repeat]\nthreshold = 2\n");
+    world.start("a", 1);
+    report(&world, &key("w", 1), &["a", "b"], START_MS + 1_000);
+    settle(&mut world);
+    reset(&world, 0, "w", START_MS + 2_000);
+    settle(&mut world);
+    let rows = world.broker.committed(MemoryTopic::State);
+    assert_eq!(rows.iter().map(|row| row.value.is_some()).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(records(world.store_of(swarm_task(0)), swarm_task(0), KeyFamily::SwarmCounter).len(), 0);
+    // What was counted before, sent again by a lane that lagged: no.
+    report(&world, &key("w", 1), &["a", "b"], START_MS + 2_000);
+    settle(&mut world);
+    assert_eq!(ids(&world).len(), 1);
+    report(&world, &key("w", 1), &["a", "b"], START_MS + 3_000);
+    settle(&mut world);
+    let told = told(&world);
+    assert_eq!(ids(&world).len(), 2);
+    assert_eq!(told[1].1["epoch"], START_MS + 2_000);
+}
+
+#[test]
+fn a_reset_of_many_counters_is_cut_into_commits_and_ends_the_same() {
+    let state = |bytes_max: usize| {
+        let settings = LaneSettings { overlay_bytes_max: bytes_max, cache_bytes_max: 1, ..settings(TIMED) };
+        let mut world = world((1, 1), policy("default", "[detectors.swarm_repeat]\nthreshold = 2\n"), settings);
+        world.start("a", 1);
+        for number in 0..40 {
+            let agents: &[&str] = if number % 3 == 0 { &["a", "b"] } else { &["a"] };
+            report(&world, &key(if number % 2 == 0 { "w" } else { "v" }, number), agents, START_MS + number as i64);
+        }
+        settle(&mut world);
+        // Calls behind the floor keep their counters; all others go.
+        report(&world, &key("w", 0), &["z"], START_MS + 5_000);
+        reset(&world, 0, "w", START_MS + 1_000);
+        reset(&world, 0, "w", START_MS + 500);
+        settle(&mut world);
+        let task = swarm_task(0);
+        let families = [KeyFamily::SwarmCounter, KeyFamily::SwarmPane, KeyFamily::Swarm, KeyFamily::SwarmSeen, KeyFamily::Timer];
+        let hash = loopwarden::store::state_hash(world.store_of(task), task, &families).unwrap();
+        let commits = stats(&world).transactions[0];
+        (hash, ids(&world), records(world.store_of(task), task, KeyFamily::SwarmCounter).len(), commits)
+    };
+    let (whole, cut) = (state(usize::MAX), state(1));
+    assert!(cut.3 > whole.3 + 10, "{} {}", cut.3, whole.3);
+    assert_eq!((&whole.0, &whole.1, whole.2), (&cut.0, &cut.1, cut.2));
+    assert_eq!(whole.2, 21);
+}
+
+#[test]
+fn a_call_whose_pane_is_gone_is_counted_as_late_and_tells_nothing_twice() {
+    let mut world = direct("[detectors.swarm_repeat]\nthreshold = 4\n");
+    world.start("a", 1);
+    // A period is ten minutes; its first pane crosses.
+    report(&world, &key("w", 1), &["a", "b", "c", "d"], START_MS);
+    settle(&mut world);
+    assert_eq!(ids(&world).len(), 1);
+    let task = swarm_task(0);
+    // Another fingerprint moves the time on: the first pane is gone, the fourth of the same period would not be.
+    report(&world, &key("w", 2), &["a"], START_MS + 62 * MINUTE_MS);
+    settle(&mut world);
+    let counter = swarm::load(world.store_of(task), task, &report_key(&key("w", 1))).unwrap().unwrap().counter;
+    assert_eq!((counter.panes.len(), counter.periods.len()), (0, 1), "what it told is known as long as its period takes calls");
+    report(&world, &key("w", 1), &["e", "f", "g", "h"], START_MS);
+    report(&world, &key("w", 1), &["e", "f", "g", "h"], START_MS + 3 * MINUTE_MS);
+    settle(&mut world);
+    assert_eq!(ids(&world).len(), 1);
+    assert_eq!(stats(&world).swarm_late, 4);
+    // When nothing of the period can come any more, nothing is left of it.
+    report(&world, &key("w", 2), &["a"], START_MS + 80 * MINUTE_MS);
+    settle(&mut world);
+    assert!(swarm::load(world.store_of(task), task, &report_key(&key("w", 1))).unwrap().is_none());
+}
+
+#[test]
+fn a_quiet_swarm_leaves_nothing_behind() {
+    let mut world = direct("[detectors.swarm_repeat]\nthreshold = 2\n");
+    world.start("a", 1);
+    for number in 0..30 {
+        report(&world, &key(&format!("w{}", number % 3), number), &["a", "b"], START_MS + number as i64 * 1_000);
+    }
+    for swarm in ["w0", "w1", "never-seen"] {
+        reset(&world, 0, swarm, START_MS + 20_000);
+    }
+    settle(&mut world);
+    let task = swarm_task(0);
+    assert!(records(world.store_of(task), task, KeyFamily::Swarm).len() == 4);
+    // A day later somebody else calls once.
+    report(&world, &key("x", 1), &["a"], START_MS + 24 * 60 * MINUTE_MS);
+    settle(&mut world);
+    let store = world.store_of(task);
+    for (family, left) in [
+        (KeyFamily::SwarmCounter, 1),
+        (KeyFamily::SwarmPane, 1),
+        (KeyFamily::SwarmSeen, 1),
+        (KeyFamily::Timer, 1),
+        (KeyFamily::Swarm, 1),
+    ] {
+        assert_eq!(records(store, task, family).len(), left, "{family:?}");
+    }
+    assert_eq!(swarm::decode_counts(&store.get(task, &swarm::counts_key()).unwrap().unwrap()).unwrap(), [1, 0]);
+    let rows = world.broker.committed(MemoryTopic::State);
+    let last: BTreeMap<_, _> = rows.into_iter().map(|row| (row.key.unwrap(), row.value)).collect();
+    assert!(!last.is_empty() && last.values().all(Option::is_none), "every row has ended");
+}
+
+#[test]
+fn a_new_host_goes_on_from_the_changelog() {
+    let mut world = world((4, 3), policy("default", ""), settings(TIMED));
+    world.start("a", 2);
+    for number in 0..9 {
+        let session = format!("s{number}");
+        feed(&world, &session, &failing(&session, 0, "w", "http://dead", START_MS), START_MS);
+    }
+    settle(&mut world);
+    assert_eq!(told(&world), []);
+    world.kill(0);
+    world.processes[0].store = TestStore::default();
+    world.restart(0);
+    feed(&world, "s9", &failing("s9", 0, "w", "http://dead", START_MS), START_MS);
+    settle(&mut world);
+    let told = told(&world);
+    assert_eq!(told.len(), 1);
+    assert_eq!((evidence(&told[0].1, "count"), evidence(&told[0].1, "workers")), (10, 10));
+}
+
+#[test]
+fn the_fleet_may_start_one_definition_so_often_and_no_more() {
+    let overrides = "[detectors.fleet_rate]\nmode = \"block\"\nlimit = 5\nwindow_ms = 300000\nkeys_max = 3\n";
+    let mut world = world((4, 3), policy("default", overrides), settings(TIMED));
+    world.start("a", 2);
+    // Sessions without a swarm, spread over the partitions; the sixth start in the window is one too many.
+    for number in 0..9 {
+        let session = format!("s{number}");
+        let time_ms = START_MS + number * 1_000;
+        let json = format!(
+            r#"{{"id":"{session}","session_id":"{session}","time":{time_ms},"kind":"tool","tool":"dispatch","args":{{"definition":"d"}},"result":"started {number}"}}"#
+        );
+        feed(&world, &session, &json, time_ms);
+    }
+    settle(&mut world);
+    let told = told(&world);
+    assert_eq!(told.len(), 1, "{told:?}");
+    let command = &told[0].1;
+    assert_eq!((&command["action"], &command["scope"]["kind"]), (&"block".into(), &"fleet".into()));
+    assert_eq!(command["reason"]["code"], "fleet_rate");
+    assert!(command["message"].as_str().unwrap().contains("CIRCUIT BREAKER"));
+    let fingerprint = command["scope"]["fingerprint"].as_str().unwrap();
+    let rows = world.broker.committed(MemoryTopic::State);
+    let key = format!("fleet\u{1f}\u{1f}{fingerprint}").into_bytes();
+    assert!(rows.iter().any(|row| row.key.as_deref() == Some(&key) && row.value.is_some()));
+}
+
+#[test]
+fn what_is_no_report_becomes_a_dead_letter_and_the_next_report_counts() {
+    let mut world = direct("[detectors.swarm_repeat]\nthreshold = 2\n");
+    world.start("a", 1);
+    let good = report_key(&key("w", 1));
+    let report_of_none = SwarmRecord::Reset(EventTime(1)).encode().unwrap();
+    for (key, value) in [
+        (Some(&good[..]), Some(&b"\x01\xff\xff\xff\xff\xff"[..])),
+        (Some(&good[..]), None),
+        (None, Some(&report_of_none[..])),
+        (Some(&b"\x1f\x1f"[..]), Some(&report_of_none[..])),
+    ] {
+        world.broker.append(swarm_task(0), key, value, START_MS);
+    }
+    report(&world, &key("w", 1), &["a", "b"], START_MS);
+    settle(&mut world);
+    let letters = world.broker.committed(MemoryTopic::DeadLetters);
+    let reasons: Vec<String> = letters.iter().map(|letter| header(letter, "dlq.reason").unwrap()).collect();
+    assert_eq!(reasons, ["bad_value", "null_value", "bad_value", "bad_value"]);
+    assert_eq!(ids(&world).len(), 1);
+}
+
+#[test]
+fn a_report_of_a_newer_program_stops_this_one() {
+    let mut world = direct("");
+    world.restarts = false;
+    world.start("a", 1);
+    world.broker.append(swarm_task(0), Some(&report_key(&key("w", 1))), Some(b"\x02whatever"), START_MS);
+    world.settle();
+    assert!(world.exits.iter().any(|exit| exit.to_string().starts_with("E0402")), "{:?}", world.exits);
+}
+
+#[test]
+fn a_position_of_the_swarm_stage_stands_with_its_state() {
+    let (world, _) = fifty(3, 0);
+    for task in world.tasks.iter().filter(|task| task.stage == Stage::Swarm) {
+        assert!(world.store_of(*task).get(*task, &StateKey::position()).unwrap().is_some());
+    }
+}
