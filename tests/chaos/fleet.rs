@@ -109,8 +109,8 @@ impl Fleet {
                 slot.left = 0;
                 format!(r#"{{{common},"kind":"session_end"}}"#)
             }
-            5..7 => format!(r#"{{{common},"kind":"reset","scope":"session"}}"#),
-            7 => format!(r#"{{{common},"kind":"reset","scope":"swarm"}}"#),
+            // No reset of a swarm: which calls it finds counted depends on how far the partitions are, and so would the commands.
+            5..8 => format!(r#"{{{common},"kind":"reset","scope":"session"}}"#),
             8..10 => format!(r#"{{{common},"kind":"progress"}}"#),
             10..13 => format!(r#"{{{common},"kind":"message","role":"user","text":"please go on {id}"}}"#),
             // What a producer sends again after an answer was lost.

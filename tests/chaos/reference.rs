@@ -81,7 +81,10 @@ fn tasks(partitions: u32) -> Vec<TaskId> {
 
 impl<I: Iterator<Item = Event>> Straight<I> {
     fn place(&mut self, stage: Stage, key: &[u8]) -> (TaskId, u64) {
-        let task = TaskId { stage, partition: partition_of(key, self.partitions) };
+        self.place_in(TaskId { stage, partition: partition_of(key, self.partitions) })
+    }
+
+    fn place_in(&mut self, task: TaskId) -> (TaskId, u64) {
         let next = self.next.entry(task).or_default();
         *next += 1;
         (task, *next - 1)
@@ -168,8 +171,11 @@ impl<I: Iterator<Item = Event>> Log for Straight<I> {
                         None => rows.remove(&output.key),
                     };
                 }
-                Destination::SwarmCounts => {
-                    let (task, offset) = self.place(Stage::Swarm, &output.key);
+                Destination::SwarmCounts | Destination::SwarmPartition { .. } => {
+                    let (task, offset) = match output.destination {
+                        Destination::SwarmPartition { partition } => self.place_in(TaskId { stage: Stage::Swarm, partition }),
+                        _ => self.place(Stage::Swarm, &output.key),
+                    };
                     let Output { key, value, timestamp_ms, .. } = output;
                     if SWARM {
                         self.sums.push_back(Given { task, offset, key, value, timestamp_ms });
@@ -191,6 +197,10 @@ impl<I: Iterator<Item = Event>> Log for Straight<I> {
 
     fn commits_state(&self) -> bool {
         false
+    }
+
+    fn swarm_partitions(&self) -> u32 {
+        self.partitions
     }
 
     fn owner(&self) -> &'static str {
