@@ -13,6 +13,7 @@ mod identity;
 mod lane;
 mod log;
 mod policy;
+mod protocol;
 mod sim;
 mod store;
 mod swarm;
