@@ -824,7 +824,8 @@ fn a_log_that_is_its_own_state_gives_the_same_outcome() {
     let memory = RocksOptions { block_cache_bytes: 1 << 20, write_buffer_bytes: 1 << 20, ..RocksOptions::default() };
     let owner = StoreOwner { app: "loopwarden".to_owned(), instance: "lw-0".to_owned(), cluster: None };
     let policy = crate::world::policy();
-    let settings = Arc::new(settings(CommitTrigger::EveryRecords(7)));
+    // Commands of the swarm stage have a test of their own.
+    let settings = Arc::new(LaneSettings { swarm: false, ..settings(CommitTrigger::EveryRecords(7)) });
     let mut fed = 0;
     // Killed and opened again a few times on the way.
     for until in [90, 200, RECORDS] {
@@ -870,7 +871,9 @@ fn a_log_that_is_its_own_state_gives_the_same_outcome() {
                 .reader()
                 .read(Feed::Commands, 0, &mut |output| {
                     // Of the session stage: the reference has no other.
-                    if output.headers.iter().any(|(name, value)| name == "lw_task" && value.as_deref().is_some_and(|task| task.starts_with(b"session"))) {
+                    if output.headers.iter().any(|(name, value)| {
+                        name == "lw_task" && value.as_deref().is_some_and(|task| task.starts_with(b"session"))
+                    }) {
                         seen.push(output.value.unwrap());
                     }
                     std::ops::ControlFlow::Continue(())

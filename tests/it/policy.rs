@@ -563,7 +563,9 @@ fn needs_follow_the_running_detectors() {
     assert_eq!(of("exact_repeat", "[detectors.exact_repeat]\nresult_aware = false"), Needs { fingerprint: true, ..none });
     assert_eq!(of("near_repeat", "[detectors.near_repeat]\nresult_aware = false"), Needs { fingerprint: true, ..none });
     assert_eq!(of("outcome_repeat", ""), Needs { fingerprint: true, outcome: true, ..none });
-    assert_eq!(of("state_repeat", ""), Needs { fingerprint: true, state: true, ..none });
+    assert_eq!(of("state_repeat", ""), Needs { fingerprint: true, outcome: true, state: true, ..none });
+    let plain = "[detectors.state_repeat]\nnovelty_ends = false";
+    assert_eq!(of("state_repeat", plain), Needs { fingerprint: true, state: true, ..none });
     assert_eq!(of("semantic_repeat", ""), Needs { tokens: true, ..none });
     assert_eq!(of("oscillation", ""), Needs { outcome: true, ..none });
     assert_eq!(of("oscillation", "[detectors.oscillation]\nneeds_repeat = false"), none);

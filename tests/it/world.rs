@@ -496,7 +496,7 @@ pub(crate) struct Outcome {
     pub(crate) outputs: BTreeMap<String, Vec<Seen>>,
     pub(crate) rows: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     pub(crate) states: Vec<u64>,
-    /// Calls by key and pane that the swarm stage would see.
+    /// Calls by key and pane that the swarm stage sees of a swarm that is never reset.
     pub(crate) counts: BTreeMap<(Vec<u8>, i64), u64>,
 }
 
@@ -576,13 +576,18 @@ fn rows(broker: &MemoryBroker) -> BTreeMap<Vec<u8>, Option<Vec<u8>>> {
     last
 }
 
+/// Sums of the swarm that is never reset: of the other one a lane drops before its commit what a floor would drop after it, so there
+/// only the decisions are the same.
 fn counts(broker: &MemoryBroker) -> BTreeMap<(Vec<u8>, i64), u64> {
     use loopwarden::store::report::SwarmRecord;
     let mut counts = BTreeMap::new();
     for record in broker.committed(MemoryTopic::Input(Stage::Swarm)) {
         if let SwarmRecord::Report(report) = SwarmRecord::decode(&record.value.unwrap()).unwrap() {
             for entry in report.entries {
-                *counts.entry((record.key.clone().unwrap(), entry.pane.0)).or_insert(0) += u64::from(entry.calls);
+                let key = record.key.clone().unwrap();
+                if !key.starts_with(b"\x1fw1\x1f") {
+                    *counts.entry((key, entry.pane.0)).or_insert(0) += u64::from(entry.calls);
+                }
             }
         }
     }
@@ -644,7 +649,7 @@ pub(crate) fn fleet(seed: u64, count: usize) -> Vec<Fed> {
             82..85 => format!(r#"{{{common},"kind":"message","role":"user","text":"u{number}"}}"#),
             85..88 => format!(r#"{{{common},"kind":"session_end"}}"#),
             88..91 => format!(r#"{{{common},"kind":"reset","scope":"session"}}"#),
-            91..93 => format!(r#"{{{common},"kind":"reset","scope":"swarm"}}"#),
+            91..93 => format!(r#"{{{common},"kind":"reset","scope":"swarm"}}"#).replace(r#""w0""#, r#""w1""#),
             93..95 => format!(r#"{{{common},"kind":"progress"}}"#),
             95 => format!(r#"{{{common},"kind":"tool","tool":"boom","args":{{}},"result":"x"}}"#),
             96 => format!(r#"{{{common},"kind":"nonsense"}}"#),

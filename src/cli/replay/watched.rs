@@ -81,6 +81,10 @@ fn hash(bytes: &[u8]) -> u64 {
 }
 
 impl Log for WatchedLog {
+    fn swarm_partitions(&self) -> u32 {
+        self.log.swarm_partitions()
+    }
+
     fn poll(&mut self, wait: Duration, handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow) -> Result<LogEvent, LogError> {
         if self.watch.stop.load(Ordering::Acquire) {
             return Ok(LogEvent::End);

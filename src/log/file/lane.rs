@@ -262,6 +262,10 @@ fn record<'a>(chunk: &'a Chunk, line: &'a PlacedLine, names: &'a InputNames, val
 }
 
 impl Log for FileLog {
+    fn swarm_partitions(&self) -> u32 {
+        REPLAY_PARTITIONS
+    }
+
     /// [`LogEvent::End`] comes when every line was handed over. With uncommitted work, it asks for a commit: what that sends to the
     /// swarm stage, and what other lanes still send, comes with the polls after it. An `End` with nothing uncommitted is the last.
     fn poll(&mut self, wait: Duration, handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow) -> Result<LogEvent, LogError> {
