@@ -1,7 +1,7 @@
 # One command per check; CI calls nothing else. All of them share one native build: always --release, never other features.
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/loopwarden/target
 
-.PHONY: demo test check setup fmt lint it golden kafka browser doc deny bench-guard
+.PHONY: demo test check setup fmt lint it golden kafka browser chaos mutants doc deny bench-guard
 
 demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
 	cargo run --release --locked --quiet -- demo
@@ -35,6 +35,14 @@ kafka: ## the tests against a real broker
 browser: ## the live page in headless Chromium, where there is one
 	cargo build --release --locked
 	bash tests/browser/run.sh
+
+chaos: ## 200 kills and 2 million events on a real broker; the last run is kept under tests/chaos/runs
+	bash tests/kafka/broker/fetch.sh
+	LOOPWARDEN_CHAOS_KILLS=$${LOOPWARDEN_CHAOS_KILLS:-200} LOOPWARDEN_CHAOS_EVENTS=$${LOOPWARDEN_CHAOS_EVENTS:-2000000} cargo test --release --locked --test chaos
+
+mutants: ## every wrong idea under tests/mutants must turn the tests red
+	bash tests/kafka/broker/fetch.sh
+	bash tests/mutants/run.sh
 
 doc:
 	RUSTDOCFLAGS=-Dwarnings cargo doc --release --locked --no-deps

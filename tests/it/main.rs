@@ -15,6 +15,7 @@ mod lane;
 mod log;
 mod policy;
 mod properties;
+mod protocol;
 mod sim;
 mod store;
 mod swarm;

@@ -6,6 +6,7 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::print_stdout,
+    clippy::print_stderr,
     clippy::unwrap_used,
     reason = "all of this binary is test code; the lints' own exemption knows test functions only"
 )]
@@ -15,7 +16,9 @@ mod changelog;
 mod commit;
 mod contract;
 mod members;
+mod processes;
 mod proxy;
+mod restore;
 mod run;
 mod swarm;
 mod topics;
@@ -27,3 +30,18 @@ mod swarm_cases;
 
 #[path = "../common/log_contract.rs"]
 mod log_contract;
+
+#[path = "../chaos/auditor.rs"]
+#[expect(dead_code, reason = "shared with the kill loop")]
+mod auditor;
+#[path = "../chaos/fleet.rs"]
+mod fleet;
+#[path = "../chaos/outcome.rs"]
+mod outcome;
+#[path = "../chaos/process.rs"]
+mod process;
+#[path = "../chaos/reference.rs"]
+mod reference;
+#[path = "../chaos/scenario.rs"]
+#[expect(dead_code, reason = "shared with the kill loop")]
+mod scenario;

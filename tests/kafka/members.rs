@@ -224,3 +224,18 @@ fn a_closed_log_refuses_work() {
     assert!(matches!(log.commit(&next(&[(session(0), 0)])), CommitOutcome::Aborted { .. }));
     log.close(false).expect("closed again");
 }
+
+#[test]
+fn a_commit_after_a_rebalance_shows_the_new_generation() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 2);
+    let mut first = Lane::new(world.open());
+    turn_until(&mut [&mut first], "the whole assignment", |lanes| lanes[0].held.len() == 4);
+    let kept = |lane: &Lane| *lane.held.iter().next().expect("a task");
+    commit(&mut first.log, &[(kept(&first), 1)]);
+    let mut second = Lane::new(KafkaLog::open(world.options_of("lw-1", 0)).expect("a second lane"));
+    turn_until(&mut [&mut first, &mut second], "an even share", |lanes| lanes[0].held.len() == 2 && lanes[1].held.len() == 2);
+    let task = kept(&first);
+    commit(&mut first.log, &[(task, 2)]);
+    assert_eq!(committed(&first.log, task), Some(NextOffset(2)));
+}

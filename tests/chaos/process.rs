@@ -1,0 +1,165 @@
+//! Real processes: started, killed, stopped, continued, asked to end. None outlives its handle.
+
+use std::fs;
+use std::fs::File;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::ExitStatus;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+use loopwarden::clock::Deadline;
+use loopwarden::log::kafka::KafkaOptions;
+
+/// Between two looks at a process.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// One `loopwarden run`.
+pub(crate) struct Process {
+    pub(crate) name: String,
+    arguments: Vec<String>,
+    dir: PathBuf,
+    child: Option<Child>,
+    pub(crate) starts: u32,
+    pub(crate) is_stopped: bool,
+}
+
+impl Process {
+    /// An instance with a directory below `root`; not started.
+    pub(crate) fn new(root: &Path, options: &KafkaOptions, name: &str, lanes: u32, more: &[&str]) -> Self {
+        let dir = root.join(name);
+        fs::create_dir_all(&dir).expect("a directory");
+        let topics = &options.topics;
+        let sets = [
+            "mode=live".to_owned(),
+            format!("policy={}/tests/chaos/policy.toml", env!("CARGO_MANIFEST_DIR")),
+            format!("instance={name}"),
+            format!("lanes={lanes}"),
+            "http.listen=127.0.0.1:0".to_owned(),
+            format!("time.lateness_ms={}", crate::reference::LATENESS_MS),
+            format!("kafka.bootstrap_servers={}", options.bootstrap_servers),
+            format!("kafka.group={}", options.app),
+            format!("kafka.input={}", topics.input),
+            format!("kafka.commands={}", topics.commands),
+            format!("kafka.state={}", topics.state),
+            format!("kafka.dlq={}", topics.dead_letters),
+        ];
+        let mut arguments = vec!["run".to_owned(), "--log-format=json".to_owned(), "--log-level=info,loopwarden::finding=off".to_owned()];
+        arguments.push(format!("--data-dir={}", dir.join("data").display()));
+        for set in sets.iter().map(String::as_str).chain(more.iter().copied()) {
+            arguments.extend(["--set".to_owned(), set.to_owned()]);
+        }
+        Self { name: name.to_owned(), arguments, dir, child: None, starts: 0, is_stopped: false }
+    }
+
+    pub(crate) fn start(&mut self) {
+        assert!(self.child.is_none(), "{} runs already", self.name);
+        let log = File::options().create(true).append(true).open(self.log()).expect("a log file");
+        let ready = File::create(self.dir.join("ready")).expect("a file");
+        let child = Command::new(env!("CARGO_BIN_EXE_loopwarden"))
+            .args(&self.arguments)
+            .stdin(Stdio::null())
+            .stdout(ready)
+            .stderr(log)
+            .spawn()
+            .expect("a process");
+        self.child = Some(child);
+        self.starts += 1;
+        self.is_stopped = false;
+    }
+
+    /// Where its log lines go, those of all its lives.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.dir.join("log")
+    }
+
+    /// Its database.
+    pub(crate) fn state_dir(&self) -> PathBuf {
+        self.dir.join("data/state")
+    }
+
+    pub(crate) const fn is_running(&self) -> bool {
+        self.child.is_some()
+    }
+
+    /// Whether it has said that all its tasks run.
+    pub(crate) fn is_ready(&self) -> bool {
+        fs::read_to_string(self.dir.join("ready")).is_ok_and(|text| text.contains("ready:"))
+    }
+
+    /// How it ended, if it did by itself.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        let ended = self.child.as_mut()?.try_wait().expect("a status")?;
+        self.child = None;
+        Some(ended)
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().expect("killed");
+            child.wait().expect("waited for");
+        }
+    }
+
+    /// The disk is gone with the host.
+    pub(crate) fn lose_disk(&self) {
+        assert!(self.child.is_none());
+        let _ = fs::remove_dir_all(self.dir.join("data"));
+    }
+
+    pub(crate) fn freeze(&mut self) {
+        self.signal("STOP");
+        self.is_stopped = true;
+    }
+
+    pub(crate) fn thaw(&mut self) {
+        self.signal("CONT");
+        self.is_stopped = false;
+    }
+
+    /// Sends a signal by name.
+    pub(crate) fn signal(&self, name: &str) {
+        let Some(child) = &self.child else { return };
+        let sent = Command::new("/bin/kill").args([format!("-{name}"), child.id().to_string()]).status().expect("/bin/kill");
+        assert!(sent.success(), "no signal {name} to {}", self.name);
+    }
+
+    /// Waits until it has ended by itself; `None` when it does not.
+    pub(crate) fn wait(&mut self, patience: Duration) -> Option<ExitStatus> {
+        let deadline = Deadline::after(patience);
+        loop {
+            if let Some(status) = self.ended() {
+                return Some(status);
+            }
+            if deadline.is_over() {
+                return None;
+            }
+            thread::park_timeout(LOOK);
+        }
+    }
+
+    /// Asks it to end, and waits for that.
+    pub(crate) fn finish(&mut self, signal: &str) -> ExitStatus {
+        self.signal(signal);
+        self.wait(Duration::from_secs(60)).unwrap_or_else(|| panic!("{} does not end: see {}", self.name, self.log().display()))
+    }
+
+    /// How often its log says something.
+    pub(crate) fn told(&self, words: &str) -> usize {
+        let text = fs::read(self.log()).unwrap_or_default();
+        String::from_utf8_lossy(&text).matches(words).count()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! What must come out (oracle O1): the production lane over the same input, alone, in memory, without a fault, a commit per record.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loopwarden::cli::setup::SWARM;
+use loopwarden::engine::SessionEngine;
+use loopwarden::event::EventTime;
+use loopwarden::event::NextOffset;
+use loopwarden::event::Record;
+use loopwarden::event::RecordMeta;
+use loopwarden::event::RecordOffset;
+use loopwarden::event::Stage;
+use loopwarden::event::TaskId;
+use loopwarden::event::partition_of;
+use loopwarden::log::Changelog;
+use loopwarden::log::CommitOutcome;
+use loopwarden::log::Destination;
+use loopwarden::log::Flow;
+use loopwarden::log::Log;
+use loopwarden::log::LogError;
+use loopwarden::log::LogEvent;
+use loopwarden::log::Output;
+use loopwarden::log::Partitions;
+use loopwarden::policy::Policy;
+use loopwarden::store::KeyFamily;
+use loopwarden::store::MemoryStore;
+use loopwarden::store::state_hash;
+use loopwarden::task::CommitTrigger;
+use loopwarden::task::Exit;
+use loopwarden::task::InlineRestorer;
+use loopwarden::task::Lane;
+use loopwarden::task::LaneSettings;
+use loopwarden::task::Leases;
+use loopwarden::task::ProcessMode;
+use loopwarden::task::SystemClock;
+use loopwarden::task::run_to_end;
+
+use crate::fleet::Event;
+use crate::outcome::Outcome;
+use crate::outcome::read_output;
+
+/// What the processes are told, too.
+pub(crate) const LATENESS_MS: i64 = 1_000;
+
+/// A record as it is handed over.
+#[derive(Debug, Clone)]
+struct Given {
+    task: TaskId,
+    offset: u64,
+    key: Vec<u8>,
+    value: Option<Vec<u8>>,
+    timestamp_ms: i64,
+}
+
+/// Events in, outputs out; everything is always committed.
+struct Straight<I> {
+    events: I,
+    partitions: u32,
+    topics: [String; 2],
+    value_bytes_max: usize,
+    next: BTreeMap<TaskId, u64>,
+    assigned: bool,
+    started: usize,
+    /// Handed over; again, when the lane asks for it.
+    last: Option<Given>,
+    again: bool,
+    sums: VecDeque<Given>,
+    staged: Vec<Output>,
+    outcome: Rc<RefCell<Outcome>>,
+}
+
+fn tasks(partitions: u32) -> Vec<TaskId> {
+    let of = |stage| (0..partitions).map(move |partition| TaskId { stage, partition });
+    if SWARM { of(Stage::Session).chain(of(Stage::Swarm)).collect() } else { of(Stage::Session).collect() }
+}
+
+impl<I: Iterator<Item = Event>> Straight<I> {
+    fn place(&mut self, stage: Stage, key: &[u8]) -> (TaskId, u64) {
+        self.place_in(TaskId { stage, partition: partition_of(key, self.partitions) })
+    }
+
+    fn place_in(&mut self, task: TaskId) -> (TaskId, u64) {
+        let next = self.next.entry(task).or_default();
+        *next += 1;
+        (task, *next - 1)
+    }
+
+    fn give(&mut self) -> Option<Given> {
+        if std::mem::take(&mut self.again) {
+            return self.last.clone();
+        }
+        if let Some(sum) = self.sums.pop_front() {
+            return Some(sum);
+        }
+        let event = self.events.next()?;
+        let (task, offset) = self.place(Stage::Session, event.session.as_bytes());
+        Some(Given { task, offset, key: event.session.into_bytes(), value: event.value, timestamp_ms: event.timestamp_ms })
+    }
+}
+
+impl<I: Iterator<Item = Event>> Log for Straight<I> {
+    fn poll(&mut self, _wait: Duration, handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow) -> Result<LogEvent, LogError> {
+        if !std::mem::replace(&mut self.assigned, true) {
+            return Ok(LogEvent::Assigned(tasks(self.partitions)));
+        }
+        if self.started < tasks(self.partitions).len() {
+            return Ok(LogEvent::Records(0));
+        }
+        let Some(given) = self.give() else { return Ok(LogEvent::End) };
+        let meta = RecordMeta {
+            topic: &self.topics[usize::from(given.task.stage == Stage::Swarm)],
+            partition: given.task.partition,
+            offset: RecordOffset(given.offset),
+            timestamp: EventTime(given.timestamp_ms),
+            key: Some(&given.key),
+            headers: Vec::new(),
+            value_bytes_max: self.value_bytes_max,
+        };
+        handler(given.task, &Record { meta, value: given.value.as_deref() });
+        self.last = Some(given);
+        Ok(LogEvent::Records(1))
+    }
+
+    fn assign(&mut self, _tasks: &[TaskId]) -> Result<(), LogError> {
+        Ok(())
+    }
+
+    fn start(&mut self, task: TaskId, next: NextOffset) -> Result<(), LogError> {
+        self.started += 1;
+        self.again = self.last.as_ref().is_some_and(|last| last.task == task && last.offset == next.0);
+        Ok(())
+    }
+
+    fn pause(&mut self, task: TaskId) -> Result<(), LogError> {
+        panic!("{task} was stopped");
+    }
+
+    fn unassign(&mut self, _tasks: &[TaskId]) -> Result<(), LogError> {
+        Ok(())
+    }
+
+    fn stage(&mut self, output: Output) {
+        self.staged.push(output);
+    }
+
+    fn discard(&mut self) {
+        self.staged.clear();
+    }
+
+    fn commit(&mut self, _offsets: &[(TaskId, NextOffset)]) -> CommitOutcome {
+        for output in std::mem::take(&mut self.staged) {
+            match output.destination {
+                Destination::Commands | Destination::DeadLetters { .. } => {
+                    let timestamp_ms = output.timestamp_ms.max(1);
+                    let read = read_output(&output.key, output.value.as_deref(), &output.headers, timestamp_ms);
+                    let (task, ordinal, seen) = read.expect("an output names its task and ordinal");
+                    let mut outcome = self.outcome.borrow_mut();
+                    let of_task = outcome.outputs.entry(task).or_default();
+                    of_task.push(seen);
+                    assert_eq!(of_task.len() as u64, ordinal, "the reference itself has a gap");
+                }
+                Destination::State => {
+                    let rows = &mut self.outcome.borrow_mut().rows;
+                    match output.value {
+                        Some(value) => rows.insert(output.key, value),
+                        None => rows.remove(&output.key),
+                    };
+                }
+                Destination::SwarmCounts | Destination::SwarmPartition { .. } => {
+                    let (task, offset) = match output.destination {
+                        Destination::SwarmPartition { partition } => self.place_in(TaskId { stage: Stage::Swarm, partition }),
+                        _ => self.place(Stage::Swarm, &output.key),
+                    };
+                    let Output { key, value, timestamp_ms, .. } = output;
+                    if SWARM {
+                        self.sums.push_back(Given { task, offset, key, value, timestamp_ms });
+                    }
+                }
+                Destination::Changelog(_) => {}
+            }
+        }
+        CommitOutcome::Committed { changelog_next: Vec::new() }
+    }
+
+    fn reopen(&mut self) -> Result<(), LogError> {
+        Ok(())
+    }
+
+    fn changelog(&self) -> Result<Option<Box<dyn Changelog>>, LogError> {
+        Ok(None)
+    }
+
+    fn commits_state(&self) -> bool {
+        false
+    }
+
+    fn swarm_partitions(&self) -> u32 {
+        self.partitions
+    }
+
+    fn owner(&self) -> &'static str {
+        "reference"
+    }
+
+    fn close(&mut self, _leave: bool) -> Result<(), LogError> {
+        Ok(())
+    }
+}
+
+/// Families whose bytes are a function of the input alone: of the swarm stage what depends on the cut is left out by its hash.
+pub(crate) const FAMILIES: [KeyFamily; 4] = [KeyFamily::Position, KeyFamily::Head, KeyFamily::Step, KeyFamily::Timer];
+
+/// Runs the input through one lane. `topics` are the names of both stages' inputs.
+pub(crate) fn run(
+    events: impl Iterator<Item = Event> + 'static,
+    partitions: u32,
+    topics: [String; 2],
+    app: &str,
+    policy: Arc<Policy>,
+) -> Outcome {
+    let outcome = Rc::new(RefCell::new(Outcome::default()));
+    let log = Straight {
+        events,
+        partitions,
+        topics,
+        value_bytes_max: loopwarden::limits::RECORD_BYTES_MAX_DEFAULT,
+        next: BTreeMap::new(),
+        assigned: false,
+        started: 0,
+        last: None,
+        again: false,
+        sums: VecDeque::new(),
+        staged: Vec::new(),
+        outcome: Rc::clone(&outcome),
+    };
+    let settings = Arc::new(LaneSettings {
+        mode: ProcessMode::Live,
+        lateness_ms: LATENESS_MS,
+        trigger: CommitTrigger::EveryRecords(1),
+        swarm: SWARM,
+        partitions: Some(Partitions { session: partitions, swarm: partitions }),
+        ..LaneSettings::default()
+    });
+    let store = MemoryStore::new();
+    let restorer = Box::new(InlineRestorer::new(store.clone(), None, Arc::clone(&settings)));
+    let mut lane = Lane::new(log, store.clone(), SessionEngine::new(app, policy), restorer, Leases::new(), settings);
+    let exit = run_to_end(&mut lane, &SystemClock::start());
+    assert_eq!(exit, Exit::Done, "the reference ends by itself");
+    drop(lane);
+    let mut outcome = Rc::try_unwrap(outcome).expect("the lane is gone").into_inner();
+    let sessions = tasks(partitions).into_iter().filter(|task| task.stage == Stage::Session);
+    outcome.states = sessions.map(|task| (task, state_hash(&store, task, &FAMILIES).expect("a hash"))).collect();
+    outcome
+}

@@ -1,0 +1,130 @@
+//! What a run says in the end, and where it is kept.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use loopwarden::clock;
+use loopwarden::event::EventTime;
+
+use crate::Plan;
+use crate::scenario::Verdict;
+
+/// Lines of the processes' logs that are counted: a run in which none of this happened proves little.
+pub(crate) const TOLD: [(&str, &str); 8] = [
+    ("tasks restored", "task restored"),
+    ("transactions aborted", "transaction aborted"),
+    ("outcomes unknown", "nobody knows how the transaction ended"),
+    ("lanes fenced", "fenced; restoring"),
+    ("assignments", "tasks assigned"),
+    ("revocations", "tasks revoked"),
+    ("losses", "tasks lost"),
+    ("log troubles", "log in trouble"),
+];
+
+/// Kinds of fault, as the promise names them.
+const KINDS: [(&str, &[&str]); 6] = [
+    ("lost", &["lost"]),
+    ("doubled", &["doubled"]),
+    ("reordered", &["reordered"]),
+    ("torn", &["torn"]),
+    ("wiped tasks", &["wiped"]),
+    ("open transactions", &["open"]),
+];
+
+/// One run.
+pub(crate) struct Run {
+    pub(crate) plan: Plan,
+    pub(crate) kills: u64,
+    pub(crate) done: BTreeMap<&'static str, u64>,
+    pub(crate) produced: u64,
+    pub(crate) killed_ms: u64,
+    pub(crate) settled_ms: u64,
+    pub(crate) took_ms: u64,
+    pub(crate) told: [(&'static str, usize); 8],
+    pub(crate) exits: Vec<String>,
+    pub(crate) verdict: Verdict,
+}
+
+fn machine() -> String {
+    let first = |file: &str, name: &str| {
+        let text = fs::read_to_string(file).unwrap_or_default();
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        line.split_once(':').map_or("unknown", |(_, value)| value.trim()).to_owned()
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{cores} cores of {}, {} of memory, shared", first("/proc/cpuinfo", "model name"), first("/proc/meminfo", "MemTotal"))
+}
+
+impl Run {
+    pub(crate) fn is_good(&self) -> bool {
+        self.verdict.problems.is_empty() && self.produced == self.plan.events && self.kills >= self.plan.kills
+    }
+
+    /// Writes it under `tests/chaos/runs/`.
+    pub(crate) fn keep(&self) {
+        let date: String = EventTime(clock::now_ms()).to_rfc3339().chars().take(10).collect();
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/chaos/runs/{date}.md"));
+        fs::write(&path, self.to_string()).expect("a file");
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plan { kills, events, seed, processes, lanes, partitions, .. } = self.plan;
+        let audit = &self.verdict.audit;
+        let expected: usize = self.verdict.expected.outputs.values().map(Vec::len).sum();
+        let seconds = |ms: u64| format!("{}.{} s", ms / 1_000, ms % 1_000 / 100);
+        writeln!(f, "# Kill loop: {}\n", if self.is_good() { "exactly once" } else { "FAILED" })?;
+        writeln!(f, "    LOOPWARDEN_CHAOS_KILLS={kills} LOOPWARDEN_CHAOS_EVENTS={events} LOOPWARDEN_CHAOS_SEED={seed} cargo test --release --locked --test chaos\n")?;
+        writeln!(f, "| | |\n|---|---|")?;
+        writeln!(f, "| when | {} |", EventTime(clock::now_ms()).to_rfc3339())?;
+        writeln!(f, "| machine | {} |", machine())?;
+        writeln!(f, "| broker | one, Apache Kafka 4.1.0, on the same machine |")?;
+        writeln!(f, "| processes | {processes} of {lanes} lanes, {partitions} partitions, swarm stage {} |", if loopwarden::cli::setup::SWARM { "on" } else { "off" })?;
+        writeln!(f, "| events | {} |", self.produced)?;
+        writeln!(f, "| `kill -9` | {} |", self.kills)?;
+        for (what, count) in &self.done {
+            writeln!(f, "| of these actions: {what} | {count} |")?;
+        }
+        for (kind, kinds) in KINDS {
+            let count = self.verdict.problems.iter().filter(|(kind, _)| kinds.contains(kind)).count();
+            writeln!(f, "| {kind} | **{count}** |")?;
+        }
+        let known: Vec<&str> = KINDS.iter().flat_map(|(_, kinds)| kinds.iter().copied()).collect();
+        let others = self.verdict.problems.iter().filter(|(kind, _)| !known.contains(kind)).count();
+        writeln!(f, "| differences to the uninterrupted run: bytes, rows, state, offsets | **{others}** |")?;
+        let of_swarm = |(task, _): &(&String, &Vec<_>)| task.starts_with("swarm/");
+        let swarm: usize = self.verdict.expected.outputs.iter().filter(of_swarm).map(|(_, outputs)| outputs.len()).sum();
+        writeln!(f, "| commands and dead letters | {expected}, of them {swarm} of the swarm stage |")?;
+        writeln!(f, "| Positions compared with the outputs before them | {} |", audit.commits)?;
+        for (name, count) in self.told {
+            writeln!(f, "| {name} | {count} |")?;
+        }
+        writeln!(f, "| processes that ended by themselves | {} |", self.exits.len())?;
+        let mut first = audit.first_commits.clone();
+        first.sort_unstable();
+        if let Some(last) = first.last() {
+            let at = |part: usize| first[(first.len() - 1) * part / 100];
+            writeln!(
+                f,
+                "| process start to first commit visible, {} restarts | median {}, p90 {}, longest {}; within 3 s: {} |",
+                first.len(),
+                seconds(at(50)),
+                seconds(at(90)),
+                seconds(*last),
+                first.iter().filter(|ms| **ms <= 3_000).count()
+            )?;
+        }
+        writeln!(f, "| killing, until settled, in all | {}, {}, {} |", seconds(self.killed_ms), seconds(self.settled_ms), seconds(self.took_ms))?;
+        writeln!(f, "| the uninterrupted run | {} |", seconds(self.verdict.reference_took.as_millis() as u64))?;
+        for exit in &self.exits {
+            writeln!(f, "\nended by itself: {exit}")?;
+        }
+        for (kind, words) in &self.verdict.problems {
+            writeln!(f, "\n**{kind}** {words}")?;
+        }
+        Ok(())
+    }
+}

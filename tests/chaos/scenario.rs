@@ -1,0 +1,413 @@
+//! A group of real processes on topics of its own, with a producer, the auditor, and what all of it must come to in the end.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::Duration;
+
+use loopwarden::cli::setup::SWARM;
+use loopwarden::clock::Deadline;
+use loopwarden::clock::Stopwatch;
+use loopwarden::event::Stage;
+use loopwarden::event::TaskId;
+use loopwarden::event::partition_of;
+use loopwarden::store::Position;
+use loopwarden::store::RocksOptions;
+use loopwarden::store::RocksStore;
+use loopwarden::store::StateKey;
+use loopwarden::store::StateStore;
+use loopwarden::store::StoreOwner;
+use loopwarden::store::state_hash;
+use rdkafka::ClientConfig;
+use rdkafka::consumer::BaseConsumer;
+use rdkafka::consumer::Consumer;
+use rdkafka::error::KafkaError;
+use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::producer::BaseProducer;
+use rdkafka::producer::BaseRecord;
+use rdkafka::producer::Producer;
+
+use crate::auditor::Audit;
+use crate::auditor::Auditor;
+use crate::fleet::Fleet;
+use crate::outcome::Outcome;
+use crate::process::Process;
+use crate::reference;
+use crate::reference::FAMILIES;
+use crate::world::PATIENCE;
+use crate::world::World;
+
+/// Without any progress for so long, nothing will come any more: longer than a session, a transaction and the broker's scans.
+const STANDSTILL: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(20);
+/// Log lines that tell of a store that was not trusted: none of them may come while disks are kept.
+const WIPES: [&str; 4] = [
+    "the changelog lost acknowledged records",
+    "state is older than the changelog",
+    "state was away for longer than deletions are kept",
+    "changelog and group disagree",
+];
+
+/// Writes the fleet's events, in order, once each.
+pub(crate) struct Feeder {
+    producer: BaseProducer,
+    topic: String,
+    partitions: u32,
+    fleet: Fleet,
+    /// Events per partition.
+    pub(crate) ends: BTreeMap<u32, u64>,
+    pub(crate) produced: u64,
+}
+
+impl Feeder {
+    fn new(world: &World, partitions: u32, seed: u64) -> Self {
+        let producer = ClientConfig::new()
+            .set("bootstrap.servers", &world.options.bootstrap_servers)
+            .set("enable.idempotence", "true")
+            .set("linger.ms", "10")
+            .set("delivery.timeout.ms", "600000")
+            .create()
+            .expect("a producer");
+        let ends = (0..partitions).map(|partition| (partition, 0)).collect();
+        Self { producer, topic: world.options.topics.input.clone(), partitions, fleet: Fleet::new(seed), ends, produced: 0 }
+    }
+
+    /// Writes so many more.
+    pub(crate) fn produce(&mut self, count: u64) {
+        for event in self.fleet.by_ref().take(count as usize) {
+            let partition = partition_of(event.session.as_bytes(), self.partitions);
+            let mut record = BaseRecord::to(&self.topic)
+                .partition(partition as i32)
+                .key(event.session.as_bytes())
+                .timestamp(event.timestamp_ms);
+            if let Some(value) = &event.value {
+                record = record.payload(value);
+            }
+            while let Err((error, again)) = self.producer.send(record) {
+                assert_eq!(error, KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), "producing");
+                record = again;
+                self.producer.poll(Duration::from_millis(20));
+            }
+            self.producer.poll(Duration::ZERO);
+            *self.ends.entry(partition).or_default() += 1;
+            self.produced += 1;
+        }
+    }
+
+    /// Waits until the broker has all of them.
+    pub(crate) fn flush(&self) {
+        self.producer.flush(PATIENCE).expect("delivered");
+    }
+
+    /// Writes until the target says so for the last time, on a thread of its own.
+    pub(crate) fn follow(mut self, target: Arc<AtomicU64>, last: u64) -> thread::JoinHandle<Self> {
+        thread::spawn(move || {
+            while self.produced < last {
+                let behind = target.load(Ordering::Acquire).min(last).saturating_sub(self.produced);
+                if behind == 0 {
+                    thread::park_timeout(LOOK);
+                }
+                self.produce(behind.min(500));
+            }
+            self.flush();
+            self
+        })
+    }
+}
+
+/// A process that ended without being asked.
+#[derive(Debug, Clone)]
+pub(crate) struct Exit {
+    pub(crate) name: String,
+    pub(crate) status: ExitStatus,
+}
+
+/// Everything at once.
+pub(crate) struct Scenario {
+    pub(crate) world: World,
+    pub(crate) partitions: u32,
+    seed: u64,
+    pub(crate) root: PathBuf,
+    pub(crate) feeder: Option<Feeder>,
+    pub(crate) processes: Vec<Process>,
+    auditor: Option<Auditor>,
+    /// Processes that ended by themselves.
+    pub(crate) exits: Vec<Exit>,
+}
+
+/// What a scenario came to.
+pub(crate) struct Verdict {
+    /// Kind and words; none is the aim.
+    pub(crate) problems: Vec<(&'static str, String)>,
+    pub(crate) audit: Audit,
+    pub(crate) expected: Outcome,
+    pub(crate) reference_took: Duration,
+}
+
+impl Scenario {
+    pub(crate) fn new(bootstrap: &str, name: &str, seed: u64, partitions: u32) -> Self {
+        let world = World::new(bootstrap, partitions);
+        let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("processes-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        let auditor = Some(Auditor::start(&world.options, partitions));
+        let feeder = Some(Feeder::new(&world, partitions, seed));
+        Self { world, partitions, seed, root, feeder, processes: Vec::new(), auditor, exits: Vec::new() }
+    }
+
+    /// Adds an instance and starts it; its place.
+    pub(crate) fn add(&mut self, lanes: u32, more: &[&str]) -> usize {
+        let name = format!("lw-{}", self.processes.len());
+        let mut process = Process::new(&self.root, &self.world.options, &name, lanes, more);
+        process.start();
+        self.processes.push(process);
+        self.processes.len() - 1
+    }
+
+    pub(crate) fn start(&mut self, at: usize) {
+        self.look().born(&self.processes[at].name);
+        self.processes[at].start();
+    }
+
+    pub(crate) fn kill(&mut self, at: usize) {
+        self.processes[at].kill();
+        self.look().died(&self.processes[at].name);
+    }
+
+    /// Nobody's first commit is waited for any more.
+    pub(crate) fn forget_births(&self) {
+        for process in &self.processes {
+            self.look().died(&process.name);
+        }
+    }
+
+    pub(crate) fn produce(&mut self, count: u64) {
+        let feeder = self.feeder.as_mut().expect("a feeder");
+        feeder.produce(count);
+        feeder.flush();
+    }
+
+    pub(crate) fn look(&self) -> std::sync::MutexGuard<'_, Audit> {
+        self.auditor.as_ref().expect("an auditor").look()
+    }
+
+    fn tasks(&self) -> Vec<TaskId> {
+        let of = |stage| (0..self.partitions).map(move |partition| TaskId { stage, partition });
+        if SWARM { of(Stage::Session).chain(of(Stage::Swarm)).collect() } else { of(Stage::Session).collect() }
+    }
+
+    /// Notes processes that ended by themselves; their places.
+    pub(crate) fn ended(&mut self) -> Vec<usize> {
+        let mut found = Vec::new();
+        for at in 0..self.processes.len() {
+            if let Some(status) = self.processes[at].ended() {
+                self.exits.push(Exit { name: self.processes[at].name.clone(), status });
+                self.look().died(&self.processes[at].name);
+                found.push(at);
+            }
+        }
+        found
+    }
+
+    /// Waits for something, starting again what ends by itself.
+    pub(crate) fn wait(&mut self, what: &str, patience: Duration, mut done: impl FnMut(&mut Self) -> bool) {
+        let deadline = Deadline::after(patience);
+        while !done(self) {
+            assert!(!deadline.is_over(), "{what}: not within {patience:?}; see {}", self.root.display());
+            for at in self.ended() {
+                self.start(at);
+            }
+            thread::park_timeout(LOOK);
+        }
+    }
+
+    /// How many events are behind a Position.
+    pub(crate) fn processed(&self) -> u64 {
+        self.look().positions.iter().filter(|(task, _)| task.stage == Stage::Session).map(|(_, at)| at.next_offset.0).sum()
+    }
+
+    fn is_settled(&self) -> bool {
+        let feeder = self.feeder.as_ref().expect("a feeder");
+        let audit = self.look();
+        let session = |(partition, end): (&u32, &u64)| {
+            let task = TaskId { stage: Stage::Session, partition: *partition };
+            *end == 0 || audit.positions.get(&task).is_some_and(|position| position.next_offset.0 == *end)
+        };
+        let swarm = |(task, end): (&TaskId, &u64)| audit.positions.get(task).is_some_and(|position| position.next_offset.0 >= *end);
+        feeder.ends.iter().all(session) && audit.sums.iter().all(swarm)
+    }
+
+    /// Waits until every event and every sum is behind a Position (part of O4).
+    pub(crate) fn settle(&mut self) {
+        let mut last = (u64::MAX, Stopwatch::start());
+        loop {
+            for at in self.ended() {
+                self.start(at);
+            }
+            if self.is_settled() {
+                return;
+            }
+            let commits = self.look().commits;
+            if commits != last.0 {
+                last = (commits, Stopwatch::start());
+            }
+            if last.1.elapsed() > STANDSTILL {
+                let ends = &self.feeder.as_ref().expect("a feeder").ends;
+                let missing: Vec<String> = (self.look().positions.iter())
+                    .map(|(task, at)| format!("{task} {} of {:?} by {}", at.next_offset, ends.get(&task.partition), at.owner))
+                    .collect();
+                panic!("no progress for {STANDSTILL:?}: {missing:?}; see {}", self.root.display());
+            }
+            thread::park_timeout(LOOK);
+        }
+    }
+
+    /// Ends everything, and compares all of it with the reference. Settle first.
+    pub(crate) fn verify(mut self) -> Verdict {
+        let mut problems = Vec::new();
+        for process in &mut self.processes {
+            if process.is_running() {
+                let status = process.finish("TERM");
+                if !status.success() {
+                    problems.push(("exit", format!("{} ended with {status}", process.name)));
+                }
+            }
+        }
+        self.open_transactions(&mut problems);
+        // What was committed while they stopped is on its way to the auditor.
+        let tasks = self.tasks();
+        let mut audit = self.read_to_the_end();
+        problems.append(&mut audit.faults);
+        let feeder = self.feeder.take().expect("a feeder");
+        let mut found = Outcome::default();
+        for (name, task) in &mut audit.tasks {
+            found.outputs.insert(name.clone(), std::mem::take(&mut task.outputs));
+        }
+        found.rows = audit.rows.iter().filter_map(|(key, row)| Some((key.clone(), row.clone()?))).collect();
+        for task in &tasks {
+            let store = audit.restored(*task);
+            let families = loopwarden::store::KeyFamily::ALL;
+            let all = state_hash(&store, *task, &families).expect("a hash");
+            if task.stage == Stage::Session && feeder.ends.get(&task.partition).is_some_and(|end| *end > 0) {
+                found.states.insert(*task, state_hash(&store, *task, &FAMILIES).expect("a hash"));
+            }
+            let Some(position) = audit.positions.get(task) else { continue };
+            let group = self.world.committed(*task);
+            if group != Some(position.next_offset) {
+                problems.push(("offset", format!("{task}: the group stands at {group:?}, its Position at {}", position.next_offset)));
+            }
+            self.compare_stores(*task, position, all, &mut problems);
+        }
+        let watch = Stopwatch::start();
+        let policy = loopwarden::config::policy::load(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chaos/policy.toml"));
+        let topics = [self.world.options.topics.input.clone(), self.world.options.input_topic(Stage::Swarm)];
+        let events = Fleet::new(self.seed).take(feeder.produced as usize);
+        let app = &self.world.options.app;
+        let mut expected = reference::run(events, self.partitions, topics, app, Arc::new(policy.expect("a policy")));
+        expected.outputs.retain(|_, outputs| !outputs.is_empty());
+        found.outputs.retain(|_, outputs| !outputs.is_empty());
+        expected.states.retain(|task, _| feeder.ends.get(&task.partition).is_some_and(|end| *end > 0));
+        problems.extend(found.differences(&expected).into_iter().map(|words| ("reference", words)));
+        for process in &self.processes {
+            for words in WIPES {
+                if process.told(words) > 0 {
+                    problems.push(("wiped", format!("{}: {words}", process.name)));
+                }
+            }
+        }
+        if problems.is_empty() {
+            let _ = fs::remove_dir_all(&self.root);
+        }
+        Verdict { problems, audit, expected, reference_took: watch.elapsed() }
+    }
+
+    /// O3: of every process that holds a task's state as of its end, the store is a restore of the changelog.
+    fn compare_stores(&self, task: TaskId, position: &Position, expected: u64, problems: &mut Vec<(&'static str, String)>) {
+        let mut holders = 0;
+        for process in &self.processes {
+            let dir = process.state_dir();
+            if !dir.is_dir() {
+                continue;
+            }
+            let owner = StoreOwner { app: self.world.options.app.clone(), instance: process.name.clone(), cluster: None };
+            let store = RocksStore::open(&dir, &RocksOptions::default(), &owner).expect("the store of a process that ended");
+            let Some(bytes) = store.get(task, &StateKey::position()).expect("a Position") else { continue };
+            if Position::decode(&bytes).expect("a Position").next_offset != position.next_offset {
+                continue;
+            }
+            holders += 1;
+            let hash = state_hash(&store, task, &loopwarden::store::KeyFamily::ALL).expect("a hash");
+            if hash != expected {
+                problems.push(("state", format!("{task}: the store of {} is not its changelog", process.name)));
+            }
+        }
+        if holders == 0 {
+            problems.push(("state", format!("{task}: no process holds its state as of {}", position.next_offset)));
+        }
+    }
+
+    /// O4: nothing is open; the last stable offset is the end on every topic.
+    fn open_transactions(&self, problems: &mut Vec<(&'static str, String)>) {
+        let options = &self.world.options;
+        let mut topics = vec![
+            options.topics.commands.clone(),
+            options.topics.state.clone(),
+            options.topics.dead_letters.clone(),
+            options.changelog_topic(Stage::Session),
+        ];
+        if SWARM {
+            topics.extend([options.changelog_topic(Stage::Swarm), options.input_topic(Stage::Swarm)]);
+        }
+        let reader = |isolation: &str| -> BaseConsumer {
+            let mut config = ClientConfig::new();
+            config.set("bootstrap.servers", &options.bootstrap_servers).set("group.id", format!("{}-end", options.app));
+            config.set("isolation.level", isolation).create().expect("a reader")
+        };
+        let (committed, all) = (reader("read_committed"), reader("read_uncommitted"));
+        for topic in topics {
+            for partition in 0..self.partitions as i32 {
+                let end = |reader: &BaseConsumer| reader.fetch_watermarks(&topic, partition, PATIENCE).expect("watermarks").1;
+                let deadline = Deadline::after(Duration::from_secs(25));
+                while end(&committed) != end(&all) {
+                    // A process that was killed as the last thing leaves one, until the broker's scan.
+                    if deadline.is_over() {
+                        problems.push(("open", format!("a transaction is open on {topic}/{partition}")));
+                        break;
+                    }
+                    thread::park_timeout(LOOK);
+                }
+            }
+        }
+    }
+
+    /// Lets the auditor read what was visible when this was called.
+    fn read_to_the_end(&mut self) -> Audit {
+        let mut last = (0, Stopwatch::start());
+        loop {
+            let seen = { let audit = self.look(); audit.commits + audit.outputs() as u64 };
+            if seen != last.0 {
+                last = (seen, Stopwatch::start());
+            }
+            if self.is_settled() && last.1.elapsed() > Duration::from_millis(1_500) {
+                return self.auditor.take().expect("an auditor").finish();
+            }
+            assert!(last.1.elapsed() < STANDSTILL, "the auditor does not come to an end");
+            thread::park_timeout(LOOK);
+        }
+    }
+}
+
+impl Verdict {
+    /// Panics where anything is wrong.
+    #[track_caller]
+    pub(crate) fn assert_exactly_once(&self) {
+        let shown: Vec<String> = self.problems.iter().take(20).map(|(kind, words)| format!("{kind}: {words}")).collect();
+        assert!(self.problems.is_empty(), "{} problems\n{}", self.problems.len(), shown.join("\n"));
+        assert!(self.expected.outputs.values().map(Vec::len).sum::<usize>() > 0, "an input that says nothing proves nothing");
+    }
+}

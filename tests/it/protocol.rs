@@ -1,0 +1,191 @@
+//! Rules of the commit protocol that no outcome of a whole run would show: order within a commit, durability within a restore.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use loopwarden::event::NextOffset;
+use loopwarden::event::Stage;
+use loopwarden::event::TaskId;
+use loopwarden::log::CommitOutcome;
+use loopwarden::log::Destination;
+use loopwarden::log::Log;
+use loopwarden::log::LogEvent;
+use loopwarden::log::Output;
+use loopwarden::log::embedded::EmbeddedBroker;
+use loopwarden::log::embedded::EmbeddedOptions;
+use loopwarden::log::embedded::Feed;
+use loopwarden::log::memory::Faults;
+use loopwarden::log::memory::MemoryBroker;
+use loopwarden::log::memory::MemoryTopic;
+use loopwarden::store::KeyFamily;
+use loopwarden::store::Position;
+use loopwarden::store::RocksOptions;
+use loopwarden::store::RocksStore;
+use loopwarden::store::StateKey;
+use loopwarden::store::StateStore;
+use loopwarden::store::StoreOwner;
+use loopwarden::task::CommitTrigger;
+use loopwarden::task::LaneSettings;
+use loopwarden::task::Leases;
+use loopwarden::task::Restore;
+use loopwarden::task::RestoreStep;
+use loopwarden::task::SystemClock;
+use loopwarden::task::Task;
+use serde_json::Value;
+
+use crate::store::temp_dir::TempDir;
+use crate::world::Fed;
+use crate::world::TestWorld;
+use crate::world::config;
+use crate::world::feed;
+use crate::world::fleet;
+use crate::world::reference;
+use crate::world::session_task;
+use crate::world::settings;
+
+const TIMED: CommitTrigger = CommitTrigger::Timed { max_ms: 100, min_ms: 5 };
+
+#[test]
+fn the_position_of_a_task_is_the_last_record_of_its_commit() {
+    let mut world = TestWorld::new(config(20), settings(TIMED));
+    feed(&world.broker, &fleet(3, 200));
+    world.start("lw", 1);
+    assert!(world.settle(), "{:?}", world.exits);
+    let changelog = world.broker.committed(MemoryTopic::Changelog(Stage::Session));
+    let is_position = |key: &Option<Vec<u8>>| *key.as_deref().unwrap() == *StateKey::position().to_changelog();
+    let mut positions = 0;
+    for (at, record) in changelog.iter().enumerate() {
+        // A commit's end leaves its marker behind: the next record is not the next offset.
+        let is_last =
+            changelog.get(at + 1).is_none_or(|next| next.partition != record.partition || next.offset != record.offset + 1);
+        assert_eq!(is_position(&record.key), is_last, "{}/{}", record.partition, record.offset);
+        positions += usize::from(is_last);
+    }
+    assert!(positions > 10, "{positions} commits");
+}
+
+fn rocks(dir: &TempDir) -> RocksStore {
+    let memory = RocksOptions { block_cache_bytes: 1 << 20, ..RocksOptions::default() };
+    let owner = StoreOwner { app: "loopwarden".to_owned(), instance: "lw-0".to_owned(), cluster: None };
+    RocksStore::open(dir.path(), &memory, &owner).unwrap()
+}
+
+#[test]
+fn a_restored_position_is_never_ahead_of_its_data() {
+    // More than a restore hands over at a time, so that it loads without a write-ahead log.
+    const RECORDS: u32 = 1_500;
+    let task = session_task(0);
+    let broker = MemoryBroker::new(config(20), Faults::none());
+    let mut log = broker.open("lw", 0);
+    while let Ok(LogEvent::Assigned(tasks)) = log.poll(Duration::ZERO, &mut |_, _| unreachable!()) {
+        log.assign(&tasks).unwrap();
+    }
+    let key = |number: u32| StateKey::new(KeyFamily::Head, number.to_be_bytes().to_vec());
+    let mut stage = |key: &StateKey, value: Vec<u8>| {
+        let (destination, headers) = (Destination::Changelog(task), Vec::new());
+        log.stage(Output { destination, key: key.to_changelog(), value: Some(value), headers, timestamp_ms: 1 });
+    };
+    (0..RECORDS).for_each(|number| stage(&key(number), vec![7; 4_000]));
+    stage(&StateKey::position(), Position::default().encode_for_changelog().unwrap());
+    let outcome = log.commit(&[(task, NextOffset(0))]);
+    assert!(matches!(outcome, CommitOutcome::Committed { .. }), "{outcome:?}");
+
+    let dir = TempDir::new();
+    let store = rocks(&dir);
+    let mut reader = log.changelog().unwrap().unwrap();
+    let task_of = Task::new(task, Leases::new().take(task).unwrap());
+    let mut restore = Restore::new(task_of, store.clone(), Arc::new(LaneSettings::default()));
+    let ready = loop {
+        match restore.step(Some(&mut *reader), &SystemClock::start()) {
+            RestoreStep::Again(_) => {}
+            RestoreStep::Ready(ready) => break ready,
+            RestoreStep::Failed(error) => panic!("{error}"),
+        }
+    };
+    assert_eq!(ready.records, u64::from(RECORDS) + 1);
+    // `kill -9`: the files as they are, while the store is open.
+    let killed = TempDir::copy_of(dir.path());
+    let killed = rocks(&killed);
+    assert!(killed.get(task, &StateKey::position()).unwrap().is_some());
+    for number in 0..RECORDS {
+        assert!(killed.get(task, &key(number)).unwrap().is_some(), "record {number} is missing behind its Position");
+    }
+}
+
+#[test]
+fn a_reset_reaches_agents_in_the_order_of_their_keys() {
+    const AGENTS: usize = 12;
+    let mut records: Vec<Fed> = Vec::new();
+    let mut now_ms = 1_795_291_200_000;
+    let mut number = 0;
+    let mut add = |agent: usize, what: &str| {
+        now_ms += 100;
+        number += 1;
+        // Begun in another order than that of their names.
+        let agent = (agent * 5) % AGENTS;
+        let json =
+            format!(r#"{{"id":"e{number}","session_id":"s","agent":{{"id":"a{agent:02}"}},"time":{now_ms},{what}}}"#);
+        records.push(("s".to_owned(), Some(json.into_bytes()), now_ms));
+    };
+    for agent in 0..AGENTS {
+        for _ in 0..12 {
+            add(agent, r#""kind":"tool","tool":"Bash","args":{"command":"c"},"outcome":"error","error":"boom""#);
+        }
+    }
+    add(0, r#""kind":"reset","scope":"session""#);
+    let told = reference(&records);
+    let commands = told.outputs.values().flatten().filter_map(|seen| seen.value.as_deref());
+    let commands = commands.map(|bytes| serde_json::from_slice::<Value>(bytes).unwrap());
+    let lifted = commands.filter(|command| command["action"] == "unblock");
+    // The agent that spoke comes first; the others in order.
+    let lifted: Vec<String> = lifted.map(|command| command["scope"]["agent_id"].as_str().unwrap().to_owned()).skip(1).collect();
+    assert!(lifted.len() >= AGENTS - 2, "{lifted:?}");
+    assert!(lifted.is_sorted(), "{lifted:?}");
+}
+
+#[test]
+fn a_command_is_a_function_of_its_records_whenever_it_is_made() {
+    let records = fleet(5, 150);
+    reference(&records).assert_is(&reference(&records), "the second time");
+}
+
+#[test]
+fn lanes_that_commit_at_once_leave_no_gap_and_no_double_in_the_numbers() {
+    const LANES: u32 = 4;
+    const COMMITS: u64 = 200;
+    let dir = TempDir::new();
+    let options = EmbeddedOptions { partitions: LANES, lanes: LANES, ..EmbeddedOptions::default() };
+    let broker = EmbeddedBroker::open(rocks(&dir), options).unwrap();
+    std::thread::scope(|scope| {
+        for lane in 0..LANES {
+            let mut log = broker.lane(lane);
+            scope.spawn(move || {
+                let task = TaskId { stage: Stage::Session, partition: lane };
+                for number in 0..COMMITS {
+                    log.stage(Output {
+                        destination: Destination::Commands,
+                        key: b"s".to_vec(),
+                        value: Some(format!("{lane}-{number}").into_bytes()),
+                        headers: Vec::new(),
+                        timestamp_ms: 1,
+                    });
+                    let outcome = log.commit(&[(task, NextOffset(number))]);
+                    assert!(matches!(outcome, CommitOutcome::Committed { .. }), "{outcome:?}");
+                }
+            });
+        }
+    });
+    broker.reader().rows(b"", 1, Duration::from_secs(60)).unwrap();
+    let mut seen = Vec::new();
+    let mut visit = |output: loopwarden::log::embedded::EmbeddedOutput| {
+        seen.push((output.sequence, output.value.unwrap()));
+        std::ops::ControlFlow::Continue(())
+    };
+    broker.reader().read(Feed::Commands, 0, &mut visit).unwrap();
+    let numbers: Vec<u64> = seen.iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, (0..u64::from(LANES) * COMMITS).collect::<Vec<_>>());
+    let mut values: Vec<Vec<u8>> = seen.into_iter().map(|(_, value)| value).collect();
+    values.sort();
+    values.dedup();
+    assert_eq!(values.len() as u64, u64::from(LANES) * COMMITS);
+}
