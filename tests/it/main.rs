@@ -19,6 +19,7 @@ mod protocol;
 mod sim;
 mod store;
 mod swarm;
+#[path = "../common/swarm_cases.rs"]
 mod swarm_cases;
 mod tidy;
 mod world;

@@ -123,8 +123,7 @@ fn a_reset_reaches_agents_in_the_order_of_their_keys() {
         number += 1;
         // Begun in another order than that of their names.
         let agent = (agent * 5) % AGENTS;
-        let json =
-            format!(r#"{{"id":"e{number}","session_id":"s","agent":{{"id":"a{agent:02}"}},"time":{now_ms},{what}}}"#);
+        let json = format!(r#"{{"id":"e{number}","session_id":"s","agent":{{"id":"a{agent:02}"}},"time":{now_ms},{what}}}"#);
         records.push(("s".to_owned(), Some(json.into_bytes()), now_ms));
     };
     for agent in 0..AGENTS {
