@@ -164,7 +164,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
                 Ok(event) => self.event(record, &event)?,
             }
         }
-        self.overlay.note_record();
+        self.overlay.note_record(self.id.stage);
         self.overlay.stats.event_bytes += record.value.map_or(0, <[u8]>::len) as u64;
         self.task.now.next_offset = offset.next();
         Ok(())
