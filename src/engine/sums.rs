@@ -55,8 +55,7 @@ struct Sum {
 impl Sum {
     fn into_report(self) -> SwarmReport {
         let entries = self.entries.into_iter();
-        let entry =
-            |((pane, session_id, agent_id), (calls, last))| SwarmEntry { pane, session_id, agent_id, calls, last };
+        let entry = |((pane, session_id, agent_id), (calls, last))| SwarmEntry { pane, session_id, agent_id, calls, last };
         SwarmReport { tool: self.tool, recipe: self.recipe, record_time: self.record_time, entries: entries.map(entry).collect() }
     }
 }

@@ -266,7 +266,8 @@ fn attocodes_global_cases_on_a_broker_with_two_processes() {
             sentinel(&producer, &world, PARTITIONS, &mut commands, round, START_MS + 60_000);
         }
         commands.until("the commands to the swarms", |seen| {
-            seen.iter().filter(|(task, _, command)| task.starts_with("swarm/") && command["swarm_id"] != "sentinels").count() >= expected
+            seen.iter().filter(|(task, _, command)| task.starts_with("swarm/") && command["swarm_id"] != "sentinels").count()
+                >= expected
         });
         for case in &cases {
             let told: Vec<u64> = case.told.iter().map(|(calls, _)| *calls).collect();
@@ -384,7 +385,8 @@ fn a_swarm_is_told_soon() {
 /// The interpreter with Kafka's client; `None` where it cannot be had, which is said aloud.
 fn python() -> Option<String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kafka/broker/python.sh");
-    let made = Command::new("sh").arg(script).arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("python")).output().expect("a shell");
+    let made =
+        Command::new("sh").arg(script).arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("python")).output().expect("a shell");
     if made.status.success() {
         return Some(String::from_utf8_lossy(&made.stdout).trim().to_owned());
     }
