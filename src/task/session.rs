@@ -318,7 +318,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
                 self.overlay.bytes += self.overlay.sums.add(call, machine.policy());
             }
             if let Some(reset) = effects.swarm_reset.take() {
-                self.overlay.sums.reset(reset, cause.record_time);
+                self.overlay.bytes += self.overlay.sums.reset(reset, cause.record_time);
             }
         }
         for finding in effects.findings.drain(..) {

@@ -3,7 +3,6 @@
 //! The way is the session stage's: skip, decode, move the watermark, fire what is due, apply (`session`). The watermark follows the
 //! calls' event times; a pane whose timer has fired takes no call any more, so what it told cannot be told twice.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use crate::engine::SubjectKey;
@@ -53,14 +52,23 @@ use crate::task::session::send_commands;
 const ENTRY_BYTES: usize = 32;
 /// Bytes a sum takes in memory besides its names.
 const SUM_BYTES: usize = 160;
+/// Bytes a reset counts for: a record in each of some partitions.
+const RESET_BYTES: usize = 32 * SUM_BYTES;
 
 /// Sums and resets of a lane since its last commit. Every commit sends them all (rule W1): held back, a crash would lose them, since
 /// the offsets have moved on.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     sums: SwarmSums,
-    /// Of a swarm only the last.
-    resets: BTreeMap<(String, String), (EventTime, EventTime)>,
+    /// What must come before the rest: a swarm's reset, and in front of it what was counted before it. In the order of the log, so that
+    /// a commit between two of them, or none, ends the same.
+    before: Vec<Part>,
+}
+
+#[derive(Debug)]
+enum Part {
+    Report(SwarmCallKey, SwarmReport),
+    Reset(SwarmReset, EventTime),
 }
 
 impl Sums {
@@ -70,31 +78,40 @@ impl Sums {
         if self.sums.add(policy, call) { bytes } else { 0 }
     }
 
-    /// Calls of a swarm up to a time no longer count: a floor, whatever order it arrives in.
-    pub(super) fn reset(&mut self, reset: SwarmReset, record_time: EventTime) {
-        self.sums.reset(&reset);
-        let swarm = (reset.tenant, reset.swarm_id);
-        let (floor, latest) = self.resets.entry(swarm).or_insert((reset.time, record_time));
-        *floor = reset.time.max(*floor);
-        *latest = record_time.max(*latest);
+    /// Calls of a swarm up to a time no longer count. Returns the bytes it takes.
+    pub(super) fn reset(&mut self, reset: SwarmReset, record_time: EventTime) -> usize {
+        self.before.extend(self.sums.take(&reset).into_iter().map(|(key, report)| Part::Report(key, report)));
+        if let Some(Part::Reset(last, latest)) = self.before.last_mut()
+            && (&last.tenant, &last.swarm_id) == (&reset.tenant, &reset.swarm_id)
+        {
+            last.time = last.time.max(reset.time);
+            *latest = record_time.max(*latest);
+            return 0;
+        }
+        self.before.push(Part::Reset(reset, record_time));
+        RESET_BYTES
     }
 
-    /// Takes out the records to be staged: resets to every partition, then sums in the order of their keys.
+    /// Takes out the records to be staged: resets, each to every partition, and sums in the order of their keys.
     pub(super) fn drain(&mut self, partitions: u32) -> Result<Vec<Output>, StoreError> {
         let mut outputs = Vec::new();
-        for ((tenant, swarm_id), (time, record_time)) in std::mem::take(&mut self.resets) {
-            let key = reset_key(&SwarmReset { tenant, swarm_id, time });
-            let value = SwarmRecord::Reset(time).encode()?;
-            for partition in 0..partitions {
-                outputs.push(output(Destination::SwarmPartition { partition }, key.clone(), value.clone(), record_time));
-            }
-        }
-        for (key, report) in self.sums.drain_sorted() {
-            let key = report_key(&key);
-            for part in split(report) {
-                let record_time = part.record_time;
-                let value = SwarmRecord::Report(part).encode()?;
-                outputs.push(output(Destination::SwarmCounts, key.clone(), value, record_time));
+        let rest = self.sums.drain_sorted().into_iter().map(|(key, report)| Part::Report(key, report));
+        for part in std::mem::take(&mut self.before).into_iter().chain(rest) {
+            match part {
+                Part::Report(key, report) => {
+                    let key = report_key(&key);
+                    for part in split(report) {
+                        let record_time = part.record_time;
+                        let value = SwarmRecord::Report(part).encode()?;
+                        outputs.push(output(Destination::SwarmCounts, key.clone(), value, record_time));
+                    }
+                }
+                Part::Reset(reset, record_time) => {
+                    let (key, value) = (reset_key(&reset), SwarmRecord::Reset(reset.time).encode()?);
+                    for partition in 0..partitions {
+                        outputs.push(output(Destination::SwarmPartition { partition }, key.clone(), value.clone(), record_time));
+                    }
+                }
             }
         }
         Ok(outputs)
