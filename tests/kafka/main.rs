@@ -28,7 +28,6 @@ mod world;
 mod log_contract;
 
 #[path = "../chaos/auditor.rs"]
-#[expect(dead_code, reason = "shared with the kill loop")]
 mod auditor;
 #[path = "../chaos/fleet.rs"]
 mod fleet;
