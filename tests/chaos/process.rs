@@ -60,13 +60,12 @@ impl Process {
         assert!(self.child.is_none(), "{} runs already", self.name);
         let log = File::options().create(true).append(true).open(self.log()).expect("a log file");
         let ready = File::create(self.dir.join("ready")).expect("a file");
-        let child = Command::new(env!("CARGO_BIN_EXE_loopwarden"))
-            .args(&self.arguments)
-            .stdin(Stdio::null())
-            .stdout(ready)
-            .stderr(log)
-            .spawn()
-            .expect("a process");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
+        // What is said to this program in the environment would be a setting there.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
+            command.env_remove(name);
+        }
+        let child = command.args(&self.arguments).stdin(Stdio::null()).stdout(ready).stderr(log).spawn().expect("a process");
         self.child = Some(child);
         self.starts += 1;
         self.is_stopped = false;

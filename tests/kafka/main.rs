@@ -32,7 +32,6 @@ mod swarm_cases;
 mod log_contract;
 
 #[path = "../chaos/auditor.rs"]
-#[expect(dead_code, reason = "shared with the kill loop")]
 mod auditor;
 #[path = "../chaos/fleet.rs"]
 mod fleet;

@@ -232,7 +232,8 @@ fn a_commit_after_a_rebalance_shows_the_new_generation() {
     let mut first = Lane::new(world.open());
     turn_until(&mut [&mut first], "the whole assignment", |lanes| lanes[0].held.len() == 4);
     let kept = |lane: &Lane| *lane.held.iter().next().expect("a task");
-    commit(&mut first.log, &[(kept(&first), 1)]);
+    let task = kept(&first);
+    commit(&mut first.log, &[(task, 1)]);
     let mut second = Lane::new(KafkaLog::open(world.options_of("lw-1", 0)).expect("a second lane"));
     turn_until(&mut [&mut first, &mut second], "an even share", |lanes| lanes[0].held.len() == 2 && lanes[1].held.len() == 2);
     let task = kept(&first);

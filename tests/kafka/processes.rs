@@ -23,8 +23,9 @@ fn a_process_that_was_stopped_beyond_its_session_wakes_up_and_publishes_nothing_
     for _ in 0..2 {
         scenario.add(1, &[]);
     }
+    scenario.wait("both ready", PATIENCE, |scenario| scenario.processes.iter().all(crate::process::Process::is_ready));
     scenario.produce(4_000);
-    scenario.wait("both own tasks", PATIENCE, |scenario| {
+    scenario.wait("both at work", PATIENCE, |scenario| {
         let owners: std::collections::BTreeSet<_> = scenario.look().positions.values().map(|at| at.owner.clone()).collect();
         owners.len() == 2
     });
