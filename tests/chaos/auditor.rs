@@ -169,7 +169,10 @@ impl Audit {
             if let Some(said) = of_task.unproven.remove(&(of_task.outputs.len() as u64))
                 && said != next
             {
-                wrong.push(("torn", format!("{task}: the chain of {} outputs is not that of their Position", of_task.outputs.len())));
+                wrong.push((
+                    "torn",
+                    format!("{task}: the chain of {} outputs is not that of their Position", of_task.outputs.len()),
+                ));
             }
         }
         wrong.into_iter().for_each(|(kind, words)| self.fault(kind, words));
@@ -195,9 +198,10 @@ impl Audit {
     fn position(&mut self, id: TaskId, position: Position) {
         self.commits += 1;
         let instance = position.owner.rsplit_once('-').map_or("", |(rest, _)| rest);
-        let of = self.births.iter().find(|(name, since)| {
-            instance.ends_with(name.as_str()) && since.elapsed().as_millis() as u64 >= TOO_SOON_MS
-        });
+        let of = self
+            .births
+            .iter()
+            .find(|(name, since)| instance.ends_with(name.as_str()) && since.elapsed().as_millis() as u64 >= TOO_SOON_MS);
         if let Some((name, since)) = of.map(|(name, since)| (name.clone(), *since)) {
             self.first_commits.push(since.elapsed().as_millis() as u64);
             self.births.remove(&name);
@@ -207,7 +211,8 @@ impl Audit {
         let mut wrong = Vec::new();
         match of_task.chains.get(position.outputs as usize) {
             Some(chain) if *chain != position.outputs_chain => {
-                wrong.push(("torn", format!("{name}: the chain of {} outputs is not what their Position says", position.outputs)));
+                wrong
+                    .push(("torn", format!("{name}: the chain of {} outputs is not what their Position says", position.outputs)));
             }
             Some(_) => {}
             None => drop(of_task.unproven.insert(position.outputs, position.outputs_chain)),
@@ -236,7 +241,9 @@ impl Audit {
                 });
                 match read_output(key, value, &headers, message.timestamp().to_millis().unwrap_or(-1)) {
                     Some((task, ordinal, seen)) => self.output(kind, message.partition(), task, ordinal, seen),
-                    None => self.fault("torn", format!("an output without its place at {}/{}", message.topic(), message.offset())),
+                    None => {
+                        self.fault("torn", format!("an output without its place at {}/{}", message.topic(), message.offset()))
+                    }
                 }
             }
             Kind::Rows => drop(self.rows.insert(key.to_vec(), value.map(<[u8]>::to_vec))),

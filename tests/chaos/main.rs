@@ -62,7 +62,8 @@ pub(crate) struct Plan {
 
 impl Plan {
     fn of_environment() -> Self {
-        let number = |name: &str| std::env::var(format!("LOOPWARDEN_CHAOS_{name}")).ok().and_then(|value| value.parse::<u64>().ok());
+        let number =
+            |name: &str| std::env::var(format!("LOOPWARDEN_CHAOS_{name}")).ok().and_then(|value| value.parse::<u64>().ok());
         let kills = number("KILLS");
         Self {
             kills: kills.unwrap_or(6),
@@ -87,7 +88,9 @@ fn main() -> ExitCode {
     // As the other test programs: a name filter that means something else, or a mere list.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let filters: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with("--")).collect();
-    if arguments.iter().any(|argument| argument == "--list") || !(filters.is_empty() || filters.iter().any(|name| "chaos".contains(name.as_str()))) {
+    if arguments.iter().any(|argument| argument == "--list")
+        || !(filters.is_empty() || filters.iter().any(|name| "chaos".contains(name.as_str())))
+    {
         return ExitCode::SUCCESS;
     }
     let Some(bootstrap) = broker::bootstrap() else { return ExitCode::SUCCESS };
@@ -156,7 +159,8 @@ fn kill_loop(bootstrap: &str, plan: &Plan) -> Run {
         if kills >= plan.kills {
             continue;
         }
-        let free: Vec<usize> = (0..plan.processes).filter(|at| !due.contains_key(at) && scenario.processes[*at].is_running()).collect();
+        let free: Vec<usize> =
+            (0..plan.processes).filter(|at| !due.contains_key(at) && scenario.processes[*at].is_running()).collect();
         let Some(at) = free.get(dice.below(free.len().max(1) as u64) as usize).copied() else { continue };
         let action = script.pop().unwrap_or_else(|| match dice.below(100) {
             0..76 => "kill",
@@ -201,7 +205,8 @@ fn kill_loop(bootstrap: &str, plan: &Plan) -> Run {
     scenario.settle();
     let settled_ms = now_ms();
     println!("{:>4} s: settled", settled_ms / 1_000);
-    let told = report::TOLD.map(|(name, words)| (name, scenario.processes.iter().map(|process| process.told(words)).sum::<usize>()));
+    let told =
+        report::TOLD.map(|(name, words)| (name, scenario.processes.iter().map(|process| process.told(words)).sum::<usize>()));
     let exits = scenario.exits.iter().map(|exit| format!("{} {}", exit.name, exit.status)).collect();
     let produced = scenario.feeder.as_ref().map_or(0, |feeder| feeder.produced);
     let verdict = scenario.verify();

@@ -92,7 +92,8 @@ impl Outcome {
         let differs = |key: &[u8]| key.starts_with(b"agent") && self.rows.get(key) != expected.rows.get(key);
         let rows: Vec<&Vec<u8>> = self.rows.keys().chain(expected.rows.keys()).filter(|key| differs(key)).collect();
         if let Some(example) = rows.first() {
-            let text = |rows: &BTreeMap<Vec<u8>, Vec<u8>>| rows.get(*example).map(|row| String::from_utf8_lossy(row).into_owned());
+            let text =
+                |rows: &BTreeMap<Vec<u8>, Vec<u8>>| rows.get(*example).map(|row| String::from_utf8_lossy(row).into_owned());
             found.push(format!(
                 "{} rows in force differ, as {:?}\n  expected {:?}\n  found    {:?}",
                 rows.len(),

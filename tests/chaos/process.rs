@@ -47,7 +47,8 @@ impl Process {
             format!("kafka.state={}", topics.state),
             format!("kafka.dlq={}", topics.dead_letters),
         ];
-        let mut arguments = vec!["run".to_owned(), "--log-format=json".to_owned(), "--log-level=info,loopwarden::finding=off".to_owned()];
+        let mut arguments =
+            vec!["run".to_owned(), "--log-format=json".to_owned(), "--log-level=info,loopwarden::finding=off".to_owned()];
         arguments.push(format!("--data-dir={}", dir.join("data").display()));
         for set in sets.iter().map(String::as_str).chain(more.iter().copied()) {
             arguments.extend(["--set".to_owned(), set.to_owned()]);
@@ -64,13 +65,7 @@ impl Process {
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
             command.env_remove(name);
         }
-        let child = command
-            .args(&self.arguments)
-            .stdin(Stdio::null())
-            .stdout(ready)
-            .stderr(log)
-            .spawn()
-            .expect("a process");
+        let child = command.args(&self.arguments).stdin(Stdio::null()).stdout(ready).stderr(log).spawn().expect("a process");
         self.child = Some(child);
         self.starts += 1;
         self.is_stopped = false;

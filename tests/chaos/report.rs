@@ -77,12 +77,19 @@ impl fmt::Display for Run {
         let expected: usize = self.verdict.expected.outputs.values().map(Vec::len).sum();
         let seconds = |ms: u64| format!("{}.{} s", ms / 1_000, ms % 1_000 / 100);
         writeln!(f, "# Kill loop: {}\n", if self.is_good() { "exactly once" } else { "FAILED" })?;
-        writeln!(f, "    LOOPWARDEN_CHAOS_KILLS={kills} LOOPWARDEN_CHAOS_EVENTS={events} LOOPWARDEN_CHAOS_SEED={seed} cargo test --release --locked --test chaos\n")?;
+        writeln!(
+            f,
+            "    LOOPWARDEN_CHAOS_KILLS={kills} LOOPWARDEN_CHAOS_EVENTS={events} LOOPWARDEN_CHAOS_SEED={seed} cargo test --release --locked --test chaos\n"
+        )?;
         writeln!(f, "| | |\n|---|---|")?;
         writeln!(f, "| when | {} |", EventTime(clock::now_ms()).to_rfc3339())?;
         writeln!(f, "| machine | {} |", machine())?;
         writeln!(f, "| broker | one, Apache Kafka 4.1.0, on the same machine |")?;
-        writeln!(f, "| processes | {processes} of {lanes} lanes, {partitions} partitions, swarm stage {} |", if loopwarden::cli::setup::SWARM { "on" } else { "off" })?;
+        writeln!(
+            f,
+            "| processes | {processes} of {lanes} lanes, {partitions} partitions, swarm stage {} |",
+            if loopwarden::cli::setup::SWARM { "on" } else { "off" }
+        )?;
         writeln!(f, "| events | {} |", self.produced)?;
         writeln!(f, "| `kill -9` | {} |", self.kills)?;
         for (what, count) in &self.done {
@@ -117,7 +124,13 @@ impl fmt::Display for Run {
                 first.iter().filter(|ms| **ms <= 3_000).count()
             )?;
         }
-        writeln!(f, "| killing, until settled, in all | {}, {}, {} |", seconds(self.killed_ms), seconds(self.settled_ms), seconds(self.took_ms))?;
+        writeln!(
+            f,
+            "| killing, until settled, in all | {}, {}, {} |",
+            seconds(self.killed_ms),
+            seconds(self.settled_ms),
+            seconds(self.took_ms)
+        )?;
         writeln!(f, "| the uninterrupted run | {} |", seconds(self.verdict.reference_took.as_millis() as u64))?;
         for exit in &self.exits {
             writeln!(f, "\nended by itself: {exit}")?;

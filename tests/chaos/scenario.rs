@@ -238,7 +238,8 @@ impl Scenario {
             let task = TaskId { stage: Stage::Session, partition: *partition };
             *end == 0 || audit.positions.get(&task).is_some_and(|position| position.next_offset.0 == *end)
         };
-        let swarm = |(task, end): (&TaskId, &u64)| audit.positions.get(task).is_some_and(|position| position.next_offset.0 >= *end);
+        let swarm =
+            |(task, end): (&TaskId, &u64)| audit.positions.get(task).is_some_and(|position| position.next_offset.0 >= *end);
         feeder.ends.iter().all(session) && audit.sums.iter().all(swarm)
     }
 
@@ -299,7 +300,8 @@ impl Scenario {
             let Some(position) = audit.positions.get(task) else { continue };
             let group = self.world.committed(*task);
             if group != Some(position.next_offset) {
-                problems.push(("offset", format!("{task}: the group stands at {group:?}, its Position at {}", position.next_offset)));
+                problems
+                    .push(("offset", format!("{task}: the group stands at {group:?}, its Position at {}", position.next_offset)));
             }
             self.compare_stores(*task, position, all, &mut problems);
         }
@@ -389,7 +391,10 @@ impl Scenario {
     fn read_to_the_end(&mut self) -> Audit {
         let mut last = (0, Stopwatch::start());
         loop {
-            let seen = { let audit = self.look(); audit.commits + audit.outputs() as u64 };
+            let seen = {
+                let audit = self.look();
+                audit.commits + audit.outputs() as u64
+            };
             if seen != last.0 {
                 last = (seen, Stopwatch::start());
             }

@@ -45,7 +45,7 @@ use crate::world::settings;
 
 #[test]
 fn the_position_of_a_task_is_the_last_record_of_its_commit() {
-    let mut world = TestWorld::new(config(20), settings(CommitTrigger::EveryRecords(7)));
+    let mut world = TestWorld::new(config(20), settings(CommitTrigger::EveryRecords(1)));
     feed(&world.broker, &fleet(3, 200));
     world.start("lw", 1);
     assert!(world.settle(), "{:?}", world.exits);
@@ -121,8 +121,7 @@ fn a_reset_reaches_agents_in_the_order_of_their_keys() {
         number += 1;
         // Begun in another order than that of their names.
         let agent = (agent * 5) % AGENTS;
-        let json =
-            format!(r#"{{"id":"e{number}","session_id":"s","agent":{{"id":"a{agent:02}"}},"time":{now_ms},{what}}}"#);
+        let json = format!(r#"{{"id":"e{number}","session_id":"s","agent":{{"id":"a{agent:02}"}},"time":{now_ms},{what}}}"#);
         records.push(("s".to_owned(), Some(json.into_bytes()), now_ms));
     };
     for agent in 0..AGENTS {

@@ -98,7 +98,9 @@ fn a_changelog_of_many_sessions_becomes_the_same_store() {
     let took = watch.elapsed();
     let speed = ready.bytes as f64 / took.as_secs_f64() / 1e6;
     let (records_read, read, cpu) = (ready.records, ready.bytes / 1_000_000, on_cpu_ms() - cpu);
-    println!("restored {records_read} records, {read} MB in {took:?} by one thread ({cpu} ms of them on a core): {speed:.0} MB/s");
+    println!(
+        "restored {records_read} records, {read} MB in {took:?} by one thread ({cpu} ms of them on a core): {speed:.0} MB/s"
+    );
     assert_eq!(ready.position.next_offset, NextOffset(1));
     assert_eq!(ready.records, records + records.div_ceil(RECORDS));
     let families = [KeyFamily::Head, KeyFamily::Position];
