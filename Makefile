@@ -1,7 +1,7 @@
 # One command per check; CI calls nothing else. All of them share one native build: always --release, never other features.
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/loopwarden/target
 
-.PHONY: demo test check setup fmt lint it golden kafka chaos mutants doc deny bench-guard
+.PHONY: demo test check setup fmt lint it golden kafka browser chaos mutants doc deny bench-guard
 
 demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
 	cargo run --release --locked --quiet -- demo
@@ -9,6 +9,7 @@ demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
 test: setup ## everything, with a real broker from Apache Kafka's jars
 	bash tests/kafka/broker/fetch.sh
 	cargo test --release --locked
+	bash tests/browser/run.sh
 
 check: fmt lint it doc ## what needs no network
 
@@ -30,6 +31,10 @@ golden: ## every golden case
 kafka: ## the tests against a real broker
 	bash tests/kafka/broker/fetch.sh
 	cargo kafka
+
+browser: ## the live page in headless Chromium, where there is one
+	cargo build --release --locked
+	bash tests/browser/run.sh
 
 chaos: ## 200 kills and 2 million events on a real broker; the last run is kept under tests/chaos/runs
 	bash tests/kafka/broker/fetch.sh

@@ -57,8 +57,7 @@ pub fn observe(
     let found = |settings: &ProgressMatrix, takes_part: bool, detector: Detector, streak: u32, first: u64| {
         let threshold = tool.scaled(settings.threshold);
         // A neutral step leaves the streak of `stuck` standing, but takes no part in it.
-        (category != Category::Neutral
-            && takes_part && settings.mode.is_on() && streak >= threshold).then(|| {
+        (category != Category::Neutral && takes_part && settings.mode.is_on() && streak >= threshold).then(|| {
             let (identity, base) = match detector {
                 Detector::Stagnation => (repeat_identity(matrix.stagnation_fingerprint), 0.7),
                 _ => (loop_identity(Family::Outcome, &[step.outcome.0]), 0.5),

@@ -230,6 +230,7 @@ impl SessionEngine {
         session.history.raise_floor();
         session.head.streaks = Streaks::default();
         session.head.pending_turn = 0;
+        session.head.world = Hash64::NONE;
         self.lift(context, session, reason, |_| true, out);
         session.head.episodes.clear();
         session.head.shadow_episodes.clear();
@@ -382,7 +383,8 @@ fn forget_calls(session: &mut Session) {
     }
 }
 
-fn remember(session: &mut Session, id: Hash64) {
+/// Notes the id of an event that is no call, or nobody's answer: a redelivery of it changes nothing.
+pub(super) fn remember(session: &mut Session, id: Hash64) {
     let recent = &mut session.head.recent_events;
     if recent.len() >= RECENT_IDS_MAX {
         recent.pop_front();

@@ -16,6 +16,7 @@ use crate::detect::state_repeat;
 use crate::detect::test_fix;
 use crate::engine::apply::SessionEngine;
 use crate::engine::apply::arm;
+use crate::engine::apply::remember;
 use crate::engine::command::Action;
 use crate::engine::command::IdentityRecipe;
 use crate::engine::decide::Context;
@@ -95,12 +96,11 @@ impl SessionEngine {
             self.count_swarm(context, session, sequence, out);
         }
         self.judge_rate(session, sequence, has_run, context.time);
-        match result {
-            Some(result) => self.finish(context, session, sequence, result, Hash64::NONE, out),
-            None => {
-                self.advance_runs(session, sequence);
-                self.judge_call(session, sequence);
-            }
+        if let Some(result) = result {
+            self.finish(context, session, sequence, result, Hash64::NONE, out);
+        } else {
+            self.advance_runs(session, sequence);
+            self.judge_call(session, sequence);
         }
         self.decide(context, session, out);
     }
@@ -133,16 +133,11 @@ impl SessionEngine {
             }
             joined
         });
-        match open {
-            Some(sequence) => self.answer(context, session, sequence, result, event, out),
-            None => {
-                out.tally.orphan_result = true;
-                let recent = &mut session.head.recent_events;
-                if recent.len() >= crate::limits::RECENT_IDS_MAX {
-                    recent.pop_front();
-                }
-                recent.push_back(event);
-            }
+        if let Some(sequence) = open {
+            self.answer(context, session, sequence, result, event, out);
+        } else {
+            out.tally.orphan_result = true;
+            remember(session, event);
         }
     }
 

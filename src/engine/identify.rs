@@ -49,12 +49,7 @@ pub(super) fn requested(policy: &Policy, tool: &ToolPolicy, event: &Event<'_>, c
     step.flags.set(Flags::EXEMPT, tool.class == ToolClass::Exempt);
     step.flags.set(Flags::MUTATES, tool.class == ToolClass::Mutates);
     if policy.needs.fingerprint {
-        let print = fingerprint(&call.tool, &call.args, &policy.identity.fingerprint);
-        step.fingerprint = print.digest.hash128();
-        if let Some(path) = print.shell_read {
-            step.flags.set(Flags::READ, true);
-            step.read_target = hash_text(&path).hash64();
-        }
+        step.fingerprint = fingerprint(&call.tool, &call.args, &policy.identity.fingerprint).digest.hash128();
     }
     if tool.is_shell {
         shell_facts(policy, call, &mut step);
@@ -82,7 +77,11 @@ fn shell_facts(policy: &Policy, call: &Call<'_>, step: &mut Step) {
     }
     let Some(command) = shell.command(&call.tool, &call.args) else { return };
     let writes = shell.writes_files(&command);
-    let reads = shell.simple_read(&command).is_some();
+    let target = shell.simple_read(&command);
+    let reads = target.is_some();
+    if let Some(path) = target {
+        step.read_target = hash_text(&path).hash64();
+    }
     step.flags.set(Flags::SHELL_FILE, writes || reads);
     step.flags.set(Flags::MUTATES, step.flags.has(Flags::MUTATES) || writes);
     step.flags.set(Flags::READ, step.flags.has(Flags::READ) || reads);
@@ -97,26 +96,23 @@ fn shell_facts(policy: &Policy, call: &Call<'_>, step: &mut Step) {
 /// Until the answer comes, `state` holds the description's half, and `tokens` its tokens.
 fn description_facts(policy: &Policy, call: &Call<'_>, step: &mut Step) {
     let described = if policy.identity.use_description { call.description.as_deref() } else { None };
-    match described {
-        Some(description) => {
-            step.state = state_identity(description, "").hash64();
-            if policy.needs.tokens {
-                step.tokens = Signature::of(description, &policy.detectors.semantic_repeat.stop_words);
-            }
+    let stop_words = &policy.detectors.semantic_repeat.stop_words;
+    if let Some(description) = described {
+        step.state = state_identity(description, "").hash64();
+        if policy.needs.tokens {
+            step.tokens = Signature::of(description, stop_words);
         }
-        None => {
-            step.state = Hash64((step.call.0 >> 64) as u64);
-            if policy.needs.tokens && !matches!(call.args, Content::Sha256(_)) {
-                // Tokens are a set: the order of keys does not show, so the source will do.
-                let stop_words = &policy.detectors.semantic_repeat.stop_words;
-                step.tokens = match call.args.view() {
-                    View::Json(text) | View::Text(text) => {
-                        Signature::of_both(&call.tool, first_chars(&text, DESCRIPTION_CHARS_MAX), stop_words)
-                    }
-                    View::Absent | View::Sha256(_) => Signature::of(&call.tool, stop_words),
-                };
+        return;
+    }
+    step.state = Hash64((step.call.0 >> 64) as u64);
+    if policy.needs.tokens && !matches!(call.args, Content::Sha256(_)) {
+        // Tokens are a set: the order of keys does not show, so the source will do.
+        step.tokens = match call.args.view() {
+            View::Json(text) | View::Text(text) => {
+                Signature::of_both(&call.tool, first_chars(&text, DESCRIPTION_CHARS_MAX), stop_words)
             }
-        }
+            View::Absent | View::Sha256(_) => Signature::of(&call.tool, stop_words),
+        };
     }
 }
 
@@ -228,7 +224,7 @@ fn output_facts(policy: &Policy, text: &str, step: &Step, done: &mut Completion)
     let is_generic = (says_little && policy.outcomes.generic_chars > 0)
         || trimmed.len() <= 64 && {
             let lower = trimmed.to_lowercase();
-            policy.outcomes.generic.iter().any(|entry| *entry == lower)
+            policy.outcomes.generic.contains(&lower)
         };
     done.flags.set(Flags::GENERIC, is_generic);
     if policy.needs.test && step.flags.has(Flags::TEST) {

@@ -7,6 +7,7 @@ use crate::engine::effects::SwarmCall;
 use crate::engine::effects::SwarmCallKey;
 use crate::engine::effects::SwarmReset;
 use crate::event::EventTime;
+use crate::identity::Hash128;
 use crate::policy::Policy;
 
 /// Calls of one agent in one pane.
@@ -51,6 +52,14 @@ struct Sum {
     entries: BTreeMap<(EventTime, String, String), (u32, EventTime)>,
 }
 
+impl Sum {
+    fn into_report(self) -> SwarmReport {
+        let entries = self.entries.into_iter();
+        let entry = |((pane, session_id, agent_id), (calls, last))| SwarmEntry { pane, session_id, agent_id, calls, last };
+        SwarmReport { tool: self.tool, recipe: self.recipe, record_time: self.record_time, entries: entries.map(entry).collect() }
+    }
+}
+
 impl SwarmSums {
     /// Adds one call. True when it takes memory of its own: the first of its agent in its pane.
     pub fn add(&mut self, policy: &Policy, call: SwarmCall) -> bool {
@@ -72,16 +81,15 @@ impl SwarmSums {
         *calls == 1
     }
 
-    /// Calls up to the reset's time no longer count: what is here of them need not be sent, and does not mix with what comes later.
-    pub fn reset(&mut self, reset: &SwarmReset) {
-        self.sums.retain(|key, sum| {
-            let is_meant = matches!(key, SwarmCallKey::Swarm { tenant, swarm_id, .. }
-                if *tenant == reset.tenant && *swarm_id == reset.swarm_id);
-            if is_meant {
-                sum.entries.retain(|_, (_, last)| *last > reset.time);
-            }
-            !sum.entries.is_empty()
-        });
+    /// Takes the sums of one swarm out, in key order: they are to be sent before its reset.
+    pub fn take(&mut self, swarm: &SwarmReset) -> Vec<(SwarmCallKey, SwarmReport)> {
+        let of = |fingerprint| SwarmCallKey::Swarm {
+            tenant: swarm.tenant.clone(),
+            swarm_id: swarm.swarm_id.clone(),
+            fingerprint: Hash128(fingerprint),
+        };
+        let keys: Vec<SwarmCallKey> = self.sums.range(of(0)..=of(u128::MAX)).map(|(key, _)| key.clone()).collect();
+        keys.iter().filter_map(|key| self.sums.remove_entry(key)).map(|(key, sum)| (key, sum.into_report())).collect()
     }
 
     /// Whether there is nothing to report.
@@ -92,17 +100,7 @@ impl SwarmSums {
 
     /// Takes everything out, in key order.
     pub fn drain_sorted(&mut self) -> Vec<(SwarmCallKey, SwarmReport)> {
-        std::mem::take(&mut self.sums)
-            .into_iter()
-            .map(|(key, sum)| {
-                let entries = sum
-                    .entries
-                    .into_iter()
-                    .map(|((pane, session_id, agent_id), (calls, last))| SwarmEntry { pane, session_id, agent_id, calls, last })
-                    .collect();
-                (key, SwarmReport { tool: sum.tool, recipe: sum.recipe, record_time: sum.record_time, entries })
-            })
-            .collect()
+        std::mem::take(&mut self.sums).into_iter().map(|(key, sum)| (key, sum.into_report())).collect()
     }
 
     /// Forgets everything: the lane's transaction was aborted, and the records come again.

@@ -228,7 +228,7 @@ impl SwarmEngine {
     pub fn apply(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, input: SwarmInput<'_>, out: &mut Effects) {
         match input {
             SwarmInput::Report(report) => self.report(key, counter, report, out),
-            SwarmInput::Reset(time) => self.reset(counter, time, out),
+            SwarmInput::Reset(time) => reset(counter, time, out),
             SwarmInput::Timer(kind, due) => self.timer(key, counter, kind, due, out),
         }
     }
@@ -391,28 +391,6 @@ impl SwarmEngine {
         }
     }
 
-    /// Calls up to this time no longer count; all steps are new.
-    fn reset(&self, counter: &mut SwarmCounter, time: EventTime, out: &mut Effects) {
-        counter.floor = Some(counter.floor.map_or(time, |floor| floor.max(time)));
-        let floor = counter.floor.unwrap_or(time);
-        for pane in counter.panes.values_mut() {
-            pane.agents.retain(|_, agent| agent.last > floor);
-            if pane.further_last <= floor {
-                pane.further_calls = 0;
-            }
-        }
-        counter.panes.retain(|_, pane| !pane.agents.is_empty() || pane.further_calls > 0);
-        if !counter.verdicts.is_empty() {
-            counter.verdicts.clear();
-            out.verdicts_changed = true;
-            arm_verdicts(counter, out);
-        }
-        // What an earlier period told is void behind the floor, so nothing is left that a new counter would not know.
-        if counter.panes.is_empty() && counter.periods.values().all(|period| period.epoch < floor.0) {
-            forget(counter, out);
-        }
-    }
-
     fn timer(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, kind: TimerKind, due: EventTime, out: &mut Effects) {
         let rules = self.rules(key, &counter.tool);
         match kind {
@@ -437,6 +415,28 @@ impl SwarmEngine {
             }
             TimerKind::Idle | TimerKind::OpenCalls | TimerKind::Verdicts => {}
         }
+    }
+}
+
+/// Calls up to this time no longer count; all steps are new.
+fn reset(counter: &mut SwarmCounter, time: EventTime, out: &mut Effects) {
+    counter.floor = Some(counter.floor.map_or(time, |floor| floor.max(time)));
+    let floor = counter.floor.unwrap_or(time);
+    for pane in counter.panes.values_mut() {
+        pane.agents.retain(|_, agent| agent.last > floor);
+        if pane.further_last <= floor {
+            pane.further_calls = 0;
+        }
+    }
+    counter.panes.retain(|_, pane| !pane.agents.is_empty() || pane.further_calls > 0);
+    if !counter.verdicts.is_empty() {
+        counter.verdicts.clear();
+        out.verdicts_changed = true;
+        arm_verdicts(counter, out);
+    }
+    // What an earlier period told is void behind the floor, so nothing is left that a new counter would not know.
+    if counter.panes.is_empty() && counter.periods.values().all(|period| period.epoch < floor.0) {
+        forget(counter, out);
     }
 }
 

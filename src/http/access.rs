@@ -78,12 +78,11 @@ pub(super) async fn gate(State((shared, index)): State<(Arc<Shared>, usize)>, mu
     } else {
         check(route.access, is_local, request.method(), request.headers(), shared.token.as_ref()).err().map(refusal)
     };
-    let mut response = match refused {
-        Some(refusal) => refusal,
-        None => {
-            request.extensions_mut().insert(answering.clone());
-            next.run(request).await
-        }
+    let mut response = if let Some(refusal) = refused {
+        refusal
+    } else {
+        request.extensions_mut().insert(answering.clone());
+        next.run(request).await
     };
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -172,7 +171,8 @@ fn from_base64(text: &str) -> Option<Vec<u8>> {
 fn refusal(refusal: Refusal) -> Response {
     match refusal {
         Refusal::Unknown => {
-            let message = "this route needs the token of http.token_file: authorization: Bearer …, or any user with it as password";
+            let message =
+                "this route needs the token of http.token_file: authorization: Bearer …, or any user with it as password";
             let mut response = answer::error(StatusCode::UNAUTHORIZED, "unauthorized", message);
             for challenge in ["Bearer realm=\"loopwarden\"", "Basic realm=\"loopwarden\""] {
                 response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
@@ -222,7 +222,9 @@ mod tests {
         assert_eq!(with("bearer  s3cret "), Ok(()));
         // anybody:s3cret
         assert_eq!(with("Basic YW55Ym9keTpzM2NyZXQ="), Ok(()));
-        for wrong in ["Bearer s3cre", "Bearer s3crets", "Bearer ", "Bearer", "s3cret", "Basic !!", "Basic czNjcmV0", "Digest s3cret", ""] {
+        for wrong in
+            ["Bearer s3cre", "Bearer s3crets", "Bearer ", "Bearer", "s3cret", "Basic !!", "Basic czNjcmV0", "Digest s3cret", ""]
+        {
             assert_eq!(with(wrong), Err(Refusal::Unknown), "{wrong}");
         }
         assert_eq!(asked("10.0.0.1", &Method::GET, &[], Some("s3cret")), Err(Refusal::Unknown));

@@ -16,6 +16,7 @@ use crate::http::Probe;
 use crate::http::Shared;
 use crate::http::Warden;
 use crate::http::answer;
+use crate::http::answer::Refusal;
 use crate::http::state;
 use crate::http::view;
 use crate::limits;
@@ -61,23 +62,19 @@ fn probe(probe: &Probe, query: &BTreeMap<String, String>) -> Response {
 async fn ask<T: Send + 'static>(
     shared: &Arc<Shared>,
     question: impl FnOnce(&dyn Warden) -> T + Send + 'static,
-) -> Result<T, Response> {
+) -> Result<T, Refusal> {
     let warden = Arc::clone(&shared.warden);
     answer::blocking(&shared.asks, move || question(&*warden)).await
 }
 
-async fn ask_json(shared: &Arc<Shared>, question: impl FnOnce(&dyn Warden) -> Value + Send + 'static) -> Response {
-    ask(shared, question).await.map_or_else(|refusal| refusal, |value| answer::ok(&value))
-}
+type Answer = Result<Response, Refusal>;
 
 /// OpenMetrics.
-pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
+pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Answer {
     let answered = shared.counts.answered();
     let readers = limits::HTTP_STREAMS_MAX.saturating_sub(shared.streams.available_permits()) as u64;
-    match ask(&shared, move |warden| warden.metrics(answered, readers)).await {
-        Err(refusal) => refusal,
-        Ok(text) => answer::with_type(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", text),
-    }
+    let text = ask(&shared, move |warden| warden.metrics(answered, readers)).await?;
+    Ok(answer::with_type(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", text))
 }
 
 /// Version, revision, policy.
@@ -86,13 +83,13 @@ pub(super) async fn version(State(shared): State<Arc<Shared>>) -> Response {
 }
 
 /// Settings in force.
-pub(super) async fn config(State(shared): State<Arc<Shared>>) -> Response {
-    ask_json(&shared, |warden| warden.config()).await
+pub(super) async fn config(State(shared): State<Arc<Shared>>) -> Answer {
+    Ok(answer::ok(&ask(&shared, <dyn Warden>::config).await?))
 }
 
 /// The policy in force.
-pub(super) async fn policy(State(shared): State<Arc<Shared>>) -> Response {
-    ask_json(&shared, |warden| warden.policy()).await
+pub(super) async fn policy(State(shared): State<Arc<Shared>>) -> Answer {
+    Ok(answer::ok(&ask(&shared, <dyn Warden>::policy).await?))
 }
 
 /// The log filter in force.
@@ -123,42 +120,35 @@ pub(super) async fn set_log_filter(State(shared): State<Arc<Shared>>, body: axum
 }
 
 /// What the live page shows: numbers, and in embedded mode what is in force.
-pub(super) async fn overview(State(shared): State<Arc<Shared>>) -> Response {
-    let mut value = match ask(&shared, |warden| warden.overview()).await {
-        Ok(value) => value,
-        Err(refusal) => return refusal,
-    };
+pub(super) async fn overview(State(shared): State<Arc<Shared>>) -> Answer {
+    let mut value = ask(&shared, <dyn Warden>::overview).await?;
     let rows = match &shared.embedded {
         None => None,
-        Some(embedded) => match state::read_rows(embedded, vec![String::new()]).await {
-            Ok(rows) => Some(rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect::<Vec<Value>>()),
-            Err(refusal) => return refusal,
-        },
+        Some(embedded) => {
+            let rows = state::read_rows(embedded, vec![String::new()]).await?;
+            Some(rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect::<Vec<Value>>())
+        }
     };
     if let Value::Object(object) = &mut value {
         object.insert("active".to_owned(), rows.map_or(Value::Null, Value::Array));
     }
-    answer::ok(&value)
+    Ok(answer::ok(&value))
 }
 
 /// Every task of this process.
-pub(super) async fn tasks(State(shared): State<Arc<Shared>>) -> Response {
-    ask_json(&shared, |warden| {
-        let tasks: Vec<Value> = warden.tasks().iter().map(|(task, lane, lag)| view::task(task, *lane, *lag)).collect();
-        json!({ "tasks": tasks })
-    })
-    .await
+pub(super) async fn tasks(State(shared): State<Arc<Shared>>) -> Answer {
+    let tasks = ask(&shared, <dyn Warden>::tasks).await?;
+    let tasks: Vec<Value> = tasks.iter().map(|(task, lane, lag)| view::task(task, *lane, *lag)).collect();
+    Ok(answer::ok(&json!({ "tasks": tasks })))
 }
 
 /// One of them.
-pub(super) async fn task(State(shared): State<Arc<Shared>>, Path((stage, partition)): Path<(String, String)>) -> Response {
-    let found = ask(&shared, move |warden| {
-        let name = format!("{stage}/{partition}");
-        warden.tasks().iter().find(|(task, ..)| task.id.to_string() == name).map(|(task, lane, lag)| view::task(task, *lane, *lag))
-    });
-    match found.await {
-        Err(refusal) => refusal,
-        Ok(Some(task)) => answer::ok(&task),
-        Ok(None) => answer::error(StatusCode::NOT_FOUND, "no_such_task", "this process has no such task; /tasks lists those it has"),
-    }
+pub(super) async fn task(State(shared): State<Arc<Shared>>, Path((stage, partition)): Path<(String, String)>) -> Answer {
+    let name = format!("{stage}/{partition}");
+    let tasks = ask(&shared, <dyn Warden>::tasks).await?;
+    let found = tasks.iter().find(|(task, ..)| task.id.to_string() == name);
+    let (task, lane, lag) = found.ok_or_else(|| {
+        answer::error(StatusCode::NOT_FOUND, "no_such_task", "this process has no such task; /tasks lists those it has")
+    })?;
+    Ok(answer::ok(&view::task(task, *lane, *lag)))
 }

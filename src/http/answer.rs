@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::http::HeaderValue;
 use axum::http::StatusCode;
 use axum::http::header;
+use axum::response::IntoResponse;
 use axum::response::Response;
 use serde_json::Value;
 use serde_json::json;
@@ -39,6 +40,22 @@ pub(super) fn ok(value: &Value) -> Response {
 
 pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Response {
     with_type(status, "text/plain; charset=utf-8", text.into())
+}
+
+/// An answer that ends a request before it is done. Boxed: it travels through many results, and is rare.
+#[derive(Debug)]
+pub(super) struct Refusal(Box<Response>);
+
+impl From<Response> for Refusal {
+    fn from(response: Response) -> Self {
+        Self(Box::new(response))
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        *self.0
+    }
 }
 
 /// An error: a word for programs, a sentence for people.
@@ -77,14 +94,14 @@ pub(super) async fn not_found() -> Response {
 pub(super) async fn blocking<T: Send + 'static>(
     gate: &Arc<Semaphore>,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Response> {
+) -> Result<T, Refusal> {
     let Ok(Ok(turn)) = timeout(TURN_WAIT, Arc::clone(gate).acquire_owned()).await else {
-        return Err(busy());
+        return Err(busy().into());
     };
     let done = tokio::task::spawn_blocking(move || {
         let _turn = turn;
         work()
     });
     // A panic in there is a defect; the client is told, and the process goes on.
-    done.await.map_err(|_| error(StatusCode::INTERNAL_SERVER_ERROR, "failed", "the request could not be answered"))
+    done.await.map_err(|_| error(StatusCode::INTERNAL_SERVER_ERROR, "failed", "the request could not be answered").into())
 }

@@ -29,6 +29,7 @@ use crate::clock::Deadline;
 use crate::http::Embedded;
 use crate::http::Shared;
 use crate::http::answer;
+use crate::http::answer::Refusal;
 use crate::http::connection::Answering;
 use crate::limits;
 use crate::log::LogError;
@@ -87,14 +88,19 @@ impl Wanted {
                         .is_ok_and(|value| value.get(field).and_then(serde_json::Value::as_str) == Some(name))
             })
         };
-        (self.session_id.is_none() && self.swarm_id.is_none()) || is(&self.session_id, "session_id") || is(&self.swarm_id, "swarm_id")
+        (self.session_id.is_none() && self.swarm_id.is_none())
+            || is(&self.session_id, "session_id")
+            || is(&self.swarm_id, "swarm_id")
     }
 }
 
 fn parse_after(text: &str) -> Result<After, String> {
     match text {
         "latest" => Ok(After::Latest),
-        _ => text.parse().map(After::Position).map_err(|_| "a position is a number, as `id` or `next` gave it, or \"latest\"".to_owned()),
+        _ => text
+            .parse()
+            .map(After::Position)
+            .map_err(|_| "a position is a number, as `id` or `next` gave it, or \"latest\"".to_owned()),
     }
 }
 
@@ -106,9 +112,9 @@ fn parse_wait(text: &str) -> Result<Duration, String> {
         (None, None) => (text, 1_000),
     };
     let wait = number.parse::<u32>().map(|number| Duration::from_millis(u64::from(number) * unit_ms));
-    wait.ok().filter(|wait| *wait <= limits::HTTP_POLL_WAIT_MAX).ok_or_else(|| {
-        format!("wait is a time up to {} s, as 30s or 500ms", limits::HTTP_POLL_WAIT_MAX.as_secs())
-    })
+    wait.ok()
+        .filter(|wait| *wait <= limits::HTTP_POLL_WAIT_MAX)
+        .ok_or_else(|| format!("wait is a time up to {} s, as 30s or 500ms", limits::HTTP_POLL_WAIT_MAX.as_secs()))
 }
 
 /// A command on its way to a client.
@@ -146,10 +152,10 @@ fn read(reader: &EmbeddedReader, from: u64, wanted: &Wanted) -> Result<Slice, Lo
     Ok(slice)
 }
 
-async fn read_slice(embedded: &Embedded, from: u64, wanted: &Wanted) -> Result<Slice, Response> {
+async fn read_slice(embedded: &Embedded, from: u64, wanted: &Wanted) -> Result<Slice, Refusal> {
     let (reader, wanted) = (embedded.reader.clone(), wanted.clone());
     let slice = answer::blocking(&embedded.reads, move || read(&reader, from, &wanted)).await?;
-    slice.map_err(|error| answer::error(StatusCode::SERVICE_UNAVAILABLE, "log_failed", error.to_string()))
+    slice.map_err(|error| answer::error(StatusCode::SERVICE_UNAVAILABLE, "log_failed", error.to_string()).into())
 }
 
 /// Answers.
@@ -158,12 +164,9 @@ pub(super) async fn get(
     Extension(answering): Extension<Answering>,
     Query(query): Query<BTreeMap<String, String>>,
     headers: HeaderMap,
-) -> Response {
-    let Some(embedded) = &shared.embedded else { return answer::embedded_only() };
-    let wanted = match Wanted::parse(&query, &headers) {
-        Ok(wanted) => wanted,
-        Err(message) => return answer::bad_request(message),
-    };
+) -> Result<Response, Refusal> {
+    let embedded = shared.embedded.as_ref().ok_or_else(answer::embedded_only)?;
+    let wanted = Wanted::parse(&query, &headers).map_err(answer::bad_request)?;
     let end = *embedded.commands_end.borrow();
     let from = match wanted.after {
         None => 0,
@@ -173,34 +176,34 @@ pub(super) async fn get(
     // What was once shown is never taken back: such a position is of another log.
     if from > end.max(embedded.reader.range(Feed::Commands).end) {
         let message = "the log has no such position; it was begun anew, or is another one: go on with after=0";
-        return answer::error(StatusCode::GONE, "no_such_position", message);
+        return Err(answer::error(StatusCode::GONE, "no_such_position", message).into());
     }
     let Ok(stream) = Arc::clone(&shared.streams).try_acquire_owned() else {
-        return answer::later(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", "too many clients wait for commands", 5);
+        return Err(
+            answer::later(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", "too many clients wait for commands", 5).into()
+        );
     };
-    match wanted.wait {
-        Some(wait) => poll(&shared, embedded, &wanted, from, wait).await.unwrap_or_else(|refusal| refusal),
-        None => {
-            let following = Following {
-                shared: Arc::clone(&shared),
-                wanted,
-                next: from,
-                found: VecDeque::new(),
-                is_told: false,
-                _stream: stream,
-                _answering: answering,
-            };
-            let mut response = Sse::new(stream::unfold(following, Following::next))
-                .keep_alive(KeepAlive::new().interval(limits::HTTP_COMMENT_PAUSE))
-                .into_response();
-            // nginx holds back what it may buffer.
-            response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
-            response
-        }
+    if let Some(wait) = wanted.wait {
+        return poll(&shared, embedded, &wanted, from, wait).await;
     }
+    let following = Following {
+        shared: Arc::clone(&shared),
+        wanted,
+        next: from,
+        found: VecDeque::new(),
+        is_told: false,
+        _stream: stream,
+        _answering: answering,
+    };
+    let mut response = Sse::new(stream::unfold(following, Following::next))
+        .keep_alive(KeepAlive::new().interval(limits::HTTP_COMMENT_PAUSE))
+        .into_response();
+    // nginx holds back what it may buffer.
+    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
 }
 
-async fn poll(shared: &Shared, embedded: &Embedded, wanted: &Wanted, from: u64, wait: Duration) -> Result<Response, Response> {
+async fn poll(shared: &Shared, embedded: &Embedded, wanted: &Wanted, from: u64, wait: Duration) -> Result<Response, Refusal> {
     let deadline = Deadline::after(wait);
     let (mut next, mut missed) = (from, 0);
     let found = loop {

@@ -32,7 +32,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts connections, as long as there is a slot for one more.
 pub(super) struct Listener {
-    listener: TcpListener,
+    tcp: TcpListener,
     address: SocketAddr,
     slots: Arc<Semaphore>,
 }
@@ -41,7 +41,7 @@ impl Listener {
     pub(super) async fn bind(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        Ok(Self { listener, address, slots: Arc::new(Semaphore::new(limits::HTTP_CONNECTIONS_MAX)) })
+        Ok(Self { tcp: listener, address, slots: Arc::new(Semaphore::new(limits::HTTP_CONNECTIONS_MAX)) })
     }
 
     pub(super) const fn address(&self) -> SocketAddr {
@@ -57,7 +57,7 @@ impl axum::serve::Listener for Listener {
         loop {
             // The semaphore is never closed.
             let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else { continue };
-            match self.listener.accept().await {
+            match self.tcp.accept().await {
                 Ok((stream, address)) => {
                     // Small answers should leave at once; where that cannot be set they leave a little later.
                     let _ = stream.set_nodelay(true);
@@ -108,9 +108,10 @@ struct Ended(Arc<Phase>);
 impl Drop for Ended {
     fn drop(&mut self) {
         // One request at a time on a connection: odd becomes the next even number.
-        let _ = self.0.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |number| {
-            Phase::is_answering(number).then_some(number + 1)
-        });
+        let _ = self
+            .0
+            .0
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |number| Phase::is_answering(number).then_some(number + 1));
     }
 }
 

@@ -28,6 +28,7 @@ use crate::event::decode;
 use crate::http::Embedded;
 use crate::http::Shared;
 use crate::http::answer;
+use crate::http::answer::Refusal;
 use crate::limits;
 use crate::log::LogError;
 use crate::log::embedded::Append;
@@ -49,19 +50,13 @@ enum Form {
 }
 
 /// Answers.
-pub(super) async fn post(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Response {
-    match take(&shared, &headers, body).await {
-        Ok(response) | Err(response) => response,
-    }
-}
-
-async fn take(shared: &Arc<Shared>, headers: &HeaderMap, body: Body) -> Result<Response, Response> {
+pub(super) async fn post(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Result<Response, Refusal> {
     let embedded = shared.embedded.as_ref().ok_or_else(answer::embedded_only)?;
-    let form = form(headers)?;
-    let (body, memory) = collect(shared, headers, body).await?;
+    let form = form(&headers)?;
+    let (body, memory) = collect(&shared, &headers, body).await?;
     let traceparent = headers.get("traceparent").map(|value| value.as_bytes().to_vec());
     let traceparent = traceparent.filter(|value| value.len() <= TRACEPARENT_BYTES_MAX);
-    let (broker, shared_too) = (embedded.broker.clone(), Arc::clone(shared));
+    let (broker, shared_too) = (embedded.broker.clone(), Arc::clone(&shared));
     let appended = answer::blocking(&embedded.appends, move || {
         let _memory = memory;
         let headers: Vec<Header<'_>> = traceparent.iter().map(|value| ("traceparent", Some(value.as_slice()))).collect();
@@ -73,7 +68,7 @@ async fn take(shared: &Arc<Shared>, headers: &HeaderMap, body: Body) -> Result<R
             .map(|(key, value)| Append { key: key.as_bytes(), value, headers: headers.clone(), timestamp_ms: now_ms })
             .collect();
         if appends.is_empty() {
-            return Ok((0, None, sorted.rejected));
+            return Ok::<_, Refusal>((0, None, sorted.rejected));
         }
         let (_, written) = broker.append_unsynced(&appends).map_err(|error| refused(&error))?;
         Ok((appends.len(), Some(written), sorted.rejected))
@@ -87,8 +82,8 @@ async fn take(shared: &Arc<Shared>, headers: &HeaderMap, body: Body) -> Result<R
     Ok(answer::json(status, &json!({ "accepted": accepted, "rejected": rejected })))
 }
 
-fn form(headers: &HeaderMap) -> Result<Form, Response> {
-    let refuse = |message: &str| Err(answer::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message));
+fn form(headers: &HeaderMap) -> Result<Form, Refusal> {
+    let refuse = |message: &str| Err(answer::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message).into());
     if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
         return refuse("a compressed body is not read");
     }
@@ -102,10 +97,10 @@ fn form(headers: &HeaderMap) -> Result<Form, Response> {
 }
 
 /// The body, as far as its bound, its deadline and the memory for all bodies allow.
-async fn collect(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<(Vec<u8>, Vec<OwnedSemaphorePermit>), Response> {
+async fn collect(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<(Vec<u8>, Vec<OwnedSemaphorePermit>), Refusal> {
     let too_large = || {
         let message = format!("a body may have {} bytes; send several", limits::HTTP_BODY_BYTES_MAX);
-        answer::error(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+        Refusal::from(answer::error(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message))
     };
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|length| length > limits::HTTP_BODY_BYTES_MAX) {
@@ -127,7 +122,7 @@ async fn collect(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<(Ve
         Ok((bytes, memory))
     };
     let in_time = timeout(limits::HTTP_BODY_WAIT, read).await;
-    in_time.unwrap_or_else(|_| Err(answer::error(StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not come in time")))
+    in_time.unwrap_or_else(|_| Err(answer::error(StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not come in time").into()))
 }
 
 /// Events with their keys, and what is none.
@@ -136,7 +131,7 @@ struct Sorted<'a> {
     rejected: Vec<Value>,
 }
 
-fn sort<'a>(shared: &Shared, form: Form, body: &'a [u8], headers: &[Header<'a>], now_ms: i64) -> Result<Sorted<'a>, Response> {
+fn sort<'a>(shared: &Shared, form: Form, body: &'a [u8], headers: &[Header<'a>], now_ms: i64) -> Result<Sorted<'a>, Refusal> {
     let meta = RecordMeta {
         topic: &shared.topic,
         partition: 0,
@@ -167,7 +162,7 @@ fn sort<'a>(shared: &Shared, form: Form, body: &'a [u8], headers: &[Header<'a>],
     for (index, line) in lines.enumerate() {
         if index == limits::HTTP_EVENTS_MAX {
             let message = format!("a request may have {} events; send several", limits::HTTP_EVENTS_MAX);
-            return Err(answer::error(StatusCode::PAYLOAD_TOO_LARGE, "too_many_events", message));
+            return Err(answer::error(StatusCode::PAYLOAD_TOO_LARGE, "too_many_events", message).into());
         }
         match session_of(line) {
             Ok(session_id) => sorted.events.push((session_id, line)),
@@ -177,8 +172,8 @@ fn sort<'a>(shared: &Shared, form: Form, body: &'a [u8], headers: &[Header<'a>],
     if sorted.events.is_empty() && sorted.rejected.is_empty() { Err(empty()) } else { Ok(sorted) }
 }
 
-fn empty() -> Response {
-    answer::bad_request("the body holds no event")
+fn empty() -> Refusal {
+    answer::bad_request("the body holds no event").into()
 }
 
 /// Whether a body that is no event by itself looks like one object a line.
@@ -197,7 +192,7 @@ fn rejection(index: usize, rejected: &Rejected) -> Value {
 }
 
 /// Waits until it is on disk.
-async fn durable(embedded: &Embedded, written: Written) -> Result<(), Response> {
+async fn durable(embedded: &Embedded, written: Written) -> Result<(), Refusal> {
     let mut synced = embedded.synced.clone();
     let wait = async {
         loop {
@@ -212,18 +207,19 @@ async fn durable(embedded: &Embedded, written: Written) -> Result<(), Response> 
     let in_time = timeout(limits::HTTP_SYNC_WAIT, wait).await;
     in_time.unwrap_or_else(|_| {
         let message = "the disk did not answer in time; send the events again, those that arrived are dropped by their id";
-        Err(answer::later(StatusCode::SERVICE_UNAVAILABLE, "not_durable", message, 5))
+        Err(answer::later(StatusCode::SERVICE_UNAVAILABLE, "not_durable", message, 5).into())
     })
 }
 
-fn refused(error: &LogError) -> Response {
-    match error {
+fn refused(error: &LogError) -> Refusal {
+    let response = match error {
         LogError::Transient(cause) => answer::later(StatusCode::TOO_MANY_REQUESTS, "log_full", cause, 5),
         LogError::Lost(cause) => answer::error(StatusCode::SERVICE_UNAVAILABLE, "log_failed", cause),
         LogError::Fatal { code, message } => {
             answer::error(StatusCode::SERVICE_UNAVAILABLE, "log_failed", format!("{code}: {message}"))
         }
-    }
+    };
+    response.into()
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use crate::engine::SEPARATOR;
 use crate::http::Embedded;
 use crate::http::Shared;
 use crate::http::answer;
+use crate::http::answer::Refusal;
 use crate::http::view;
 use crate::limits;
 use crate::log::embedded::StateRow;
@@ -32,19 +33,16 @@ pub(super) async fn rows(
     State(shared): State<Arc<Shared>>,
     Path(session_id): Path<String>,
     Query(query): Parameters,
-) -> Response {
-    let Some(embedded) = &shared.embedded else { return answer::embedded_only() };
+) -> Result<Response, Refusal> {
+    let embedded = shared.embedded.as_ref().ok_or_else(answer::embedded_only)?;
     let tenant = query.get("tenant").cloned();
-    let agents = match agents(&shared, tenant.clone(), session_id.clone()).await {
-        Ok(agents) => agents,
-        Err(refusal) => return refusal,
-    };
+    let agents = agents(&shared, tenant.clone(), session_id.clone()).await?;
     let tenant = tenant.unwrap_or_default();
     let mut prefixes = vec![prefix("agent", &tenant, &session_id)];
     let swarms: BTreeSet<&str> = agents.iter().map(|agent| &*agent.session.head.swarm_id).filter(|id| !id.is_empty()).collect();
     prefixes.extend(swarms.into_iter().map(|swarm_id| prefix("swarm", &tenant, swarm_id)));
-    let rows = read_rows(embedded, prefixes).await;
-    rows.map_or_else(|refusal| refusal, |rows| answer::json_text(StatusCode::OK, format!("{{\"active\":[{}]}}", rows.join(","))))
+    let rows = read_rows(embedded, prefixes).await?;
+    Ok(answer::json_text(StatusCode::OK, format!("{{\"active\":[{}]}}", rows.join(","))))
 }
 
 fn prefix(kind: &str, tenant: &str, name: &str) -> String {
@@ -52,7 +50,7 @@ fn prefix(kind: &str, tenant: &str, name: &str) -> String {
 }
 
 /// State rows under some prefixes, as JSON texts.
-pub(super) async fn read_rows(embedded: &Embedded, prefixes: Vec<String>) -> Result<Vec<String>, Response> {
+pub(super) async fn read_rows(embedded: &Embedded, prefixes: Vec<String>) -> Result<Vec<String>, Refusal> {
     let reader = embedded.reader.clone();
     let read = answer::blocking(&embedded.reads, move || {
         let mut rows: Vec<StateRow> = Vec::new();
@@ -66,44 +64,46 @@ pub(super) async fn read_rows(embedded: &Embedded, prefixes: Vec<String>) -> Res
     Ok(rows.into_iter().map(|(_, value)| String::from_utf8_lossy(&value).into_owned()).collect())
 }
 
-async fn agents(shared: &Arc<Shared>, tenant: Option<String>, session_id: String) -> Result<Vec<AgentView>, Response> {
+async fn agents(shared: &Arc<Shared>, tenant: Option<String>, session_id: String) -> Result<Vec<AgentView>, Refusal> {
     let warden = Arc::clone(&shared.warden);
     let asked = answer::blocking(&shared.asks, move || warden.session(tenant.as_deref(), &session_id)).await?;
-    asked.map_err(|why| answer::later(StatusCode::SERVICE_UNAVAILABLE, "no_answer", why.to_string(), 1))
+    asked.map_err(|why| answer::later(StatusCode::SERVICE_UNAVAILABLE, "no_answer", why.to_string(), 1).into())
 }
 
 /// A session with its agents: verdicts, episodes, streaks, steps.
-pub(super) async fn session(State(shared): State<Arc<Shared>>, Path(id): Path<String>, Query(query): Parameters) -> Response {
+pub(super) async fn session(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(query): Parameters,
+) -> Result<Response, Refusal> {
     let steps = match query.get("steps").map_or(Ok(limits::HTTP_STEPS_SHOWN), |steps| steps.parse()) {
         Ok(steps) if steps <= limits::HTTP_STEPS_MAX => steps,
-        _ => return answer::bad_request(format!("steps is a number up to {}", limits::HTTP_STEPS_MAX)),
+        _ => return Err(answer::bad_request(format!("steps is a number up to {}", limits::HTTP_STEPS_MAX)).into()),
     };
-    let agents = match agents(&shared, query.get("tenant").cloned(), id.clone()).await {
-        Ok(agents) => agents,
-        Err(refusal) => return refusal,
-    };
+    let agents = agents(&shared, query.get("tenant").cloned(), id.clone()).await?;
     if agents.is_empty() {
-        return answer::error(StatusCode::NOT_FOUND, "no_such_session", shared.warden.place_of(&id));
+        return Err(answer::error(StatusCode::NOT_FOUND, "no_such_session", shared.warden.place_of(&id)).into());
     }
     let agents: Vec<Value> = agents.iter().map(|agent| view::agent(agent, steps)).collect();
-    answer::ok(&json!({ "session_id": id, "agents": agents }))
+    Ok(answer::ok(&json!({ "session_id": id, "agents": agents })))
 }
 
 /// A swarm: what is in force for it.
-pub(super) async fn swarm(State(shared): State<Arc<Shared>>, Path(id): Path<String>, Query(query): Parameters) -> Response {
+pub(super) async fn swarm(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Query(query): Parameters,
+) -> Result<Response, Refusal> {
     let Some(embedded) = &shared.embedded else {
         let message = "with Kafka, what is in force for a swarm is in the state topic, under its key";
-        return answer::error(StatusCode::NOT_FOUND, "embedded_only", message);
+        return Err(answer::error(StatusCode::NOT_FOUND, "embedded_only", message).into());
     };
     let tenant = query.get("tenant").map_or("", String::as_str);
-    match read_rows(embedded, vec![prefix("swarm", tenant, &id)]).await {
-        Err(refusal) => refusal,
-        Ok(rows) if rows.is_empty() => {
-            answer::error(StatusCode::NOT_FOUND, "no_such_swarm", "nothing is in force for a swarm of this name")
-        }
-        Ok(rows) => {
-            let name = Value::from(id);
-            answer::json_text(StatusCode::OK, format!("{{\"swarm_id\":{name},\"active\":[{}]}}", rows.join(",")))
-        }
+    let rows = read_rows(embedded, vec![prefix("swarm", tenant, &id)]).await?;
+    if rows.is_empty() {
+        let message = "nothing is in force for a swarm of this name";
+        return Err(answer::error(StatusCode::NOT_FOUND, "no_such_swarm", message).into());
     }
+    let name = Value::from(id);
+    Ok(answer::json_text(StatusCode::OK, format!("{{\"swarm_id\":{name},\"active\":[{}]}}", rows.join(","))))
 }

@@ -60,7 +60,10 @@ pub(super) fn task(task: &TaskView, lane: usize, lag: Option<u64>) -> Value {
     }
     if let (Some(object), Some(position)) = (value.as_object_mut(), &task.position) {
         object.insert("next_offset".to_owned(), position.next_offset.0.into());
-        object.insert("watermark".to_owned(), time(position.watermark));
+        object.insert(
+            "watermark".to_owned(),
+            if position.watermark > EventTime(0) { time(position.watermark) } else { Value::Null },
+        );
         object.insert("outputs".to_owned(), position.outputs.into());
         object.insert("owner".to_owned(), position.owner.as_str().into());
     }
@@ -75,7 +78,8 @@ pub(super) fn agent(agent: &AgentView, steps_max: usize) -> Value {
         SubjectKey::Agent { tenant, agent_id, .. } => (tenant.as_str(), agent_id.as_str()),
         SubjectKey::Swarm { .. } | SubjectKey::Fleet { .. } => ("", ""),
     };
-    let mut steps: Vec<Value> = session.history.ring_back().take(steps_max).map(|step| step_json(step, session.history.tool(step))).collect();
+    let mut steps: Vec<Value> =
+        session.history.ring_back().take(steps_max).map(|step| step_json(step, session.history.tool(step))).collect();
     steps.reverse();
     let streaks = &head.streaks;
     json!({
@@ -110,7 +114,8 @@ pub(super) fn agent(agent: &AgentView, steps_max: usize) -> Value {
 
 fn step_json(step: &Step, tool: &str) -> Value {
     let flags: Vec<&str> = FLAGS.iter().filter(|(flag, _)| step.flags.has(*flag)).map(|(_, name)| *name).collect();
-    let fired: Vec<&str> = Detector::ALL.iter().filter(|detector| step.has_fired(**detector)).map(|detector| detector.as_str()).collect();
+    let fired: Vec<&str> =
+        Detector::ALL.iter().filter(|detector| step.has_fired(**detector)).map(|detector| detector.as_str()).collect();
     json!({
         "sequence": step.sequence,
         "event_id": &*step.event_id,

@@ -134,7 +134,7 @@ impl Policy {
             episodes,
             evidence,
             fusion,
-            needs: needs(&detectors),
+            needs: needs(&detectors, raw.identity.use_description),
             detectors,
             priority: ranks(&ranked),
             tools,
@@ -221,7 +221,7 @@ fn ranks(ranked: &[Detector]) -> [u8; Detector::COUNT] {
 }
 
 /// What is computed per step. The loop identity of the `repeat` family is made of fingerprints (`detectors.md` 5.2).
-fn needs(detectors: &Detectors) -> Needs {
+fn needs(detectors: &Detectors, use_description: bool) -> Needs {
     let runs = |detector| detectors.mode(detector).is_on();
     Needs {
         fingerprint: [
@@ -240,7 +240,7 @@ fn needs(detectors: &Detectors) -> Needs {
             || (runs(Detector::ExactRepeat) && detectors.exact_repeat.result_aware)
             || (runs(Detector::NearRepeat) && detectors.near_repeat.result_aware)
             || (runs(Detector::Oscillation) && detectors.oscillation.needs_repeat)
-            || (runs(Detector::StateRepeat) && detectors.state_repeat.novelty_ends)
+            || (runs(Detector::StateRepeat) && (detectors.state_repeat.novelty_ends || !use_description))
             || (runs(Detector::TestFix) && detectors.test_fix.same_failure)
             || (runs(Detector::SwarmRepeat) && detectors.swarm_repeat.count == SwarmCount::Unproductive),
         state: runs(Detector::StateRepeat),

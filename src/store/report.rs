@@ -75,7 +75,7 @@ pub fn reset_key(reset: &SwarmReset) -> Vec<u8> {
 /// Whether bytes are the key of a reset.
 #[must_use]
 pub fn is_reset_key(key: &[u8]) -> bool {
-    let separators = key.iter().filter(|byte| **byte == SEPARATOR as u8).count();
+    let separators = key.iter().fold(0, |count, byte| count + usize::from(*byte == SEPARATOR as u8));
     separators == 2
         && key.ends_with(&[SEPARATOR as u8])
         && !key.ends_with(&[SEPARATOR as u8; 2])

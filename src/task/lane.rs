@@ -557,7 +557,7 @@ impl<S: StateStore, M: Machine> Work<S, M> {
     /// the cache before they are written.
     pub(super) fn is_full(&self, settings: &LaneSettings) -> bool {
         let is_cut = match settings.trigger {
-            crate::task::CommitTrigger::EveryRecords(records) => self.overlay.records >= records,
+            crate::task::CommitTrigger::EveryRecords(records) => self.overlay.events >= records,
             crate::task::CommitTrigger::Timed { .. } => false,
         };
         let held = self.cache.bytes().max(self.counters.bytes().saturating_mul(COUNTERS_SHARE));

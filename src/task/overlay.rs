@@ -6,6 +6,7 @@ use crate::detect::Finding;
 use crate::engine::Action;
 use crate::event::EventTime;
 use crate::event::RecordOffset;
+use crate::event::Stage;
 use crate::event::TaskId;
 use crate::log::Output;
 use crate::task::cache::EntryId;
@@ -51,6 +52,8 @@ pub(super) struct Overlay {
     /// Counters that become true with the commit.
     pub(super) stats: Stats,
     pub(super) records: u64,
+    /// Those of the session stage. What a place in the input cuts by: when sums come back from other lanes depends on threads.
+    pub(super) events: u64,
     pub(super) bytes: usize,
     /// When the first of it came, monotonic ms.
     pub(super) since_ms: Option<u64>,
@@ -59,8 +62,9 @@ pub(super) struct Overlay {
 }
 
 impl Overlay {
-    pub(super) fn note_record(&mut self) {
+    pub(super) fn note_record(&mut self, stage: Stage) {
         self.records += 1;
+        self.events += u64::from(stage == Stage::Session);
         self.bytes += RECORD_BYTES;
     }
 

@@ -164,7 +164,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
                 Ok(event) => self.event(record, &event)?,
             }
         }
-        self.overlay.note_record();
+        self.overlay.note_record(self.id.stage);
         self.overlay.stats.event_bytes += record.value.map_or(0, <[u8]>::len) as u64;
         self.task.now.next_offset = offset.next();
         Ok(())
@@ -318,7 +318,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
                 self.overlay.bytes += self.overlay.sums.add(call, machine.policy());
             }
             if let Some(reset) = effects.swarm_reset.take() {
-                self.overlay.sums.reset(reset, cause.record_time);
+                self.overlay.bytes += self.overlay.sums.reset(reset, cause.record_time);
             }
         }
         for finding in effects.findings.drain(..) {

@@ -3,7 +3,6 @@
 //! The way is the session stage's: skip, decode, move the watermark, fire what is due, apply (`session`). The watermark follows the
 //! calls' event times; a pane whose timer has fired takes no call any more, so what it told cannot be told twice.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use crate::engine::SubjectKey;
@@ -53,14 +52,23 @@ use crate::task::session::send_commands;
 const ENTRY_BYTES: usize = 32;
 /// Bytes a sum takes in memory besides its names.
 const SUM_BYTES: usize = 160;
+/// Bytes a reset counts for: a record in each of some partitions.
+const RESET_BYTES: usize = 32 * SUM_BYTES;
 
 /// Sums and resets of a lane since its last commit. Every commit sends them all (rule W1): held back, a crash would lose them, since
 /// the offsets have moved on.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     sums: SwarmSums,
-    /// Of a swarm only the last.
-    resets: BTreeMap<(String, String), (EventTime, EventTime)>,
+    /// What must come before the rest: a swarm's reset, and in front of it what was counted before it. In the order of the log, so that
+    /// a commit between two of them, or none, ends the same.
+    before: Vec<Part>,
+}
+
+#[derive(Debug)]
+enum Part {
+    Report(SwarmCallKey, SwarmReport),
+    Reset(SwarmReset, EventTime),
 }
 
 impl Sums {
@@ -70,31 +78,40 @@ impl Sums {
         if self.sums.add(policy, call) { bytes } else { 0 }
     }
 
-    /// Calls of a swarm up to a time no longer count: a floor, whatever order it arrives in.
-    pub(super) fn reset(&mut self, reset: SwarmReset, record_time: EventTime) {
-        self.sums.reset(&reset);
-        let swarm = (reset.tenant, reset.swarm_id);
-        let (floor, latest) = self.resets.entry(swarm).or_insert((reset.time, record_time));
-        *floor = reset.time.max(*floor);
-        *latest = record_time.max(*latest);
+    /// Calls of a swarm up to a time no longer count. Returns the bytes it takes.
+    pub(super) fn reset(&mut self, reset: SwarmReset, record_time: EventTime) -> usize {
+        self.before.extend(self.sums.take(&reset).into_iter().map(|(key, report)| Part::Report(key, report)));
+        if let Some(Part::Reset(last, latest)) = self.before.last_mut()
+            && (&last.tenant, &last.swarm_id) == (&reset.tenant, &reset.swarm_id)
+        {
+            last.time = last.time.max(reset.time);
+            *latest = record_time.max(*latest);
+            return 0;
+        }
+        self.before.push(Part::Reset(reset, record_time));
+        RESET_BYTES
     }
 
-    /// Takes out the records to be staged: resets to every partition, then sums in the order of their keys.
+    /// Takes out the records to be staged: resets, each to every partition, and sums in the order of their keys.
     pub(super) fn drain(&mut self, partitions: u32) -> Result<Vec<Output>, StoreError> {
         let mut outputs = Vec::new();
-        for ((tenant, swarm_id), (time, record_time)) in std::mem::take(&mut self.resets) {
-            let key = reset_key(&SwarmReset { tenant, swarm_id, time });
-            let value = SwarmRecord::Reset(time).encode()?;
-            for partition in 0..partitions {
-                outputs.push(output(Destination::SwarmPartition { partition }, key.clone(), value.clone(), record_time));
-            }
-        }
-        for (key, report) in self.sums.drain_sorted() {
-            let key = report_key(&key);
-            for part in split(report) {
-                let record_time = part.record_time;
-                let value = SwarmRecord::Report(part).encode()?;
-                outputs.push(output(Destination::SwarmCounts, key.clone(), value, record_time));
+        let rest = self.sums.drain_sorted().into_iter().map(|(key, report)| Part::Report(key, report));
+        for part in std::mem::take(&mut self.before).into_iter().chain(rest) {
+            match part {
+                Part::Report(key, report) => {
+                    let key = report_key(&key);
+                    for part in split(report) {
+                        let record_time = part.record_time;
+                        let value = SwarmRecord::Report(part).encode()?;
+                        outputs.push(output(Destination::SwarmCounts, key.clone(), value, record_time));
+                    }
+                }
+                Part::Reset(reset, record_time) => {
+                    let (key, value) = (reset_key(&reset), SwarmRecord::Reset(reset.time).encode()?);
+                    for partition in 0..partitions {
+                        outputs.push(output(Destination::SwarmPartition { partition }, key.clone(), value.clone(), record_time));
+                    }
+                }
             }
         }
         Ok(outputs)
@@ -178,7 +195,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
                 let time = report.entries.iter().map(|entry| entry.last).max().unwrap_or(report.record_time);
                 self.task.advance_watermark(time, self.settings.lateness_ms);
                 self.fire_due(record)?;
-                self.report(record, of, key.to_vec(), report)?;
+                self.report(record, &of, key.to_vec(), report)?;
                 self.task.window.note(false);
                 self.overlay.stats.swarm_reports += 1;
                 Ok(())
@@ -193,8 +210,8 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         }
     }
 
-    fn report(&mut self, record: &Record<'_>, of: SwarmCallKey, key: Vec<u8>, mut report: SwarmReport) -> Result<(), Stop> {
-        if let Some(life_ms) = self.swarm.pane_life_ms(&of) {
+    fn report(&mut self, record: &Record<'_>, of: &SwarmCallKey, key: Vec<u8>, mut report: SwarmReport) -> Result<(), Stop> {
+        if let Some(life_ms) = self.swarm.pane_life_ms(of) {
             let watermark = self.task.now.watermark;
             let mut late = 0;
             report.entries.retain(|entry| {
@@ -210,7 +227,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let id = (self.id, key);
         let entry = self.counters.get(&id, self.store)?;
         if entry.seen.is_none()
-            && let SwarmCallKey::Swarm { tenant, swarm_id, .. } = &of
+            && let SwarmCallKey::Swarm { tenant, swarm_id, .. } = of
         {
             let swarm = SwarmReset { tenant: tenant.clone(), swarm_id: swarm_id.clone(), time: EventTime(0) };
             let floor = self.counters.floor(&(self.id, reset_key(&swarm)), self.store)?;
@@ -219,7 +236,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let at = report.entries.iter().map(|entry| entry.last).max().unwrap_or_default().max(report.record_time);
         let cause = Cause { offset: record.meta.offset.0, at, record_time: report.record_time };
         let culprit = || Culprit::Record(record.meta.offset.0);
-        self.apply_counter(&id, &of, SwarmInput::Report(&report), cause, culprit)
+        self.apply_counter(&id, of, SwarmInput::Report(&report), cause, culprit)
     }
 
     /// Forgets what every counter of a swarm holds up to a time, those that begin later included. As many counters as a commit takes:
@@ -286,7 +303,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             self.task.seen.note((CounterKind::Swarm, &id.1), before.map(|floor| floor.seen), until, self.store, self.id)?;
         self.counters.set_floor(id, Some(Floor { time, due, seen }));
         self.overlay.bytes += SUM_BYTES;
-        self.make_room_for(CounterKind::Swarm, id.1.clone())
+        self.make_room_for(CounterKind::Swarm, &id.1)
     }
 
     fn forget_floor(&mut self, id: &(TaskId, Vec<u8>), floor: Floor) -> Result<(), Stop> {
@@ -360,13 +377,13 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             (was, false) => {
                 let seen = self.task.seen.note(subject, was, now, self.store, self.id)?;
                 self.counters.get(id, self.store)?.seen = Some(seen);
-                if was.is_none() { self.make_room_for(kind_of(of), id.1.clone()) } else { Ok(()) }
+                if was.is_none() { self.make_room_for(kind_of(of), &id.1) } else { Ok(()) }
             }
         }
     }
 
     /// Drops what was unseen longest while there is more than may be kept; the newcomer only where it stands alone.
-    fn make_room_for(&mut self, kind: CounterKind, newcomer: Vec<u8>) -> Result<(), Stop> {
+    fn make_room_for(&mut self, kind: CounterKind, newcomer: &[u8]) -> Result<(), Stop> {
         let keys_max = self.swarm.keys_max(match kind {
             CounterKind::Swarm => Detector::SwarmRepeat,
             CounterKind::Fleet => Detector::FleetRate,
@@ -375,7 +392,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             let Some(first) = self.task.seen.first(kind, self.store, self.id)? else { return Ok(()) };
             let subject = swarm::seen_subject(&first).to_vec();
             let is_newcomer = subject == newcomer;
-            self.drop_subject(kind, (self.id, subject))?;
+            self.drop_subject(kind, &(self.id, subject))?;
             self.overlay.stats.limit_swarm_keys += 1;
             if is_newcomer {
                 return Ok(());
@@ -384,13 +401,13 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         Ok(())
     }
 
-    fn drop_subject(&mut self, kind: CounterKind, id: (TaskId, Vec<u8>)) -> Result<(), Stop> {
+    fn drop_subject(&mut self, kind: CounterKind, id: &(TaskId, Vec<u8>)) -> Result<(), Stop> {
         let Some(of) = parse_report_key(&id.1) else {
-            let floor = self.counters.floor(&id, self.store)?;
-            return floor.map_or(Ok(()), |floor| self.forget_floor(&id, floor));
+            let floor = self.counters.floor(id, self.store)?;
+            return floor.map_or(Ok(()), |floor| self.forget_floor(id, floor));
         };
         let at = self.task.now.watermark;
-        let entry = self.counters.get(&id, self.store)?;
+        let entry = self.counters.get(id, self.store)?;
         let Some(was) = entry.seen else {
             return Err(StoreError::Corrupt(format!("{}: a counter in the order of counters does not exist", self.id)).into());
         };
@@ -400,7 +417,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             had_verdicts.then(|| self.encoder.row(&subject_of(&of), &Row::of_counter(&entry.counter), at, self.id)).flatten();
         let timers = [(TimerKind::Panes, entry.counter.panes_due), (TimerKind::SwarmVerdicts, entry.counter.verdict_due)];
         entry.clear();
-        self.overlay.bytes += SUM_BYTES + self.counters.touched(&id, []);
+        self.overlay.bytes += SUM_BYTES + self.counters.touched(id, []);
         for (kind, was) in timers {
             move_timers(self.task, &[TimerChange { kind, was, now: None }], &id.1);
         }

@@ -176,7 +176,7 @@ impl Collector for Scrape {
                     (Value::Number(number), Kind::Counter) => sample.encode_counter::<NoLabelSet, f64, u64>(number, None)?,
                     (Value::Number(number), _) => sample.encode_gauge(number)?,
                     (Value::Durations(histogram), _) => {
-                        let bounds = BUCKETS_US.iter().map(|bound| *bound as f64 / 1e6).chain([f64::MAX]);
+                        let bounds = BUCKETS_US.iter().map(|bound| *bound as f64 / 1e6).chain([f64::INFINITY]);
                         let buckets: Vec<(f64, u64)> = bounds.zip(histogram.buckets).collect();
                         sample.encode_histogram::<NoLabelSet>(
                             histogram.sum_us as f64 / 1e6,

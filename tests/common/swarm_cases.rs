@@ -121,7 +121,8 @@ impl SwarmCase {
             let name = self.name;
             (format!("{name}-{worker}"), format!(r#""id":"{name}#{number}","session_id":"{name}-{worker}","time":{time_ms}"#))
         };
-        let tool = |path: &str| format!(r#""kind":"tool","tool":"read_file","args":{{"path":"{path}"}},"result":"x","outcome":"ok""#);
+        let tool =
+            |path: &str| format!(r#""kind":"tool","tool":"read_file","args":{{"path":"{path}"}},"result":"x","outcome":"ok""#);
         let swarm = format!(r#""swarm_id":"{}""#, self.name);
         let (session, json) = match &self.acts[number] {
             Read(worker, path) => {

@@ -288,6 +288,29 @@ fn a_replay_says_the_same_in_the_same_order_on_one_thread_and_on_several() {
 }
 
 #[test]
+fn a_swarm_is_told_the_same_however_many_threads_add_it_up() {
+    let scratch = Scratch::new("swarm");
+    // Every partition commits several times, new loops begin all along, and sums come back from other partitions in between.
+    let event = |n: u32| {
+        let (session, second) = (n % 97, n / 20);
+        let time = format!("2026-01-05T09:{:02}:{:02}Z", second / 60, second % 60);
+        format!(
+            r#"{{"id":"{n}","kind":"tool","session_id":"s{session}","swarm_id":"w{}","tool":"get","args":{{"page":{}}},"result":"busy","outcome":"error","time":"{time}"}}"#,
+            session % 3,
+            n / 150
+        )
+    };
+    let events: Vec<String> = (0..24_000).map(event).collect();
+    let file = scratch.write("events.ndjson", &events.join("\n"));
+    let one = expect(&["replay", &file, "--output", "ndjson", "--lanes", "1"], exit_code::DONE);
+    assert!(stdout(&one).contains("swarm_repeat"));
+    for lanes in ["2", "3", "8"] {
+        let other = expect(&["replay", &file, "--output", "ndjson", "--lanes", lanes], exit_code::DONE);
+        assert!(other.stdout == one.stdout, "--lanes {lanes}");
+    }
+}
+
+#[test]
 fn a_replay_counts_by_detector_in_every_form() {
     let table = stdout(&expect(&["replay", &fleet()], exit_code::DONE));
     assert!(table.starts_with("668 events of 22 sessions, 0 rejected; policy default"), "{table}");

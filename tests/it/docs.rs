@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use jsonschema::Validator;
 use loopwarden::policy::Detector;
+use loopwarden::policy::Mode;
 use loopwarden::telemetry::metrics::METRICS;
 use serde_json::Value;
 
@@ -142,7 +143,7 @@ fn every_code_block_names_its_language() {
     for (name, text) in pages() {
         for (language, line, _) in split(&text).1 {
             assert!(
-                ["text", "json", "toml", "sh"].contains(&language.as_str()),
+                ["text", "json", "toml", "yaml", "sh"].contains(&language.as_str()),
                 "{name}:{line}: a code block of language {language:?}"
             );
         }
@@ -227,4 +228,75 @@ fn a_wrong_link_and_a_wrong_example_would_be_seen() {
     assert_eq!(blocks, [("json".to_owned(), 3, "{}\n".to_owned())]);
     let event = schema("tool-event");
     assert!(!event.is_valid(&serde_json::json!({"id": "a", "kind": "tool", "session_id": "s"})), "a tool event needs a tool");
+}
+
+/// What the tables say of a detector's default.
+fn said_default(detector: Detector) -> String {
+    let policy = loopwarden::config::policy::load("default").unwrap_or_else(|problems| panic!("{problems}"));
+    let settings: toml::Table = toml::from_str(&read("config/profiles/default.toml")).expect("the default profile is TOML");
+    let settings = &settings["detectors"][detector.as_str()];
+    let number = |key: &str| settings.get(key).and_then(toml::Value::as_integer);
+    let threshold = number("threshold").or_else(|| number("limit")).expect("a threshold or a limit");
+    match (policy.detectors.mode(detector), number("block_at")) {
+        (Mode::Off, _) => "off".to_owned(),
+        (Mode::Shadow, _) => format!("shadow at {threshold}"),
+        (Mode::Block, Some(block_at)) => format!("nudge at {threshold}, block at {block_at}"),
+        (Mode::Block, None) => format!("block after {threshold}"),
+        (Mode::Nudge, _) => format!("nudge at {threshold}"),
+    }
+}
+
+#[test]
+fn the_numbers_in_the_tables_of_detectors_are_those_of_the_default_profile() {
+    for page in ["src/docs/detection.md", "README.md"] {
+        let text = read(page);
+        for detector in Detector::ALL {
+            let start = format!("| `{}` | ", detector.as_str());
+            let row = text.lines().find(|line| line.starts_with(&start)).unwrap_or_else(|| panic!("{page}: no {start}"));
+            let last = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+            assert_eq!(last, said_default(detector), "{page}: {row}");
+        }
+    }
+    let settings: toml::Table = toml::from_str(&read("config/profiles/default.toml")).expect("the default profile is TOML");
+    let page = read("src/docs/detection.md");
+    let section =
+        page.split("### Numbers").nth(1).expect("a section of numbers").split("\n## ").next().unwrap_or_default().to_owned();
+    for detector in Detector::ALL {
+        let table = settings["detectors"][detector.as_str()].as_table().expect("a table");
+        let numbers: BTreeSet<String> = table
+            .iter()
+            .filter(|(_, value)| value.is_integer() || value.is_float())
+            .map(|(key, value)| format!("{key} {value}"))
+            .collect();
+        let start = format!("| `{}` | ", detector.as_str());
+        let row = section.lines().find_map(|line| line.strip_prefix(&start)).unwrap_or_else(|| panic!("no {start}"));
+        let said: BTreeSet<String> = row.trim_end_matches(" |").split(", ").map(str::to_owned).collect();
+        assert_eq!(said, numbers, "{}", detector.as_str());
+    }
+}
+
+#[test]
+fn the_cases_that_the_page_on_detection_names_exist() {
+    let known: BTreeSet<String> =
+        crate::golden::all().into_values().flatten().map(|case| format!("{}/{}", case.profile, case.name)).collect();
+    let page = read("src/docs/detection.md");
+    let is_profile = |name: &str| ["default", "attocode", "hackeurope", "cortex", "rockbot", "ironcurtain"].contains(&name);
+    let named: BTreeSet<&str> = page
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|span| span.split_once('/').is_some_and(|(profile, _)| is_profile(profile)))
+        .collect();
+    for name in &named {
+        assert!(known.contains(*name), "there is no case {name}");
+    }
+    // Each detector is explained with a case of the profile that people run.
+    for section in page.split("\n### `").skip(1) {
+        assert!(
+            section.split("\n## ").next().unwrap_or_default().contains("`default/"),
+            "{}",
+            section.lines().next().unwrap_or_default()
+        );
+    }
+    assert!(named.len() > 120, "only {} cases are named", named.len());
 }

@@ -22,10 +22,10 @@ use crate::identity::mask_rules;
 const ROUNDS: usize = 20_000;
 
 /// SplitMix64: small, seeded, good enough to break things.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -33,11 +33,11 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end.max(1) as u64) as usize
     }
 
-    fn pick<'a, T: ?Sized>(&mut self, list: &[&'a T]) -> &'a T {
+    pub(crate) fn pick<'a, T: ?Sized>(&mut self, list: &[&'a T]) -> &'a T {
         list[self.below(list.len())]
     }
 }

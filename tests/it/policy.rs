@@ -563,9 +563,11 @@ fn needs_follow_the_running_detectors() {
     assert_eq!(of("exact_repeat", "[detectors.exact_repeat]\nresult_aware = false"), Needs { fingerprint: true, ..none });
     assert_eq!(of("near_repeat", "[detectors.near_repeat]\nresult_aware = false"), Needs { fingerprint: true, ..none });
     assert_eq!(of("outcome_repeat", ""), Needs { fingerprint: true, outcome: true, ..none });
-    assert_eq!(of("state_repeat", ""), Needs { fingerprint: true, outcome: true, state: true, ..none });
-    let plain = "[detectors.state_repeat]\nnovelty_ends = false";
-    assert_eq!(of("state_repeat", plain), Needs { fingerprint: true, state: true, ..none });
+    assert_eq!(of("state_repeat", ""), Needs { fingerprint: true, state: true, outcome: true, ..none });
+    let described = "[detectors.state_repeat]\nnovelty_ends = false\n[identity]\nuse_description = true";
+    assert_eq!(of("state_repeat", described), Needs { fingerprint: true, state: true, ..none });
+    assert_eq!(of("test_fix", ""), Needs { test: true, outcome: true, ..none });
+    assert_eq!(of("test_fix", "[detectors.test_fix]\nsame_failure = false"), Needs { test: true, ..none });
     assert_eq!(of("semantic_repeat", ""), Needs { tokens: true, ..none });
     assert_eq!(of("oscillation", ""), Needs { outcome: true, ..none });
     assert_eq!(of("oscillation", "[detectors.oscillation]\nneeds_repeat = false"), none);
@@ -574,7 +576,6 @@ fn needs_follow_the_running_detectors() {
     assert_eq!(of("stuck", ""), Needs { outcome: true, ..none });
     assert_eq!(of("call_rate", ""), none);
     assert_eq!(of("fleet_rate", "[detectors.fleet_rate]\nmode = \"shadow\""), Needs { swarm: true, ..none });
-    assert_eq!(of("test_fix", ""), Needs { test: true, ..none });
     assert_eq!(of("exploration", "[detectors.exploration]\nmode = \"nudge\""), Needs { read_target: true, ..none });
     assert_eq!(of("swarm_repeat", ""), Needs { fingerprint: true, outcome: true, swarm: true, ..none });
     assert_eq!(of("swarm_repeat", "[detectors.swarm_repeat]\ncount = \"all\""), Needs { fingerprint: true, swarm: true, ..none });

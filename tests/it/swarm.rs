@@ -660,3 +660,183 @@ fn a_position_of_the_swarm_stage_stands_with_its_state() {
         assert!(world.store_of(*task).get(*task, &StateKey::position()).unwrap().is_some());
     }
 }
+
+/// Events of fifty sessions with one failing call each in two swarms, of which one is reset, and loops again.
+fn replayed() -> Vec<(String, String, i64)> {
+    let mut events = Vec::new();
+    for number in 0..50 {
+        let session = format!("s{number}");
+        let time_ms = START_MS + number * 700;
+        events.push((session.clone(), failing(&session, 0, "w", "http://dead", time_ms), time_ms));
+        events.push((session.clone(), failing(&session, 1, "done", "http://gone", time_ms), time_ms));
+    }
+    let time_ms = START_MS + 40_000;
+    events.push((
+        "s0".to_owned(),
+        format!(r#"{{"id":"r","session_id":"s0","swarm_id":"done","time":{time_ms},"kind":"reset","scope":"swarm"}}"#),
+        time_ms,
+    ));
+    for number in 0..12 {
+        let session = format!("s{number}");
+        let time_ms = START_MS + 41_000 + number;
+        events.push((session.clone(), failing(&session, 2, "done", "http://gone", time_ms), time_ms));
+    }
+    events
+}
+
+/// Ids of a replay with so many lanes, in its own order.
+fn replay(path: &std::path::Path, lanes: u32, cut: u64) -> Vec<String> {
+    use loopwarden::engine::SessionEngine;
+    use loopwarden::log::Destination;
+    use loopwarden::log::file::FileInput;
+    use loopwarden::log::file::FileOptions;
+    use loopwarden::log::file::FileReplay;
+    use loopwarden::store::MemoryStore;
+    use loopwarden::task::Exit;
+    use loopwarden::task::InlineRestorer;
+    use loopwarden::task::Lane;
+    use loopwarden::task::Leases;
+    use loopwarden::task::SystemClock;
+    use loopwarden::task::run_to_end;
+    let options = FileOptions { lanes, ..FileOptions::default() };
+    let mut opened = FileReplay::open(vec![FileInput::Path(path.to_owned())], &options).unwrap();
+    let settings = Arc::new(settings(CommitTrigger::EveryRecords(cut)));
+    let policy = policy("default", "");
+    std::thread::scope(|scope| {
+        for log in std::mem::take(&mut opened.lanes) {
+            let (settings, policy) = (Arc::clone(&settings), Arc::clone(&policy));
+            scope.spawn(move || {
+                let store = MemoryStore::new();
+                let restorer = Box::new(InlineRestorer::new(store.clone(), None, Arc::clone(&settings)));
+                let engine = SessionEngine::new("loopwarden", policy);
+                let mut lane = Lane::new(log, store, engine, restorer, Leases::new(), settings);
+                assert_eq!(run_to_end(&mut lane, &SystemClock::start()), Exit::Done);
+            });
+        }
+    });
+    let collected = opened.collector.take();
+    let commands = collected.iter().filter(|of| of.output.destination == Destination::Commands && of.task.stage == Stage::Swarm);
+    let id = |headers: &[(String, Vec<u8>)]| headers.iter().find(|(name, _)| name == "ce_id").unwrap().1.clone();
+    commands.map(|of| String::from_utf8(id(&of.output.headers)).unwrap()).collect()
+}
+
+#[test]
+fn a_replay_tells_swarms_the_same_whatever_its_lanes_and_to_the_last_line() {
+    let dir = crate::store::temp_dir::TempDir::new();
+    let path = dir.path().join("events.ndjson");
+    let lines: Vec<String> = replayed().into_iter().map(|(_, json, _)| json).collect();
+    std::fs::write(&path, lines.join("\n")).unwrap();
+    let sorted = |lanes, cut| replay(&path, lanes, cut).into_iter().collect::<BTreeSet<_>>();
+    let expected = sorted(1, 4_096);
+    assert_eq!(expected.len(), 3, "one swarm, and the other before and after its reset");
+    for cut in [1, 7, 30] {
+        assert_eq!(sorted(1, cut), expected, "a commit every {cut}");
+    }
+    // Between partitions a reset and the calls before it have no order; without one, lanes do not show.
+    std::fs::write(&path, lines[..100].join("\n")).unwrap();
+    let expected = sorted(1, 4_096);
+    assert_eq!(expected.len(), 2);
+    for (lanes, cut) in [(2, 7), (3, 4_096), (5, 3), (24, 4_096)] {
+        assert_eq!(sorted(lanes, cut), expected, "{lanes} lanes, a commit every {cut}");
+    }
+}
+
+#[test]
+fn one_machines_log_carries_both_stages_and_a_death_between_them() {
+    use loopwarden::engine::SessionEngine;
+    use loopwarden::log::embedded::Append;
+    use loopwarden::log::embedded::EmbeddedBroker;
+    use loopwarden::log::embedded::EmbeddedOptions;
+    use loopwarden::log::embedded::Feed;
+    use loopwarden::store::RocksOptions;
+    use loopwarden::store::RocksStore;
+    use loopwarden::store::StoreOwner;
+    use loopwarden::task::InlineRestorer;
+    use loopwarden::task::Lane;
+    use loopwarden::task::Leases;
+    use loopwarden::task::SystemClock;
+    use loopwarden::task::Turn;
+    let dir = crate::store::temp_dir::TempDir::new();
+    let memory = RocksOptions { block_cache_bytes: 1 << 20, write_buffer_bytes: 1 << 20, ..RocksOptions::default() };
+    let owner = StoreOwner { app: "loopwarden".to_owned(), instance: "lw-0".to_owned(), cluster: None };
+    let (policy, settings) = (policy("default", ""), Arc::new(settings(CommitTrigger::Timed { max_ms: 1, min_ms: 1 })));
+    let events = replayed();
+    let mut seen = BTreeSet::new();
+    // Opened again and again: the last turns before a death have often committed sums that nobody has read.
+    for (part, turns) in events.chunks(20).zip([12, 15, 18, 21, 24, 2_000]) {
+        let store = RocksStore::open(dir.path(), &memory, &owner).unwrap();
+        let options = EmbeddedOptions { partitions: 4, lanes: 2, ..EmbeddedOptions::default() };
+        let broker = EmbeddedBroker::open(store, options).unwrap();
+        for (session, json, timestamp_ms) in part {
+            let event =
+                Append { key: session.as_bytes(), value: json.as_bytes(), timestamp_ms: *timestamp_ms, headers: Vec::new() };
+            broker.append_to(partition_of(session.as_bytes(), 4), &event).unwrap();
+        }
+        let leases = Leases::new();
+        let mut lanes: Vec<_> = (0..2)
+            .map(|number| {
+                let restorer = Box::new(InlineRestorer::new(broker.store(), None, Arc::clone(&settings)));
+                let engine = SessionEngine::new("loopwarden", Arc::clone(&policy));
+                Lane::new(broker.lane(number), broker.store(), engine, restorer, leases.clone(), Arc::clone(&settings))
+            })
+            .collect();
+        let clock = SystemClock::start();
+        let (mut left, mut idle) = (turns, 0);
+        while left > 0 && idle < 6 {
+            left -= 1;
+            for lane in &mut lanes {
+                match lane.turn(&clock) {
+                    Turn::Worked => idle = 0,
+                    Turn::Idle => idle += 1,
+                    Turn::Ended(exit) => panic!("{exit}"),
+                }
+            }
+        }
+        drop(lanes);
+        broker
+            .reader()
+            .read(Feed::Commands, 0, &mut |output| {
+                let header = |name: &str| output.headers.iter().find(|(header, _)| header == name).unwrap().1.clone().unwrap();
+                if header("lw_task").starts_with(b"swarm/") {
+                    seen.insert((header("lw_task"), header("lw_ordinal"), header("ce_id")));
+                }
+                std::ops::ControlFlow::Continue(())
+            })
+            .unwrap();
+    }
+    let ids: BTreeSet<&Vec<u8>> = seen.iter().map(|(.., id)| id).collect();
+    assert_eq!((seen.len(), ids.len()), (3, 3));
+    let path = dir.path().join("events.ndjson");
+    let lines: Vec<String> = events.into_iter().map(|(_, json, _)| json).collect();
+    std::fs::write(&path, lines.join("\n")).unwrap();
+    let replayed: BTreeSet<Vec<u8>> = replay(&path, 1, 16).into_iter().map(String::into_bytes).collect();
+    assert_eq!(ids.into_iter().cloned().collect::<BTreeSet<_>>(), replayed, "as a replay says");
+}
+
+/// A measurement, not a claim: what one counted call costs a lane before it is sent.
+#[test]
+fn adding_a_call_to_the_sums_is_cheap() {
+    use loopwarden::engine::RecipeForm;
+    use loopwarden::engine::SwarmCall;
+    use loopwarden::engine::SwarmSums;
+    const CALLS: usize = 200_000;
+    let policy = policy("default", "");
+    let call = |number: usize| SwarmCall {
+        key: key("swarm-of-agents", (number % 50) as u128),
+        tool: "fetch".to_owned(),
+        form: RecipeForm::Opaque,
+        session_id: format!("session-{:04}", number % 200),
+        agent_id: "main".to_owned(),
+        time: EventTime(START_MS + number as i64),
+        record_time: EventTime(START_MS + number as i64),
+    };
+    let calls: Vec<SwarmCall> = (0..CALLS).map(call).collect();
+    let mut sums = SwarmSums::default();
+    let watch = loopwarden::clock::Stopwatch::start();
+    for call in calls {
+        sums.add(&policy, call);
+    }
+    println!("{:.3} µs a call", watch.elapsed().as_secs_f64() * 1e6 / CALLS as f64);
+    let total: u32 = sums.drain_sorted().iter().flat_map(|(_, report)| &report.entries).map(|entry| entry.calls).sum();
+    assert_eq!(total as usize, CALLS);
+}

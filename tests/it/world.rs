@@ -234,6 +234,10 @@ impl Log for TestLog {
         self.memory.commits_state()
     }
 
+    fn swarm_partitions(&self) -> u32 {
+        self.memory.swarm_partitions()
+    }
+
     fn owner(&self) -> &str {
         self.memory.owner()
     }

@@ -20,9 +20,13 @@ mod processes;
 mod proxy;
 mod restore;
 mod run;
+mod swarm;
 mod topics;
 mod unknown;
 mod world;
+
+#[path = "../common/swarm_cases.rs"]
+mod swarm_cases;
 
 #[path = "../common/log_contract.rs"]
 mod log_contract;

@@ -83,7 +83,6 @@ impl Running {
         running
     }
 
-
     /// Sends a signal and waits for the end. Returns the exit code.
     fn end(mut self, signal: &str) -> Option<i32> {
         let sent = Command::new("kill").args([&format!("-{signal}"), &self.0.id().to_string()]).status().expect("kill");

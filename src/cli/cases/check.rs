@@ -178,10 +178,10 @@ fn problems(expectation: &Expectation, answer: &Answer, answers: &[Answer]) -> V
         shadowed(&mut problems, expectation, meant, answer);
         return problems;
     }
-    if let Some(verdict) = expectation.verdict {
-        if !holds(verdict, meant, answer) {
-            problems.push(format!("verdict is not {verdict:?}").to_lowercase());
-        }
+    if let Some(verdict) = expectation.verdict
+        && !holds(verdict, meant, answer)
+    {
+        problems.push(format!("verdict is not {verdict:?}").to_lowercase());
     }
     if let Some(verdict) = expectation.not_verdict
         && holds(verdict, None, answer)
@@ -316,11 +316,9 @@ fn holds(verdict: Verdict, detector: Option<Detector>, answer: &Answer) -> bool 
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "called with values made for it")]
+#[expect(clippy::needless_pass_by_value, reason = "callers build what they compare")]
 fn differs<T: PartialEq + std::fmt::Debug>(problems: &mut Vec<String>, what: &str, expected: Option<T>, got: Option<T>) {
-    if let Some(expected) = expected
-        && got.as_ref() != Some(&expected)
-    {
+    if expected.is_some() && got != expected {
         problems.push(format!("{what} is {got:?}, not {expected:?}"));
     }
 }

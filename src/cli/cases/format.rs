@@ -28,14 +28,14 @@ pub struct Case {
     #[serde(default, rename = "assert")]
     pub facts: Facts,
     /// Where the expectation comes from; for people.
-    #[serde(default, rename = "basis")]
-    pub _basis: Option<String>,
+    #[serde(default)]
+    pub basis: Option<String>,
     /// The reference system whose answer it is, and where it was read.
     #[serde(default)]
     pub origin: Option<String>,
     /// Why the case is there; for people.
-    #[serde(default, rename = "why")]
-    _why: Option<String>,
+    #[serde(default)]
+    pub why: Option<String>,
 }
 
 fn default_profile() -> String {
@@ -111,11 +111,9 @@ pub struct Expectation {
     /// Phrases it must not have.
     pub message_not_contains: Vec<String>,
     /// Where it is weaker than the case's own basis; for people.
-    #[serde(rename = "basis")]
-    _basis: Option<String>,
+    pub basis: Option<String>,
     /// For people.
-    #[serde(rename = "why")]
-    _why: Option<String>,
+    pub why: Option<String>,
 }
 
 /// Facts about identity; indices point at the event that carries the arguments, of `outcome_equal` the result.

@@ -74,13 +74,9 @@ pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
     let station = Arc::new(station(&loaded, &policy, &control, &parts.clock, &world)?);
     let server = serve::start(config, &station)?;
     let upkeep = world.broker.clone().map(|broker| Upkeep::start(broker, config.embedded.retention_ms)).transpose()?;
-    let ended = look_after(
-        &world,
-        &signals,
-        &manager,
-        &|| reload(args, log, &loaded, &control, &world, &station),
-        &|sum| ready(config, &policy, &world, sum, &server),
-    );
+    let ended = look_after(&world, &signals, &manager, &|| reload(args, log, &loaded, &control, &world, &station), &|sum| {
+        ready(config, &policy, &world, sum, &server);
+    });
     manager.tell("STOPPING=1");
     station.is_draining.store(true, Ordering::Release);
     let leave = ended == Ended::Told(Asked::Leave);
@@ -199,7 +195,7 @@ fn ready(config: &Config, policy: &Policy, world: &World, sum: &Sum, server: &Se
     );
     let mut out = Output::stdout();
     // Nobody has to read it.
-    let first = serve::first_contact(server, world.broker.is_some());
+    let first = serve::first_contact(config, server, world.broker.is_some());
     let _ = out.line(line).and_then(|()| out.line(first)).and_then(|()| out.flush());
 }
 

@@ -147,7 +147,10 @@ impl Warden for Station {
             probe.check(format!("task {name}"), Err("stopped itself; see the log".to_owned()));
         }
         if let Ok(stats) = self.store.stats() {
-            probe.check("store takes writes", if stats.write_stopped { Err("RocksDB holds writes back".to_owned()) } else { Ok(()) });
+            probe.check(
+                "store takes writes",
+                if stats.write_stopped { Err("RocksDB holds writes back".to_owned()) } else { Ok(()) },
+            );
         } else {
             probe.check("store takes writes", Err("it does not answer".to_owned()));
         }
@@ -202,7 +205,8 @@ impl Warden for Station {
         let sum = self.sum();
         let stats = &sum.stats;
         let by_detector = |rows: &[[u64; 4]]| -> Value {
-            let of = |(detector, row): (&Detector, &[u64; 4])| (detector.as_str().to_owned(), Value::from(row.iter().sum::<u64>()));
+            let of =
+                |(detector, row): (&Detector, &[u64; 4])| (detector.as_str().to_owned(), Value::from(row.iter().sum::<u64>()));
             Value::Object(Detector::ALL.iter().zip(rows).map(of).collect::<Map<String, Value>>())
         };
         let lag = self.broker.is_some().then(|| self.tasks().iter().filter_map(|(_, _, lag)| *lag).sum::<u64>());

@@ -189,7 +189,10 @@ pub(super) fn kafka(parts: &Parts<'_>, kafka: &KafkaConfig) -> Result<World, Fai
             noted(Lane::new(log, store, SessionEngine::new(&app, policy), restorer, leases, settings), &dir, number, &suspects)
         })?;
     }
-    let place = format!("Kafka {}, group {}, {} → {}", options.bootstrap_servers, options.app, options.topics.input, options.topics.commands);
+    let place = format!(
+        "Kafka {}, group {}, {} → {}",
+        options.bootstrap_servers, options.app, options.topics.input, options.topics.commands
+    );
     let partitions = admin.describe(&options.topics.input)?.map(|facts| facts.partitions);
     Ok(World { fleet, pools, store, broker: None, place, topic: options.topics.input, partitions })
 }

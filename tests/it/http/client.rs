@@ -65,10 +65,10 @@ impl Client {
     pub(super) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
         if !headers.iter().any(|(name, _)| *name == "host") {
-            head.push_str(&format!("host: {}\r\n", self.address));
+            head = format!("{head}host: {}\r\n", self.address);
         }
         for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            head = format!("{head}{name}: {value}\r\n");
         }
         head.push_str("\r\n");
         let mut stream = self.connect();
@@ -91,7 +91,8 @@ impl Client {
     pub(super) fn follow(&self, query: &str, last: Option<&str>) -> Follower {
         let mut stream = self.connect();
         let last = last.map_or_else(String::new, |last| format!("last-event-id: {last}\r\n"));
-        let request = format!("GET /v1/commands?{query} HTTP/1.1\r\nhost: {}\r\naccept: text/event-stream\r\n{last}\r\n", self.address);
+        let request =
+            format!("GET /v1/commands?{query} HTTP/1.1\r\nhost: {}\r\naccept: text/event-stream\r\n{last}\r\n", self.address);
         stream.write_all(request.as_bytes()).unwrap();
         let mut follower = Follower { lines: BufReader::new(stream) };
         assert_eq!(follower.line().as_deref(), Some("HTTP/1.1 200 OK"));

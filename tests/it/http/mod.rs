@@ -66,7 +66,10 @@ impl Running {
         // The last line of the greeting is the one that waits for a command.
         while !greeting.contains("/v1/commands?") {
             let Some(line) = lines.next() else {
-                panic!("it ended before it was ready: {greeting}\n{}", fs::read_to_string(dir.join("stderr")).unwrap_or_default());
+                panic!(
+                    "it ended before it was ready: {greeting}\n{}",
+                    fs::read_to_string(dir.join("stderr")).unwrap_or_default()
+                );
             };
             greeting.push_str(&line.unwrap());
             greeting.push('\n');

@@ -102,7 +102,8 @@ fn without_lanes(token: Option<&str>) -> (Server, Client) {
 
 /// Asks a route, with something for its parameters.
 fn ask(client: &Client, route: &Route, headers: &[(&str, &str)]) -> Answer {
-    let path: String = route.path.split('/').map(|part| if part.starts_with('{') { "0" } else { part }).collect::<Vec<_>>().join("/");
+    let path: String =
+        route.path.split('/').map(|part| if part.starts_with('{') { "0" } else { part }).collect::<Vec<_>>().join("/");
     // A stream has no end to wait for; a poll has.
     let path = if path == "/v1/commands" { format!("{path}?wait=0") } else { path };
     let body: &[u8] = if route.method == "PUT" { b"info" } else { b"" };
@@ -210,7 +211,9 @@ fn read_metrics(text: &str) -> (BTreeMap<String, String>, BTreeMap<String, f64>)
         }
         let (name_and_labels, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line}"));
         let name = name_and_labels.split('{').next().unwrap();
-        let family = ["_total", "_bucket", "_count", "_sum"].iter().find_map(|end| name.strip_suffix(end).filter(|name| families.contains_key(*name)));
+        let family = ["_total", "_bucket", "_count", "_sum"]
+            .iter()
+            .find_map(|end| name.strip_suffix(end).filter(|name| families.contains_key(*name)));
         let family = family.unwrap_or(name);
         match families.get(family).unwrap_or_else(|| panic!("{line}: of no family")).as_str() {
             "counter" => assert_eq!(name, format!("{family}_total"), "{line}"),
@@ -250,12 +253,24 @@ fn metrics_are_open_metrics_and_no_name_from_the_wire_is_a_label() {
     let (families, series) = read_metrics(&page.text);
     assert!(series.len() < 1_000, "{} series", series.len());
     assert!(families.len() > 40, "{} families", families.len());
+    for (name, count) in series.iter().filter(|(name, _)| name.contains("_count")) {
+        let labels = name.split_once('{').map_or("", |(_, labels)| labels.trim_end_matches('}'));
+        let bucket = name.split('{').next().unwrap().replace("_count", "_bucket");
+        let last = series
+            .iter()
+            .find(|(other, _)| other.starts_with(&bucket) && other.contains("le=\"+Inf\"") && other.contains(labels));
+        assert_eq!(last.map(|(_, value)| value), Some(count), "{name} has no last bucket");
+    }
     let routes: BTreeSet<&str> = ROUTES.iter().map(|route| route.path).chain(["other"]).collect();
     let answered = series.iter().filter(|(name, _)| name.starts_with("loopwarden_http_requests_total"));
     for (name, _) in answered {
         let route = name.split("route=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
         assert!(routes.contains(route), "{name}");
     }
-    let other: f64 = series.iter().filter(|(name, _)| name.contains("http_requests_total") && name.contains("\"other\"")).map(|(_, value)| value).sum();
+    let other: f64 = series
+        .iter()
+        .filter(|(name, _)| name.contains("http_requests_total") && name.contains("\"other\""))
+        .map(|(_, value)| value)
+        .sum();
     assert!(other >= 30.0, "{other} requests for what does not exist");
 }

@@ -1,0 +1,444 @@
+//! The whole pipeline on a real broker: processes of lanes, killed and replaced, and what their swarms are told.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loopwarden::clock;
+use loopwarden::clock::Deadline;
+use loopwarden::engine::SessionEngine;
+use loopwarden::event::partition_of;
+use loopwarden::log::Log;
+use loopwarden::log::kafka::KafkaLog;
+use loopwarden::store::MemoryStore;
+use loopwarden::task::Clock;
+use loopwarden::task::CommitTrigger;
+use loopwarden::task::Exit;
+use loopwarden::task::Fleet;
+use loopwarden::task::Lane;
+use loopwarden::task::LaneSettings;
+use loopwarden::task::Leases;
+use loopwarden::task::ProcessMode;
+use loopwarden::task::RestorePool;
+use loopwarden::task::SystemClock;
+use rdkafka::ClientConfig;
+use rdkafka::Message;
+use rdkafka::consumer::BaseConsumer;
+use rdkafka::consumer::Consumer;
+use rdkafka::message::Headers;
+use rdkafka::producer::BaseProducer;
+use rdkafka::producer::BaseRecord;
+use rdkafka::producer::Producer;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::broker;
+use crate::swarm_cases::SWARM_CASES;
+use crate::swarm_cases::SwarmCase;
+use crate::world::PATIENCE;
+use crate::world::World;
+
+/// What a child of this binary is told: it then is a process of lanes.
+const TOLD: &str = "LOOPWARDEN_TEST_PROCESS";
+/// A whole hour: panes, windows and periods begin here.
+const START_MS: i64 = 1_795_291_200_000;
+
+/// Lanes of one process on threads, with state in memory: what a killed one knew comes back from the changelog.
+fn lanes(world: &World, instance: &str, lanes: u32, profile: &str, overrides: &Value) -> Fleet {
+    let policy = Arc::new(loopwarden::config::policy::load_with_overrides(profile, overrides).expect("a policy"));
+    let clock = SystemClock::start();
+    let store = MemoryStore::new();
+    let settings = Arc::new(LaneSettings {
+        mode: ProcessMode::Live,
+        trigger: CommitTrigger::Timed { max_ms: 100, min_ms: 5 },
+        swarm: true,
+        poll_ms_max: 10,
+        ..LaneSettings::default()
+    });
+    let leases = Leases::new();
+    let mut fleet = Fleet::new(clock, lanes as usize);
+    for number in 0..lanes {
+        let (options, store, settings) = (world.options_of(instance, number), store.clone(), Arc::clone(&settings));
+        let (leases, policy) = (leases.clone(), Arc::clone(&policy));
+        let make = move || {
+            let log = KafkaLog::open(options).map_err(|error| Exit::Failed(error.to_string()))?;
+            let readers = log.changelog().map_err(|error| Exit::Failed(error.to_string()))?.into_iter().collect();
+            let shared: Arc<dyn Clock + Send + Sync> = Arc::new(clock);
+            let pool = RestorePool::start(store.clone(), Arc::clone(&settings), readers, &shared).expect("restore threads");
+            Ok(Lane::new(log, store, SessionEngine::new("loopwarden", policy), pool.client(), leases, settings))
+        };
+        fleet.spawn(make).expect("a thread");
+    }
+    fleet
+}
+
+/// Not a claim: this binary as a process of lanes, when [`TOLD`] says so. It ends when its standard input does.
+#[test]
+fn a_process_of_lanes() {
+    let Ok(told) = std::env::var(TOLD) else { return };
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let text = |name: &str| told[name].as_str().unwrap().to_owned();
+    let world = World::attach(&text("bootstrap"), text("app"));
+    let count = told["lanes"].as_u64().unwrap() as u32;
+    let lanes = lanes(&world, &text("instance"), count, &text("profile"), &told["overrides"]);
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(0);
+    });
+    loop {
+        if let Some((lane, exit)) = lanes.next_exit(Duration::from_secs(1)) {
+            eprintln!("lane {lane} ended: {exit}");
+            std::process::exit(1);
+        }
+    }
+}
+
+/// Such a process, from outside. Dropping it is a `kill -9`.
+struct Process {
+    child: Child,
+}
+
+impl Process {
+    fn start(world: &World, instance: &str, lanes: u32, profile: &str, overrides: &Value) -> Self {
+        let told = json!({
+            "bootstrap": world.options.bootstrap_servers, "app": world.options.app, "instance": instance, "lanes": lanes,
+            "profile": profile, "overrides": overrides,
+        });
+        let child = Command::new(std::env::current_exe().expect("this binary"))
+            .args(["--exact", "swarm::a_process_of_lanes", "--nocapture", "--test-threads=1"])
+            .env(TOLD, told.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("a process");
+        Self { child }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn producer(world: &World) -> BaseProducer {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", &world.options.bootstrap_servers).set("linger.ms", "1").create().expect("a producer")
+}
+
+fn send(producer: &BaseProducer, world: &World, partitions: u32, session: &str, json: &str, time_ms: i64) {
+    let partition = partition_of(session.as_bytes(), partitions) as i32;
+    let record = BaseRecord::to(&world.options.topics.input).partition(partition).key(session).payload(json).timestamp(time_ms);
+    producer.send(record).expect("queued");
+}
+
+/// Commands as they come, under `read_committed`.
+struct Commands {
+    reader: BaseConsumer,
+    seen: Vec<(String, String, Value)>,
+}
+
+impl Commands {
+    fn of(world: &World) -> Self {
+        let mut config = ClientConfig::new();
+        let reader: BaseConsumer = config
+            .set("bootstrap.servers", &world.options.bootstrap_servers)
+            .set("group.id", format!("{}-reader", world.options.app))
+            .set("isolation.level", "read_committed")
+            .set("auto.offset.reset", "earliest")
+            .set("fetch.wait.max.ms", "5")
+            .create()
+            .expect("a reader");
+        reader.subscribe(&[&world.options.topics.commands]).expect("subscribed");
+        Self { reader, seen: Vec::new() }
+    }
+
+    /// The next command within the wait: task, id, JSON.
+    fn next(&mut self, wait: Duration) -> Option<&(String, String, Value)> {
+        let message = self.reader.poll(wait)?.expect("a record");
+        let headers = message.headers().expect("headers");
+        let header = |name: &str| {
+            let found = headers.iter().find(|header| header.key == name).and_then(|header| header.value).expect("a header");
+            String::from_utf8(found.to_vec()).expect("text")
+        };
+        let command = serde_json::from_slice(message.payload().expect("a value")).expect("JSON");
+        self.seen.push((header("lw_task"), header("ce_id"), command));
+        self.seen.last()
+    }
+
+    /// Reads until `done` says so.
+    fn until(&mut self, what: &str, done: impl Fn(&[(String, String, Value)]) -> bool) {
+        let deadline = Deadline::after(PATIENCE * 2);
+        while !done(&self.seen) {
+            assert!(!deadline.is_over(), "{what} never came: {:?}", self.seen);
+            self.next(Duration::from_millis(100));
+        }
+    }
+
+    fn of_swarm(&self) -> Vec<&Value> {
+        self.seen.iter().filter(|(task, ..)| task.starts_with("swarm/")).map(|(.., command)| command).collect()
+    }
+}
+
+/// The last event of a test: a session that loops by itself. When it is told, what came before it in each partition has been read; a
+/// second one, sent then, is told after the swarm stage had its turn.
+fn sentinel(producer: &BaseProducer, world: &World, partitions: u32, commands: &mut Commands, round: usize, time_ms: i64) {
+    for partition in 0..partitions {
+        let name = |salt: u32| format!("sentinel-{round}-{salt}");
+        let session = (0..).map(name).find(|name| partition_of(name.as_bytes(), partitions) == partition).unwrap();
+        for id in 0..4 {
+            let json = failing(&session, id, "sentinels", &format!("http://sentinel{session}"), time_ms);
+            send(producer, world, partitions, &session, &json, time_ms);
+        }
+    }
+    producer.flush(PATIENCE).expect("delivered");
+    let count = partitions as usize;
+    commands.until("a sentinel", |seen| {
+        let prefix = format!("sentinel-{round}-");
+        let mut told: Vec<&str> = seen.iter().filter_map(|(.., command)| command["session_id"].as_str()).collect();
+        told.retain(|session| session.starts_with(&prefix));
+        told.sort_unstable();
+        told.dedup();
+        told.len() == count
+    });
+}
+
+fn failing(session: &str, id: usize, swarm: &str, url: &str, time_ms: i64) -> String {
+    json!({
+        "id": format!("{session}-{id}"), "session_id": session, "swarm_id": swarm, "time": time_ms, "kind": "tool",
+        "tool": "fetch", "args": {"url": url}, "outcome": "error", "error": "timed out",
+    })
+    .to_string()
+}
+
+fn working(session: &str, id: u64, time_ms: i64) -> String {
+    json!({
+        "id": format!("{session}-{id}"), "session_id": session, "swarm_id": "busy", "time": time_ms, "kind": "tool",
+        "tool": "read_file", "args": {"path": format!("src/{id}.rs")}, "result": format!("text number {id}"), "outcome": "ok",
+    })
+    .to_string()
+}
+
+/// Steps that a swarm was told.
+fn steps(commands: &Commands, swarm: &str) -> Vec<u64> {
+    let mine = commands.of_swarm().into_iter().filter(|command| command["swarm_id"] == swarm);
+    let mut steps: Vec<u64> = mine.map(|command| command["reason"]["evidence"]["calls_at_least"].as_u64().unwrap()).collect();
+    steps.sort_unstable();
+    steps
+}
+
+#[test]
+fn attocodes_global_cases_on_a_broker_with_two_processes() {
+    const PARTITIONS: u32 = 4;
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let mut thresholds: Vec<u32> = SWARM_CASES.iter().map(|case| case.threshold).collect();
+    thresholds.sort_unstable();
+    thresholds.dedup();
+    for threshold in thresholds {
+        let world = World::new(bootstrap, PARTITIONS);
+        let overrides = json!({"detectors": {"swarm_repeat": {"threshold": threshold}}});
+        let start = |instance: &str| Process::start(&world, instance, 2, "attocode", &overrides);
+        let mut processes = vec![start("lw-0"), start("lw-1")];
+        let (producer, mut commands) = (producer(&world), Commands::of(&world));
+        let cases: Vec<&SwarmCase> = SWARM_CASES.iter().filter(|case| case.threshold == threshold).collect();
+        let mut events = 0;
+        for case in &cases {
+            for number in 0..case.acts.len() {
+                match case.event(number, START_MS) {
+                    Some((session, json, time_ms)) => send(&producer, &world, PARTITIONS, &session, &json, time_ms),
+                    None => {
+                        processes.clear();
+                        processes.extend([start("lw-0"), start("lw-1")]);
+                    }
+                }
+                events += 1;
+            }
+        }
+        producer.flush(PATIENCE).expect("delivered");
+        let expected: usize = cases.iter().map(|case| case.told.len()).sum();
+        commands.until("a command to the swarms", |_| true);
+        for round in 0..2 {
+            sentinel(&producer, &world, PARTITIONS, &mut commands, round, START_MS + 60_000);
+        }
+        commands.until("the commands to the swarms", |seen| {
+            seen.iter().filter(|(task, _, command)| task.starts_with("swarm/") && command["swarm_id"] != "sentinels").count()
+                >= expected
+        });
+        for case in &cases {
+            let told: Vec<u64> = case.told.iter().map(|(calls, _)| *calls).collect();
+            assert_eq!(steps(&commands, case.name), told, "{}", case.name);
+            let agents = commands.seen.iter().filter_map(|(.., command)| command["session_id"].as_str());
+            let agents: Vec<&str> = agents.filter_map(|session| session.strip_prefix(&format!("{}-", case.name))).collect();
+            assert_eq!(agents, case.told_agents, "{}", case.name);
+        }
+        let mut ids: Vec<&String> = commands.seen.iter().map(|(_, id, _)| id).collect();
+        ids.sort_unstable();
+        assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "an id twice");
+        println!("threshold {threshold}: {} cases, {events} events, {} commands", cases.len(), commands.seen.len());
+    }
+}
+
+#[test]
+fn fifty_failing_sessions_are_one_command_although_processes_are_killed() {
+    const PARTITIONS: u32 = 12;
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let mut ids = Vec::new();
+    for lanes in [1, 3] {
+        let world = World::new(bootstrap, PARTITIONS);
+        let start = |instance: &str| Process::start(&world, instance, lanes, "default", &json!({}));
+        let mut processes = vec![start("lw-0"), start("lw-1")];
+        let (producer, mut commands) = (producer(&world), Commands::of(&world));
+        for number in 0..50 {
+            let session = format!("s{number}");
+            let time_ms = START_MS + number * 700;
+            send(&producer, &world, PARTITIONS, &session, &failing(&session, 0, "w", "http://dead", time_ms), time_ms);
+            if number % 20 == 10 {
+                producer.flush(PATIENCE).expect("delivered");
+                let victim = (number as usize / 20) % 2;
+                drop(processes.remove(victim));
+                processes.insert(victim, start(&format!("lw-{victim}")));
+            }
+        }
+        for round in 0..2 {
+            sentinel(&producer, &world, PARTITIONS, &mut commands, round, START_MS + 60_000);
+        }
+        commands.until("the command", |seen| seen.iter().any(|(.., command)| command["swarm_id"] == "w"));
+        let told: Vec<&Value> = commands.of_swarm().into_iter().filter(|command| command["swarm_id"] == "w").collect();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!((&told[0]["action"], &told[0]["reason"]["code"]), (&"nudge".into(), &"swarm_repeat".into()));
+        ids.push(told[0]["id"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(ids[0], ids[1]);
+}
+
+/// Mean length of a commit.
+fn commit_ms(lanes: &Fleet) -> u64 {
+    let reports = lanes.handles().iter().map(|handle| handle.report().stats.commit[0]);
+    let (us, count) = reports.fold((0, 0), |(us, count), commits| (us + commits.sum_us, count + commits.count()));
+    us / count.max(1) / 1_000
+}
+
+/// A measurement, not a claim: from the call that crosses the step to its command at a `read_committed` reader.
+#[test]
+fn a_swarm_is_told_soon() {
+    const PARTITIONS: u32 = 8;
+    const RATE: u64 = 5_000;
+    const PROBES: usize = 150;
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, PARTITIONS);
+    let lanes = lanes(&world, "lw-0", 2, "default", &json!({}));
+    let (producer, mut commands) = (producer(&world), Commands::of(&world));
+    sentinel(&producer, &world, PARTITIONS, &mut commands, 0, clock::now_ms());
+    let began = clock::Stopwatch::start();
+    let (mut sent, mut probes, mut delays): (u64, Vec<Duration>, Vec<Duration>) = (0, Vec::new(), Vec::new());
+    let deadline = Deadline::after(PATIENCE * 2);
+    while delays.len() < PROBES {
+        assert!(!deadline.is_over(), "only {} of {PROBES} probes came back", delays.len());
+        let due = began.elapsed().as_micros() as u64 * RATE / 1_000_000;
+        let now_ms = clock::now_ms();
+        while sent < due.min(sent + 500) {
+            // Workers that get on; each tenth call fails, each in a way of its own: counted, and no step is crossed.
+            let session = format!("s{}", sent % 2_000);
+            let json = if sent.is_multiple_of(10) {
+                failing(&session, sent as usize, "busy", &format!("http://x{sent}"), now_ms)
+            } else {
+                working(&session, sent, now_ms)
+            };
+            send(&producer, &world, PARTITIONS, &session, &json, now_ms);
+            sent += 1;
+        }
+        if probes.len() < PROBES && probes.len() < began.elapsed().as_millis() as usize / 60 {
+            let probe = probes.len();
+            for worker in 0..10 {
+                let session = format!("p{probe}-{worker}");
+                let json = failing(&session, 0, &format!("probe-{probe}"), "http://dead", now_ms);
+                send(&producer, &world, PARTITIONS, &session, &json, now_ms);
+            }
+            probes.push(began.elapsed());
+        }
+        producer.poll(Duration::ZERO);
+        if let Some((.., command)) = commands.next(Duration::from_millis(1)) {
+            let probe = command["swarm_id"].as_str().and_then(|swarm| swarm.strip_prefix("probe-"));
+            if let Some(sent_at) = probe.and_then(|number| probes.get(number.parse::<usize>().unwrap())) {
+                delays.push(began.elapsed().saturating_sub(*sent_at));
+            }
+        }
+    }
+    delays.sort_unstable();
+    println!(
+        "event to swarm command at {:.0} events/s, {} ms a commit: p50 {:?}, p90 {:?}, p99 {:?}, max {:?}",
+        sent as f64 / began.elapsed().as_secs_f64(),
+        commit_ms(&lanes),
+        delays[PROBES / 2],
+        delays[PROBES * 9 / 10],
+        delays[PROBES * 99 / 100],
+        delays[PROBES - 1]
+    );
+    assert_eq!(lanes.stop(true), Exit::Stopped);
+}
+
+/// The interpreter with Kafka's client; `None` where it cannot be had, which is said aloud.
+fn python() -> Option<String> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kafka/broker/python.sh");
+    let made =
+        Command::new("sh").arg(script).arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("python")).output().expect("a shell");
+    if made.status.success() {
+        return Some(String::from_utf8_lossy(&made.stdout).trim().to_owned());
+    }
+    println!("skipped: no Python with Kafka's client: {}", String::from_utf8_lossy(&made.stderr).trim());
+    None
+}
+
+#[test]
+fn the_example_orchestrator_stops_the_worker_that_is_blocked_and_no_other() {
+    use std::os::unix::process::ExitStatusExt;
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let Some(python) = python() else { return };
+    let world = World::new(bootstrap, 2);
+    let pids = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("pids-{}", world.options.app));
+    std::fs::create_dir_all(&pids).unwrap();
+    let mut workers: Vec<Child> = ["stuck", "busy"]
+        .map(|session| {
+            let worker = Command::new("sleep").arg("300").spawn().expect("a worker");
+            std::fs::write(pids.join(format!("{session}.pid")), worker.id().to_string()).unwrap();
+            worker
+        })
+        .into();
+    let lanes = lanes(&world, "lw-0", 1, "default", &json!({}));
+    let orchestrator = Command::new(python)
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/examples/orchestrator.py"))
+        .args(["--bootstrap", bootstrap, "--topic", &world.options.topics.commands])
+        .args(["--group", &format!("{}-orchestrator", world.options.app), "--pids"])
+        .arg(&pids)
+        .stdout(Stdio::null())
+        .spawn();
+    let orchestrator = Process { child: orchestrator.expect("the orchestrator") };
+    let producer = producer(&world);
+    let now_ms = clock::now_ms();
+    for id in 0..30 {
+        let time_ms = now_ms + id;
+        send(&producer, &world, 2, "stuck", &failing("stuck", id as usize, "w", "http://dead", time_ms), time_ms);
+        send(&producer, &world, 2, "busy", &failing("busy", id as usize, "w", &format!("http://{id}"), time_ms), time_ms);
+    }
+    producer.flush(PATIENCE).expect("delivered");
+    let deadline = Deadline::after(PATIENCE);
+    let ended = loop {
+        if let Some(ended) = workers[0].try_wait().unwrap() {
+            break ended;
+        }
+        assert!(!deadline.is_over(), "the blocked worker lives: {:?}", world.values(&world.options.topics.commands));
+        std::thread::park_timeout(Duration::from_millis(50));
+    };
+    assert_eq!(ended.signal(), Some(15));
+    assert!(workers[1].try_wait().unwrap().is_none(), "a worker that gets on was stopped");
+    workers[1].kill().unwrap();
+    workers[1].wait().unwrap();
+    drop(orchestrator);
+    assert_eq!(lanes.stop(true), Exit::Stopped);
+    std::fs::remove_dir_all(pids).unwrap();
+}
