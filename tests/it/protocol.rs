@@ -45,7 +45,7 @@ use crate::world::settings;
 
 #[test]
 fn the_position_of_a_task_is_the_last_record_of_its_commit() {
-    let mut world = TestWorld::new(config(20), settings(CommitTrigger::EveryRecords(7)));
+    let mut world = TestWorld::new(config(20), settings(CommitTrigger::EveryRecords(1)));
     feed(&world.broker, &fleet(3, 200));
     world.start("lw", 1);
     assert!(world.settle(), "{:?}", world.exits);

@@ -186,10 +186,6 @@ pub(crate) struct TestLog {
 }
 
 impl Log for TestLog {
-    fn swarm_partitions(&self) -> u32 {
-        self.memory.swarm_partitions()
-    }
-
     fn poll(&mut self, wait: Duration, handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow) -> Result<LogEvent, LogError> {
         self.memory.poll(wait, handler)
     }

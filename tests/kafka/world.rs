@@ -92,17 +92,7 @@ impl World {
     /// Names that no other test knows; there are no topics yet.
     pub(crate) fn named(bootstrap: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let world = Self::attach(bootstrap, format!("t{}-{}", clock::now_ms(), COUNT.fetch_add(1, Ordering::Relaxed)));
-        let options = &world.options;
-        let admin = Admin::new(options).expect("an admin client");
-        let mut plans = admin::plan(options, partitions, 1);
-        // Fixed timestamps of the distant past: they are kept, and nothing is deleted by age.
-        for plan in &mut plans {
-            plan.config.retain(|(key, _)| !matches!(*key, "retention.ms" | "message.timestamp.type"));
-            plan.config.push(("retention.ms", "-1".into()));
-        }
-        admin.create(&plans).expect("topics");
-        world
+        Self::attach(bootstrap, format!("t{}-{}", clock::now_ms(), COUNT.fetch_add(1, Ordering::Relaxed)))
     }
 
     /// Topics that exist already: another process made them.
