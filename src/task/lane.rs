@@ -363,7 +363,12 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             LaneEvent::CommitDue => self.commit(clock)?,
             LaneEvent::Resume => self.resume(clock)?,
             LaneEvent::ReopenDue => self.reopen(clock)?,
-            LaneEvent::Polled(Ok(LogEvent::Records(0))) => return Ok(false),
+            LaneEvent::Polled(Ok(LogEvent::Records(0))) => {
+                if !self.only_reports_wait() {
+                    return Ok(false);
+                }
+                self.commit(clock)?;
+            }
             LaneEvent::Polled(Ok(LogEvent::Records(_))) => {}
             LaneEvent::Polled(Ok(LogEvent::Assigned(ids))) => self.on_assigned(&ids)?,
             LaneEvent::Polled(Ok(LogEvent::Revoked(ids))) => self.on_revoked(&ids, clock)?,
@@ -372,6 +377,12 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             LaneEvent::Polled(Err(error)) => self.on_log_error(error, clock)?,
         }
         Ok(true)
+    }
+
+    /// Cut by the input, a commit of reports alone moves no cut, and nothing else may come to carry them.
+    fn only_reports_wait(&self) -> bool {
+        let is_cut_by_input = matches!(self.settings.trigger, crate::task::CommitTrigger::EveryRecords(_));
+        is_cut_by_input && self.work.overlay.events == 0 && !self.work.overlay.is_empty()
     }
 
     fn on_interrupt(&mut self, interrupt: Interrupt, clock: &dyn Clock) -> Result<(), Exit> {

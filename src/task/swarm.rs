@@ -106,8 +106,8 @@ impl Sums {
                         outputs.push(output(Destination::SwarmCounts, key.clone(), value, record_time));
                     }
                 }
-                Part::Reset(reset, record_time) => {
-                    let (key, value) = (reset_key(&reset), SwarmRecord::Reset(reset.time).encode()?);
+                Part::Reset(floor, record_time) => {
+                    let (key, value) = (reset_key(&floor), SwarmRecord::Reset(floor.time).encode()?);
                     for partition in 0..partitions {
                         outputs.push(output(Destination::SwarmPartition { partition }, key.clone(), value.clone(), record_time));
                     }

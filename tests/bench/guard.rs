@@ -1,5 +1,7 @@
 //! The fixed work that `make bench-guard` counts instructions of: decode, identify and detect of the sample fleet, without log or
 //! store. Counts do not depend on how busy the machine is.
+
+#![allow(clippy::pedantic, reason = "the pedantic lints are for the product; tests are read once, top to bottom")]
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a broken benchmark must stop and say so")]
 
 use std::collections::BTreeMap;

@@ -5,6 +5,8 @@
 //! Events are those of a file (`../shared/data/events.ndjson.zst` where it is, else the sample fleet), repeated with a prefix on the
 //! session until there are enough. Figures are process CPU (user and system) per event after the first fifth, as the baselines
 //! measure themselves; the broker's own CPU is not in them. One JSON line per run.
+
+#![allow(clippy::pedantic, reason = "the pedantic lints are for the product; tests are read once, top to bottom")]
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,

@@ -1,6 +1,8 @@
 //! The kill loop (T4): real processes on a real broker, killed again and again, and the auditor. `make test` runs it short, `make
 //! chaos` long; `LOOPWARDEN_CHAOS_KILLS`, `_EVENTS`, `_SEED` say how long and which.
 
+#![allow(clippy::pedantic, reason = "the pedantic lints are for the product; tests are read once, top to bottom")]
+
 #![expect(
     clippy::expect_used,
     clippy::indexing_slicing,

@@ -524,9 +524,9 @@ fn one_agent_is_no_swarm_and_a_late_pane_is_dropped() {
     for report in reports(&policy, &calls).iter().chain(&reports(&policy, &[swarm_call(120, 0, 0)])) {
         engine.apply(&key(), &mut counter, SwarmInput::Report(report), &mut effects);
     }
-    assert!(!effects.tally.late);
+    assert_eq!(effects.tally.swarm_late, 0);
     engine.apply(&key(), &mut counter, SwarmInput::Report(&reports(&policy, &[swarm_call(0, 30, 20)])[0]), &mut effects);
-    assert!(effects.tally.late);
+    assert_eq!(effects.tally.swarm_late, 1);
     assert_eq!(effects.commands, []);
 }
 
