@@ -9,9 +9,8 @@
 #![allow(clippy::pedantic, reason = "the pedantic lints are for the product; tests are read once, top to bottom")]
 #![expect(
     clippy::unwrap_used,
-    clippy::indexing_slicing,
+    clippy::expect_used,
     clippy::print_stdout,
-    clippy::print_stderr,
     clippy::disallowed_methods,
     dead_code,
     reason = "a benchmark reads the clock, prints, and stops when something is missing"

@@ -2,7 +2,6 @@
 //! chaos` long; `LOOPWARDEN_CHAOS_KILLS`, `_EVENTS`, `_SEED` say how long and which.
 
 #![allow(clippy::pedantic, reason = "the pedantic lints are for the product; tests are read once, top to bottom")]
-
 #![expect(
     clippy::expect_used,
     clippy::indexing_slicing,

@@ -3,7 +3,6 @@
 //! `broker.rs` says where the broker comes from. Each test has topics of its own; all share one broker.
 
 #![allow(clippy::pedantic, reason = "the pedantic lints are for the product; tests are read once, top to bottom")]
-
 #![expect(
     clippy::expect_used,
     clippy::indexing_slicing,
