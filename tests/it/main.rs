@@ -1,7 +1,7 @@
 //! The hermetic tests: no network, no broker, no real sleep. One binary, so that it links once.
 
 #![allow(clippy::pedantic, reason = "the pedantic lints are for the product; tests are read once, top to bottom")]
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a helper that panics fails its test")]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a helper that panics fails its test")]
 
 mod cli;
 mod config;
