@@ -1,7 +1,7 @@
 # One command per check; CI calls nothing else. All of them share one native build: always --release, never other features.
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/loopwarden/target
 
-.PHONY: demo test check setup fmt lint it golden kafka browser chaos mutants doc deny bench-guard
+.PHONY: demo test check setup fmt lint it golden kafka browser chaos mutants doc deny deploy bench bench-guard
 
 demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
 	cargo run --release --locked --quiet -- demo
@@ -32,7 +32,7 @@ kafka: ## the tests against a real broker
 	bash tests/kafka/broker/fetch.sh
 	cargo kafka
 
-browser: ## the live page in headless Chromium, where there is one
+browser: ## the live page and the reports in headless Chromium, where there is one
 	cargo build --release --locked
 	bash tests/browser/run.sh
 
@@ -50,5 +50,12 @@ doc:
 deny: ## licences, bans, sources, advisories
 	@bash .ci/deny
 
+deploy: ## what can be checked of deploy/ with the tools that are there
+	@bash .ci/deploy
+
 bench-guard: ## instruction counts of fixed work against the committed figures
 	bash tests/bench/guard.sh
+
+bench: ## every benchmark; what it printed is kept under tests/bench/runs
+	bash tests/kafka/broker/fetch.sh
+	bash tests/bench/run.sh

@@ -12,6 +12,8 @@ pub mod event;
 
 pub mod identity;
 
+pub mod transcript;
+
 pub mod policy;
 
 pub mod detect;

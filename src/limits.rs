@@ -50,10 +50,14 @@ pub const POLICY_LIST_MAX: usize = 1_024;
 pub const FACTOR_MAX: f64 = 1_000.0;
 /// The largest `episodes.kept` a policy may ask for: episodes are part of a session's head, which is written at every event.
 pub const EPISODES_KEPT_MAX: usize = 64;
+/// Latest turns whose new files `exploration` remembers, one byte each in a session's head.
+pub const EXPLORED_TURNS_MAX: usize = 8;
 /// Panes of a swarm window: each is kept per counter.
 pub const SWARM_PANES_MAX: usize = 4_096;
-/// The largest `workers_max` a policy may ask for.
-pub const SWARM_WORKERS_MAX: usize = 65_536;
+/// The largest `workers_max` a policy may ask for: with ordinary names they fit into a pane's record.
+pub const SWARM_WORKERS_MAX: usize = 8_192;
+/// Agents of a pane with their names. Bytes. A pane is one record of a changelog, and the client sends none above 1,000,000 bytes.
+pub const SWARM_PANE_BYTES_MAX: usize = 768 * 1024;
 /// The largest `keys_max` a policy may ask for.
 pub const SWARM_KEYS_MAX: usize = 16_777_216;
 /// Bytes of a configuration or policy file.
@@ -71,8 +75,10 @@ pub const COMMIT_WAIT: Duration = Duration::from_secs(10);
 pub const ABORT_WAIT: Duration = Duration::from_secs(5);
 /// One slice of taking over a transactional id; between two the consumer is polled.
 pub const TAKE_OVER_SLICE: Duration = Duration::from_secs(2);
-/// Wait for taking over a transactional id: an old transaction's markers may have to be written first.
+/// Wait for taking over a transactional id at a start: an old transaction's markers may have to be written first.
 pub const TAKE_OVER_WAIT: Duration = Duration::from_secs(30);
+/// The same for a lane at work, which tries again: with the waits of a commit it stays below the watchdog's 30 s.
+pub const REOPEN_WAIT: Duration = Duration::from_secs(6);
 /// Wait for the first answer of any broker at a start.
 pub const CONNECT_WAIT: Duration = Duration::from_secs(20);
 /// Wait for a single question to a broker: metadata, offsets.
@@ -87,11 +93,15 @@ pub const LEAVE_WAIT: Duration = Duration::from_secs(10);
 pub const POLL_RECORDS_MAX: usize = 500;
 /// Bytes one poll hands over, unless its first record is larger.
 pub const POLL_BYTES_MAX: usize = 1024 * 1024;
+/// Headers read of a record; more are left out. Ten are usual, and a record of a megabyte has room for 300,000.
+pub const HEADERS_MAX: usize = 256;
 
-/// Agents of one session that a `reset` with scope `session` reaches, in key order. All of them are held in memory until the commit.
+/// Agents of one session that a `reset` with scope `session` reaches, in key order. As many at a time as a commit takes.
 pub const RESET_AGENTS_MAX: usize = 4_096;
 /// Agents of one session that an inspection shows.
 pub const AGENTS_SHOWN: usize = 256;
+/// Counters of one swarm that an inspection shows.
+pub const COUNTERS_SHOWN: usize = 256;
 /// Timers of a task held in memory; the rest waits in the store, in order.
 pub const TIMERS_HELD_MAX: usize = 4_096;
 /// Records of a lane that may wait for one commit. Together with the next bound: memory of a lane, and work lost by an abort.
@@ -154,3 +164,8 @@ pub const HTTP_ROWS_MAX: usize = 256;
 pub const HTTP_STEPS_SHOWN: usize = 256;
 /// The most that may be asked for.
 pub const HTTP_STEPS_MAX: usize = 4_096;
+
+/// Commands a process keeps to show with Kafka, where the feed itself is a topic: what a person reads of a list.
+pub const RECENT_COMMANDS_MAX: usize = 200;
+/// Bytes of them; a command has some 2 KiB, or more with excerpts.
+pub const RECENT_BYTES_MAX: usize = 1 << 20;

@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use clap_complete::Shell;
 
 use crate::cli::output::OutputFormat;
+use crate::cli::tune::TuneArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -106,6 +107,14 @@ pub enum Command {
     Demo(DemoArgs),
     /// Tell what would have been said to recorded events
     Replay(ReplayArgs),
+    /// Show one session, swarm or task: what was seen at each event, and why a command was or was not sent
+    Inspect {
+        /// What to look at.
+        #[command(subcommand)]
+        command: InspectCommand,
+    },
+    /// Sweep thresholds over a grid: loops found against false alarms
+    Tune(TuneArgs),
     /// Run policy cases: events, and what must be answered
     Test(TestArgs),
     /// Look for mistakes in configuration and policy; with --connect, at the brokers too
@@ -164,7 +173,7 @@ pub enum VersionFormat {
 Examples:
   loopwarden run --data-dir ./lw
       one machine, no Kafka: prints how to send an event and wait for the command
-  loopwarden run --data-dir ./lw --set kafka.bootstrap_servers=localhost:9092
+  loopwarden run --data-dir ./lw-kafka --set kafka.bootstrap_servers=localhost:9092
       a fleet on Kafka, after: loopwarden topics create --set kafka.bootstrap_servers=localhost:9092
 
 Signals: TERM and INT finish what is read, commit and exit with 0, a second one exits with 130;
@@ -199,7 +208,7 @@ pub enum DemoFormat {
 }
 
 /// `replay`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Default, Args)]
 #[command(after_long_help = "\
 Examples:
   loopwarden replay events.ndjson.zst
@@ -207,40 +216,88 @@ Examples:
   loopwarden replay events.ndjson --output ndjson | jq .message
   loopwarden replay events.ndjson --labels labels.jsonl --outcomes outcomes.jsonl
   loopwarden replay last-week.ndjson --fail-on block
+  loopwarden replay ~/.claude/projects ~/.codex/sessions
+  loopwarden replay --topic agents.tool-events.v1 --from 7d --set kafka.bootstrap_servers=localhost:9092
+  loopwarden replay last-week.ndjson --output html > report.html
+  loopwarden replay last-week.ndjson --policy mine.toml --against default
 
-Files hold one event a line, plain or compressed (gzip, zstd); - is standard input. The commands
-are the same, in the same order, whatever --lanes says.")]
+Files hold one event a line, or are logs of Claude Code, Codex or OpenHands as they lie on disk;
+plain or compressed (gzip, zstd); - is standard input. The commands are the same, in the same
+order, whatever --lanes says.")]
 pub struct ReplayArgs {
-    /// Files of events, one a line; several are read one after the other
-    #[arg(required = true, value_name = "FILE")]
+    /// Files of events, one a line, or logs of agents; several are read one after the other, of a directory all below it
+    #[arg(required_unless_present = "topic", conflicts_with = "topic", value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Policy: the name of a shipped profile, or a file
-    #[arg(long, default_value = "default", value_name = "NAME|FILE")]
-    pub policy: String,
-    /// A key of the policy, as detectors.exact_repeat.threshold=5; may be repeated
+    /// Policy: the name of a shipped profile, or a file; without: default, and with --topic the setting policy
+    #[arg(long, value_name = "NAME|FILE")]
+    pub policy: Option<String>,
+    /// A key of the policy, as detectors.exact_repeat.threshold=5, or with --topic a setting of Kafka; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Threads; 0: one per core
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub lanes: u32,
-    /// Form of the output: table, json and csv count by detector, ndjson gives the commands themselves
+    /// Form of the output: table and csv count by detector, json and html tell all, ndjson gives the commands themselves
     #[arg(long, value_enum, default_value_t)]
-    pub output: OutputFormat,
+    pub output: ReplayFormat,
     /// Labelled stretches to judge by: {session, label, first_event_index, last_event_index, kind}
     #[arg(long, value_name = "FILE")]
     pub labels: Option<PathBuf>,
     /// Outcomes of sessions to judge by: {session, success}
     #[arg(long, value_name = "FILE")]
     pub outcomes: Option<PathBuf>,
-    /// Exit with 3 if there is such a command, or a graver one
+    /// Exit with 3 if there is such a command, or a graver one; with --against: if one is new
     #[arg(long, value_enum, value_name = "ACTION")]
     pub fail_on: Option<FailOn>,
     /// Stop at the first line that is no event
     #[arg(long)]
     pub strict: bool,
+    /// A second policy, by name or file: tell what --policy would change
+    #[arg(long, value_name = "NAME|FILE")]
+    pub against: Option<String>,
+    /// Write the report also to this file, as one HTML page
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// A range of a topic instead of files.
+    #[command(flatten)]
+    pub range: RangeArgs,
 }
 
-/// `replay --fail-on`.
+/// A range of a topic: read without a consumer group, nothing is committed or written.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "A range of a Kafka topic")]
+pub struct RangeArgs {
+    /// Topic of events; brokers as in the configuration
+    #[arg(long, value_name = "NAME")]
+    pub topic: Option<String>,
+    /// First record: earliest, an offset, a time (RFC 3339, or a date), or how long ago (7d, 90m); default: earliest
+    #[arg(long, value_name = "WHERE", requires = "topic")]
+    pub from: Option<String>,
+    /// End, itself not read: as --from, or now, which is the default
+    #[arg(long, value_name = "WHERE", requires = "topic")]
+    pub to: Option<String>,
+    /// Configuration file [env: LOOPWARDEN_CONFIG]
+    #[arg(long, short, value_name = "FILE", conflicts_with = "files")]
+    pub config: Option<PathBuf>,
+}
+
+/// Form of `replay` and `tune`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ReplayFormat {
+    /// Aligned text, for people.
+    #[default]
+    Table,
+    /// One JSON object a line.
+    Ndjson,
+    /// One JSON document.
+    Json,
+    /// Comma-separated values with a head.
+    Csv,
+    /// One page for a browser or a printer, without script and network.
+    Html,
+}
+
+/// `replay --fail-on`; with --against, what is new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum FailOn {
     /// Any nudge or block.
@@ -364,8 +421,23 @@ pub enum ConfigCommand {
         #[arg(long, value_enum, default_value_t)]
         output: OutputFormat,
     },
-    /// Print every key with its type and default, as JSON
-    Schema,
+    /// Print the JSON Schema of a configuration file, or of a policy file
+    #[command(after_long_help = "Example:\n  loopwarden config schema > loopwarden.schema.json")]
+    Schema {
+        /// Of what
+        #[arg(value_enum, default_value_t)]
+        of: SchemaOf,
+    },
+}
+
+/// What `config schema` describes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum SchemaOf {
+    /// The configuration file.
+    #[default]
+    Config,
+    /// A policy file.
+    Policy,
 }
 
 /// `schema`.
@@ -408,6 +480,68 @@ pub struct HealthcheckArgs {
     /// Longest wait for the answer
     #[arg(long, value_name = "MS", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub timeout_ms: u64,
+}
+
+/// `inspect`.
+#[derive(Debug, Subcommand)]
+pub enum InspectCommand {
+    /// One session: its events in order, findings, streaks, commands, what other thresholds would have said
+    #[command(after_long_help = "\
+Examples:
+  loopwarden inspect session sess-42 --file events.ndjson.zst
+  loopwarden inspect session sess-42 --topic agents.tool-events.v1 --from 2h --config loopwarden.toml
+  loopwarden inspect session sess-42 --address localhost:9464
+      what the running process holds of it: hashes and flags, no events")]
+    Session(InspectArgs),
+    /// One swarm: its calls added up, its members, its commands
+    Swarm(InspectArgs),
+    /// One task, as session:3: its records; of a running process also where it stands
+    Task(InspectArgs),
+}
+
+/// What to inspect, and where its events are. Without --file and --topic a running process is asked.
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    /// Id of the session or swarm; of a task its stage and partition, as session:3
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// Events, or logs of agents; may be repeated; of a directory all below it
+    #[arg(long = "file", value_name = "FILE", conflicts_with = "topic")]
+    pub files: Vec<PathBuf>,
+    /// A range of a topic instead of files.
+    #[command(flatten)]
+    pub range: RangeArgs,
+    /// Address of the running process; default: the setting http.listen
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["files", "topic"])]
+    pub address: Option<String>,
+    /// Tenant of the session or swarm
+    #[arg(long, value_name = "NAME")]
+    pub tenant: Option<String>,
+    /// Policy: the name of a shipped profile, or a file; without: default, and with --topic the setting policy
+    #[arg(long, value_name = "NAME|FILE")]
+    pub policy: Option<String>,
+    /// A key of the policy, or with --topic a setting of Kafka; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// The newest so many events, or rows, are shown
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    pub limit: u32,
+    /// Show what agents wrote and read too: beginnings of arguments, results and texts
+    #[arg(long)]
+    pub show_content: bool,
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t)]
+    pub output: InspectFormat,
+}
+
+/// Form of `inspect`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum InspectFormat {
+    /// For people.
+    #[default]
+    Table,
+    /// One JSON document.
+    Json,
 }
 
 #[cfg(test)]

@@ -15,7 +15,13 @@ use crate::config::read_secret;
 use crate::log::kafka::KafkaOptions;
 use crate::log::kafka::admin::Admin;
 use crate::log::kafka::admin::Severity;
+use crate::log::kafka::admin::TopicProblem;
+use crate::log::kafka::fate;
+use crate::log::kafka::permissions;
 use crate::log::kafka::settings;
+
+/// Tools that lost their rule, named.
+const TOOLS_SHOWN: usize = 12;
 
 /// Looks for mistakes.
 ///
@@ -26,9 +32,14 @@ pub fn run(args: &CheckArgs, log: &LogArgs) -> Outcome {
     let mut failures = Vec::new();
     let mut out = Output::stdout();
     out.line(format!("configuration  ok: mode {}, instance {}, {} lanes", config.mode.as_str(), config.instance, config.lanes))?;
-    match setup::policy(&config.policy) {
-        Ok(policy) => out.line(format!("policy         ok: {} ({})", policy.profile, policy.hash))?,
-        Err(failure) => failures.push(failure),
+    match crate::config::policy::load_with(&config.policy, &serde_json::Map::new()) {
+        Ok(loaded) => {
+            out.line(format!("policy         ok: {} ({})", loaded.policy.profile, loaded.policy.hash))?;
+            if let Some(told) = replaced(&loaded.tools_without_rules) {
+                out.line(told)?;
+            }
+        }
+        Err(problems) => failures.push(problems.into()),
     }
     if let Some(file) = &config.http.token_file
         && let Err(problem) = read_secret(file, "http.token_file")
@@ -60,6 +71,20 @@ pub fn run(args: &CheckArgs, log: &LogArgs) -> Outcome {
     Err(Failure::new(first.exit, messages.join("\n\n")))
 }
 
+/// What a `[[tool]]` of a policy's own takes away: polling tools, for example, that count as loops from then on.
+fn replaced(tools: &[String]) -> Option<String> {
+    let shown: Vec<&str> = tools.iter().take(TOOLS_SHOWN).map(String::as_str).collect();
+    let more = tools.len().saturating_sub(shown.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!tools.is_empty()).then(|| {
+        format!(
+            "               its [[tool]] replaces the base's: without a rule now {}{more}\n               \
+             repeat those that it should keep, as `Own rules` in src/docs/detection.md does",
+            shown.join(", ")
+        )
+    })
+}
+
 fn native(config: &Config, kafka: &KafkaConfig) -> Result<KafkaOptions, Failure> {
     let options = setup::kafka_options(config, kafka, 0)?;
     settings::check(&options).map_err(|bad| Diagnostic::new("E0207", bad.to_string()))?;
@@ -81,13 +106,17 @@ fn connect(options: &KafkaOptions, out: &mut Output) -> Result<Vec<Failure>, Fai
     for problem in problems.iter().filter(|problem| problem.severity == Severity::Warning) {
         out.line(topics::told(problem))?;
     }
-    let errors: Vec<Failure> = problems
-        .iter()
-        .filter(|problem| problem.severity == Severity::Error)
-        .map(|problem| Failure::new(exit_code::of_error(problem.code), topics::told(problem)))
-        .collect();
-    if errors.is_empty() {
+    let errors: Vec<&TopicProblem> = problems.iter().filter(|problem| problem.severity == Severity::Error).collect();
+    let mut failures: Vec<Failure> =
+        errors.iter().map(|problem| Failure::new(exit_code::of_error(problem.code), topics::told(problem))).collect();
+    if failures.is_empty() {
         out.line("topics         ok")?;
     }
-    Ok(errors)
+    let unknown: Vec<&str> = errors.iter().map(|problem| problem.topic.as_str()).collect();
+    let denied = permissions::missing(options, &unknown)?;
+    if denied.is_empty() && problems.iter().all(|problem| problem.code != fate::E_NOT_AUTHORISED) {
+        out.line("permissions    ok, as far as they can be tried without writing")?;
+    }
+    failures.extend(denied.into_iter().map(|message| Failure::coded(fate::E_NOT_AUTHORISED, message)));
+    Ok(failures)
 }

@@ -62,7 +62,7 @@ impl From<Diagnostics> for Failure {
 impl From<LogError> for Failure {
     fn from(error: LogError) -> Self {
         match error {
-            LogError::Transient(cause) => Self::new(exit_code::FAILED, format!("error: {cause}")),
+            LogError::Transient(cause) | LogError::OutOfRange(cause) => Self::new(exit_code::FAILED, format!("error: {cause}")),
             LogError::Lost(cause) => Self::coded("E0501", cause.trim_start_matches("E0501: ")),
             LogError::Fatal { code, message } => Self::coded(code, message),
         }

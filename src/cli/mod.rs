@@ -1,6 +1,7 @@
 //! The command line: arguments, a command each, exit codes.
 
 pub mod args;
+pub mod ask;
 pub mod cases;
 pub mod check;
 pub mod config;
@@ -9,7 +10,9 @@ pub mod exit_code;
 pub mod explain;
 pub mod failure;
 pub mod healthcheck;
+pub mod inspect;
 pub mod output;
+pub mod range;
 pub mod replay;
 pub mod run;
 pub mod schema;
@@ -18,6 +21,7 @@ pub mod shell;
 pub mod signals;
 pub mod test;
 pub mod topics;
+pub mod tune;
 
 use std::ffi::OsString;
 
@@ -55,6 +59,8 @@ fn dispatch(line: &CommandLine) -> Outcome {
         Command::Run(args) => run::run(args, log),
         Command::Demo(args) => demo::run(args, log),
         Command::Replay(args) => replay::run(args, log),
+        Command::Inspect { command } => inspect::run(command, log),
+        Command::Tune(args) => tune::run(args, log),
         Command::Test(args) => test::run(args),
         Command::Check(args) => check::run(args, log),
         Command::Topics { command } => topics::run(command, log),

@@ -45,6 +45,15 @@ impl Output {
         self.writer.write_all(b"\n")
     }
 
+    /// Writes bytes as a line.
+    ///
+    /// # Errors
+    /// As any write.
+    pub fn bytes_line(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.writer.write_all(bytes)?;
+        self.writer.write_all(b"\n")
+    }
+
     /// Writes text as it is.
     ///
     /// # Errors

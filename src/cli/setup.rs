@@ -14,6 +14,7 @@ use crate::config::Layers;
 use crate::config::Loaded;
 use crate::config::LogFormat;
 use crate::config::read_secret;
+use crate::event::Stage;
 use crate::log::kafka::KafkaOptions;
 use crate::log::kafka::NativeSettings;
 use crate::log::kafka::Secret;
@@ -125,7 +126,8 @@ pub fn kafka_options(config: &Config, kafka: &KafkaConfig, lane: u32) -> Result<
             producer: kafka.producer_librdkafka.clone(),
         },
         fetch_bytes_max: config.limits.fetch_queue_bytes,
-        swarm: true,
+        swarm: SWARM,
+        reads: &[Stage::Session],
         value_bytes_max: config.limits.record_bytes_max,
     })
 }

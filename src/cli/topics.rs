@@ -21,6 +21,7 @@ use crate::log::kafka::admin::Created;
 use crate::log::kafka::admin::Severity;
 use crate::log::kafka::admin::TopicPlan;
 use crate::log::kafka::admin::TopicProblem;
+use crate::log::kafka::fate;
 use crate::report::Column;
 use crate::report::Table;
 
@@ -78,7 +79,14 @@ pub fn compare(admin: &Admin, options: &KafkaOptions) -> Result<Vec<TopicProblem
     let input = admin.describe(&options.topics.input)?;
     let (partitions, replication) =
         input.map_or((admin::PARTITIONS_DEFAULT, admin::REPLICATION_DEFAULT), |facts| (facts.partitions, facts.replication));
-    Ok(admin.check(&admin::plan(options, partitions, replication), false)?)
+    let plans = admin::plan(options, partitions, replication);
+    let problems = admin.check(&plans, false)?;
+    // Only where something is missing it matters whether the group has ever worked: then an internal topic has vanished.
+    let is_missing = |problem: &TopicProblem| problem.code == fate::E_TOPIC_MISSING && problem.topic != options.topics.input;
+    if problems.iter().any(is_missing) && admin.group_has_offsets(options).unwrap_or(false) {
+        return Ok(admin.check(&plans, true)?);
+    }
+    Ok(problems)
 }
 
 /// A problem as people read it.

@@ -139,7 +139,9 @@ pub fn load(layers: &Layers) -> Result<Loaded, Diagnostics> {
     native::check(&mut merged, &mut told);
     let raw = RawConfig::deserialize(tree::to_toml(&merged))
         .map_err(|error| Diagnostic::new(BAD, format!("this is no configuration: {}", error.message())))?;
-    let config = validate::config(&raw, &merged, variable(layers, "TMPDIR"), &mut told);
+    let file = file.as_deref().and_then(Path::parent).filter(|directory| !directory.as_os_str().is_empty());
+    let places = validate::Places { temporary: variable(layers, "TMPDIR"), file };
+    let config = validate::config(&raw, &merged, &places, &mut told);
     if told.is_empty() { Ok(Loaded { config, tree: merged }) } else { Err(Diagnostics::sorted(told)) }
 }
 
@@ -149,7 +151,7 @@ fn read_file(path: &Path) -> Result<Table, Vec<Diagnostic>> {
 }
 
 /// The defaults with the keys that have none: a line that begins with `#key` has an example as its value.
-fn with_undefaulted(text: &str) -> String {
+pub(super) fn with_undefaulted(text: &str) -> String {
     let line = |line: &str| match line.strip_prefix('#') {
         Some(key) if key.starts_with(|letter: char| letter.is_ascii_lowercase()) => format!("{key}\n"),
         _ => format!("{line}\n"),

@@ -14,6 +14,7 @@ mod load;
 mod native;
 pub mod policy;
 pub mod raw;
+pub mod schema;
 mod shape;
 mod suggest;
 mod tree;

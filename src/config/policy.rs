@@ -1,5 +1,6 @@
 //! Policies from their layers: shipped profiles along the chain of bases, a user's file, overrides.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -35,6 +36,8 @@ const BASE_DEFAULT: &str = "default";
 pub struct LoadedPolicy {
     /// The policy.
     pub policy: Policy,
+    /// Names of tools, or prefixes, whose rules of the base are gone: a list of `[[tool]]` replaces the one below it.
+    pub tools_without_rules: Vec<String>,
     tree: Table,
 }
 
@@ -119,6 +122,7 @@ fn resolve(layer: Table, overrides: Table) -> Result<LoadedPolicy, Diagnostics> 
         layers.push(shipped(base)?);
     }
     let mut effective = layers.pop().unwrap_or_default();
+    let names_below = effective.get("tool").map(tool_names).unwrap_or_default();
     let shape = tree::parse(Profile::DEFAULT.text, &Source::Default, CODE).map_err(Diagnostics)?;
     while let Some(mut layer) = layers.pop() {
         shape::check(&mut layer, &shape, "", Codes { unknown: CODE, bad: CODE }, &mut told);
@@ -128,7 +132,11 @@ fn resolve(layer: Table, overrides: Table) -> Result<LoadedPolicy, Diagnostics> 
     let raw = RawPolicy::deserialize(tree::to_toml(&effective))
         .map_err(|error| Diagnostics::from(Diagnostic::new(CODE, format!("this is no policy: {}", error.message()))))?;
     match Policy::from_raw(&raw, &tree::to_json(&effective)) {
-        Ok(policy) if told.is_empty() => Ok(LoadedPolicy { policy, tree: effective }),
+        Ok(policy) if told.is_empty() => {
+            let names = effective.get("tool").map(tool_names).unwrap_or_default();
+            let tools_without_rules = names_below.difference(&names).cloned().collect();
+            Ok(LoadedPolicy { policy, tools_without_rules, tree: effective })
+        }
         Ok(_) => Err(Diagnostics::sorted(told)),
         Err(problems) => {
             told.extend(problems.into_iter().map(|problem| {
@@ -141,6 +149,24 @@ fn resolve(layer: Table, overrides: Table) -> Result<LoadedPolicy, Diagnostics> 
             Err(Diagnostics::sorted(told))
         }
     }
+}
+
+/// The names in all entries of `[[tool]]`.
+fn tool_names(tools: &Node) -> BTreeSet<String> {
+    let Value::Array(entries) = &tools.value else { return BTreeSet::new() };
+    let names = entries.iter().filter_map(|entry| match &entry.value {
+        Value::Table(entry) => entry.get("names"),
+        _ => None,
+    });
+    let all = names.flat_map(|names| match &names.value {
+        Value::Array(names) => names.as_slice(),
+        _ => &[],
+    });
+    let text = all.filter_map(|name| match &name.value {
+        Value::Text(name) => Some(name.clone()),
+        _ => None,
+    });
+    text.collect()
 }
 
 /// Takes `base` out of a layer. A file without one stands on the default profile; that one on nothing.

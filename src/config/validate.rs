@@ -52,6 +52,23 @@ const MECHANISMS: [&str; 3] = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"];
 /// Directories that other programs clean up.
 const TEMPORARY: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", "/run/user"];
 
+/// Least and greatest value of every number, as the check and the schema have them.
+pub(super) const BOUNDS: [(&str, i64, i64); 13] = [
+    ("lanes", 0, LANES_MAX as i64),
+    ("limits.record_bytes_max", 1024, RECORD_BYTES_MAX_CEILING as i64),
+    ("limits.session_cache_bytes", MIB, 1024 * GIB),
+    ("limits.block_cache_bytes", MIB, 1024 * GIB),
+    ("limits.write_buffer_bytes", MIB, 64 * GIB),
+    ("limits.fetch_queue_bytes", MIB, GIB),
+    ("commit.commit_ms_min", 0, 5_000),
+    ("commit.commit_ms_max", 1, 5_000),
+    ("commit.overlay_bytes_max", MIB, GIB),
+    ("commit.overlay_records_max", 1, 1_000_000),
+    ("time.lateness_ms", 0, DAY_MS),
+    ("embedded.partitions", 1, 64),
+    ("embedded.retention_ms", 60_000, POLICY_MS_MAX),
+];
+
 struct Check<'a> {
     tree: &'a Table,
     told: &'a mut Vec<Diagnostic>,
@@ -66,7 +83,9 @@ impl Check<'_> {
         });
     }
 
-    fn integer(&mut self, key: &str, value: i64, least: i64, most: i64) -> i64 {
+    fn integer(&mut self, key: &str, value: i64) -> i64 {
+        let (least, most) =
+            BOUNDS.iter().find(|(name, ..)| *name == key).map_or((0, i64::MAX), |(_, least, most)| (*least, *most));
         if value < least {
             self.bad(key, format!("{key} is {value}, but must be at least {least}"));
         } else if value > most {
@@ -102,10 +121,18 @@ impl Check<'_> {
     }
 }
 
+/// Directories that paths are judged by.
+pub(super) struct Places<'a> {
+    /// The environment's temporary directory.
+    pub(super) temporary: Option<&'a str>,
+    /// Where the configuration file lies.
+    pub(super) file: Option<&'a Path>,
+}
+
 /// The valid configuration; where `told` grows, one that must not be used.
-pub(super) fn config(raw: &RawConfig, tree: &Table, temporary: Option<&str>, told: &mut Vec<Diagnostic>) -> Config {
+pub(super) fn config(raw: &RawConfig, tree: &Table, places: &Places<'_>, told: &mut Vec<Diagnostic>) -> Config {
     let check = &mut Check { tree, told };
-    let lanes = match check.integer("lanes", raw.lanes, 0, i64::from(LANES_MAX)) {
+    let lanes = match check.integer("lanes", raw.lanes) {
         0 => std::thread::available_parallelism().map_or(1, usize::from).min(LANES_MAX as usize),
         lanes => lanes as usize,
     };
@@ -135,7 +162,7 @@ pub(super) fn config(raw: &RawConfig, tree: &Table, temporary: Option<&str>, tol
         policy: raw.policy.clone(),
         instance: raw.instance.as_ref().map(|name| check.name("instance", name, NAME_MAX)).unwrap_or_default(),
         lanes: lanes as u32,
-        data_dir: data_dir(check, raw.data_dir.as_ref(), temporary),
+        data_dir: data_dir(check, raw.data_dir.as_ref(), places),
         log: LogConfig {
             level: raw.log.level.clone(),
             format: check.choice(
@@ -146,38 +173,36 @@ pub(super) fn config(raw: &RawConfig, tree: &Table, temporary: Option<&str>, tol
         },
         http: HttpConfig { listen, token_file: check.path("http.token_file", raw.http.token_file.as_ref()) },
         limits: LimitsConfig {
-            record_bytes_max: check.integer(
-                "limits.record_bytes_max",
-                raw.limits.record_bytes_max,
-                1024,
-                RECORD_BYTES_MAX_CEILING as i64,
-            ) as usize,
-            session_cache_bytes: check.integer("limits.session_cache_bytes", raw.limits.session_cache_bytes, MIB, 1024 * GIB)
-                as usize,
-            block_cache_bytes: check.integer("limits.block_cache_bytes", raw.limits.block_cache_bytes, MIB, 1024 * GIB) as usize,
-            write_buffer_bytes: check.integer("limits.write_buffer_bytes", raw.limits.write_buffer_bytes, MIB, 64 * GIB) as usize,
-            fetch_queue_bytes: check.integer("limits.fetch_queue_bytes", raw.limits.fetch_queue_bytes, MIB, GIB) as usize,
+            record_bytes_max: check.integer("limits.record_bytes_max", raw.limits.record_bytes_max) as usize,
+            session_cache_bytes: check.integer("limits.session_cache_bytes", raw.limits.session_cache_bytes) as usize,
+            block_cache_bytes: check.integer("limits.block_cache_bytes", raw.limits.block_cache_bytes) as usize,
+            write_buffer_bytes: check.integer("limits.write_buffer_bytes", raw.limits.write_buffer_bytes) as usize,
+            fetch_queue_bytes: check.integer("limits.fetch_queue_bytes", raw.limits.fetch_queue_bytes) as usize,
         },
         commit: CommitConfig {
-            commit_ms_min: check.integer("commit.commit_ms_min", pause, 0, 5_000) as u64,
-            commit_ms_max: check.integer("commit.commit_ms_max", wait, 1, 5_000) as u64,
-            overlay_bytes_max: check.integer("commit.overlay_bytes_max", commit.overlay_bytes_max, MIB, GIB) as usize,
-            overlay_records_max: check.integer("commit.overlay_records_max", commit.overlay_records_max, 1, 1_000_000) as usize,
+            commit_ms_min: check.integer("commit.commit_ms_min", pause) as u64,
+            commit_ms_max: check.integer("commit.commit_ms_max", wait) as u64,
+            overlay_bytes_max: check.integer("commit.overlay_bytes_max", commit.overlay_bytes_max) as usize,
+            overlay_records_max: check.integer("commit.overlay_records_max", commit.overlay_records_max) as usize,
         },
-        lateness_ms: check.integer("time.lateness_ms", raw.time.lateness_ms, 0, DAY_MS),
+        lateness_ms: check.integer("time.lateness_ms", raw.time.lateness_ms),
         embedded: EmbeddedConfig {
-            partitions: check.integer("embedded.partitions", raw.embedded.partitions, 1, 64) as u32,
-            retention_ms: check.integer("embedded.retention_ms", raw.embedded.retention_ms, 60_000, POLICY_MS_MAX),
+            partitions: check.integer("embedded.partitions", raw.embedded.partitions) as u32,
+            retention_ms: check.integer("embedded.retention_ms", raw.embedded.retention_ms),
         },
         kafka: kafka(check, &raw.kafka),
     }
 }
 
-fn data_dir(check: &mut Check<'_>, written: Option<&String>, temporary: Option<&str>) -> Option<PathBuf> {
+/// A path relative to the user or to the file lies where they are, also in a scratch directory; whoever writes a temporary directory out
+/// forgot that state must outlive a reboot.
+fn data_dir(check: &mut Check<'_>, written: Option<&String>, places: &Places<'_>) -> Option<PathBuf> {
     let path = check.path("data_dir", written)?;
-    let absolute = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
-    let resolved = absolute.canonicalize().unwrap_or(absolute);
-    if TEMPORARY.iter().copied().chain(temporary).any(|directory| resolved.starts_with(Path::new(directory))) {
+    let is_temporary =
+        |path: &Path| TEMPORARY.iter().copied().chain(places.temporary).any(|directory| path.starts_with(directory));
+    let is_beside_the_file = places.file.is_some_and(|directory| path.starts_with(directory));
+    let resolved = path.canonicalize().unwrap_or_else(|_| path.clone());
+    if path.is_absolute() && !is_beside_the_file && (is_temporary(&path) || is_temporary(&resolved)) {
         let message = format!(
             "data_dir is {:?}, but must not be a temporary directory: cleaners delete state there",
             path.display().to_string()

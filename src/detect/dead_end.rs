@@ -22,7 +22,7 @@ pub fn observe(settings: &DeadEnd, tool: &ToolPolicy, history: &History, step: &
     let threshold = tool.scaled(settings.threshold);
     let mut count = 0;
     let mut first = step.sequence;
-    for earlier in history.counted_back().take(settings.window_steps as usize) {
+    for earlier in history.counted_back_from(step).take(settings.window_steps as usize) {
         // Edit, then re-run, is work: a mutation by another call ends the look back, as in every window.
         if earlier.flags.has(Flags::MUTATED) && earlier.call != step.call {
             break;

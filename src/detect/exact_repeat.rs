@@ -12,6 +12,7 @@ use crate::detect::streaks::Run;
 use crate::identity::Hash64;
 use crate::identity::Hash128;
 use crate::policy::Detector;
+use crate::policy::Evaluate;
 use crate::policy::ExactRepeat;
 use crate::policy::RepeatCount;
 use crate::policy::ToolPolicy;
@@ -44,32 +45,61 @@ pub fn rebuild(run: &mut Run, history: &History) {
 
 /// Takes an observed outcome into the run: another answer ends the look back (`result_aware`).
 pub fn answered(run: &mut Run, history: &History, step: &Step) {
-    if run.hash != step.call || step.sequence < run.first || !step.outcome.is_some() || step.flags.has(Flags::ARGS_ONLY) {
+    if run.hash != step.call || step.sequence < run.first || step.flags.has(Flags::ARGS_ONLY) {
         return;
     }
-    if !run.outcome.is_some() {
+    if step.flags.has(Flags::CUT) {
+        let is_other = |other: &&Step| other.flags.has(Flags::CUT) && other.sequence != step.sequence;
+        if in_run(run, history).find(is_other).is_some_and(|other| other.answers_otherwise(step)) {
+            rewalk(run, history);
+        }
+    } else if !step.outcome.is_some() {
+        // Not known, or not asked for.
+    } else if !run.outcome.is_some() {
         run.outcome = step.outcome;
     } else if run.outcome != step.outcome {
         rewalk(run, history);
     }
 }
 
-/// The look back of `result_aware`, from the ring: with the newest observed outcome met, stop before the first other one.
+/// The steps of the run that the ring holds, newest first.
+fn in_run<'a>(run: &Run, history: &'a History) -> impl Iterator<Item = &'a Step> + use<'a> {
+    let (first, hash) = (run.first, run.hash);
+    history.counted_back().take_while(move |step| step.sequence >= first && step.call == hash)
+}
+
+/// The look back of `result_aware`, from the ring: with the newest observed outcome met, stop before the first other one. What is left
+/// of cut answers is no outcome, but ends it likewise where it differs.
 fn rewalk(run: &mut Run, history: &History) {
-    let mut newest = Hash64::NONE;
-    let mut count = 0;
-    for step in history.counted_back().take_while(|step| step.sequence >= run.first && step.call == run.hash) {
-        if step.outcome.is_some() {
-            if newest.is_some() && newest != step.outcome {
-                break;
-            }
-            newest = step.outcome;
+    let mut newest = Newest::default();
+    let (mut count, mut first) = (0, run.same_first);
+    for step in in_run(run, history) {
+        if newest.ends_before(step) {
+            break;
         }
         count += 1;
-        run.same_first = step.sequence;
+        first = step.sequence;
     }
-    run.outcome = newest;
-    run.same_answer = count;
+    run.outcome = newest.whole.map_or(Hash64::NONE, |step| step.outcome);
+    (run.same_answer, run.same_first) = (count, first);
+}
+
+/// The newest answers that a look back has met, a whole one and a cut one.
+#[derive(Default)]
+struct Newest<'a> {
+    whole: Option<&'a Step>,
+    cut: Option<&'a Step>,
+}
+
+impl<'a> Newest<'a> {
+    /// Takes a step met on the way back; whether it was answered otherwise than those after it.
+    fn ends_before(&mut self, step: &'a Step) -> bool {
+        let is_cut = step.flags.has(Flags::CUT);
+        if !is_cut && !step.outcome.is_some() {
+            return false;
+        }
+        step.answers_otherwise((if is_cut { &mut self.cut } else { &mut self.whole }).get_or_insert(step))
+    }
 }
 
 /// Whether the newest counted call repeats.
@@ -120,8 +150,10 @@ fn in_window(settings: &ExactRepeat, tool: &ToolPolicy, history: &History, step:
             );
         }
     }
-    // A hash has enough in the window only if it had enough when it was called last: that step has fired.
-    if !window().any(|earlier| earlier.has_fired(Detector::ExactRepeat)) {
+    // Judged once per turn, all calls of the turn are current, and only the last of them was asked for.
+    let by_turn = settings.evaluate == Evaluate::Turn && step.turn != 0;
+    // Judged one by one, a hash has enough in the window only if it had enough when it was called last: that step has fired.
+    if !by_turn && !window().any(|earlier| earlier.has_fired(Detector::ExactRepeat)) {
         return None;
     }
     let mut best: Option<(u32, u64, &Step)> = None;
@@ -133,14 +165,15 @@ fn in_window(settings: &ExactRepeat, tool: &ToolPolicy, history: &History, step:
     }
     let (count, first, candidate) = best.filter(|(count, ..)| *count >= threshold)?;
     let mut finding = finding(settings, candidate, count, threshold)
+        .blocking_at(tool.scaled(settings.block_at))
         .within(u64::from(settings.window_steps))
         .spanning(first, candidate.sequence);
-    finding.is_fresh = false;
+    finding.is_fresh = by_turn && candidate.turn == step.turn;
     Some(finding)
 }
 
 fn count_equal<'a>(settings: &ExactRepeat, window: impl Iterator<Item = &'a Step>, step: &Step) -> (u32, u64) {
-    let mut newest = Hash64::NONE;
+    let mut newest = Newest::default();
     let mut count = 0;
     let mut first = step.sequence;
     let hard = step.failed() || step.flags.has(Flags::TEST);
@@ -152,11 +185,8 @@ fn count_equal<'a>(settings: &ExactRepeat, window: impl Iterator<Item = &'a Step
         if earlier.call != step.call {
             continue;
         }
-        if settings.result_aware && earlier.outcome.is_some() && !earlier.flags.has(Flags::ARGS_ONLY) {
-            if newest.is_some() && newest != earlier.outcome {
-                break;
-            }
-            newest = earlier.outcome;
+        if settings.result_aware && !earlier.flags.has(Flags::ARGS_ONLY) && newest.ends_before(earlier) {
+            break;
         }
         count += 1;
         first = earlier.sequence;

@@ -24,6 +24,8 @@ pub struct Finding {
     pub block_at: u32,
     /// Window the count was made in: steps, or ms for the rates; 0 = a run.
     pub window: u64,
+    /// Steps of one round (`oscillation`), else 0.
+    pub period: u32,
     /// 1 … 3 for detectors with tiers, else 0.
     pub tier: u8,
     /// 0 … 1.
@@ -54,6 +56,7 @@ impl Finding {
             threshold,
             block_at: 0,
             window: 0,
+            period: 0,
             tier: 0,
             confidence: 1.0,
             category: Category::None,

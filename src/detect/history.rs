@@ -19,6 +19,8 @@ pub struct History {
     /// Steps before this one are not seen by any count but `call_rate`'s: a reset, a person, progress.
     floor: u64,
     names: ToolNames,
+    /// Steps that are open.
+    open: usize,
     /// Calls and event ids in the whole ring.
     ring: FingerprintIndex,
     /// Calls and outcomes of counted, complete steps from the floor on: what has been *seen*.
@@ -70,6 +72,7 @@ impl History {
         let before = Indexed::of(step);
         let answer = change(step);
         let after = Indexed::of(step);
+        self.open = self.open + usize::from(after.is_open) - usize::from(before.is_open);
         // Most changes bring one hash; what stays the same is left alone.
         for (old, new) in before.ring.into_iter().zip(after.ring) {
             if old != new {
@@ -100,12 +103,12 @@ impl History {
 
     fn index(&mut self, step: &Step, on: bool) {
         let indexed = Indexed::of(step);
-        for hash in indexed.ring {
-            if on {
-                self.ring.insert(hash);
-            } else {
-                self.ring.remove(hash);
-            }
+        if on {
+            self.open += usize::from(indexed.is_open);
+            indexed.ring.into_iter().for_each(|hash| self.ring.insert(hash));
+        } else {
+            self.open -= usize::from(indexed.is_open);
+            indexed.ring.into_iter().for_each(|hash| self.ring.remove(hash));
         }
         if step.sequence >= self.floor {
             self.index_seen(&indexed, on);
@@ -152,10 +155,26 @@ impl History {
         self.steps.iter()
     }
 
+    /// Open steps of the ring, newest first, whatever the floor. Looks no further than the last of them.
+    pub fn open_back(&self) -> impl Iterator<Item = &Step> {
+        self.ring_back().filter(|step| step.flags.has(Flags::OPEN)).take(self.open)
+    }
+
     /// Counted steps from the floor on, newest first: transparent ones are left out.
     pub fn counted_back(&self) -> impl Iterator<Item = &Step> {
         let floor = self.floor;
         self.steps.iter().rev().take_while(move |step| step.sequence >= floor).filter(|step| !step.is_transparent())
+    }
+
+    /// The same from a counted step on: calls made after it, whose answers came before its own, are not among those it is compared with.
+    pub fn counted_back_from(&self, step: &Step) -> impl Iterator<Item = &Step> + use<'_> {
+        let newest = step.sequence;
+        self.counted_back().skip_while(move |later| later.sequence > newest)
+    }
+
+    /// Completed, counted steps from the floor on, newest first, from a completed one on.
+    pub fn complete_back_from(&self, step: &Step) -> impl Iterator<Item = &Step> + use<'_> {
+        self.counted_back_from(step).filter(|step| step.flags.has(Flags::OBSERVED))
     }
 
     /// Completed, counted steps from the floor on, newest first.
@@ -256,6 +275,8 @@ impl History {
 
 /// The hashes of a step that indexes hold.
 struct Indexed {
+    /// It is requested and has neither returned nor been closed.
+    is_open: bool,
     /// Call and event ids, as long as the step is in the ring.
     ring: [Hash64; 3],
     /// Call, outcome and state, once the step is complete and counts.
@@ -266,6 +287,7 @@ impl Indexed {
     fn of(step: &Step) -> Self {
         let call = fold(step.call);
         Self {
+            is_open: step.flags.has(Flags::OPEN),
             ring: [call, step.event, step.result_event],
             seen: step.is_complete().then(|| [call, as_outcome(step.outcome), step.state]),
         }

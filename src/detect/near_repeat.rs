@@ -12,42 +12,49 @@ use crate::detect::history::History;
 use crate::detect::step::Flags;
 use crate::detect::step::Step;
 use crate::detect::streaks::Run;
-use crate::identity::Hash64;
 use crate::policy::Detector;
 use crate::policy::NearRepeat;
 use crate::policy::ToolPolicy;
 
-/// Takes an observed outcome into the run: a call that already occurred in it with another answer restarts it.
-pub fn answered(run: &mut Run, history: &History, step: &Step) {
-    if run.hash != step.fingerprint || run.length < 2 || step.sequence < run.first || !step.outcome.is_some() {
-        return;
+/// Takes an observed outcome into the run; whether that restarts it. It does for a change that worked and had not been made before,
+/// and with `result_aware` for a call that already occurred in the run with another answer.
+pub fn answered(run: &mut Run, history: &History, step: &Step, result_aware: bool) -> bool {
+    if run.hash != step.fingerprint || run.length < 2 || step.sequence < run.first {
+        return false;
     }
-    let moved = history
-        .counted_back()
-        .take_while(|earlier| earlier.sequence >= run.first && earlier.fingerprint == run.hash)
-        .any(|earlier| earlier.call == step.call && earlier.outcome.is_some() && earlier.outcome != step.outcome);
-    if moved && !step.flags.has(Flags::ARGS_ONLY) {
+    let has_moved = || {
+        let (first, hash) = (run.first, run.hash);
+        let mut in_run = history.counted_back().take_while(|earlier| earlier.sequence >= first && earlier.fingerprint == hash);
+        in_run.any(|earlier| earlier.call == step.call && earlier.answers_otherwise(step))
+    };
+    let restarts = step.flags.has(Flags::NEW_CHANGE)
+        || (result_aware && !step.flags.has(Flags::ARGS_ONLY) && step.has_answer() && has_moved());
+    if restarts {
         *run = Run { length: 1, same_answer: 1, first: step.sequence, same_first: step.sequence, ..*run };
     }
+    restarts
 }
 
-/// The run as the ring has it: back to the last call that had already occurred in it with another answer.
+/// The run as the ring has it: back to the last call that restarted it.
 pub fn rebuild(run: &mut Run, history: &History, result_aware: bool) {
     *run = Run::default();
     let Some(newest) = history.counted_back().next() else { return };
     run.hash = newest.fingerprint;
-    // By call: its next answer in the run, and where.
-    let mut answers: BTreeMap<u128, (Hash64, u64)> = BTreeMap::new();
+    // By call, cut ones apart: the step in the run that was answered next.
+    let mut answers: BTreeMap<(u128, bool), &Step> = BTreeMap::new();
     let mut since = None;
     for step in history.counted_back().take_while(|step| step.fingerprint == run.hash) {
-        if result_aware && step.outcome.is_some() && !step.flags.has(Flags::ARGS_ONLY) {
-            if let Some((_, later)) = answers.get(&step.call.0).filter(|(outcome, _)| *outcome != step.outcome) {
-                since = Some(*later);
+        if result_aware && step.has_answer() && !step.flags.has(Flags::ARGS_ONLY) {
+            let later = answers.insert((step.call.0, step.flags.has(Flags::CUT)), step);
+            if let Some(later) = later.filter(|later| later.answers_otherwise(step)) {
+                since = Some(later.sequence);
                 break;
             }
-            answers.insert(step.call.0, (step.outcome, step.sequence));
         }
         run.first = step.sequence;
+        if step.flags.has(Flags::NEW_CHANGE) {
+            break;
+        }
     }
     run.first = since.unwrap_or(run.first);
     run.length = history.counted_back().take_while(|step| step.sequence >= run.first).count() as u32;

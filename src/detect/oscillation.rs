@@ -17,7 +17,13 @@ use crate::policy::Oscillation;
 /// Looks for the period with the most cycles at the tail; tie: the shortest.
 #[must_use]
 pub fn observe(settings: &Oscillation, history: &History, step: &Step) -> Option<Finding> {
-    let tail: Vec<&Step> = history.complete_back().take(settings.window_steps as usize).collect();
+    let window = settings.window_steps as usize;
+    let mut tail: Vec<&Step> = Vec::with_capacity(window.min(history.len()));
+    tail.extend(history.complete_back().take(window));
+    // The answer to an earlier call completes no cycle: the tail was judged when its own newest step returned.
+    if tail.first().is_none_or(|newest| newest.sequence != step.sequence) {
+        return None;
+    }
     let mut best: Option<(u32, usize)> = None;
     for &period in &settings.periods {
         let cycles = cycles(&tail, period as usize);
@@ -36,6 +42,7 @@ pub fn observe(settings: &Oscillation, history: &History, step: &Step) -> Option
             .confident(0.5, 0.15)
             .within(u64::from(settings.window_steps))
             .spanning(first, step.sequence);
+    finding.period = period as u32;
     finding.is_signal = settings.needs_repeat && !repeats && count < settings.cycles_alone;
     Some(finding)
 }

@@ -29,8 +29,8 @@ pub fn observe(
     let category = match (step.flags.has(Flags::SEEN_OUTCOME), step.flags.has(Flags::SEEN_CALL)) {
         (false, false) => Category::FullProgress,
         (false, true) => Category::WorldChanged,
-        // Nine files written, each answered `ok`, is work.
-        (true, false) if step.flags.has(Flags::GENERIC) => Category::Neutral,
+        // Nine files written, each answered `ok` or in the same words, is work.
+        (true, false) if step.flags.any(Flags(Flags::GENERIC.0 | Flags::NEW_CHANGE.0)) => Category::Neutral,
         (true, false) => Category::Stuck,
         (true, true) => Category::FullStagnation,
     };

@@ -22,7 +22,7 @@ pub fn observe(settings: &SemanticRepeat, tool: &ToolPolicy, history: &History, 
     let threshold = tool.scaled(settings.threshold);
     let mut count = 0;
     let mut first = step.sequence;
-    let earlier = history.complete_back().filter(|earlier| earlier.sequence != step.sequence);
+    let earlier = history.complete_back_from(step).skip(1);
     for earlier in earlier.take(settings.window_steps as usize) {
         let may = step.tokens.may_exceed(step.token_bits, &earlier.tokens, earlier.token_bits, settings.similarity);
         if may && step.tokens.jaccard(&earlier.tokens) > settings.similarity {

@@ -17,13 +17,14 @@ use crate::policy::ToolPolicy;
 pub fn observe(settings: &StateRepeat, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
     let threshold = tool.scaled(settings.threshold);
     // The index counts the whole ring: below the threshold there, below it in any window.
-    if !step.state.is_some() || step.flags.has(Flags::ARGS_ONLY) || history.seen_state(step.state) < threshold {
+    let has_none = !step.state.is_some() || step.flags.any(Flags(Flags::ARGS_ONLY.0 | Flags::CUT.0));
+    if has_none || history.seen_state(step.state) < threshold {
         return None;
     }
     let hard = step.failed() || step.flags.has(Flags::TEST);
     let mut count = 0;
     let mut first = step.sequence;
-    for earlier in history.complete_back().take(settings.window_steps as usize) {
+    for earlier in history.complete_back_from(step).take(settings.window_steps as usize) {
         // Edit, then re-run, is work: a mutation by another call ends the look back of a failing call or a test run.
         if hard && earlier.flags.has(Flags::MUTATED) && earlier.call != step.call {
             break;

@@ -57,6 +57,10 @@ impl Flags {
 
     /// A reset came after it: `call_rate` counts it no more, whatever becomes of it.
     pub const FORGOTTEN: Self = Self(1 << 21);
+    /// Its answer was cut: no outcome identity, and `state` is the hash of what is left, which can only tell answers apart.
+    pub const CUT: Self = Self(1 << 22);
+    /// A change that worked, by a call not made before, under a policy that takes it for progress.
+    pub const NEW_CHANGE: Self = Self(1 << 23);
 
     /// Whether all of `other` are set.
     #[must_use]
@@ -103,7 +107,7 @@ pub struct Step {
     pub read_target: Hash64,
     /// Outcome identity; none until observed.
     pub outcome: Hash64,
-    /// State: description and output.
+    /// State: description and output; of a cut answer the hash of what is left of it ([`Flags::CUT`]).
     pub state: Hash64,
     /// Error key.
     pub error: Hash64,
@@ -140,6 +144,21 @@ impl Step {
     #[must_use]
     pub const fn failed(&self) -> bool {
         self.flags.has(Flags::OBSERVED) && !self.flags.has(Flags::OK)
+    }
+
+    /// Whether there is an answer to compare, whole or cut.
+    #[must_use]
+    pub const fn has_answer(&self) -> bool {
+        self.outcome.is_some() || self.flags.has(Flags::CUT)
+    }
+
+    /// Whether both answers are known and say different things. Two cut ones do where what is left of them differs; a cut one and a
+    /// whole one are never known to.
+    #[must_use]
+    pub const fn answers_otherwise(&self, other: &Self) -> bool {
+        let both_whole = self.outcome.is_some() && other.outcome.is_some() && self.outcome.0 != other.outcome.0;
+        let both_cut = self.flags.has(Flags::CUT) && other.flags.has(Flags::CUT) && self.state.0 != other.state.0;
+        both_whole || both_cut
     }
 
     /// Notes a finding.

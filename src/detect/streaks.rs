@@ -3,6 +3,7 @@
 use crate::event::EventTime;
 use crate::identity::Hash64;
 use crate::identity::Hash128;
+use crate::limits::EXPLORED_TURNS_MAX;
 
 /// Scalars of every detector (`detectors.md` section 3, "Scalars"). A reset makes them the default again.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -94,7 +95,7 @@ pub enum Category {
     Stuck,
     /// Seen approach, seen outcome.
     FullStagnation,
-    /// New approach, an outcome that says nothing.
+    /// New approach, and an outcome that says nothing, or a change that worked.
     Neutral,
 }
 
@@ -139,7 +140,7 @@ pub struct Explored {
     /// Last turn + 1; 0 = unknown.
     pub last_turn: u64,
     /// New targets in each of the latest turns, newest first.
-    pub slice: [u8; 8],
+    pub slice: [u8; EXPLORED_TURNS_MAX],
     /// First read.
     pub first: u64,
     /// Time of the last read.

@@ -25,6 +25,16 @@ pub mod operations {
     #![doc = include_str!("operations.md")]
 }
 
+/// What replay and inspect read: files, logs of agents, ranges of topics.
+pub mod inputs {
+    #![doc = include_str!("inputs.md")]
+}
+
+/// Replays: the report, labels, two policies, thresholds.
+pub mod replay {
+    #![doc = include_str!("replay.md")]
+}
+
 /// Where time goes, and how it is measured.
 pub mod performance {
     #![doc = include_str!("performance.md")]

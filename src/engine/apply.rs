@@ -31,6 +31,9 @@ use crate::policy::Evaluate;
 use crate::policy::Policy;
 use crate::policy::UserMessage;
 
+/// The idle timer of a session whose clock lags is armed later than it must by one part in so many of its life.
+const IDLE_SLACK: i64 = 16;
+
 /// Applies inputs to sessions under one policy. One per lane; it has no state of its own but scratch memory.
 #[derive(Debug, Clone)]
 pub struct SessionEngine {
@@ -80,7 +83,8 @@ impl SessionEngine {
                 }
                 remember(session, id);
                 let time = event.time.max(session.head.time);
-                self.reset(&Context::new(subject, event, place, time), session, ReasonCode::Reset, out);
+                let context = Context::new(subject, event, id, place, (time, session.history.floor()));
+                self.reset(&context, session, ReasonCode::Reset, out);
             }
             Input::Timer(kind, due) => self.timer(session, kind, due, out),
         }
@@ -98,13 +102,14 @@ impl SessionEngine {
         out.tally.late = event.time < session.head.time;
         out.tally.clamped = event.time_clamped;
         session.head.time = time;
+        note_lag(session, place.watermark);
         sequence_gaps(session, event, out);
         if let Some(swarm) = &event.swarm_id
             && *session.head.swarm_id != **swarm
         {
             session.head.swarm_id = Box::from(&**swarm);
         }
-        let context = Context::new(subject, event, place, time);
+        let context = Context::new(subject, event, id, place, (time, session.history.floor()));
         self.spoke = false;
         drop_expired(session, time, out);
         self.lift_by_policy(&context, session, out);
@@ -124,7 +129,7 @@ impl SessionEngine {
                 session.head.has_ended = true;
             }
             EventKind::Progress => {
-                if event.state.is_none() {
+                if event.state.is_none() && self.policy.progress.world_state {
                     progress(session);
                 }
             }
@@ -150,7 +155,7 @@ impl SessionEngine {
         ) {
             session.head.has_ended = false;
         }
-        self.arm_idle(session, out);
+        self.arm_idle(session, place.watermark, out);
     }
 
     /// The first event of a session, or the first after it was forgotten.
@@ -166,8 +171,9 @@ impl SessionEngine {
 
     /// HackEurope26 checks after all calls of a reply: once per turn, before an event of another turn, a message or the end.
     fn close_turn(&mut self, context: &Context<'_>, session: &mut Session, out: &mut Effects) {
-        let settings = &self.policy.detectors.exact_repeat;
-        if session.head.pending_turn == 0 || settings.evaluate != Evaluate::Turn || !settings.mode.is_on() {
+        if session.head.pending_turn == 0 || !self.judges_by_turn() {
+            // Another policy may have left it.
+            session.head.pending_turn = 0;
             return;
         }
         let turn = context.event.turn.map_or(0, |turn| turn.saturating_add(1));
@@ -179,6 +185,11 @@ impl SessionEngine {
             self.evaluate_repeats(session);
             self.decide(context, session, out);
         }
+    }
+
+    pub(super) fn judges_by_turn(&self) -> bool {
+        let settings = &self.policy.detectors.exact_repeat;
+        settings.evaluate == Evaluate::Turn && settings.mode.is_on()
     }
 
     /// A changed world is progress.
@@ -259,12 +270,21 @@ impl SessionEngine {
         self.lift(context, session, ReasonCode::Policy, |detector| !still_blocks(detector), out);
     }
 
-    fn arm_idle(&self, session: &mut Session, out: &mut Effects) {
+    /// Armed once and moved only forward by its own firing; an end brings it closer (rule I5). A session whose clock lags behind the
+    /// watermark would be idle by its own time while it still speaks: there the watermark says when it spoke last, and the timer
+    /// moves a little further than it must, so that it does not move with each event.
+    fn arm_idle(&self, session: &mut Session, watermark: EventTime, out: &mut Effects) {
         let lifetime = if session.head.has_ended { self.policy.ended_ms } else { self.policy.idle_ms };
-        let due = session.head.time.plus_ms(lifetime);
-        // Armed once and moved only forward by its own firing (rule I5); an end brings it closer.
-        if session.head.idle_due.is_none_or(|armed| due < armed) {
-            arm(&mut session.head.idle_due, TimerKind::Idle, Some(due), out);
+        let slack = lifetime / IDLE_SLACK;
+        let due = session.head.time.max(watermark).plus_ms(lifetime);
+        let lags = watermark > session.head.time;
+        match session.head.idle_due {
+            None => arm(&mut session.head.idle_due, TimerKind::Idle, Some(due), out),
+            Some(armed) if armed > due.plus_ms(slack) => arm(&mut session.head.idle_due, TimerKind::Idle, Some(due), out),
+            Some(armed) if lags && armed < due => {
+                arm(&mut session.head.idle_due, TimerKind::Idle, Some(due.plus_ms(slack)), out);
+            }
+            Some(_) => {}
         }
     }
 
@@ -303,7 +323,7 @@ impl SessionEngine {
         let mut overdue = Vec::new();
         let mut next: Option<EventTime> = None;
         for step in session.history.ring().filter(|step| step.flags.has(Flags::OPEN)) {
-            let closes_at = step.time.plus_ms(self.policy.open_call_ms);
+            let closes_at = step.time.plus_ms(session.head.lag_ms).plus_ms(self.policy.open_call_ms);
             if closes_at <= due {
                 overdue.push(step.sequence);
             } else {
@@ -320,6 +340,14 @@ impl SessionEngine {
             out.timers.push(TimerChange { kind: TimerKind::OpenCalls, was: None, now: next });
         }
     }
+}
+
+/// How far the session's clock lags. While calls may be open the largest lag counts: in a partition where little comes the watermark
+/// stands still for a while, and then the lag looks smaller than it is.
+fn note_lag(session: &mut Session, watermark: EventTime) {
+    let head = &mut session.head;
+    let lag_ms = watermark.0.saturating_sub(head.time.0).max(0);
+    head.lag_ms = if head.open_due.is_some() { head.lag_ms.max(lag_ms) } else { lag_ms };
 }
 
 /// Moves a timer; nothing if it stands there already.

@@ -33,12 +33,12 @@ use crate::event::Call;
 use crate::event::CallResult;
 use crate::event::EventTime;
 use crate::event::Outcome;
+use crate::identity::Arguments;
 use crate::identity::Hash64;
 use crate::identity::args_identity;
 use crate::identity::call_identity;
 use crate::identity::hash_text;
 use crate::policy::Detector;
-use crate::policy::Evaluate;
 use crate::policy::FleetKey;
 use crate::policy::Policy;
 use crate::policy::SwarmCount;
@@ -54,16 +54,19 @@ impl SessionEngine {
         result: Option<&CallResult<'_>>,
         out: &mut Effects,
     ) {
+        let args = Arguments::of(&call.args);
+        let call_id = call.call_id.as_deref().map_or(Hash64::NONE, |id| hash_text(id).hash64());
         if let Some(result) = result
-            && let Some(open) = call.call_id.as_deref().and_then(|id| open_with_call_id(session, hash_text(id).hash64()))
-            && self.is_same_call(session, open, call)
+            && let Some(open) = open_with_call_id(session, call_id)
+            && self.is_same_call(session, open, call, &args)
         {
-            self.answer(context, session, open, result, hash_text(&context.event.id).hash64(), out);
+            self.answer(context, session, open, result, context.id, out);
             return;
         }
         let policy = std::sync::Arc::clone(&self.policy);
         let tool = policy.tools.get(&call.tool);
-        let mut step = identify::requested(&policy, tool, context.event, call);
+        let mut step = identify::requested(&policy, tool, context, call, &args);
+        step.call_id = call_id;
         step.time = context.time;
         let was_refused = result.is_some_and(|result| result.outcome == Outcome::Denied);
         let has_run = result.is_some_and(|result| identify::is_observed(result) && !was_refused);
@@ -88,10 +91,11 @@ impl SessionEngine {
         let sequence = session.history.next_sequence() - 1;
         session.touch(sequence);
         if result.is_none() && session.head.open_due.is_none() {
-            let due = context.time.plus_ms(policy.open_call_ms);
+            // Timers follow the task's clock: by its own, a session whose clock lags would be overdue at once.
+            let due = context.time.plus_ms(session.head.lag_ms).plus_ms(policy.open_call_ms);
             arm(&mut session.head.open_due, TimerKind::OpenCalls, Some(due), out);
         }
-        self.count_fleet(context, tool, call, sequence, session, out);
+        self.count_fleet(context, tool, (call, &args), sequence, session, out);
         if policy.detectors.swarm_repeat.count == SwarmCount::All {
             self.count_swarm(context, session, sequence, out);
         }
@@ -106,11 +110,11 @@ impl SessionEngine {
     }
 
     /// Whether a `tool` event repeats the open call with its id: two calls under one id are two calls.
-    fn is_same_call(&self, session: &Session, open: u64, call: &Call<'_>) -> bool {
+    fn is_same_call(&self, session: &Session, open: u64, call: &Call<'_>, args: &Arguments<'_>) -> bool {
         let Some(step) = session.history.get(open) else { return false };
         let rules = &self.policy.tools.get(&call.tool).call;
         session.history.tool(step) == &*call.tool
-            && (call.args.is_absent() || call_identity(&call.tool, &call.args, rules).0.hash128() == step.call)
+            && (call.args.is_absent() || call_identity(&call.tool, args, rules).0.hash128() == step.call)
     }
 
     /// An answer on its own: joined by `call_id`, else to the oldest open call of that tool.
@@ -122,11 +126,8 @@ impl SessionEngine {
         event: Hash64,
         out: &mut Effects,
     ) {
-        let open = match result.call_id.as_deref() {
-            Some(id) => open_with_call_id(session, hash_text(id).hash64()),
-            None => None,
-        }
-        .or_else(|| {
+        let call_id = result.call_id.as_deref().map_or(Hash64::NONE, |id| hash_text(id).hash64());
+        let open = open_with_call_id(session, call_id).or_else(|| {
             let joined = oldest_open_of_tool(session, result);
             if joined.is_some() {
                 out.marks.push(Mark::JoinedByTool);
@@ -210,6 +211,10 @@ impl SessionEngine {
         if was_refused && policy.detectors.swarm_repeat.count == SwarmCount::All {
             self.count_swarm(context, session, sequence, out);
         }
+        // What was called before a reset is not held against the agent when it comes back after it.
+        if sequence < context.floor {
+            return;
+        }
         self.count_unproductive(context, session, sequence, out);
         self.judge_outcome(context, session, sequence, tool, event == Hash64::NONE || was_refused);
         out.tally.loop_tokens = 0;
@@ -247,7 +252,7 @@ impl SessionEngine {
             }
             exact_repeat::advance(&mut streaks.near, step.fingerprint, sequence);
         }
-        if self.policy.detectors.exact_repeat.evaluate == Evaluate::Turn && step.turn != 0 {
+        if self.judges_by_turn() && step.turn != 0 {
             session.head.pending_turn = step.turn;
         }
     }
@@ -303,8 +308,9 @@ impl SessionEngine {
             return;
         }
         exact_repeat::answered(&mut session.head.streaks.exact, &session.history, step);
-        if policy.detectors.near_repeat.result_aware {
-            near_repeat::answered(&mut session.head.streaks.near, &session.history, step);
+        let result_aware = policy.detectors.near_repeat.result_aware;
+        if near_repeat::answered(&mut session.head.streaks.near, &session.history, step, result_aware) {
+            session.head.streaks.near_tier = 0;
         }
         if with_call && session.head.pending_turn == 0 {
             self.evaluate_repeats(session);
@@ -358,7 +364,7 @@ impl SessionEngine {
         &self,
         context: &Context<'_>,
         tool: &ToolPolicy,
-        call: &Call<'_>,
+        (call, args): (&Call<'_>, &Arguments<'_>),
         sequence: u64,
         session: &Session,
         out: &mut Effects,
@@ -371,7 +377,7 @@ impl SessionEngine {
         }
         let (fingerprint, form) = match settings.key {
             FleetKey::Call => (step.call, RecipeForm::Call),
-            FleetKey::Args => (args_identity(&call.args, &tool.call).hash128(), RecipeForm::Args),
+            FleetKey::Args => (args_identity(args, &tool.call).hash128(), RecipeForm::Args),
         };
         let key = SwarmCallKey::Fleet { tenant: context.tenant().to_owned(), fingerprint };
         out.counts.push(context.swarm_call(key, &call.tool, form));
@@ -410,18 +416,16 @@ impl SessionEngine {
 
 /// The open call with that id.
 fn open_with_call_id(session: &Session, call_id: Hash64) -> Option<u64> {
-    session.history.ring_back().find(|step| step.flags.has(Flags::OPEN) && step.call_id == call_id).map(|step| step.sequence)
+    let mut open = session.history.open_back().filter(|_| call_id.is_some());
+    open.find(|step| step.call_id == call_id).map(|step| step.sequence)
 }
 
 /// The oldest open call of the result's tool; a result that names a call only joins calls that have no id of their own.
 fn oldest_open_of_tool(session: &Session, result: &CallResult<'_>) -> Option<u64> {
     let tool = session.history.names().find(result.tool.as_deref()?)?;
     let has_id = result.call_id.is_some();
-    session
-        .history
-        .ring()
-        .find(|step| step.flags.has(Flags::OPEN) && step.tool == tool && !(has_id && step.call_id.is_some()))
-        .map(|step| step.sequence)
+    let may_join = |step: &&Step| step.tool == tool && !(has_id && step.call_id.is_some());
+    session.history.open_back().filter(may_join).last().map(|step| step.sequence)
 }
 
 fn is_in_turn(session: &Session, step: &Step) -> bool {

@@ -23,6 +23,7 @@ use crate::engine::subject::SubjectKey;
 use crate::event::Event;
 use crate::event::EventKind;
 use crate::event::EventTime;
+use crate::identity::Hash64;
 use crate::policy::Detector;
 use crate::policy::Mode;
 
@@ -32,15 +33,25 @@ pub(super) struct Context<'a> {
     pub subject: &'a SubjectKey,
     /// The event.
     pub event: &'a Event<'a>,
+    /// Hash of its id.
+    pub id: Hash64,
     /// Its place.
     pub place: Place<'a>,
     /// Session time at it.
     pub time: EventTime,
+    /// First step that counted before the event: what was called earlier belongs to what was reset.
+    pub floor: u64,
 }
 
 impl<'a> Context<'a> {
-    pub(super) const fn new(subject: &'a SubjectKey, event: &'a Event<'a>, place: Place<'a>, time: EventTime) -> Self {
-        Self { subject, event, place, time }
+    pub(super) const fn new(
+        subject: &'a SubjectKey,
+        event: &'a Event<'a>,
+        id: Hash64,
+        place: Place<'a>,
+        (time, floor): (EventTime, u64),
+    ) -> Self {
+        Self { subject, event, id, place, time, floor }
     }
 
     /// Later of the event time and the record timestamp: what commands are issued at.
@@ -154,8 +165,11 @@ impl SessionEngine {
         out: &mut Effects,
     ) -> Option<Choice> {
         let policy = &self.policy;
-        let mine: Vec<Finding> =
-            findings.iter().filter(|finding| finding.is_fresh && Ladder::of(finding) == ladder).cloned().collect();
+        // What is only a signal supports a decision of others; where all of them decide together, it must not tip it.
+        let takes_part = |finding: &&Finding| {
+            finding.is_fresh && Ladder::of(finding) == ladder && !(policy.fusion.decides && finding.is_signal)
+        };
+        let mine: Vec<Finding> = findings.iter().filter(takes_part).cloned().collect();
         if mine.is_empty() {
             return None;
         }
@@ -245,7 +259,9 @@ impl SessionEngine {
             && primary.mode == Mode::Block
             && (was_nudged || !rules.nudge_before_block);
         let action = if blocks { Action::Block } else { Action::Nudge };
-        let speaks = episode.is_none_or(|episode| episode.hits >= rules.renudge_hits) || (blocks && !has_block);
+        // Under a block only the block may speak again: a nudge would take its place in what a worker knows, and nothing would lift it.
+        let is_due = episode.is_none_or(|episode| episode.hits >= rules.renudge_hits);
+        let speaks = if has_block { blocks && is_due } else { blocks || is_due };
         let tier = episode.map_or(1, |episode| (1 + episode.nudges).min(3) as u8);
         speaks.then_some((action, tier))
     }

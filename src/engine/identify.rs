@@ -1,22 +1,24 @@
 //! Event to step: what of a call and its answer is kept. Only what the running detectors need is computed.
 
+use std::cell::LazyCell;
+
 use crate::detect::Family;
 use crate::detect::Flags;
 use crate::detect::History;
 use crate::detect::Step;
 use crate::detect::loop_identity;
 use crate::detect::test_fix;
+use crate::engine::decide::Context;
 use crate::event::Call;
 use crate::event::CallResult;
 use crate::event::Content;
-use crate::event::Event;
 use crate::event::Outcome;
 use crate::event::View;
+use crate::identity::Arguments;
 use crate::identity::Hash64;
 use crate::identity::Signature;
-use crate::identity::argument_text;
 use crate::identity::call_identity;
-use crate::identity::contains_word;
+use crate::identity::contains_any_word;
 use crate::identity::error_key;
 use crate::identity::fingerprint;
 use crate::identity::hash_text;
@@ -32,13 +34,19 @@ use crate::policy::ToolPolicy;
 const PATH_ARGS: [&str; 4] = ["path", "file_path", "filename", "notebook_path"];
 
 /// The step of a requested call. Sequence, tool and transparency are the session's to set.
-pub(super) fn requested(policy: &Policy, tool: &ToolPolicy, event: &Event<'_>, call: &Call<'_>) -> Step {
+pub(super) fn requested(
+    policy: &Policy,
+    tool: &ToolPolicy,
+    context: &Context<'_>,
+    call: &Call<'_>,
+    args: &Arguments<'_>,
+) -> Step {
+    let event = context.event;
     let mut step = Step {
         time: event.time,
         turn: event.turn.map_or(0, |turn| turn.saturating_add(1)),
-        call: call_identity(&call.tool, &call.args, &tool.call).0.hash128(),
-        call_id: call.call_id.as_deref().map_or(Hash64::NONE, |id| hash_text(id).hash64()),
-        event: hash_text(&event.id).hash64(),
+        call: call_identity(&call.tool, args, &tool.call).0.hash128(),
+        event: context.id,
         event_id: Box::from(&*event.id),
         ..Step::default()
     };
@@ -48,17 +56,19 @@ pub(super) fn requested(policy: &Policy, tool: &ToolPolicy, event: &Event<'_>, c
     step.flags.set(Flags::POLL, tool.class == ToolClass::Poll);
     step.flags.set(Flags::EXEMPT, tool.class == ToolClass::Exempt);
     step.flags.set(Flags::MUTATES, tool.class == ToolClass::Mutates);
+    step.flags.set(Flags::SHELL, tool.is_shell);
+    let command = if tool.is_shell { policy.identity.fingerprint.shell.command(&call.tool, args) } else { None };
     if policy.needs.fingerprint {
-        step.fingerprint = fingerprint(&call.tool, &call.args, &policy.identity.fingerprint).digest.hash128();
+        step.fingerprint = fingerprint(&call.tool, args, command.as_deref(), &policy.identity.fingerprint).hash128();
     }
-    if tool.is_shell {
-        shell_facts(policy, call, &mut step);
+    if let Some(command) = &command {
+        shell_facts(policy, command, &mut step);
     }
     if policy.needs.read_target && tool.class == ToolClass::Read {
-        step.read_target = argument_text(&call.args, &PATH_ARGS).map_or(Hash64::NONE, |path| hash_text(&path).hash64());
+        step.read_target = args.first_text(&PATH_ARGS).map_or(Hash64::NONE, |path| hash_text(&path).hash64());
     }
     if policy.needs.state || policy.needs.tokens {
-        description_facts(policy, call, &mut step);
+        description_facts(policy, call, args, &mut step);
     }
     if policy.evidence.excerpts {
         step.excerpt = call.description.as_deref().unwrap_or_default().chars().take(policy.evidence.chars).collect();
@@ -66,35 +76,40 @@ pub(super) fn requested(policy: &Policy, tool: &ToolPolicy, event: &Event<'_>, c
     step
 }
 
-fn shell_facts(policy: &Policy, call: &Call<'_>, step: &mut Step) {
-    let shell = &policy.identity.fingerprint.shell;
-    step.flags.set(Flags::SHELL, true);
+fn shell_facts(policy: &Policy, command: &str, step: &mut Step) {
     let detectors = &policy.detectors;
     let asks_files = policy.progress.mutation || detectors.shell_failures.mode.is_on() || detectors.exploration.mode.is_on();
     let asks_tests = policy.progress.mutation || policy.needs.test;
-    if !asks_files && !asks_tests {
+    let asks = asks_files || asks_tests;
+    // A fingerprint folds simple reads: who publishes it must know that no worker can make it out.
+    if !asks && !policy.needs.fingerprint {
         return;
     }
-    let Some(command) = shell.command(&call.tool, &call.args) else { return };
-    let writes = shell.writes_files(&command);
-    let target = shell.simple_read(&command);
+    let shell = &policy.identity.fingerprint.shell;
+    let target = shell.simple_read(command);
     let reads = target.is_some();
     if let Some(path) = target {
         step.read_target = hash_text(&path).hash64();
     }
-    step.flags.set(Flags::SHELL_FILE, writes || reads);
-    step.flags.set(Flags::MUTATES, step.flags.has(Flags::MUTATES) || writes);
     step.flags.set(Flags::READ, step.flags.has(Flags::READ) || reads);
-    let settings = &policy.detectors.test_fix;
-    let is_test = settings
-        .commands
-        .iter()
-        .any(|entry| if settings.match_words { contains_word(&command, entry) } else { command.contains(entry.as_str()) });
+    if !asks {
+        return;
+    }
+    let may_write = shell.writes_files(command);
+    step.flags.set(Flags::SHELL_FILE, may_write || reads);
+    let changes = may_write && shell.changes_files(command);
+    step.flags.set(Flags::MUTATES, step.flags.has(Flags::MUTATES) || changes);
+    let tests = &policy.detectors.test_fix;
+    let is_test = if tests.match_words {
+        contains_any_word(command, &tests.commands)
+    } else {
+        tests.commands.iter().any(|entry| command.contains(entry.as_str()))
+    };
     step.flags.set(Flags::TEST, is_test);
 }
 
 /// Until the answer comes, `state` holds the description's half, and `tokens` its tokens.
-fn description_facts(policy: &Policy, call: &Call<'_>, step: &mut Step) {
+fn description_facts(policy: &Policy, call: &Call<'_>, args: &Arguments<'_>, step: &mut Step) {
     let described = if policy.identity.use_description { call.description.as_deref() } else { None };
     let stop_words = &policy.detectors.semantic_repeat.stop_words;
     if let Some(description) = described {
@@ -105,14 +120,12 @@ fn description_facts(policy: &Policy, call: &Call<'_>, step: &mut Step) {
         return;
     }
     step.state = Hash64((step.call.0 >> 64) as u64);
-    if policy.needs.tokens && !matches!(call.args, Content::Sha256(_)) {
-        // Tokens are a set: the order of keys does not show, so the source will do.
-        step.tokens = match call.args.view() {
-            View::Json(text) | View::Text(text) => {
-                Signature::of_both(&call.tool, first_chars(&text, DESCRIPTION_CHARS_MAX), stop_words)
-            }
-            View::Absent | View::Sha256(_) => Signature::of(&call.tool, stop_words),
-        };
+    if policy.needs.tokens {
+        // A hash says nothing, and the tool's name alone would make all its calls one idea.
+        if !matches!(call.args, Content::Sha256(_)) {
+            let said = first_chars(args.text(), DESCRIPTION_CHARS_MAX);
+            step.tokens = Signature::of_both(&call.tool, said, stop_words);
+        }
     }
 }
 
@@ -137,7 +150,9 @@ pub(super) struct Completion {
 impl Completion {
     /// Whether approach and outcome had been seen before; to be asked before it is written into the step.
     pub(super) fn look_back(&mut self, history: &History, step: &Step) {
-        self.flags.set(Flags::SEEN_CALL, history.seen_call(step.call) > 0);
+        let was_called = history.seen_call(step.call) > 0;
+        self.flags.set(Flags::SEEN_CALL, was_called);
+        self.flags.set(Flags::NEW_CHANGE, self.flags.has(Flags::NEW_CHANGE) && !was_called);
         self.flags.set(Flags::SEEN_OUTCOME, history.seen_outcome(self.outcome) > 0);
     }
 
@@ -159,39 +174,66 @@ pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<
     let is_ok = match result.outcome {
         Outcome::Ok => true,
         Outcome::Error | Outcome::Timeout | Outcome::Denied => false,
-        Outcome::Unknown | Outcome::Cancelled => result.error_message.is_none() && result.exit_code.unwrap_or(0) == 0,
+        Outcome::Unknown | Outcome::Cancelled => {
+            result.error_message.is_none() && result.error_type.is_none() && result.exit_code.unwrap_or(0) == 0
+        }
     };
     let mut done = Completion { flags: step.flags, outcome: Hash64::NONE, error: Hash64::NONE, state: step.state, tokens: None };
     done.flags.set(Flags::OPEN, false);
     done.flags.set(Flags::OBSERVED, true);
     done.flags.set(Flags::OK, is_ok);
-    done.flags.set(Flags::MUTATED, policy.progress.mutation && is_ok && step.flags.has(Flags::MUTATES));
+    let is_change = policy.progress.mutation && is_ok && step.flags.has(Flags::MUTATES);
+    done.flags.set(Flags::MUTATED, is_change);
+    // Unless the look back finds that it was made before.
+    done.flags.set(Flags::NEW_CHANGE, is_change && policy.progress.new_mutation);
     // It ran, whatever was decided about it before.
     done.flags.set(Flags::REFUSED, false);
     done.flags.set(Flags::OVER_RATE, false);
     let error_text = result.error_message.as_deref().or(result.error_type.as_deref());
-    let compared = if result.stable_result.is_absent() { &result.result } else { &result.stable_result };
+    // Unescaping a result costs more than all else where nothing asks for it.
+    let answer = LazyCell::new(|| result.result.view());
     let proves_nothing = result.truncated && result.stable_result.is_absent() && !matches!(result.result, Content::Sha256(_));
-    if policy.needs.outcome && !proves_nothing {
+    done.flags.set(Flags::CUT, proves_nothing);
+    let mut left = Hash64::NONE;
+    if policy.needs.outcome {
+        let stable = result.stable_result.view();
+        let compared = if result.stable_result.is_absent() { &*answer } else { &stable };
         let identity = outcome_identity(is_ok, compared, error_text.filter(|_| !is_ok), &policy.outcomes.rules, &tool.outcome);
-        done.outcome = identity.hash64();
+        if proves_nothing {
+            left = identity.hash64();
+        } else {
+            done.outcome = identity.hash64();
+        }
     }
     if !is_ok {
-        failure_facts(policy, result, error_text, &mut done);
+        failure_facts(policy, result, || &answer, error_text, &mut done);
     }
     let needs_text = policy.needs.tokens || policy.needs.outcome || (policy.needs.test && step.flags.has(Flags::TEST));
     if needs_text || policy.needs.state {
-        let text = readable_text(&result.result);
+        let text = readable_text(&answer);
         output_facts(policy, &text, step, &mut done);
+        // A hash hides what it says, and a failure that names its error says something whatever it printed.
+        let says_more = || {
+            matches!(result.result, Content::Sha256(_)) || (!is_ok && error_text.is_some_and(|text| names_error(policy, text)))
+        };
+        if done.flags.has(Flags::GENERIC) && says_more() {
+            done.flags.set(Flags::GENERIC, false);
+        }
     }
     if proves_nothing {
-        // What was cut is no evidence of sameness, of states no more than of answers.
-        done.state = Hash64::NONE;
+        // What was cut is no evidence of sameness, of states no more than of answers; what is left of two may tell them apart.
+        done.state = left;
     }
     done
 }
 
-fn failure_facts(policy: &Policy, result: &CallResult<'_>, error_text: Option<&str>, done: &mut Completion) {
+fn failure_facts<'a>(
+    policy: &Policy,
+    result: &CallResult<'_>,
+    answer: impl FnOnce() -> &'a View<'a>,
+    error_text: Option<&str>,
+    done: &mut Completion,
+) {
     let is_refusal = result.outcome == Outcome::Denied;
     let is_outage = !is_refusal
         && [result.error_type.as_deref(), result.error_message.as_deref()]
@@ -209,12 +251,17 @@ fn failure_facts(policy: &Policy, result: &CallResult<'_>, error_text: Option<&s
     } else if let Some(text) = error_text {
         text
     } else {
-        of_result = readable_text(&result.result);
+        of_result = readable_text(answer());
         &of_result
     };
     done.error = error_key(text, settings.key_chars, &settings.mask)
         .filter(|key| is_refusal || !settings.generic.is_match(key))
         .map_or(Hash64::NONE, |key| hash_text(&key).hash64());
+}
+
+/// Whether an error text says more than that something failed.
+fn names_error(policy: &Policy, text: &str) -> bool {
+    !policy.detectors.dead_end.generic.is_match(text.trim())
 }
 
 fn output_facts(policy: &Policy, text: &str, step: &Step, done: &mut Completion) {
@@ -249,6 +296,10 @@ fn output_facts(policy: &Policy, text: &str, step: &Step, done: &mut Completion)
 }
 
 fn first_chars(text: &str, chars: usize) -> &str {
-    let end = text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
-    text.get(..end).unwrap_or_default()
+    // Of ASCII, a byte is a character.
+    match text.as_bytes().get(..chars) {
+        None => text,
+        Some(head) if head.is_ascii() => text.get(..chars).unwrap_or_default(),
+        Some(_) => text.char_indices().nth(chars).and_then(|(end, _)| text.get(..end)).unwrap_or(text),
+    }
 }

@@ -13,6 +13,8 @@ pub struct Place<'a> {
     pub partition: u32,
     /// Offset.
     pub offset: u64,
+    /// How far event time has come in its task, this record included.
+    pub watermark: EventTime,
 }
 
 /// One input of a session.

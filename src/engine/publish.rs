@@ -100,7 +100,7 @@ impl SessionEngine {
         let seq = *seq;
         let code = ReasonCode::Detector(finding.detector);
         let issued_at = context.issued_at();
-        let expires_at = self.expiry(choice, issued_at);
+        let expires_at = self.expiry(choice, context);
         let id = command_id(&self.app, context.subject, session.head.epoch, seq, choice.action, code, &context.event.id);
         let known =
             choice.ladder.episodes(session).iter().find(|episode| episode.identity == finding.identity).map(|episode| episode.id);
@@ -181,12 +181,14 @@ impl SessionEngine {
         }
     }
 
-    fn expiry(&self, choice: &Choice, issued_at: EventTime) -> EventTime {
+    fn expiry(&self, choice: &Choice, context: &Context<'_>) -> EventTime {
         let rules = &self.policy.episodes;
-        match choice.action {
-            Action::Block => choice.finding.free_at.unwrap_or_else(|| issued_at.plus_ms(rules.block_ms)),
-            Action::Nudge | Action::Unblock => issued_at.plus_ms(rules.nudge_ms),
-        }
+        let lifetime_ms = match choice.action {
+            // Counted from when it is issued: a session whose clock lags would else be told a time that is past.
+            Action::Block => choice.finding.free_at.map_or(rules.block_ms, |free_at| free_at.0 - context.time.0),
+            Action::Nudge | Action::Unblock => rules.nudge_ms,
+        };
+        context.issued_at().plus_ms(lifetime_ms)
     }
 
     /// The narrowest scope that breaks the loop, as the policy says.
@@ -322,11 +324,8 @@ fn cycle_tools(session: &Session, finding: &Finding) -> Vec<String> {
     if finding.detector != Detector::Oscillation {
         return Vec::new();
     }
-    let steps = (finding.last - finding.first + 1).max(1);
-    let rounds = u64::from(finding.count.max(1));
-    let period = (steps / rounds).max(2) as usize;
-    let mut tools: Vec<String> =
-        session.history.complete_back().take(period).map(|step| session.history.tool(step).to_owned()).collect();
+    let round = session.history.complete_back().take(finding.period as usize);
+    let mut tools: Vec<String> = round.map(|step| session.history.tool(step).to_owned()).collect();
     tools.reverse();
     tools
 }
@@ -355,10 +354,14 @@ fn remember_text(session: &mut Session, text: &str) {
     sent.push_back(hash_text(text).hash64());
 }
 
-/// The verdict joins those in force; expired ones and the episode's own earlier nudge leave.
+/// The verdict joins those in force; expired ones leave, and of its episode the earlier nudges and the block it renews. A block of other
+/// calls stands until it expires or is lifted.
 fn hold(session: &mut Session, command: &Command, detector: Detector, now: EventTime, out: &mut Effects) {
     let verdicts = &mut session.head.verdicts;
-    verdicts.retain(|verdict| verdict.expires_at > now && verdict.episode != command.episode);
+    verdicts.retain(|verdict| {
+        let is_followed = verdict.action != Action::Block || (command.action == Action::Block && verdict.scope == command.scope);
+        verdict.expires_at > now && (verdict.episode != command.episode || !is_followed)
+    });
     if verdicts.len() >= ACTIVE_VERDICTS_MAX {
         // A block outlives a nudge; of equals the oldest goes.
         let at = verdicts.iter().position(|verdict| verdict.action == Action::Nudge).unwrap_or(0);

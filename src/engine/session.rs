@@ -8,6 +8,7 @@ use crate::engine::command::Verdict;
 use crate::engine::episode::Episode;
 use crate::event::EventTime;
 use crate::identity::Hash64;
+use crate::identity::hash_text;
 use crate::policy::Detector;
 
 /// Everything of a session but its steps. Small: it is written at every commit that touches the session.
@@ -21,6 +22,9 @@ pub struct Head {
     pub shadow_seq: u64,
     /// Largest event time so far.
     pub time: EventTime,
+    /// How far that was behind its task's event time at an event, the most while the timer of open calls stands, else at the last: a
+    /// producer whose clock lags. Milliseconds.
+    pub lag_ms: i64,
     /// Swarm of the last event that named one; empty = none.
     pub swarm_id: Box<str>,
     /// Last `state` of the world.
@@ -55,6 +59,14 @@ pub struct Head {
     pub loops_total: u64,
     /// The last nudge not yet followed by a step: who gave it, and the call it was about.
     pub awaiting: Option<Awaited>,
+}
+
+impl Head {
+    /// Whether an event that is no call was among the last ones: a `reset` that has been here changes nothing any more.
+    #[must_use]
+    pub fn knows(&self, event_id: &str) -> bool {
+        self.recent_events.contains(&hash_text(event_id).hash64())
+    }
 }
 
 /// A nudge whose effect has not shown yet.

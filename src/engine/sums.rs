@@ -25,7 +25,8 @@ pub struct SwarmEntry {
     pub last: EventTime,
 }
 
-/// Sums of one key, as one commit of one lane reports them.
+/// Sums of one key in one pane, as one commit of one lane reports them. A report of several panes would let the last of them end the first:
+/// the swarm stage's time is that of its calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwarmReport {
     /// Tool, for the text.
@@ -34,7 +35,7 @@ pub struct SwarmReport {
     pub recipe: IdentityRecipe,
     /// Greatest record timestamp behind the sums.
     pub record_time: EventTime,
-    /// Sorted by pane, session, agent.
+    /// Sorted by session and agent.
     pub entries: Vec<SwarmEntry>,
 }
 
@@ -48,16 +49,32 @@ pub struct SwarmSums {
 struct Sum {
     tool: String,
     recipe: IdentityRecipe,
-    record_time: EventTime,
-    entries: BTreeMap<(EventTime, String, String), (u32, EventTime)>,
+    panes: BTreeMap<EventTime, Pane>,
 }
 
-impl Sum {
-    fn into_report(self) -> SwarmReport {
-        let entries = self.entries.into_iter();
-        let entry = |((pane, session_id, agent_id), (calls, last))| SwarmEntry { pane, session_id, agent_id, calls, last };
-        SwarmReport { tool: self.tool, recipe: self.recipe, record_time: self.record_time, entries: entries.map(entry).collect() }
+/// Calls of one pane.
+#[derive(Debug)]
+struct Pane {
+    record_time: EventTime,
+    /// Calls and last time by session and agent.
+    agents: BTreeMap<(String, String), (u32, EventTime)>,
+}
+
+/// Reports in the order of their panes, then of their keys.
+fn reports(sums: impl Iterator<Item = (SwarmCallKey, Sum)>) -> Vec<(SwarmCallKey, SwarmReport)> {
+    let mut reports = Vec::new();
+    for (key, Sum { tool, recipe, panes }) in sums {
+        for (pane, Pane { record_time, agents }) in panes {
+            let agents = agents.into_iter();
+            let entry = |((session_id, agent_id), (calls, last))| SwarmEntry { pane, session_id, agent_id, calls, last };
+            let report =
+                SwarmReport { tool: tool.clone(), recipe: recipe.clone(), record_time, entries: agents.map(entry).collect() };
+            reports.push((pane, key.clone(), report));
+        }
     }
+    // Of one pane they are in the order of their keys already.
+    reports.sort_by_key(|(pane, ..)| *pane);
+    reports.into_iter().map(|(_, key, report)| (key, report)).collect()
 }
 
 impl SwarmSums {
@@ -71,17 +88,17 @@ impl SwarmSums {
         let sum = self.sums.entry(call.key).or_insert_with(|| Sum {
             recipe: call.form.recipe(policy, &call.tool),
             tool: call.tool,
-            record_time: call.record_time,
-            entries: BTreeMap::new(),
+            panes: BTreeMap::new(),
         });
-        sum.record_time = sum.record_time.max(call.record_time);
-        let (calls, last) = sum.entries.entry((pane, call.session_id, call.agent_id)).or_insert((0, call.time));
+        let pane = sum.panes.entry(pane).or_insert(Pane { record_time: call.record_time, agents: BTreeMap::new() });
+        pane.record_time = pane.record_time.max(call.record_time);
+        let (calls, last) = pane.agents.entry((call.session_id, call.agent_id)).or_insert((0, call.time));
         *calls = calls.saturating_add(1);
         *last = call.time.max(*last);
         *calls == 1
     }
 
-    /// Takes the sums of one swarm out, in key order: they are to be sent before its reset.
+    /// Takes the sums of one swarm out, in the order of panes and keys: they are to be sent before its reset.
     pub fn take(&mut self, swarm: &SwarmReset) -> Vec<(SwarmCallKey, SwarmReport)> {
         let of = |fingerprint| SwarmCallKey::Swarm {
             tenant: swarm.tenant.clone(),
@@ -89,7 +106,7 @@ impl SwarmSums {
             fingerprint: Hash128(fingerprint),
         };
         let keys: Vec<SwarmCallKey> = self.sums.range(of(0)..=of(u128::MAX)).map(|(key, _)| key.clone()).collect();
-        keys.iter().filter_map(|key| self.sums.remove_entry(key)).map(|(key, sum)| (key, sum.into_report())).collect()
+        reports(keys.iter().filter_map(|key| self.sums.remove_entry(key)))
     }
 
     /// Whether there is nothing to report.
@@ -98,9 +115,9 @@ impl SwarmSums {
         self.sums.is_empty()
     }
 
-    /// Takes everything out, in key order.
+    /// Takes everything out, in the order of panes, then of keys.
     pub fn drain_sorted(&mut self) -> Vec<(SwarmCallKey, SwarmReport)> {
-        std::mem::take(&mut self.sums).into_iter().map(|(key, sum)| (key, sum.into_report())).collect()
+        reports(std::mem::take(&mut self.sums).into_iter())
     }
 
     /// Forgets everything: the lane's transaction was aborted, and the records come again.

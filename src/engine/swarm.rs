@@ -26,6 +26,7 @@ use crate::engine::sums::SwarmReport;
 use crate::engine::timer::TimerChange;
 use crate::engine::timer::TimerKind;
 use crate::event::EventTime;
+use crate::limits::SWARM_PANE_BYTES_MAX;
 use crate::limits::TOOL_NAME_CHARS_SHOWN;
 use crate::policy::Detector;
 use crate::policy::Mode;
@@ -37,6 +38,8 @@ use crate::policy::SwarmSteps;
 pub const PANE_LIFE_MS_MIN: i64 = 3_600_000;
 /// Contributing sessions named in a command, for people.
 const CONTRIBUTORS_MAX: usize = 8;
+/// Lengths of two names, calls and a time, encoded; at most. Bytes.
+const AGENT_BYTES: usize = 24;
 
 /// One input of a swarm counter.
 #[derive(Debug, Clone, Copy)]
@@ -61,9 +64,9 @@ pub struct Contribution {
 /// One pane: agents by (session, agent).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pane {
-    /// Agents of the pane; at most `workers_max`.
+    /// Agents of the pane; at most `workers_max`, and [`SWARM_PANE_BYTES_MAX`] of them.
     pub agents: BTreeMap<(String, String), Contribution>,
-    /// Calls of agents beyond that bound: they count, their number saturates.
+    /// Calls of agents beyond these bounds: they count, their number saturates.
     pub further_calls: u32,
     /// Event time of the last of these.
     pub further_last: EventTime,
@@ -117,6 +120,15 @@ impl SwarmCounter {
     }
 }
 
+/// What an agent takes in the record of its pane, at most. Bytes.
+const fn agent_bytes((session, agent): &(String, String)) -> usize {
+    session.len() + agent.len() + AGENT_BYTES
+}
+
+fn pane_bytes(pane: &Pane) -> usize {
+    pane.agents.keys().map(agent_bytes).sum()
+}
+
 fn pane_calls(pane: &Pane) -> u32 {
     pane.agents.values().fold(pane.further_calls, |sum, agent| sum.saturating_add(agent.calls))
 }
@@ -161,7 +173,7 @@ impl SwarmEngine {
                 block_at: tool.scaled(swarm.block_at),
                 workers_min: swarm.workers_min,
                 window_ms: swarm.window_ms,
-                period_ms: swarm.cooldown_ms,
+                period_ms: self.swarm_period_ms(),
                 steps: swarm.steps,
                 notify: swarm.notify,
                 workers_max: swarm.workers_max as usize,
@@ -191,6 +203,13 @@ impl SwarmEngine {
         (window_ms > 0).then(|| window_ms.max(PANE_LIFE_MS_MIN))
     }
 
+    /// The pane of a counter that keeps the calls of a reported one. An endless window has a single one: its sum is all there is to know,
+    /// however long the swarm lives.
+    #[must_use]
+    pub fn pane_of(&self, key: &SwarmCallKey, reported: EventTime) -> EventTime {
+        if self.pane_life_ms(key).is_some() { reported } else { EventTime(0) }
+    }
+
     /// How long a swarm's reset must be remembered for counters that begin later, event time in ms: as long as a call before it is not
     /// late, and no period holds both sides of it. `None` = for ever.
     #[must_use]
@@ -209,12 +228,19 @@ impl SwarmEngine {
         })
     }
 
+    /// Period within which a swarm is told a step once, in ms. What never decays is crossed once for ever, so an endless window has one
+    /// endless period: 0.
+    fn swarm_period_ms(&self) -> i64 {
+        let swarm = &self.policy.detectors.swarm_repeat;
+        if swarm.window_ms > 0 { swarm.cooldown_ms } else { 0 }
+    }
+
     /// Until when a counter is worth keeping where there are too many: since then it was unseen. One that has told a step counts as
     /// seen to the end of its period: forgotten within it, it could tell the same step again.
     #[must_use]
     pub fn kept_until(&self, key: &SwarmCallKey, counter: &SwarmCounter) -> EventTime {
         let period_ms = match key {
-            SwarmCallKey::Swarm { .. } => self.policy.detectors.swarm_repeat.cooldown_ms,
+            SwarmCallKey::Swarm { .. } => self.swarm_period_ms(),
             SwarmCallKey::Fleet { .. } => self.policy.detectors.fleet_rate.window_ms,
         };
         let told_until = counter.periods.keys().next_back().map(|start| match period_ms {
@@ -241,6 +267,8 @@ impl SwarmEngine {
         }
         let life_ms = rules.window_ms.max(PANE_LIFE_MS_MIN);
         let mut touched = Vec::new();
+        // The pane of the entry before, with the bytes of its agents: a report holds one pane.
+        let mut sized: Option<(EventTime, usize)> = None;
         for entry in &report.entries {
             let is_forgotten = counter.floor.is_some_and(|floor| entry.last <= floor);
             let is_too_late = rules.window_ms > 0 && entry.pane.plus_ms(life_ms) < counter.time;
@@ -251,9 +279,15 @@ impl SwarmEngine {
                 continue;
             }
             counter.time = counter.time.max(entry.last);
-            let pane = counter.panes.entry(entry.pane).or_default();
+            let start = self.pane_of(key, entry.pane);
+            let pane = counter.panes.entry(start).or_default();
             let who = (entry.session_id.clone(), entry.agent_id.clone());
-            if pane.agents.len() >= rules.workers_max && !pane.agents.contains_key(&who) {
+            let bytes = sized.filter(|(start, _)| *start == entry.pane).map_or_else(|| pane_bytes(pane), |(_, bytes)| bytes);
+            let is_new = !pane.agents.contains_key(&who);
+            let more = if is_new { agent_bytes(&who) } else { 0 };
+            let is_full = pane.agents.len() >= rules.workers_max || bytes + more > SWARM_PANE_BYTES_MAX;
+            sized = Some((entry.pane, if is_full { bytes } else { bytes + more }));
+            if is_new && is_full {
                 pane.further_calls = pane.further_calls.saturating_add(entry.calls);
                 pane.further_last = pane.further_last.max(entry.last);
                 out.tally.swarm_further = out.tally.swarm_further.saturating_add(entry.calls);
@@ -262,8 +296,8 @@ impl SwarmEngine {
                 agent.calls = agent.calls.saturating_add(entry.calls);
                 agent.last = agent.last.max(entry.last);
             }
-            if !touched.contains(&entry.pane) {
-                touched.push(entry.pane);
+            if !touched.contains(&start) {
+                touched.push(start);
             }
         }
         if !touched.is_empty() {
@@ -291,11 +325,9 @@ impl SwarmEngine {
             }
             let start = if rules.period_ms > 0 { end.0 - end.0.rem_euclid(rules.period_ms) } else { 0 };
             let epoch = counter.floor.map_or(start, |floor| start.max(floor.0));
-            for step in steps_up_to(rules, sum) {
+            let told_step = counter.periods.get(&start).filter(|period| period.epoch == epoch).map_or(0, |period| period.step);
+            for step in new_steps(rules, told_step, sum) {
                 let told = counter.periods.get(&start).filter(|period| period.epoch == epoch);
-                if told.is_some_and(|period| period.step >= step) {
-                    continue;
-                }
                 let seq = told.map_or(1, |period| period.seq + 1);
                 let episode = told.map(|period| period.episode);
                 let crossing = Crossing { start, epoch, seq, step, sum, workers, end, episode };
@@ -469,19 +501,19 @@ fn window_sums(counter: &SwarmCounter, rules: &Rules, end: EventTime) -> (u32, u
     (sum, agents.len() as u32)
 }
 
-/// The steps that are told up to a sum, ascending.
-fn steps_up_to(rules: &Rules, sum: u32) -> Vec<u32> {
+/// The steps to be told at a sum, ascending: those above the greatest one told.
+fn new_steps(rules: &Rules, told: u32, sum: u32) -> Vec<u32> {
     let mut steps = match rules.steps {
         SwarmSteps::Once => vec![rules.threshold],
         SwarmSteps::Double => {
             std::iter::successors(Some(rules.threshold), |step| step.checked_mul(2)).take_while(|step| *step <= sum).collect()
         }
-        SwarmSteps::Each => (rules.threshold..=sum).collect(),
+        SwarmSteps::Each => (rules.threshold.max(told.saturating_add(1))..=sum).collect(),
     };
     if rules.mode == Mode::Block && rules.block_at > rules.threshold {
         steps.push(rules.block_at);
     }
-    steps.retain(|step| *step <= sum);
+    steps.retain(|step| (told.saturating_add(1)..=sum).contains(step));
     steps.sort_unstable();
     steps.dedup();
     steps

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::event::json;
+use crate::event::sound;
 
 /// `args`, `result` or `stable_result` of an event. Nothing is parsed until [`Content::view`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +50,7 @@ impl<'a> Content<'a> {
 
 /// Text that holds a JSON value as deep as a record may be is that value; deeper, it stays text.
 fn view_text(text: Cow<'_, str>) -> View<'_> {
-    if json::is_sound(&text) { View::Json(trimmed(text)) } else { View::Text(text) }
+    if sound::is_sound(&text) { View::Json(trimmed(text)) } else { View::Text(text) }
 }
 
 fn trimmed(text: Cow<'_, str>) -> Cow<'_, str> {

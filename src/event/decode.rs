@@ -47,25 +47,24 @@ pub fn decode<'a>(value: Option<&'a [u8]>, record: &RecordMeta<'a>) -> Result<Ev
 
 /// Source text to its fields, or why it is no object this program may look into.
 fn read(text: &str) -> Result<Wire<'_>, Rejected> {
+    match Wire::read(text) {
+        Some(read) => read.map_err(|name| Rejected::at(Reason::DuplicateField, name)),
+        None => Err(why_unreadable(text)),
+    }
+}
+
+/// What is wrong with a text that is no sound object.
+fn why_unreadable(text: &str) -> Rejected {
     let first = text.as_bytes().get(json::skip_space(text, 0));
     let faults = json::faults(text);
-    if faults.is_too_deep && matches!(first, Some(b'{' | b'[')) {
-        return Err(Rejected::whole(Reason::TooDeep));
-    }
-    if first != Some(&b'{') {
-        return Err(Rejected::whole(match (json::is_valid(text), first) {
-            (false, _) => Reason::NotJson,
-            (true, Some(b'[')) => Reason::UnsupportedFormat,
-            (true, _) => Reason::NotAnObject,
-        }));
-    }
-    if !json::is_valid(text) {
-        return Err(Rejected::whole(Reason::NotJson));
-    }
-    if let Some(at) = faults.surrogate {
-        return Err(surrogate_at(text, at));
-    }
-    Wire::read(text).map_err(|name| Rejected::at(Reason::DuplicateField, name))
+    let reason = match (first, json::is_valid(text)) {
+        (Some(b'{' | b'['), _) if faults.is_too_deep => Reason::TooDeep,
+        (_, false) => Reason::NotJson,
+        (Some(b'{'), true) => return faults.surrogate.map_or(Rejected::whole(Reason::NotJson), |at| surrogate_at(text, at)),
+        (Some(b'['), true) => Reason::UnsupportedFormat,
+        (_, true) => Reason::NotAnObject,
+    };
+    Rejected::whole(reason)
 }
 
 /// The field at fault for an unpaired surrogate; none is named where the surrogate is in an unknown field's name or value.
@@ -202,8 +201,9 @@ fn call_result<'a>(
         stable_result,
         truncated,
         outcome: field::choice(wire.outcome, "outcome", outcome)?.unwrap_or(silent),
-        error_type: error.kind,
-        error_message: error.message,
+        // Many producers always send the field; an empty text is none.
+        error_type: error.kind.filter(|text| !text.is_empty()),
+        error_message: error.message.filter(|text| !text.is_empty()),
         exit_code: error.exit_code,
     })
 }

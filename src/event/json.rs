@@ -23,22 +23,7 @@ pub(crate) struct Faults {
 
 /// Looks for too deep nesting and unpaired surrogates. No recursion: hostile depth costs nothing.
 pub(crate) fn faults(text: &str) -> Faults {
-    if is_plainly_sound(text.as_bytes()) { Faults::default() } else { slow_faults(text.as_bytes()) }
-}
-
-/// Most events hold no `\u` and fewer brackets than the depth allows: two vectorised passes, and nothing to follow.
-fn is_plainly_sound(bytes: &[u8]) -> bool {
-    let mut openers = 0_usize;
-    for chunk in bytes.chunks(128) {
-        // `[` and `{` differ in one bit. At most 128 a chunk: the narrow sum cannot wrap.
-        openers += usize::from(chunk.iter().fold(0_u8, |sum, &byte| sum.wrapping_add(u8::from(byte & 0xDF == b'['))));
-    }
-    let tail = bytes.get(1..).unwrap_or_default();
-    let escapes = bytes.iter().zip(tail).fold(0_u8, |seen, (&a, &b)| seen | (u8::from(a == b'\\') & u8::from(b == b'u')));
-    openers <= JSON_DEPTH_MAX && escapes == 0
-}
-
-fn slow_faults(bytes: &[u8]) -> Faults {
+    let bytes = text.as_bytes();
     let mut faults = Faults::default();
     let mut depth = 0_usize;
     let mut at = 0;
@@ -80,7 +65,7 @@ fn surrogate_fault(bytes: &[u8], at: usize) -> bool {
 }
 
 /// The UTF-16 unit of a `\uXXXX` at `at`.
-fn unit(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn unit(bytes: &[u8], at: usize) -> Option<u32> {
     let escape = bytes.get(at..at + 6)?;
     let digits = escape.strip_prefix(b"\\u")?;
     digits.iter().try_fold(0, |value, &digit| Some(value * 16 + char::from(digit).to_digit(16)?))
@@ -88,24 +73,27 @@ fn unit(bytes: &[u8], at: usize) -> Option<u32> {
 
 /// Offset of the first `"` or `\` from `at` on, or the end. Eight bytes at a time.
 fn quote_or_backslash(bytes: &[u8], at: usize) -> usize {
-    let rest = bytes.get(at..).unwrap_or_default();
-    let chunks = rest.chunks_exact(8);
-    let tail = chunks.remainder();
-    let mut seen = at;
-    for chunk in chunks {
-        let word = u64::from_le_bytes(chunk.try_into().unwrap_or_default());
-        let hit = zero_bytes(word ^ (LOW_BITS * 0x22)) | zero_bytes(word ^ (LOW_BITS * 0x5C));
+    let (words, tail) = bytes.get(at..).unwrap_or_default().as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let hit = bytes_equal(word, b'"') | bytes_equal(word, b'\\');
         if hit != 0 {
-            return seen + (hit.trailing_zeros() / 8) as usize;
+            return at + index * 8 + (hit.trailing_zeros() / 8) as usize;
         }
-        seen += 8;
     }
-    seen + tail.iter().position(|byte| matches!(byte, b'"' | b'\\')).unwrap_or(tail.len())
+    at + words.len() * 8 + tail.iter().take_while(|byte| !matches!(byte, b'"' | b'\\')).count()
 }
 
-/// The high bit of every zero byte; the lowest one is exact, which is all that is asked for.
-const fn zero_bytes(word: u64) -> u64 {
-    word.wrapping_sub(LOW_BITS) & !word & HIGH_BITS
+/// The high bit of every byte that is `byte`; the lowest one is exact, which is all that is asked for.
+#[inline]
+pub(super) const fn bytes_equal(word: u64, byte: u8) -> u64 {
+    bytes_below(word ^ (LOW_BITS * byte as u64), 1)
+}
+
+/// The high bit of every byte below `bound`, at most 128; the lowest one is exact.
+#[inline]
+pub(super) const fn bytes_below(word: u64, bound: u8) -> u64 {
+    word.wrapping_sub(LOW_BITS * bound as u64) & !word & HIGH_BITS
 }
 
 /// Offset after the string whose opening quote stands at `at`; shows every escape on the way, a pair of surrogates once.
@@ -128,14 +116,24 @@ fn string_end_with(bytes: &[u8], at: usize, mut escape: impl FnMut(usize)) -> us
 
 /// Offset after the string whose opening quote stands at `at`.
 pub(crate) fn string_end(text: &str, at: usize) -> usize {
+    string_span(text, at).0
+}
+
+/// Offset after the string whose opening quote stands at `at`, and whether it holds escapes.
+#[inline]
+fn string_span(text: &str, at: usize) -> (usize, bool) {
     let bytes = text.as_bytes();
+    let mut has_escapes = false;
     let mut at = at + 1;
     loop {
         at = quote_or_backslash(bytes, at);
         match bytes.get(at) {
-            Some(b'\\') => at += 2,
-            Some(_) => return at + 1,
-            None => return bytes.len(),
+            Some(b'\\') => {
+                has_escapes = true;
+                at += 2;
+            }
+            Some(_) => return (at + 1, has_escapes),
+            None => return (bytes.len(), has_escapes),
         }
     }
 }
@@ -224,10 +222,12 @@ impl<'a> Iterator for Fields<'a> {
             self.at = self.text.len();
             return None;
         }
-        let key_end = string_end(self.text, key_start);
+        let (key_end, has_escapes) = string_span(self.text, key_start);
         let value_start = skip_space(self.text, skip_space(self.text, key_end) + 1);
         self.at = value_end(self.text, value_start);
-        Some((unquote(self.text.get(key_start..key_end)?), self.text.get(value_start..self.at)?))
+        let key = self.text.get(key_start..key_end)?;
+        let key = if has_escapes { unquote(key) } else { Cow::Borrowed(inner(key)) };
+        Some((key, self.text.get(value_start..self.at)?))
     }
 }
 
@@ -251,26 +251,46 @@ pub(crate) fn is_string(source: &str) -> bool {
 /// The text that a string's source stands for. Copies only where there are escapes.
 #[inline]
 pub(crate) fn unquote(source: &str) -> Cow<'_, str> {
-    let inner = source.strip_prefix('"').unwrap_or(source);
-    let inner = inner.strip_suffix('"').unwrap_or(inner);
-    // A quote inside is escaped, so whatever comes first of the two is a backslash.
-    if quote_or_backslash(inner.as_bytes(), 0) == inner.len() {
+    let inner = inner(source);
+    // A quote inside is escaped, so only a backslash makes a difference.
+    if backslash(inner.as_bytes(), 0) == inner.len() {
         return Cow::Borrowed(inner);
     }
     Cow::Owned(unescaped(inner))
 }
 
+/// What stands between the quotes.
+#[inline]
+fn inner(source: &str) -> &str {
+    let inner = source.strip_prefix('"').unwrap_or(source);
+    inner.strip_suffix('"').unwrap_or(inner)
+}
+
 fn unescaped(inner: &str) -> String {
     let mut text = String::with_capacity(inner.len());
-    let mut rest = inner;
-    while let Some((plain, escaped)) = rest.split_once('\\') {
-        text.push_str(plain);
+    let mut at = 0;
+    loop {
+        let escape = backslash(inner.as_bytes(), at);
+        text.push_str(inner.get(at..escape).unwrap_or_default());
+        let Some(escaped) = inner.get(escape + 1..) else { return text };
         let (character, length) = unescape(escaped);
         text.push(character);
-        rest = escaped.get(length..).unwrap_or_default();
+        at = escape + 1 + length;
     }
-    text.push_str(rest);
-    text
+}
+
+/// Offset of the first backslash from `at` on, or the end. Eight bytes at a time: escapes are near one another, and a search that has
+/// to warm up costs more than it saves.
+#[inline]
+pub(crate) fn backslash(bytes: &[u8], at: usize) -> usize {
+    let (words, tail) = bytes.get(at..).unwrap_or_default().as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let hit = bytes_equal(u64::from_le_bytes(*word), b'\\');
+        if hit != 0 {
+            return at + index * 8 + (hit.trailing_zeros() / 8) as usize;
+        }
+    }
+    at + words.len() * 8 + tail.iter().take_while(|byte| **byte != b'\\').count()
 }
 
 /// The character of an escape, and how many bytes after the backslash it takes.
@@ -297,12 +317,6 @@ fn unescape_unicode(escaped: &str) -> (char, usize) {
         return (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 11);
     }
     (char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER), 5)
-}
-
-/// Whether a text is one JSON value, no deeper than allowed and without unpaired surrogates.
-pub(crate) fn is_sound(text: &str) -> bool {
-    let may_begin = text.as_bytes().get(skip_space(text, 0)).is_some_and(|byte| b"{[\"-0123456789tfn".contains(byte));
-    may_begin && is_valid(text) && faults(text) == Faults::default()
 }
 
 /// Whether a text is one JSON value. Skipping is iterative: depth is no danger.

@@ -13,6 +13,7 @@ mod part;
 mod partition;
 mod record;
 mod rejected;
+mod sound;
 mod task;
 mod time;
 mod wire;
@@ -129,9 +130,9 @@ pub struct CallResult<'a> {
     pub truncated: bool,
     /// How it ended.
     pub outcome: Outcome,
-    /// Error type, where given.
+    /// Error type, where given; never empty.
     pub error_type: Option<Cow<'a, str>>,
-    /// Error message, where given.
+    /// Error message, where given; never empty.
     pub error_message: Option<Cow<'a, str>>,
     /// Exit code, where given.
     pub exit_code: Option<i64>,

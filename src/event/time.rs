@@ -70,7 +70,16 @@ impl fmt::Display for EventTime {
         let (year, month, day) = civil_from_days(ms.div_euclid(DAY_MS));
         let ms = ms.rem_euclid(DAY_MS);
         let (hour, minute, second, milli) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60, ms % 1000);
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+        let mut text = *b"0000-00-00T00:00:00.000Z";
+        let parts = [(0, 4, year), (5, 2, month), (8, 2, day), (11, 2, hour), (14, 2, minute), (17, 2, second), (20, 3, milli)];
+        for (start, length, value) in parts {
+            let places = text.get_mut(start..start + length).unwrap_or_default();
+            places.iter_mut().rev().fold(value, |value, place| {
+                *place = b'0' + (value % 10) as u8;
+                value / 10
+            });
+        }
+        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The shape of an event on its topic: which fields there are, before any of them is understood.
 
-use crate::event::json;
+use crate::event::sound;
 
 /// Major version of the event schema.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -76,21 +76,22 @@ wire! {
 }
 
 impl<'a> Wire<'a> {
-    /// Reads the source text of an object, known to be valid JSON.
+    /// Reads the source text of an object. None where it is no object this program may look into.
     ///
     /// # Errors
     /// The name of a known field that comes twice.
-    pub(super) fn read(text: &'a str) -> Result<Self, &'static str> {
+    pub(super) fn read(text: &'a str) -> Option<Result<Self, &'static str>> {
         let mut wire = Self::default();
-        for (name, value) in json::fields(text) {
+        let mut twice = None;
+        sound::fields(text, |name, value| {
             if let Some((place, name)) = wire.place(&name)
                 && place.replace(value).is_some()
             {
-                return Err(name);
+                twice = twice.or(Some(name));
             }
-        }
+        })?;
         wire.forget_nulls();
-        Ok(wire)
+        Some(twice.map_or(Ok(wire), Err))
     }
 
     /// The name of a field as rejections may show it.

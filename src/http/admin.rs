@@ -20,6 +20,7 @@ use crate::http::answer::Refusal;
 use crate::http::state;
 use crate::http::view;
 use crate::limits;
+use crate::task::Numbered;
 
 /// Longest log filter. Bytes.
 const FILTER_BYTES_MAX: usize = 4_096;
@@ -119,18 +120,22 @@ pub(super) async fn set_log_filter(State(shared): State<Arc<Shared>>, body: axum
     }
 }
 
-/// What the live page shows: numbers, and in embedded mode what is in force.
-pub(super) async fn overview(State(shared): State<Arc<Shared>>) -> Answer {
-    let mut value = ask(&shared, <dyn Warden>::overview).await?;
-    let rows = match &shared.embedded {
-        None => None,
-        Some(embedded) => {
-            let rows = state::read_rows(embedded, vec![String::new()]).await?;
-            Some(rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect::<Vec<Value>>())
-        }
+/// What the live page shows: numbers; in embedded mode what is in force, with Kafka the last commands of this process.
+pub(super) async fn overview(State(shared): State<Arc<Shared>>, Query(query): Parameters) -> Answer {
+    let Ok(after) = query.get("after").map_or(Ok(0), |after| after.parse::<u64>()) else {
+        return Err(answer::bad_request("after is the number of a command").into());
     };
-    if let Value::Object(object) = &mut value {
-        object.insert("active".to_owned(), rows.map_or(Value::Null, Value::Array));
+    let (mut value, (recent, last)) = ask(&shared, move |warden| (warden.overview(), warden.recent(after))).await?;
+    let Value::Object(object) = &mut value else { return Ok(answer::ok(&value)) };
+    if let Some(embedded) = &shared.embedded {
+        let rows = state::read_rows(embedded, vec![String::new()]).await?;
+        let rows: Vec<Value> = rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect();
+        object.insert("active".to_owned(), rows.into());
+    } else {
+        let command = |(_, command): Numbered| serde_json::from_slice::<Value>(&command).ok();
+        object.insert("active".to_owned(), Value::Null);
+        object.insert("recent".to_owned(), recent.into_iter().filter_map(command).collect());
+        object.insert("recent_last".to_owned(), last.into());
     }
     Ok(answer::ok(&value))
 }

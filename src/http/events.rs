@@ -214,7 +214,9 @@ async fn durable(embedded: &Embedded, written: Written) -> Result<(), Refusal> {
 fn refused(error: &LogError) -> Refusal {
     let response = match error {
         LogError::Transient(cause) => answer::later(StatusCode::TOO_MANY_REQUESTS, "log_full", cause, 5),
-        LogError::Lost(cause) => answer::error(StatusCode::SERVICE_UNAVAILABLE, "log_failed", cause),
+        LogError::OutOfRange(cause) | LogError::Lost(cause) => {
+            answer::error(StatusCode::SERVICE_UNAVAILABLE, "log_failed", cause)
+        }
         LogError::Fatal { code, message } => {
             answer::error(StatusCode::SERVICE_UNAVAILABLE, "log_failed", format!("{code}: {message}"))
         }

@@ -88,22 +88,26 @@ pub(super) async fn session(
     Ok(answer::ok(&json!({ "session_id": id, "agents": agents })))
 }
 
-/// A swarm: what is in force for it.
+/// A swarm: what is counted for it, and in embedded mode its rows in force.
 pub(super) async fn swarm(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
     Query(query): Parameters,
 ) -> Result<Response, Refusal> {
-    let Some(embedded) = &shared.embedded else {
-        let message = "with Kafka, what is in force for a swarm is in the state topic, under its key";
-        return Err(answer::error(StatusCode::NOT_FOUND, "embedded_only", message).into());
+    let tenant = query.get("tenant").cloned().unwrap_or_default();
+    let warden = Arc::clone(&shared.warden);
+    let (of, name) = (tenant.clone(), id.clone());
+    let asked = answer::blocking(&shared.asks, move || warden.swarm(&of, &name)).await?;
+    let counters = asked.map_err(|why| answer::later(StatusCode::SERVICE_UNAVAILABLE, "no_answer", why.to_string(), 1))?;
+    let rows = match &shared.embedded {
+        Some(embedded) => read_rows(embedded, vec![prefix("swarm", &tenant, &id)]).await?,
+        None => Vec::new(),
     };
-    let tenant = query.get("tenant").map_or("", String::as_str);
-    let rows = read_rows(embedded, vec![prefix("swarm", tenant, &id)]).await?;
-    if rows.is_empty() {
-        let message = "nothing is in force for a swarm of this name";
+    if counters.is_empty() && rows.is_empty() {
+        let message = "no calls of a swarm of this name are counted here; with several processes, another one may have some";
         return Err(answer::error(StatusCode::NOT_FOUND, "no_such_swarm", message).into());
     }
-    let name = Value::from(id);
-    Ok(answer::json_text(StatusCode::OK, format!("{{\"swarm_id\":{name},\"active\":[{}]}}", rows.join(","))))
+    let counters: Vec<Value> = counters.iter().map(view::counter).collect();
+    let active: Vec<Value> = rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect();
+    Ok(answer::ok(&json!({ "swarm_id": id, "counters": counters, "active": active })))
 }

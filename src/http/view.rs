@@ -13,6 +13,7 @@ use crate::identity::Hash64;
 use crate::identity::Hash128;
 use crate::policy::Detector;
 use crate::task::AgentView;
+use crate::task::CounterView;
 use crate::task::TaskState;
 use crate::task::TaskView;
 
@@ -109,6 +110,21 @@ pub(super) fn agent(agent: &AgentView, steps_max: usize) -> Value {
         },
         "steps_kept": session.history.len(),
         "steps": steps,
+    })
+}
+
+/// A call that the agents of a swarm make.
+pub(super) fn counter(view: &CounterView) -> Value {
+    let counter = &view.counter;
+    let (calls, agents) = counter.totals();
+    json!({
+        "fingerprint": view.fingerprint,
+        "tool": counter.tool,
+        "task": view.task.to_string(),
+        "calls": calls,
+        "agents": agents,
+        "time": time(counter.time),
+        "verdicts": counter.verdicts.iter().map(verdict).collect::<Vec<_>>(),
     })
 }
 

@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use crate::http::metrics::Answered;
 use crate::task::AgentView;
+use crate::task::CounterView;
+use crate::task::Numbered;
 use crate::task::TaskView;
 
 /// The process, as the listener sees it. Methods may block for a second or two: they are called on threads of their own.
@@ -38,6 +40,13 @@ pub trait Warden: Send + Sync + 'static {
     /// # Errors
     /// No lane answered in time, or the store failed.
     fn session(&self, tenant: Option<&str>, session_id: &str) -> Result<Vec<AgentView>, Unanswered>;
+    /// The calls that are counted for a swarm, as far as tasks of this process hold them.
+    ///
+    /// # Errors
+    /// No lane answered in time, or the store failed.
+    fn swarm(&self, tenant: &str, swarm_id: &str) -> Result<Vec<CounterView>, Unanswered>;
+    /// Commands after a number that are still kept, and the number of the last one; without Kafka there are none, since there is a feed.
+    fn recent(&self, after: u64) -> (Vec<Numbered>, u64);
     /// Where a session of this name lives, for people: its partition.
     fn place_of(&self, session_id: &str) -> String;
 }

@@ -1,19 +1,88 @@
-//! Single arguments of a call, read from its JSON source.
+//! The arguments of a call, looked at once: identity, fingerprint, shell command and single values are all read off one canonical text.
 
 use std::borrow::Cow;
 
 use crate::event::Content;
 use crate::event::View;
 use crate::event::json;
+use crate::identity::canonical::Member;
+use crate::identity::canonical::canonical_object;
+use crate::identity::canonical::hash_as_text;
 
-/// Text of the first of `names` that is a top-level argument holding text.
-#[must_use]
-pub fn argument_text(args: &Content<'_>, names: &[&str]) -> Option<String> {
-    let View::Json(source) = args.view() else { return None };
-    names.iter().find_map(|name| {
-        let (_, value) = json::fields(&source).filter(|(key, _)| key == name).last()?;
-        json::is_string(value).then(|| json::unquote(value).into_owned())
-    })
+/// Arguments in their one spelling.
+#[derive(Debug, Clone)]
+pub struct Arguments<'a> {
+    /// Canonical JSON, text verbatim, `{}` where absent, `sha256:<hex>` for a hash.
+    text: Cow<'a, str>,
+    /// Top-level members of an object, where they stand in `text`; none of what is no object.
+    members: Vec<Member>,
+}
+
+impl<'a> Arguments<'a> {
+    /// Looks at the arguments of a call.
+    #[must_use]
+    pub fn of(args: &Content<'a>) -> Self {
+        let plain = |text| Self { text, members: Vec::new() };
+        match args.view() {
+            View::Absent => plain(Cow::Borrowed("{}")),
+            View::Text(text) => plain(text),
+            View::Sha256(hash) => plain(Cow::Owned(hash_as_text(hash))),
+            View::Json(source) => {
+                let (text, members) = canonical_object(&source);
+                Self { text: Cow::Owned(text), members }
+            }
+        }
+    }
+
+    /// Canonical text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Canonical source of a top-level argument.
+    pub(crate) fn value(&self, name: &str) -> Option<&str> {
+        self.members.iter().find(|member| self.key(member) == name).map(|member| self.part(member.colon + 1, member.end))
+    }
+
+    /// Text of the first of `names` that is a top-level argument holding text.
+    #[must_use]
+    pub fn first_text(&self, names: &[&str]) -> Option<Cow<'_, str>> {
+        let value = names.iter().find_map(|name| self.value(name).filter(|value| json::is_string(value)))?;
+        Some(json::unquote(value))
+    }
+
+    /// Whether one of `names` is a top-level argument.
+    pub(crate) fn has_any(&self, names: &[String]) -> bool {
+        self.members.iter().any(|member| holds(names, &self.key(member)))
+    }
+
+    /// Canonical text of an object with some of its members; of anything else the whole text.
+    pub(crate) fn chosen(&self, is_chosen: impl Fn(&str) -> bool) -> Cow<'_, str> {
+        if self.members.iter().all(|member| is_chosen(&self.key(member))) {
+            return Cow::Borrowed(&self.text);
+        }
+        let mut text = String::with_capacity(self.text.len());
+        for member in self.members.iter().filter(|member| is_chosen(&self.key(member))) {
+            text.push(if text.is_empty() { '{' } else { ',' });
+            text.push_str(self.part(member.start, member.end));
+        }
+        text.push_str(if text.is_empty() { "{}" } else { "}" });
+        Cow::Owned(text)
+    }
+
+    fn key(&self, member: &Member) -> Cow<'_, str> {
+        json::unquote(self.part(member.start, member.colon))
+    }
+
+    fn part(&self, start: usize, end: usize) -> &str {
+        self.text.get(start..end).unwrap_or_default()
+    }
+}
+
+/// Whether a name is one of a list.
+pub(crate) fn holds(names: &[String], name: &str) -> bool {
+    names.iter().any(|held| held == name)
 }
 
 /// Names of the top-level arguments, in the order written; at most `most`.
@@ -24,5 +93,38 @@ pub fn argument_names(args: &Content<'_>, most: usize) -> Vec<String> {
             json::fields(&source).map(|(key, _): (Cow<'_, str>, _)| key.into_owned()).take(most).collect()
         }
         _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Arguments;
+    use crate::event::Content;
+
+    #[test]
+    fn single_values_are_read_off_the_canonical_text() {
+        let args = Content::Raw(r#"{"b":"x\u0041\n","a":[1, 2],"k\"ey":"q","b":"last\n"}"#);
+        let args = Arguments::of(&args);
+        assert_eq!(args.text(), r#"{"a":[1,2],"b":"last\n","k\"ey":"q"}"#);
+        assert_eq!(args.value("a"), Some("[1,2]"));
+        assert_eq!(args.value("k\"ey"), Some("\"q\""));
+        assert_eq!(args.value("missing"), None);
+        assert_eq!(args.first_text(&["missing", "a", "b"]).as_deref(), Some("last\n"));
+        assert!(args.has_any(&["z".into(), "a".into()]) && !args.has_any(&["1".into()]));
+        assert_eq!(args.chosen(|name| name != "b"), r#"{"a":[1,2],"k\"ey":"q"}"#);
+        assert_eq!(args.chosen(|_| false), "{}");
+        assert_eq!(args.chosen(|_| true), args.text());
+    }
+
+    #[test]
+    fn what_is_no_object_has_no_members() {
+        for (args, text) in
+            [(Content::Absent, "{}"), (Content::Raw("[{\"a\":1}]"), "[{\"a\":1}]"), (Content::Raw("\"a b\""), "a b")]
+        {
+            let args = Arguments::of(&args);
+            assert_eq!((args.text(), args.value("a")), (text, None));
+            assert_eq!(args.chosen(|_| false), text);
+        }
+        assert_eq!(Arguments::of(&Content::Raw("{}")).chosen(|_| false), "{}");
     }
 }

@@ -1,8 +1,9 @@
 //! Identity of a whole call: tool and canonical arguments.
 
-use crate::event::Content;
-use crate::identity::canonical::Selection;
-use crate::identity::canonical::canonical;
+use std::borrow::Cow;
+
+use crate::identity::arguments::Arguments;
+use crate::identity::arguments::holds;
 use crate::identity::hash::Digest;
 use crate::identity::hash::hash_parts;
 
@@ -20,21 +21,25 @@ pub struct CallRules {
 pub struct CallIdentity(pub Digest);
 
 impl CallRules {
-    fn selection(&self) -> Selection<'_> {
-        Selection { only: &self.args, never: &self.args_ignored, ..Selection::default() }
+    /// What of the arguments counts.
+    fn counted<'a>(&self, args: &'a Arguments<'_>) -> Cow<'a, str> {
+        if self.args.is_empty() && self.args_ignored.is_empty() {
+            return Cow::Borrowed(args.text());
+        }
+        args.chosen(|name| (self.args.is_empty() || holds(&self.args, name)) && !holds(&self.args_ignored, name))
     }
 }
 
 /// Identity of a call under its tool's rules.
 #[must_use]
-pub fn call_identity(tool: &str, args: &Content<'_>, rules: &CallRules) -> CallIdentity {
-    CallIdentity(hash_parts(&[tool, "\n", &canonical(args, rules.selection())]))
+pub fn call_identity(tool: &str, args: &Arguments<'_>, rules: &CallRules) -> CallIdentity {
+    CallIdentity(hash_parts(&[tool, "\n", &rules.counted(args)]))
 }
 
 /// SHA-256 of the canonical arguments alone: a definition, whatever tool starts it.
 #[must_use]
-pub fn args_identity(args: &Content<'_>, rules: &CallRules) -> Digest {
-    hash_parts(&[&canonical(args, rules.selection())])
+pub fn args_identity(args: &Arguments<'_>, rules: &CallRules) -> Digest {
+    hash_parts(&[&rules.counted(args)])
 }
 
 #[cfg(test)]
@@ -43,9 +48,10 @@ mod tests {
     use super::args_identity;
     use super::call_identity;
     use crate::event::Content;
+    use crate::identity::arguments::Arguments;
 
     fn call(tool: &str, args: &Content<'_>, rules: &CallRules) -> String {
-        call_identity(tool, args, rules).0.to_string()
+        call_identity(tool, &Arguments::of(args), rules).0.to_string()
     }
 
     #[test]
@@ -72,7 +78,7 @@ mod tests {
         assert_ne!(call("t", &full, &all), call("t", &bare, &all));
         assert_eq!(call("t", &full, &chosen), call("t", &bare, &all));
         assert_eq!(call("t", &full, &dropped), call("t", &bare, &all));
-        assert_eq!(args_identity(&full, &dropped), args_identity(&bare, &all));
+        assert_eq!(args_identity(&Arguments::of(&full), &dropped), args_identity(&Arguments::of(&bare), &all));
         assert_eq!(call("t", &Content::Raw("[1]"), &chosen), call("t", &Content::Raw("[1]"), &all));
     }
 }

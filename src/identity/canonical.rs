@@ -8,8 +8,9 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use crate::event::Content;
-use crate::event::View;
 use crate::event::json;
+use crate::identity::arguments::Arguments;
+use crate::identity::arguments::holds;
 use crate::identity::hash::Digest;
 use crate::identity::number;
 
@@ -17,31 +18,21 @@ use crate::identity::number;
 /// way is copied as it stands.
 const RECURSION_MAX: usize = 128;
 
-/// Which fields of objects are written. Empty lists choose all and drop none.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Selection<'r> {
-    /// Only these, at top level.
-    pub(crate) only: &'r [String],
-    /// Never these, at top level.
-    pub(crate) never: &'r [String],
-    /// Never these, at any depth.
-    pub(crate) never_anywhere: [&'r [String]; 2],
+/// Where a member of an object stands in its canonical text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Member {
+    /// Of the key's quote.
+    pub(crate) start: usize,
+    /// Of what follows the key.
+    pub(crate) colon: usize,
+    /// After the value.
+    pub(crate) end: usize,
 }
 
 /// Canonical text of a content: canonical JSON, text verbatim, `{}` where absent, `sha256:<hex>` for a hash.
 #[must_use]
 pub fn canonical_text(content: &Content<'_>) -> String {
-    canonical(content, Selection::default()).into_owned()
-}
-
-/// The same with fields chosen.
-pub(crate) fn canonical<'a>(content: &Content<'a>, selection: Selection<'_>) -> Cow<'a, str> {
-    match content.view() {
-        View::Absent => Cow::Borrowed("{}"),
-        View::Json(source) => Cow::Owned(canonical_json(&source, selection)),
-        View::Text(text) => text,
-        View::Sha256(hash) => Cow::Owned(hash_as_text(hash)),
-    }
+    Arguments::of(content).text().to_owned()
 }
 
 /// How a hash stands for the content it was made of.
@@ -49,30 +40,33 @@ pub(crate) fn hash_as_text(hash: [u8; 32]) -> String {
     format!("sha256:{}", Digest(hash))
 }
 
-/// Canonical form of JSON source text.
-pub(crate) fn canonical_json(source: &str, selection: Selection<'_>) -> String {
-    let mut writer =
-        Writer { source, at: 0, out: String::with_capacity(source.len()), members: Vec::new(), spare: String::new(), selection };
-    writer.value(0);
-    writer.out
+/// Canonical form of JSON source text. Of its objects, at any depth, the fields named in `dropped` are left out.
+pub(crate) fn canonical_json(source: &str, dropped: [&[String]; 2]) -> String {
+    written(source, dropped).out
 }
 
-/// A member of an object that is being written: where its `"key":value` stands in the output.
-struct Member<'a> {
-    key: Cow<'a, str>,
-    start: usize,
-    end: usize,
+/// Canonical form of JSON source text and, where it is an object, its top-level members in the order written.
+pub(crate) fn canonical_object(source: &str) -> (String, Vec<Member>) {
+    let writer = written(source, [&[], &[]]);
+    (writer.out, writer.members.into_iter().map(|(_, member)| member).collect())
+}
+
+fn written<'a, 'r>(source: &'a str, dropped: [&'r [String]; 2]) -> Writer<'a, 'r> {
+    let out = String::with_capacity(source.len());
+    let mut writer = Writer { source, at: 0, out, members: Vec::new(), spare: String::new(), dropped };
+    writer.value(0);
+    writer
 }
 
 struct Writer<'a, 'r> {
     source: &'a str,
     at: usize,
     out: String,
-    /// Members of all objects that are open, innermost last.
-    members: Vec<Member<'a>>,
+    /// Members of all objects that are open, innermost last; in the end those of the outermost.
+    members: Vec<(Cow<'a, str>, Member)>,
     /// Where members are put in order.
     spare: String,
-    selection: Selection<'r>,
+    dropped: [&'r [String]; 2],
 }
 
 impl<'a> Writer<'a, '_> {
@@ -124,18 +118,19 @@ impl<'a> Writer<'a, '_> {
             let key_source = self.take();
             let key = json::unquote(key_source);
             self.at = json::skip_space(self.source, json::skip_space(self.source, self.at) + 1);
-            if self.is_dropped(&key, depth) {
+            if self.dropped.iter().any(|names| holds(names, &key)) {
                 self.at = json::value_end(self.source, self.at);
             } else {
-                if let Some(last) = self.members.get(base..).and_then(<[_]>::last) {
-                    is_sorted &= utf16_order(&last.key, &key) == Ordering::Less;
+                if let Some((last, _)) = self.members.get(base..).and_then(<[_]>::last) {
+                    is_sorted &= utf16_order(last, &key) == Ordering::Less;
                     self.out.push(',');
                 }
                 let start = self.out.len();
                 write_string(key_source, &mut self.out);
+                let colon = self.out.len();
                 self.out.push(':');
                 self.value(depth + 1);
-                self.members.push(Member { key, start, end: self.out.len() });
+                self.members.push((key, Member { start, colon, end: self.out.len() }));
             }
             if self.peek_after_space() != Some(b',') {
                 break;
@@ -146,32 +141,37 @@ impl<'a> Writer<'a, '_> {
         if !is_sorted {
             self.sort(base, start);
         }
-        self.members.truncate(base);
+        if depth > 0 {
+            self.members.truncate(base);
+        }
         self.out.push('}');
     }
 
+    /// Puts the members of the innermost object in order; they begin at `start` of the output.
     fn sort(&mut self, base: usize, start: usize) {
-        let members = self.members.get_mut(base..).unwrap_or_default();
-        members.sort_by(|a, b| utf16_order(&a.key, &b.key));
-        self.spare.clear();
-        for (index, member) in members.iter().enumerate() {
-            // The sort is stable: of equal keys the last one of the source comes last.
-            if members.get(index + 1).is_some_and(|next| next.key == member.key) {
-                continue;
+        let mut members = self.members.split_off(base);
+        // The sort is stable: of equal keys the last one of the source comes last, and that one stays.
+        members.sort_by(|(a, _), (b, _)| utf16_order(a, b));
+        members.dedup_by(|(key, member), (kept_key, kept)| {
+            let is_same = key == kept_key;
+            if is_same {
+                std::mem::swap(member, kept);
             }
+            is_same
+        });
+        self.spare.clear();
+        for (_, member) in &mut members {
             if !self.spare.is_empty() {
                 self.spare.push(',');
             }
+            let moved = start + self.spare.len();
             self.spare.push_str(self.out.get(member.start..member.end).unwrap_or_default());
+            let Member { start, colon, end } = *member;
+            *member = Member { start: moved, colon: moved + (colon - start), end: moved + (end - start) };
         }
         self.out.truncate(start);
         self.out.push_str(&self.spare);
-    }
-
-    fn is_dropped(&self, key: &str, depth: usize) -> bool {
-        let holds = |names: &[String]| names.iter().any(|name| name == key);
-        let Selection { only, never, never_anywhere: [first, second] } = self.selection;
-        (depth == 0 && ((!only.is_empty() && !holds(only)) || holds(never))) || holds(first) || holds(second)
+        self.members.append(&mut members);
     }
 
     /// The source of the value here, whole.
@@ -203,16 +203,26 @@ fn utf16_order(a: &str, b: &str) -> Ordering {
     if a.is_ascii() || b.is_ascii() { a.cmp(b) } else { a.encode_utf16().cmp(b.encode_utf16()) }
 }
 
-/// A string's source in its canonical spelling: only what must be escaped is, in the shortest way.
+/// A string's source in its canonical spelling: only what must be escaped is, in the shortest way. Most escapes are so already and
+/// are copied with the text around them.
 fn write_string(source: &str, out: &mut String) {
-    let mut rest = source;
-    while let Some((plain, escaped)) = rest.split_once('\\') {
-        out.push_str(plain);
-        let (character, length) = json::unescape(escaped);
-        write_escaped(character, out);
-        rest = escaped.get(length..).unwrap_or_default();
+    let bytes = source.as_bytes();
+    let (mut copied, mut at) = (0, 0);
+    loop {
+        at = json::backslash(bytes, at);
+        match bytes.get(at + 1) {
+            None => break,
+            Some(b'"' | b'\\' | b'b' | b't' | b'n' | b'f' | b'r') => at += 2,
+            Some(_) => {
+                out.push_str(source.get(copied..at).unwrap_or_default());
+                let (character, length) = json::unescape(source.get(at + 1..).unwrap_or_default());
+                write_escaped(character, out);
+                at += 1 + length;
+                copied = at;
+            }
+        }
     }
-    out.push_str(rest);
+    out.push_str(source.get(copied..).unwrap_or_default());
 }
 
 fn write_escaped(character: char, out: &mut String) {
@@ -236,11 +246,11 @@ fn write_escaped(character: char, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::Selection;
     use super::canonical_json;
+    use super::canonical_object;
 
     fn canonical(source: &str) -> String {
-        canonical_json(source, Selection::default())
+        canonical_json(source, [&[], &[]])
     }
 
     #[test]
@@ -261,15 +271,28 @@ mod tests {
     }
 
     #[test]
-    fn chosen_fields_concern_the_top_level_and_volatile_ones_any() {
+    fn fields_are_dropped_at_any_depth() {
         let names = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let (only, never, volatile) = (names(&["a", "b"]), names(&["b"]), names(&["pid"]));
         let source = r#"{"c":1,"b":2,"a":{"c":1,"b":2,"pid":3},"pid":[{"pid":1}]}"#;
-        let select = |only, never, volatile| canonical_json(source, Selection { only, never, never_anywhere: [volatile, &[]] });
-        assert_eq!(select(&only, &[], &[]), r#"{"a":{"b":2,"c":1,"pid":3},"b":2}"#);
-        assert_eq!(select(&only, &never, &volatile), r#"{"a":{"b":2,"c":1}}"#);
-        assert_eq!(select(&[], &[], &volatile), r#"{"a":{"b":2,"c":1},"b":2,"c":1}"#);
-        assert_eq!(select(&[], &names(&["a", "b", "c", "pid"]), &[]), "{}");
+        assert_eq!(canonical_json(source, [&names(&["pid"]), &[]]), r#"{"a":{"b":2,"c":1},"b":2,"c":1}"#);
+        assert_eq!(canonical_json(source, [&names(&["pid"]), &names(&["b"])]), r#"{"a":{"c":1},"c":1}"#);
+        assert_eq!(canonical_json(source, [&names(&["pid", "a", "b"]), &names(&["c"])]), "{}");
+    }
+
+    #[test]
+    fn members_stand_where_they_are_said_to() {
+        for source in
+            [r#"{"b":[{"x":1,"a":2}],"a":"y"}"#, r#"{ "a" : 1, "c":{"z":1,"b":2}, "b":3, "a":{"q":[]} }"#, "{}", r#"[{"a":1}]"#]
+        {
+            let (text, members) = canonical_object(source);
+            let joined: Vec<&str> = members.iter().map(|member| &text[member.start..member.end]).collect();
+            if text.starts_with('{') {
+                assert_eq!(format!("{{{}}}", joined.join(",")), text, "{source}");
+            } else {
+                assert!(joined.is_empty());
+            }
+            assert!(members.iter().all(|member| text[member.colon..].starts_with(':')), "{source}");
+        }
     }
 
     #[test]

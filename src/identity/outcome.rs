@@ -2,10 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::event::Content;
 use crate::event::View;
 use crate::event::json;
-use crate::identity::canonical::Selection;
 use crate::identity::canonical::canonical_json;
 use crate::identity::canonical::hash_as_text;
 use crate::identity::hash::Digest;
@@ -40,7 +38,7 @@ const READABLE_FIELDS: [&str; 5] = ["output", "stdout", "stderr", "content", "te
 #[must_use]
 pub fn outcome_identity(
     is_ok: bool,
-    result: &Content<'_>,
+    result: &View<'_>,
     error: Option<&str>,
     rules: &OutcomeRules,
     tool: &ToolOutcomeRules,
@@ -55,16 +53,13 @@ pub fn outcome_identity(
 }
 
 /// The answer as it is compared. Nothing is as good as an empty text.
-fn answer_text<'a>(result: &Content<'a>, rules: &OutcomeRules, tool: &ToolOutcomeRules) -> Cow<'a, str> {
-    let text = match result.view() {
+fn answer_text<'a>(result: &'a View<'_>, rules: &OutcomeRules, tool: &ToolOutcomeRules) -> Cow<'a, str> {
+    let text = match result {
         View::Absent => return Cow::Borrowed(""),
         // Never masked: to a mask every hash is the same id.
-        View::Sha256(hash) => return Cow::Owned(hash_as_text(hash)),
-        View::Text(text) => text,
-        View::Json(source) => {
-            let never_anywhere = [rules.volatile_fields.as_slice(), tool.result_ignored.as_slice()];
-            Cow::Owned(canonical_json(&source, Selection { never_anywhere, ..Selection::default() }))
-        }
+        View::Sha256(hash) => return Cow::Owned(hash_as_text(*hash)),
+        View::Text(text) => Cow::Borrowed(&**text),
+        View::Json(source) => Cow::Owned(canonical_json(source, [&rules.volatile_fields, &tool.result_ignored])),
     };
     masked(text, rules, tool)
 }
@@ -107,12 +102,11 @@ fn cut_at(text: Cow<'_, str>, end: usize) -> Cow<'_, str> {
 /// The readable part of a result: the string; of an object its texts `output`, `stdout`, `stderr`, `content`, `text`, joined
 /// by line ends; else canonical JSON. Empty where absent or hashed. At most `READABLE_BYTES_MAX`.
 #[must_use]
-pub fn readable_text<'a>(result: &'a Content<'a>) -> Cow<'a, str> {
-    let text = match result.view() {
+pub fn readable_text<'a>(result: &'a View<'_>) -> Cow<'a, str> {
+    let text = match result {
         View::Absent | View::Sha256(_) => Cow::Borrowed(""),
-        View::Text(text) => text,
-        View::Json(Cow::Borrowed(source)) => readable_json(source),
-        View::Json(Cow::Owned(source)) => Cow::Owned(readable_json(&source).into_owned()),
+        View::Text(text) => Cow::Borrowed(&**text),
+        View::Json(source) => readable_json(source),
     };
     if text.len() <= READABLE_BYTES_MAX {
         return text;
@@ -132,7 +126,7 @@ fn readable_json(source: &str) -> Cow<'_, str> {
         }
     }
     let mut present = texts.into_iter().flatten();
-    let Some(first) = present.next() else { return Cow::Owned(canonical_json(source, Selection::default())) };
+    let Some(first) = present.next() else { return Cow::Owned(canonical_json(source, [&[], &[]])) };
     present
         .filter(|text| !text.is_empty())
         .fold(first, |joined, text| if joined.is_empty() { text } else { Cow::Owned(joined.into_owned() + "\n" + &text) })
@@ -182,6 +176,7 @@ mod tests {
     use super::readable_text;
     use super::state_identity;
     use crate::event::Content;
+    use crate::event::View;
     use crate::identity::hash::Digest;
     use crate::identity::mask::MaskRule;
     use crate::identity::mask::MaskSet;
@@ -199,7 +194,7 @@ mod tests {
     }
 
     fn ok(source: &str, rules: &OutcomeRules, tool: &ToolOutcomeRules) -> Digest {
-        outcome_identity(true, &Content::Raw(source), None, rules, tool)
+        outcome_identity(true, &Content::Raw(source).view(), None, rules, tool)
     }
 
     #[test]
@@ -229,7 +224,7 @@ mod tests {
     #[test]
     fn a_failure_has_its_error_and_is_no_success() {
         let (rules, tool) = (rules(), ToolOutcomeRules::default());
-        let fail = |result: &str, error| outcome_identity(false, &Content::Raw(result), error, &rules, &tool);
+        let fail = |result: &str, error| outcome_identity(false, &Content::Raw(result).view(), error, &rules, &tool);
         assert_ne!(fail("\"x\"", None), ok("\"x\"", &rules, &tool));
         assert_ne!(fail("\"x\"", Some("a")), fail("\"x\"", Some("b")));
         assert_ne!(fail("\"xa\"", Some("b")), fail("\"x\"", Some("ab")));
@@ -239,7 +234,7 @@ mod tests {
     #[test]
     fn hashes_are_compared_and_never_masked() {
         let (rules, tool) = (rules(), ToolOutcomeRules::default());
-        let hashed = |byte| outcome_identity(true, &Content::Sha256([byte; 32]), None, &rules, &tool);
+        let hashed = |byte| outcome_identity(true, &View::Sha256([byte; 32]), None, &rules, &tool);
         assert_ne!(hashed(1), hashed(2));
         assert_eq!(hashed(1), hashed(1));
     }
@@ -257,12 +252,12 @@ mod tests {
             ("[ 1.0 ]", "[1]"),
             ("null", "null"),
         ] {
-            assert_eq!(readable_text(&Content::Raw(source)), text, "{source}");
+            assert_eq!(readable_text(&Content::Raw(source).view()), text, "{source}");
         }
-        assert_eq!(readable_text(&Content::Absent), "");
-        assert_eq!(readable_text(&Content::Sha256([0; 32])), "");
+        assert_eq!(readable_text(&View::Absent), "");
+        assert_eq!(readable_text(&View::Sha256([0; 32])), "");
         let long = format!("\"x{}\"", "é".repeat(READABLE_BYTES_MAX));
-        assert_eq!(readable_text(&Content::Raw(&long)).len(), READABLE_BYTES_MAX - 1);
+        assert_eq!(readable_text(&Content::Raw(&long).view()).len(), READABLE_BYTES_MAX - 1);
     }
 
     #[test]

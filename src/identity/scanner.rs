@@ -6,6 +6,10 @@
 //! - Only a time can be cut out of a word. It begins with four digits before a `-`, so it can only take the end of a word:
 //!   [`word_at`] gives the word as the later masks see it, without that end.
 //! - An id is a whole word, or five of them; a duration begins at the start of a word.
+//!
+//! Few words are any of that, so most are passed over: `candidates.rs` says where one may begin.
+
+use crate::identity::candidates::Candidates;
 
 /// Takes the place of a time.
 pub(super) const TIME: &str = "<ts>";
@@ -72,10 +76,10 @@ type Found = (usize, usize, &'static str);
 /// The masked text, or nothing if there is nothing to mask.
 pub(super) fn mask(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
+    let mut candidates = Candidates::new(bytes);
     let mut out = String::new();
-    let mut copied = 0;
-    let mut at = 0;
-    while let Some(word) = next_word(bytes, at) {
+    let (mut copied, mut at) = (0, 0);
+    while let Some(word) = next_word(bytes, at, at > 0 && at == copied, &mut candidates) {
         at = word.end;
         let found = id(bytes, word).or_else(|| duration(bytes, word));
         // A time begins where its word ends, unless a duration has gone beyond that.
@@ -94,9 +98,15 @@ pub(super) fn mask(text: &str) -> Option<String> {
     Some(out)
 }
 
-fn next_word(bytes: &[u8], at: usize) -> Option<Word> {
-    let skipped = bytes.get(at..)?.iter().position(|byte| class(*byte) & WORD != 0)?;
-    Some(word_at(bytes, at + skipped))
+/// The next word from `at` on that may have to be replaced. After a cut, what follows without a gap is a word of its own.
+fn next_word(bytes: &[u8], at: usize, is_cut: bool, candidates: &mut Candidates<'_>) -> Option<Word> {
+    let is_word = |at: usize| bytes.get(at).is_some_and(|byte| class(*byte) & WORD != 0);
+    if is_cut && is_word(at) {
+        return Some(word_at(bytes, at));
+    }
+    let candidate = candidates.next(at)?;
+    let before = bytes.get(at..candidate)?.iter().rev().take_while(|byte| class(**byte) & WORD != 0).count();
+    Some(word_at(bytes, candidate - before))
 }
 
 /// The word that begins at `start`, which may be none.

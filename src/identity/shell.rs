@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::event::Content;
-use crate::event::View;
 use crate::event::json;
+use crate::identity::arguments::Arguments;
+use crate::identity::arguments::holds;
 
 /// Names the shell rules work with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,22 +27,11 @@ const PRINTERS: [&str; 3] = ["cat", "echo", "printf"];
 impl ShellRules {
     /// The command line of a shell tool's call; `None` for other tools or where no argument holds one.
     #[must_use]
-    pub fn command<'a>(&self, tool: &str, args: &'a Content<'a>) -> Option<Cow<'a, str>> {
-        if !self.tools.iter().any(|name| name == tool) {
+    pub fn command<'a>(&self, tool: &str, args: &'a Arguments<'_>) -> Option<Cow<'a, str>> {
+        if !holds(&self.tools, tool) {
             return None;
         }
-        match args.view() {
-            View::Json(Cow::Borrowed(source)) => self.command_in(source),
-            View::Json(Cow::Owned(source)) => self.command_in(&source).map(|command| Cow::Owned(command.into_owned())),
-            View::Absent | View::Text(_) | View::Sha256(_) => None,
-        }
-    }
-
-    fn command_in<'a>(&self, source: &'a str) -> Option<Cow<'a, str>> {
-        self.args.iter().find_map(|name| {
-            let (_, value) = json::fields(source).filter(|(key, _)| key == name).last()?;
-            command_text(value)
-        })
+        self.args.iter().find_map(|name| command_text(args.value(name)?))
     }
 
     /// The file that a simple read names (`detectors.md` 1.3, rule 1), as written unless `clean_paths`.
@@ -50,14 +39,12 @@ impl ShellRules {
     /// As the expression `^\s*(READER)(\s+-\S+)*\s+(PATH)\s*$` on commands without `|`, `>`, `<`, `;`, `&`.
     #[must_use]
     pub fn simple_read<'a>(&self, command: &'a str) -> Option<Cow<'a, str>> {
-        if command.contains(['|', '>', '<', ';', '&']) {
+        let mut words = command.split_whitespace();
+        if !holds(&self.readers, words.next()?) || command.contains(['|', '>', '<', ';', '&']) {
             return None;
         }
-        let mut words = command.split_whitespace();
-        let reader = words.next()?;
         let path = words.next_back()?;
-        let is_simple = self.readers.iter().any(|name| name == reader)
-            && words.all(|word| word.len() > 1 && word.starts_with('-'))
+        let is_simple = words.all(|word| word.len() > 1 && word.starts_with('-'))
             && !path.starts_with('-')
             && path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_./@-".contains(&byte));
         if !is_simple {
@@ -66,8 +53,9 @@ impl ShellRules {
         Some(if self.clean_paths { clean_path(path) } else { Cow::Borrowed(path) })
     }
 
-    /// Whether the command writes files: `cat`, `echo`, `printf` with `>`, `>>` or `<<`, or `heredoc` or `EOF` in it, or one of
-    /// `writers` first (`detectors.md` 3.12). The redirection counts on the line of the command, as in attocode.
+    /// Whether the command is about writing files: `cat`, `echo`, `printf` with `>`, `>>` or `<<`, or `heredoc` or `EOF` in it, or one
+    /// of `writers` first (`detectors.md` 3.12). The redirection counts on the line of the command, as in attocode. Enough to choose words
+    /// by; `sed -n` and `cat f 2>/dev/null` are among them.
     #[must_use]
     pub fn writes_files(&self, command: &str) -> bool {
         let command = command.trim_start();
@@ -82,18 +70,88 @@ impl ShellRules {
             || command.contains("EOF")
             || self.writers.iter().any(|writer| writer == first_word)
     }
+
+    /// Whether a command that [`Self::writes_files`] does change a file as far as can be seen: `sed` and `awk` in place, a printer or one
+    /// of these with a redirection to a file or through `tee`, any other with a here-document, any other of `writers`.
+    #[must_use]
+    pub fn changes_files(&self, command: &str) -> bool {
+        let first = command.split_whitespace().next().unwrap_or_default();
+        if PRINTERS.contains(&first) || FILTERS.contains(&first) {
+            let is_in_place = FILTERS.contains(&first) && edits_in_place(command);
+            let line = command.trim_start().lines().next().unwrap_or_default();
+            return is_in_place || redirects_to_file(line);
+        }
+        command.contains("<<") || self.writers.iter().any(|writer| writer == first)
+    }
 }
 
-/// Whether `words`, which may hold spaces, stands in the text with neither a letter, a digit nor `_` beside it.
+/// Commands that print what they read unless told otherwise.
+const FILTERS: [&str; 3] = ["sed", "awk", "gawk"];
+
+/// Whether an option of the first command of a line says that it edits in place: `-i`, `-i.bak`, `-Ei`, `--in-place`, awk's `-i inplace`.
+fn edits_in_place(command: &str) -> bool {
+    let is_in_place = |word: &str| {
+        word.starts_with("--in-place")
+            || word
+                .strip_prefix('-')
+                .is_some_and(|letters| letters.chars().take_while(char::is_ascii_alphabetic).any(|letter| letter == 'i'))
+    };
+    command.split_whitespace().skip(1).take_while(|word| !matches!(*word, "|" | "||" | "&&" | ";")).any(is_in_place)
+}
+
+/// Whether a line sends output to a file, by a redirection or through `tee`. Not to another descriptor, nor to a device; what is quoted or
+/// escaped redirects nothing.
+fn redirects_to_file(line: &str) -> bool {
+    let mut quote = None;
+    let mut characters = line.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match (quote, character) {
+            (Some(open), _) if character == open => quote = None,
+            (None | Some('"'), '\\') => _ = characters.next(),
+            (None, '\'' | '"') => quote = Some(character),
+            (None, '>') => {
+                let target = line.get(at..).unwrap_or_default().trim_start_matches(['>', '|']).trim_start();
+                let is_device = target.is_empty() || target.starts_with('&') || target.starts_with("/dev/");
+                if !is_device {
+                    return true;
+                }
+            }
+            (None, '|') => {
+                let next = line.get(at..).unwrap_or_default().trim_start_matches(['|', '&']).split_whitespace().next();
+                if next == Some("tee") {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Whether one of `entries`, which may hold spaces, stands in the text with neither a letter, a digit nor `_` beside it.
+///
+/// One pass, since it is made over every command line: most bytes begin no entry.
 #[must_use]
-pub fn contains_word(text: &str, words: &str) -> bool {
+pub fn contains_any_word(text: &str, entries: &[String]) -> bool {
     let is_word = |character: char| character.is_alphanumeric() || character == '_';
-    !words.is_empty()
-        && text.match_indices(words).any(|(at, found)| {
-            let (before, rest) = text.split_at(at);
-            let after = rest.strip_prefix(found).unwrap_or_default();
-            !before.chars().next_back().is_some_and(is_word) && !after.chars().next().is_some_and(is_word)
-        })
+    let stands_at = |at: usize, entry: &String| {
+        let (before, rest) = text.split_at_checked(at)?;
+        let after = rest.strip_prefix(entry.as_str()).filter(|_| !entry.is_empty())?;
+        Some(!before.chars().next_back().is_some_and(is_word) && !after.chars().next().is_some_and(is_word))
+    };
+    let firsts = entries.iter().filter_map(|entry| entry.bytes().next()).fold([0_u64; 4], |mut firsts, byte| {
+        if let Some(word) = firsts.get_mut(usize::from(byte / 64)) {
+            *word |= 1 << (byte % 64);
+        }
+        firsts
+    });
+    let may_begin = |byte: u8| firsts.get(usize::from(byte / 64)).is_some_and(|word| word >> (byte % 64) & 1 == 1);
+    let mut before = b' ';
+    text.bytes().enumerate().any(|(at, byte)| {
+        let is_inside = before.is_ascii_alphanumeric();
+        before = byte;
+        may_begin(byte) && !is_inside && entries.iter().any(|entry| stands_at(at, entry) == Some(true))
+    })
 }
 
 /// A command line given as text, or as an array of texts.
@@ -127,8 +185,9 @@ mod tests {
     use std::borrow::Cow;
 
     use super::ShellRules;
-    use super::contains_word;
+    use super::contains_any_word;
     use crate::event::Content;
+    use crate::identity::arguments::Arguments;
 
     fn names(list: &[&str]) -> Vec<String> {
         list.iter().map(ToString::to_string).collect()
@@ -158,10 +217,11 @@ mod tests {
             (r#""ls""#, None),
             ("[]", None),
         ] {
-            assert_eq!(rules().command("bash", &Content::Raw(args)).as_deref(), command, "{args}");
+            let args = Arguments::of(&Content::Raw(args));
+            assert_eq!(rules().command("bash", &args).as_deref(), command, "{}", args.text());
         }
-        assert_eq!(rules().command("Bash", &Content::Raw(r#"{"cmd":"ls"}"#)), None);
-        assert_eq!(rules().command("bash", &Content::Absent), None);
+        assert_eq!(rules().command("Bash", &Arguments::of(&Content::Raw(r#"{"cmd":"ls"}"#))), None);
+        assert_eq!(rules().command("bash", &Arguments::of(&Content::Absent)), None);
     }
 
     #[test]
@@ -226,6 +286,39 @@ mod tests {
     }
 
     #[test]
+    fn only_what_writes_a_file_changes_it() {
+        for (command, changes) in [
+            ("cat > f", true),
+            (" echo a >> f", true),
+            ("printf x>f", true),
+            ("echo a >| f", true),
+            ("cat a b &> f", true),
+            ("cat <<'EOF' > src/f.rs\nfn a() -> u8 {}\nEOF", true),
+            ("cat <<EOF | tee -a f\nx\nEOF", true),
+            ("cat f 2>/dev/null", false),
+            ("cat f > /dev/null 2>&1", false),
+            ("cat f >&2", false),
+            ("echo 'a > b'", false),
+            (r#"echo "a > b" \> c"#, false),
+            ("cat <<EOF\na > b\nEOF", false),
+            ("python - <<EOF", true),
+            ("grep -n EOF f", false),
+            ("sed -n '1,20p' build.log", false),
+            ("sed -n '/a/p' f | grep -i b", false),
+            ("sed -i s/a/b/ f", true),
+            ("sed -Ei.bak s/a/b/ f", true),
+            ("sed --in-place s/a/b/ f", true),
+            ("sed -e s/a/b/ --in-place=.bak f", true),
+            ("sed s/a/b/ f > g", true),
+            ("awk '$1 > 5' f", false),
+            ("awk -i inplace 1 f", true),
+            ("tee f", true),
+        ] {
+            assert_eq!(rules().writes_files(command) && rules().changes_files(command), changes, "{command}");
+        }
+    }
+
+    #[test]
     fn words_stand_alone() {
         for (text, words, found) in [
             ("cargo test -p core", "cargo test", true),
@@ -235,9 +328,18 @@ mod tests {
             ("my_test", "test", false),
             ("testtest test", "test", true),
             ("größetest", "test", false),
+            ("größe.test", "test", true),
+            ("testé", "test", false),
+            ("-x", "-x", true),
+            ("a-x", "-x", false),
+            (" é", "é", true),
+            ("ßé", "é", false),
             ("x", "", false),
+            ("", "", false),
         ] {
-            assert_eq!(contains_word(text, words), found, "{text} / {words}");
+            assert_eq!(contains_any_word(text, &names(&[words])), found, "{text} / {words}");
+            assert_eq!(contains_any_word(text, &names(&["zz", words, "tes"])), found, "{text} / {words}, among others");
         }
+        assert!(!contains_any_word("cargo", &[]));
     }
 }

@@ -4,6 +4,47 @@ use std::cmp::Ordering;
 
 use crate::limits::TOKENS_MAX;
 
+/// Words that are no tokens. Made once per policy, asked for every word of every text.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StopWords {
+    words: Vec<String>,
+    /// One bit for each word, by its hash: most words of a text are seen to be none of these without comparing them.
+    bits: [u64; 16],
+}
+
+impl StopWords {
+    /// A list of words; their case does not matter.
+    #[must_use]
+    pub fn new(words: &[String]) -> Self {
+        let words: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
+        let mut bits = [0; 16];
+        for word in &words {
+            let (place, bit) = Self::place(token_hash(word));
+            if let Some(held) = bits.get_mut(place) {
+                *held |= bit;
+            }
+        }
+        Self { words, bits }
+    }
+
+    /// The words, in the order given.
+    #[must_use]
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    const fn place(hash: u32) -> (usize, u64) {
+        ((hash >> 28) as usize, 1 << (hash >> 22 & 63))
+    }
+
+    /// Whether a word with that hash is one of them.
+    fn hold(&self, hash: u32, word: &[u8]) -> bool {
+        let (place, bit) = Self::place(hash);
+        self.bits.get(place).is_some_and(|held| held & bit != 0)
+            && self.words.iter().any(|stop| stop.as_bytes().eq_ignore_ascii_case(word))
+    }
+}
+
 /// Sorted 32-bit hashes of the distinct tokens, at most `TOKENS_MAX`; of more, the smallest stay (a bottom-k sketch).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Signature(pub Box<[u32]>);
@@ -11,13 +52,13 @@ pub struct Signature(pub Box<[u32]>);
 impl Signature {
     /// Signature of a text: lower case, split at what is neither alphanumeric nor `_`, longer than 2 characters, no stop words.
     #[must_use]
-    pub fn of(text: &str, stop_words: &[String]) -> Self {
+    pub fn of(text: &str, stop_words: &StopWords) -> Self {
         Self::default().with(text, stop_words)
     }
 
     /// Signature of two texts, one behind the other.
     #[must_use]
-    pub fn of_both(one: &str, two: &str, stop_words: &[String]) -> Self {
+    pub fn of_both(one: &str, two: &str, stop_words: &StopWords) -> Self {
         let mut hashes = Vec::with_capacity(TOKENS_MAX);
         push_tokens(one, stop_words, &mut hashes);
         push_tokens(two, stop_words, &mut hashes);
@@ -26,7 +67,7 @@ impl Signature {
 
     /// This signature and the tokens of a further text.
     #[must_use]
-    pub fn with(&self, text: &str, stop_words: &[String]) -> Self {
+    pub fn with(&self, text: &str, stop_words: &StopWords) -> Self {
         let mut hashes = Vec::with_capacity(self.0.len() + TOKENS_MAX);
         hashes.extend_from_slice(&self.0);
         push_tokens(text, stop_words, &mut hashes);
@@ -88,26 +129,54 @@ impl Signature {
     }
 }
 
-fn push_tokens(text: &str, stop_words: &[String], hashes: &mut Vec<u32>) {
+fn push_tokens(text: &str, stop_words: &StopWords, hashes: &mut Vec<u32>) {
     if text.is_ascii() {
-        ascii_tokens(text, stop_words, hashes);
+        ascii_tokens(text.as_bytes(), stop_words, hashes);
         return;
     }
     let lower = text.to_lowercase();
     let tokens = lower
         .split(|character: char| !(character.is_alphanumeric() || character == '_'))
-        .filter(|token| token.chars().nth(2).is_some() && !stop_words.iter().any(|word| word == token));
-    hashes.extend(tokens.map(token_hash));
+        .filter(|token| token.chars().nth(2).is_some())
+        .map(|token| (token_hash(token), token));
+    hashes.extend(tokens.filter(|(hash, token)| !stop_words.hold(*hash, token.as_bytes())).map(|(hash, _)| hash));
 }
 
-/// The tokens of an ASCII text without a copy: lower-cased and hashed byte by byte.
-fn ascii_tokens(text: &str, stop_words: &[String], hashes: &mut Vec<u32>) {
-    for word in text.as_bytes().split(|byte| !(byte.is_ascii_alphanumeric() || *byte == b'_')) {
-        if word.len() < 3 || stop_words.iter().any(|stop| stop.as_bytes().eq_ignore_ascii_case(word)) {
+/// The tokens of an ASCII text without a copy: split, lower-cased and hashed in one pass.
+fn ascii_tokens(text: &[u8], stop_words: &StopWords, hashes: &mut Vec<u32>) {
+    let (mut start, mut hash) = (0, FNV_OFFSET);
+    for (at, byte) in text.iter().chain(b" ").enumerate() {
+        let lower = LOWER.get(usize::from(*byte)).copied().unwrap_or_default();
+        if lower != 0 {
+            hash = fnv(hash, lower);
             continue;
         }
-        hashes.push(mixed(word.iter().fold(FNV_OFFSET, |hash, byte| fnv(hash, byte.to_ascii_lowercase()))));
+        if at - start >= 3 {
+            let hash = mixed(hash);
+            if !stop_words.hold(hash, text.get(start..at).unwrap_or_default()) {
+                hashes.push(hash);
+            }
+        }
+        (start, hash) = (at + 1, FNV_OFFSET);
     }
+}
+
+/// Each ASCII byte of a word in lower case; 0 for what ends one.
+static LOWER: [u8; 256] = lower();
+
+const fn lower() -> [u8; 256] {
+    let mut lower = [0; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        if byte.is_ascii_alphanumeric() || byte == b'_' {
+            #[expect(clippy::indexing_slicing, reason = "evaluated at compile time")]
+            {
+                lower[byte as usize] = byte.to_ascii_lowercase();
+            }
+        }
+        byte += 1;
+    }
+    lower
 }
 
 const FNV_OFFSET: u32 = 0x811C_9DC5;
@@ -131,11 +200,12 @@ const fn mixed(mut hash: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::Signature;
+    use super::StopWords;
     use super::token_hash;
     use crate::limits::TOKENS_MAX;
 
     fn of(text: &str) -> Signature {
-        Signature::of(text, &["the".into()])
+        Signature::of(text, &StopWords::new(&["The".into()]))
     }
 
     fn words(range: std::ops::Range<usize>) -> String {
@@ -158,6 +228,16 @@ mod tests {
         let mixed = of("Build THE step_2 failed é");
         assert_eq!(ascii, mixed);
         assert_eq!(ascii.0.len(), 3);
+    }
+
+    #[test]
+    fn stop_words_are_left_out_whatever_their_case() {
+        let stop = StopWords::new(&["The".into(), "größer".into(), "about".into()]);
+        for text in ["the THE tHe about", "GRÖSSER GRÖßER größer the", "a an THE"] {
+            let left: Vec<u32> = Signature::of(text, &stop).0.to_vec();
+            assert!(left.iter().all(|hash| *hash == token_hash("grösser")), "{text}");
+        }
+        assert_eq!(Signature::of("then theabout", &stop).0.len(), 2);
     }
 
     #[test]

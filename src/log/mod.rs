@@ -110,12 +110,29 @@ pub enum CommitOutcome {
     },
 }
 
+/// Where a commit's time went, for a log that asks a broker. Microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CommitSteps {
+    /// Begin and hand everything to the client.
+    pub send_us: u64,
+    /// After the offsets, until every record was acknowledged.
+    pub drain_us: u64,
+    /// The offsets, while the records are on their way.
+    pub offsets_us: u64,
+    /// The decision.
+    pub commit_us: u64,
+}
+
 /// Errors by fate, not by origin.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
     /// Goes away by itself: try again, with a bound.
     #[error("{0}")]
     Transient(String),
+    /// A task's position lies outside of its input, and nothing more of that task is read before it is started anew. Said once, and
+    /// of no task in particular: each must be compared with its input, which restoring does (rule I12).
+    #[error("{0}")]
+    OutOfRange(String),
     /// The lane has lost its identity or all its tasks: give them up and stop.
     #[error("{0}")]
     Lost(String),
@@ -152,6 +169,13 @@ pub trait Changelog: Send {
     /// As for any read.
     fn range(&mut self, task: TaskId) -> Result<ChangelogRange, LogError>;
 
+    /// Offset after the last record of the task's changelog, visible or not. Beyond the end of [`Changelog::range`] lies a transaction
+    /// that is open, or decided while its marker is still on its way.
+    ///
+    /// # Errors
+    /// As for any read.
+    fn high_watermark(&mut self, task: TaskId) -> Result<u64, LogError>;
+
     /// Range of the task's input partition that exists: to notice lost input.
     ///
     /// # Errors
@@ -176,6 +200,17 @@ pub trait Changelog: Send {
     /// # Errors
     /// As for any read.
     fn first_offset(&mut self, task: TaskId) -> Result<NextOffset, LogError>;
+}
+
+/// Where a task's input ends, as far as its log knows without asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InputEnd {
+    /// The task.
+    pub task: TaskId,
+    /// Offset after the last record there is to read.
+    pub end: u64,
+    /// Records behind a transaction that stays open: one that was there 5 s ago already.
+    pub held_back: u64,
 }
 
 /// A transactional log, as one lane sees it. Not shared between threads.
@@ -227,6 +262,11 @@ pub trait Log {
     /// `offsets` must not be empty: a transaction without them would be unfenced (rule C6).
     fn commit(&mut self, offsets: &[(TaskId, NextOffset)]) -> CommitOutcome;
 
+    /// How long the last commit took, step by step; `None` where it is one step.
+    fn commit_steps(&self) -> Option<CommitSteps> {
+        None
+    }
+
     /// A new producer of the same identity: when it returns, the old transaction is finished and its epoch fenced (rule C15).
     ///
     /// # Errors
@@ -243,8 +283,18 @@ pub trait Log {
     /// must not write them again (embedded).
     fn commits_state(&self) -> bool;
 
+    /// Whether staged changelog records go anywhere; where not (file), the lane need not make them.
+    fn keeps_changelog(&self) -> bool {
+        true
+    }
+
     /// Partitions of `swarm-counts`; 0 where the swarm stage is off.
     fn swarm_partitions(&self) -> u32;
+
+    /// Ends of the inputs of assigned tasks, for the lag; may be some seconds old, and leaves out what is not known.
+    fn input_ends(&self) -> Vec<InputEnd> {
+        Vec::new()
+    }
 
     /// Identity that the Position records as owner: the transactional id.
     fn owner(&self) -> &str;

@@ -103,6 +103,9 @@ pub struct ProgressPolicy {
     pub user_message: UserMessage,
     /// A successful mutation ends the look back of window counts for a call that failed or is a test run.
     pub mutation: bool,
+    /// A successful mutation by a call not made before begins the run of `near_repeat` anew, and counts for nothing in `stuck`. Never
+    /// without `mutation`.
+    pub new_mutation: bool,
     /// A `progress` event or a changed `state` does the same to every run and window.
     pub world_state: bool,
 }

@@ -63,6 +63,7 @@ pub struct RawOutcomes {
 pub struct RawProgress {
     pub user_message: String,
     pub mutation: bool,
+    pub new_mutation: bool,
     pub world_state: bool,
 }
 

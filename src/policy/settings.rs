@@ -1,6 +1,7 @@
 //! The validated settings of each detector. Ranges are checked by `validate`; nothing here can be out of bounds.
 
 use crate::identity::MaskSet;
+use crate::identity::StopWords;
 use crate::policy::detector::Mode;
 use crate::policy::patterns::TextPatterns;
 
@@ -123,7 +124,7 @@ pub struct SemanticRepeat {
     /// Characters of the output that enter the signature.
     pub output_chars: usize,
     /// Words that do not count. Sorted.
-    pub stop_words: Vec<String>,
+    pub stop_words: StopWords,
 }
 
 /// `detectors.oscillation`.
@@ -313,7 +314,7 @@ pub struct SwarmRepeat {
     pub threshold: u32,
     /// Distinct agents of a finding.
     pub workers_min: u32,
-    /// Sliding window, event time; 0 = never forgets. Milliseconds.
+    /// Sliding window, event time; 0 = never forgets, and has one endless period. Milliseconds.
     pub window_ms: i64,
     /// Slice of the window. Milliseconds.
     pub pane_ms: i64,

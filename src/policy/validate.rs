@@ -82,6 +82,7 @@ impl Policy {
                 &[("reset", UserMessage::Reset), ("text", UserMessage::Text), ("ignore", UserMessage::Ignore)],
             ),
             mutation: raw.progress.mutation,
+            new_mutation: raw.progress.mutation && raw.progress.new_mutation,
             world_state: raw.progress.world_state,
         };
         let episodes = EpisodePolicy {

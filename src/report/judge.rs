@@ -8,14 +8,22 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::report::Column;
 use crate::report::Deed;
+use crate::report::EventIndex;
 use crate::report::Said;
+use crate::report::Table;
+use crate::report::summary::counted;
 
 /// A labelled stretch of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
+    /// Tenant; empty = none.
+    pub tenant: String,
     /// Session.
     pub session: String,
+    /// Only the events of this agent are counted and judged; without, all of the session.
+    pub agent: Option<String>,
     /// A loop; else it only looks like one.
     pub is_loop: bool,
     /// Index of its first event.
@@ -28,10 +36,21 @@ pub struct Label {
     pub is_ambiguous: bool,
 }
 
+/// How a session ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ending {
+    /// Tenant; empty = none.
+    pub tenant: String,
+    /// Session.
+    pub session: String,
+    /// Whether it succeeded; `None` where that is not known.
+    pub success: Option<bool>,
+}
+
 /// What is wrong with a row of a file of labels or outcomes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct BadRow(String);
+pub struct BadRow(pub String);
 
 fn object(line: &str) -> Result<Value, BadRow> {
     let value: Value = serde_json::from_str(line).map_err(|error| BadRow(error.to_string()))?;
@@ -39,7 +58,23 @@ fn object(line: &str) -> Result<Value, BadRow> {
 }
 
 fn text(value: &Value, field: &str) -> Result<String, BadRow> {
-    value.get(field).and_then(Value::as_str).map(str::to_owned).ok_or_else(|| BadRow(format!("`{field}` is missing, or no text")))
+    text_if_any(value, field)?.ok_or_else(|| BadRow(format!("`{field}` is missing, or no text")))
+}
+
+fn text_if_any(value: &Value, field: &str) -> Result<Option<String>, BadRow> {
+    match value.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(BadRow(format!("`{field}` is no text"))),
+    }
+}
+
+fn is_true(value: &Value, field: &str) -> Result<Option<bool>, BadRow> {
+    match value.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Bool(is_true)) => Ok(Some(*is_true)),
+        Some(other) => Err(BadRow(format!("`{field}` is {other}, but must be true, false or null"))),
+    }
 }
 
 impl Label {
@@ -52,72 +87,77 @@ impl Label {
         let index = |field: &str| {
             value.get(field).and_then(Value::as_u64).ok_or_else(|| BadRow(format!("`{field}` is missing, or no index")))
         };
+        let (first, last) = (index("first_event_index")?, index("last_event_index")?);
+        if first > last {
+            return Err(BadRow(format!("`first_event_index` is {first}, behind `last_event_index`, {last}")));
+        }
         Ok(Self {
+            tenant: text_if_any(&value, "tenant")?.unwrap_or_default(),
             session: text(&value, "session")?,
+            agent: text_if_any(&value, "agent")?,
             is_loop: match text(&value, "label")?.as_str() {
                 "loop" => true,
                 "ok" => false,
                 other => return Err(BadRow(format!("`label` is {other:?}, but must be \"loop\" or \"ok\""))),
             },
-            first: index("first_event_index")?,
-            last: index("last_event_index")?,
-            kind: value.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned(),
-            is_ambiguous: value.get("ambiguous").and_then(Value::as_bool).unwrap_or_default(),
+            first,
+            last,
+            kind: text_if_any(&value, "kind")?.unwrap_or_default(),
+            is_ambiguous: is_true(&value, "ambiguous")?.unwrap_or_default(),
         })
     }
 }
 
-/// Reads a row of outcomes: session, and whether it succeeded; `None` where that is not known.
-///
-/// # Errors
-/// It is none.
-pub fn parse_outcome(line: &str) -> Result<(String, Option<bool>), BadRow> {
-    let value = object(line)?;
-    Ok((text(&value, "session")?, value.get("success").and_then(Value::as_bool)))
+impl Ending {
+    /// Reads a row.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn parse(line: &str) -> Result<Self, BadRow> {
+        let value = object(line)?;
+        if value.get("success").is_none() {
+            return Err(BadRow("`success` is missing".to_owned()));
+        }
+        Ok(Self {
+            tenant: text_if_any(&value, "tenant")?.unwrap_or_default(),
+            session: text(&value, "session")?,
+            success: is_true(&value, "success")?,
+        })
+    }
 }
 
-/// Index of each event of the sessions that have labels.
-#[derive(Debug, Clone, Default)]
-pub struct EventIndex {
-    sessions: BTreeMap<String, BTreeMap<String, u64>>,
+/// How one detector compares with labels.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DetectorJudgement {
+    /// Labelled loops it spoke in.
+    pub found: u64,
+    /// Look-alikes it spoke in.
+    pub alarms: u64,
+    /// Events from the beginning of each stretch to its first command there, ascending.
+    pub delays: Vec<u64>,
 }
 
-impl EventIndex {
-    /// An index that will know these sessions.
+impl DetectorJudgement {
+    /// The delay in the middle. Events.
     #[must_use]
-    pub fn of(labels: &[Label]) -> Self {
-        Self { sessions: labels.iter().map(|label| (label.session.clone(), BTreeMap::new())).collect() }
+    pub fn delay(&self) -> Option<u64> {
+        median(&self.delays)
     }
 
-    /// Notes an event, if its session is one of them. Its index is its `seq`, else how many came before.
-    pub fn note(&mut self, session: &[u8], payload: &[u8]) {
-        let Some(events) = std::str::from_utf8(session).ok().and_then(|session| self.sessions.get_mut(session)) else { return };
-        let Ok(event) = serde_json::from_slice::<Value>(payload) else { return };
-        if let Some(id) = event.get("id").and_then(Value::as_str) {
-            let index = event.get("seq").and_then(Value::as_u64).unwrap_or(events.len() as u64);
-            events.entry(id.to_owned()).or_insert(index);
-        }
-    }
-
-    /// Adds what another index has seen.
-    pub fn add(&mut self, other: Self) {
-        for (session, events) in other.sessions {
-            self.sessions.entry(session).or_default().extend(events);
-        }
-    }
-
-    fn get(&self, said: &Said) -> Option<u64> {
-        self.sessions.get(&said.subject)?.get(said.event_id.as_ref()?).copied()
-    }
-
-    fn has_seen(&self, session: &str) -> bool {
-        self.sessions.get(session).is_some_and(|events| !events.is_empty())
+    /// Share of the labelled stretches it spoke in that are loops.
+    #[must_use]
+    pub fn precision(&self) -> Option<f64> {
+        ratio(self.found, self.found + self.alarms)
     }
 }
 
 /// How a replay compares with labels and outcomes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Judgement {
+    /// Each detector that spoke in a labelled stretch.
+    pub by_detector: BTreeMap<String, DetectorJudgement>,
+    /// Events from the beginning of each loop that was found to the first command in it, ascending.
+    pub delays: Vec<u64>,
     /// Labelled loops that were replayed, and those with a nudge or block inside.
     pub loops: (u64, u64),
     /// Kinds of the loops that were missed, with their sessions.
@@ -128,50 +168,74 @@ pub struct Judgement {
     pub alarms: Vec<(String, String)>,
     /// Labels of sessions that were not replayed.
     pub absent: u64,
+    /// Outcomes of sessions that were not replayed.
+    pub endings_absent: u64,
     /// Successful sessions, those nudged, those blocked.
     pub successes: (u64, u64, u64),
     /// Other sessions, those nudged, those blocked.
     pub failures: (u64, u64, u64),
+    /// Successful sessions that were nudged or blocked, each once.
+    pub disturbed: u64,
+    /// Other sessions that were nudged or blocked, each once.
+    pub failures_disturbed: u64,
 }
 
-/// Compares. Shadow commands are no alarms, and find nothing.
+/// Compares. Shadow commands are no alarms, and find nothing. What is known of sessions that were not replayed is counted apart.
 #[must_use]
-pub fn judge(said: &[Said], labels: &[Label], index: &EventIndex, outcomes: &[(String, Option<bool>)]) -> Judgement {
+pub fn judge(said: &[Said], labels: &[Label], index: &EventIndex, endings: &[Ending]) -> Judgement {
     let mut judgement = Judgement::default();
-    let live: Vec<&Said> = said.iter().filter(|said| !said.is_shadow && said.deed != Deed::Unblock).collect();
-    let mut by_session: BTreeMap<&str, Vec<&Said>> = BTreeMap::new();
+    let live: Vec<&Said> = said.iter().filter(|said| said.counts() && !said.is_swarm).collect();
+    let mut by_session: BTreeMap<(&str, &str), Vec<&Said>> = BTreeMap::new();
     for said in &live {
-        by_session.entry(&said.subject).or_default().push(said);
+        by_session.entry((&said.tenant, &said.subject)).or_default().push(said);
     }
     for label in labels {
-        if !index.has_seen(&label.session) {
+        if !index.has_seen(&label.tenant, &label.session) {
             judgement.absent += 1;
             continue;
         }
-        let said = by_session.get(label.session.as_str()).map_or(&[][..], Vec::as_slice);
-        let inside: Vec<&&Said> =
-            said.iter().filter(|said| index.get(said).is_some_and(|at| (label.first..=label.last).contains(&at))).collect();
+        let said = by_session.get(&(label.tenant.as_str(), label.session.as_str())).map_or(&[][..], Vec::as_slice);
+        let inside: Vec<(&Said, u64)> = said.iter().filter_map(|said| Some((*said, index.inside(label, said)?))).collect();
+        let name = named(&label.tenant, &label.session);
+        judgement.note_detectors(label, &inside);
         if label.is_loop {
             judgement.loops.0 += 1;
-            if inside.is_empty() {
-                judgement.missed.entry(label.kind.clone()).or_default().push(label.session.clone());
-            } else {
+            if let Some(first) = inside.iter().map(|(_, at)| at - label.first).min() {
                 judgement.loops.1 += 1;
+                judgement.delays.push(first);
+            } else {
+                judgement.missed.entry(label.kind.clone()).or_default().push(name);
             }
         } else if !label.is_ambiguous {
             judgement.look_alikes.0 += 1;
-            judgement.look_alikes.1 += u64::from(inside.iter().any(|said| said.deed == Deed::Nudge));
-            judgement.look_alikes.2 += u64::from(inside.iter().any(|said| said.deed == Deed::Block));
-            if let Some(said) = inside.first() {
-                judgement.alarms.push((label.session.clone(), format!("{} by {}", said.deed.as_str(), said.code)));
+            judgement.look_alikes.1 += u64::from(inside.iter().any(|(said, _)| said.deed == Deed::Nudge));
+            judgement.look_alikes.2 += u64::from(inside.iter().any(|(said, _)| said.deed == Deed::Block));
+            if let Some((said, _)) = inside.first() {
+                judgement.alarms.push((name, format!("{} by {}", said.deed.as_str(), said.code)));
             }
         }
     }
-    let sessions: BTreeSet<&(String, Option<bool>)> = outcomes.iter().collect();
-    for (session, success) in sessions {
-        let Some(success) = success else { continue };
-        let side = if *success { &mut judgement.successes } else { &mut judgement.failures };
-        let said = by_session.get(session.as_str()).map_or(&[][..], Vec::as_slice);
+    judgement.delays.sort_unstable();
+    for judged in judgement.by_detector.values_mut() {
+        judged.delays.sort_unstable();
+    }
+    let mut known = BTreeSet::new();
+    for ending in endings {
+        let session = (ending.tenant.as_str(), ending.session.as_str());
+        if !known.insert(session) {
+            continue;
+        }
+        if !index.has_seen(&ending.tenant, &ending.session) {
+            judgement.endings_absent += 1;
+            continue;
+        }
+        let (side, disturbed) = match ending.success {
+            Some(true) => (&mut judgement.successes, &mut judgement.disturbed),
+            Some(false) => (&mut judgement.failures, &mut judgement.failures_disturbed),
+            None => continue,
+        };
+        let said = by_session.get(&session).map_or(&[][..], Vec::as_slice);
+        *disturbed += u64::from(!said.is_empty());
         side.0 += 1;
         side.1 += u64::from(said.iter().any(|said| said.deed == Deed::Nudge));
         side.2 += u64::from(said.iter().any(|said| said.deed == Deed::Block));
@@ -180,6 +244,73 @@ pub fn judge(said: &[Said], labels: &[Label], index: &EventIndex, outcomes: &[(S
 }
 
 impl Judgement {
+    fn note_detectors(&mut self, label: &Label, inside: &[(&Said, u64)]) {
+        if !label.is_loop && label.is_ambiguous {
+            return;
+        }
+        let mut first: BTreeMap<&str, u64> = BTreeMap::new();
+        for (said, at) in inside {
+            let at = at - label.first;
+            first.entry(&said.code).and_modify(|first| *first = at.min(*first)).or_insert(at);
+        }
+        for (code, delay) in first {
+            let judged = self.by_detector.entry(code.to_owned()).or_default();
+            if label.is_loop {
+                judged.found += 1;
+                judged.delays.push(delay);
+            } else {
+                judged.alarms += 1;
+            }
+        }
+    }
+
+    /// Share of the labelled loops that were found.
+    #[must_use]
+    pub fn recall(&self) -> Option<f64> {
+        ratio(self.loops.1, self.loops.0)
+    }
+
+    /// Share of the labelled stretches with a command inside that are loops.
+    #[must_use]
+    pub fn precision(&self) -> Option<f64> {
+        ratio(self.loops.1, self.loops.1 + self.alarms.len() as u64)
+    }
+
+    /// The delay in the middle: events from the beginning of a loop to the first command in it.
+    #[must_use]
+    pub fn delay(&self) -> Option<u64> {
+        median(&self.delays)
+    }
+
+    /// A row per detector that spoke in a labelled stretch, and one for all together.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let mut table = Table::new(&[
+            Column::text("detector"),
+            Column::number("loops_found"),
+            Column::number("recall"),
+            Column::number("false_alarms"),
+            Column::number("precision"),
+            Column::number("delay_events"),
+        ]);
+        let mut add = |name: &str, found: u64, alarms: u64, delay: Option<u64>| {
+            let share = |part: Option<f64>| part.map_or(Value::Null, |part| Value::from((1_000.0 * part).round() / 1_000.0));
+            table.row(vec![
+                name.into(),
+                found.into(),
+                share(ratio(found, self.loops.0)),
+                alarms.into(),
+                share(ratio(found, found + alarms)),
+                delay.into(),
+            ]);
+        };
+        for (name, judged) in &self.by_detector {
+            add(name, judged.found, judged.alarms, judged.delay());
+        }
+        add("all", self.loops.1, self.alarms.len() as u64, self.delay());
+        table
+    }
+
     /// For programs.
     #[must_use]
     pub fn to_json(&self) -> Value {
@@ -190,7 +321,12 @@ impl Judgement {
             "loops": { "labelled": self.loops.0, "found": self.loops.1, "missed": self.missed },
             "look_alikes": side(self.look_alikes),
             "alarms": alarms,
+            "recall": self.recall(),
+            "precision": self.precision(),
+            "delay_events": self.delay(),
+            "detectors": self.table().to_objects(),
             "labels_without_session": self.absent,
+            "outcomes_without_session": self.endings_absent,
             "successful": side(self.successes),
             "unsuccessful": side(self.failures),
         })
@@ -202,30 +338,50 @@ impl Judgement {
         let mut lines = Vec::new();
         if self.loops.0 + self.look_alikes.0 + self.absent > 0 {
             let (labelled, found) = self.loops;
-            lines.push(format!("labels    {found} of {labelled} loops found ({})", percent(found, labelled)));
+            let delay = self.delay().map_or_else(String::new, |delay| format!(", {} after they begin", counted(delay, "event")));
+            lines.push(format!("labels    {found} of {} found ({}){delay}", counted(labelled, "loop"), percent(found, labelled)));
             for (kind, sessions) in &self.missed {
-                lines.push(format!("            missed: {} {kind}, as {}", sessions.len(), plain(sessions.first())));
+                let many = sessions.len() as u64;
+                let what = if kind.is_empty() { counted(many, "loop") } else { format!("{many} {}", plain(Some(kind))) };
+                lines.push(format!("            missed: {what}, as {}", plain(sessions.first())));
             }
             let (all, nudged, blocked) = self.look_alikes;
-            lines.push(format!("          of {all} look-alikes {nudged} nudged, {blocked} blocked"));
+            lines.push(format!("          of {} {nudged} nudged, {blocked} blocked", counted(all, "look-alike")));
             for (session, what) in &self.alarms {
                 lines.push(format!("            false alarm: {what} in {}", plain(Some(session))));
             }
             if self.absent > 0 {
-                lines.push(format!("          {} labels name sessions that are not in these files", self.absent));
+                lines.push(format!("          not in this input: the sessions of {}", counted(self.absent, "label")));
             }
         }
         for (name, (all, nudged, blocked)) in [("successful", self.successes), ("unsuccessful", self.failures)] {
             if all > 0 {
                 lines.push(format!(
-                    "outcomes  of {all} {name} sessions {blocked} blocked ({}), {nudged} nudged ({})",
+                    "outcomes  of {} {blocked} blocked ({}), {nudged} nudged ({})",
+                    counted(all, &format!("{name} session")),
                     percent(blocked, all),
                     percent(nudged, all)
                 ));
             }
         }
+        if self.endings_absent > 0 {
+            lines.push(format!("          not in this input: the sessions of {}", counted(self.endings_absent, "outcome")));
+        }
         lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
     }
+}
+
+/// A session's name, with its tenant where it has one.
+fn named(tenant: &str, session: &str) -> String {
+    if tenant.is_empty() { session.to_owned() } else { format!("{session} of tenant {tenant}") }
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+fn median(ascending: &[u64]) -> Option<u64> {
+    ascending.get(ascending.len() / 2).copied()
 }
 
 fn percent(part: u64, whole: u64) -> String {
@@ -242,30 +398,26 @@ mod tests {
     use super::*;
 
     fn label(session: &str, is_loop: bool) -> Label {
-        Label { session: session.to_owned(), is_loop, first: 1, last: 2, kind: "exact".to_owned(), is_ambiguous: false }
+        let text = r#"{"session":"","label":"loop","first_event_index":1,"last_event_index":2,"kind":"exact"}"#;
+        Label { session: session.to_owned(), is_loop, ..Label::parse(text).unwrap() }
+    }
+
+    fn ending(session: &str, success: Option<bool>) -> Ending {
+        Ending { tenant: String::new(), session: session.to_owned(), success }
     }
 
     fn said(session: &str, event: &str, deed: Deed, is_shadow: bool) -> Said {
-        Said {
-            deed,
-            is_shadow,
-            code: "exact_repeat".to_owned(),
-            subject: session.to_owned(),
-            agent: None,
-            summary: String::new(),
-            count: None,
-            event_id: Some(event.to_owned()),
-            issued_at: String::new(),
-        }
+        Said { is_shadow, event_id: Some(event.to_owned()), ..crate::report::said::tests::said(session, "exact_repeat", deed) }
     }
 
     #[test]
     fn a_command_finds_a_loop_only_from_inside_the_stretch_and_only_if_it_counts() {
         let labels = [label("a", true), label("b", true), label("c", true), label("d", false), label("gone", true)];
-        let mut index = EventIndex::of(&labels);
+        let endings = [ending("d", Some(true)), ending("a", Some(false)), ending("c", None), ending("gone", Some(true))];
+        let mut index = EventIndex::of(&labels, &endings);
         for session in ["a", "b", "c", "d"] {
             for id in 0..5 {
-                index.note(session.as_bytes(), format!("{{\"id\":\"e{id}\"}}").as_bytes());
+                index.note(("", session, "main"), &format!("e{id}"), None);
             }
         }
         let said = [
@@ -274,27 +426,48 @@ mod tests {
             said("c", "e2", Deed::Nudge, true),
             said("d", "e1", Deed::Block, false),
         ];
-        let outcomes = [("d".to_owned(), Some(true)), ("a".to_owned(), Some(false)), ("x".to_owned(), None)];
-        let judged = judge(&said, &labels, &index, &outcomes);
+        let judged = judge(&said, &labels, &index, &endings);
         assert_eq!(judged.loops, (3, 1));
         assert_eq!(judged.missed["exact"], ["b", "c"]);
         assert_eq!(judged.look_alikes, (1, 0, 1));
-        assert_eq!(judged.absent, 1);
+        assert_eq!((judged.absent, judged.endings_absent), (1, 1));
         assert_eq!((judged.successes, judged.failures), ((1, 0, 1), (1, 1, 0)));
-        assert!(judged.to_text().contains("1 of 3 loops found (33.3 %)"));
+        let text = judged.to_text();
+        assert!(text.contains("1 of 3 loops found (33.3 %), 1 event after they begin"), "{text}");
+        assert!(text.contains("of 1 successful session 1 blocked") && text.contains("the sessions of 1 outcome\n"), "{text}");
+        let by = &judged.by_detector["exact_repeat"];
+        assert_eq!((by.found, by.alarms, by.delay(), by.precision()), (1, 1, Some(1), Some(0.5)));
+        assert_eq!(judged.table().to_csv().lines().last(), Some("all,1,0.333,1,0.5,1"));
     }
 
     #[test]
-    fn the_counter_of_the_producer_is_the_index_where_there_is_one() {
-        let mut index = EventIndex::of(&[label("a", true)]);
-        index.note(b"a", br#"{"id":"x","seq":7}"#);
-        index.note(b"other", br#"{"id":"x","seq":9}"#);
-        assert_eq!(index.get(&said("a", "x", Deed::Nudge, false)), Some(7));
+    fn sessions_of_one_name_are_judged_by_tenant_and_agents_by_their_own_events() {
+        let labels = [
+            Label { tenant: "t".to_owned(), ..label("a", true) },
+            Label { kind: String::new(), ..label("a", true) },
+            Label { agent: Some("helper".to_owned()), ..label("b", true) },
+        ];
+        let mut index = EventIndex::of(&labels, &[]);
+        for tenant in ["", "t"] {
+            (0..3).for_each(|id| index.note((tenant, "a", "main"), &format!("e{id}"), None));
+        }
+        (0..9).for_each(|id| index.note(("", "b", "main"), &format!("m{id}"), None));
+        (0..3).for_each(|id| index.note(("", "b", "helper"), &format!("h{id}"), None));
+        let of_tenant = Said { tenant: "t".to_owned(), ..said("a", "e1", Deed::Nudge, false) };
+        let judged = judge(&[of_tenant, said("b", "h2", Deed::Nudge, false)], &labels, &index, &[]);
+        assert_eq!((judged.loops, judged.absent), ((3, 2), 0));
+        assert!(judged.to_text().contains("missed: 1 loop, as a\n"), "{}", judged.to_text());
     }
 
     #[test]
     fn a_row_that_is_none_says_why() {
-        assert!(Label::parse("{\"session\":\"a\",\"label\":\"maybe\"}").unwrap_err().to_string().contains("maybe"));
-        assert!(parse_outcome("[]").is_err());
+        let label = |rest: &str| Label::parse(&format!(r#"{{"session":"a",{rest}}}"#)).unwrap_err().to_string();
+        assert!(label(r#""label":"maybe","first_event_index":1,"last_event_index":1"#).contains("maybe"));
+        assert!(label(r#""label":"loop","first_event_index":60,"last_event_index":5"#).contains("behind `last_event_index`, 5"));
+        assert!(label(r#""label":"ok","first_event_index":1,"last_event_index":1,"ambiguous":"no""#).contains("ambiguous"));
+        for bad in ["[]", r#"{"session":"a"}"#, r#"{"session":"a","success":"yes"}"#, r#"{"success":true}"#] {
+            assert!(Ending::parse(bad).is_err(), "{bad}");
+        }
+        assert_eq!(Ending::parse(r#"{"session":"a","success":null}"#).unwrap(), ending("a", None));
     }
 }

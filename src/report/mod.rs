@@ -1,18 +1,70 @@
-//! Reports for people and programs: tables, what a replay found, how it compares with what people know.
+//! Reports for people and programs: what a replay found, how it compares with what people know and with another policy.
+//!
+//! A [`Ledger`] is filled while events pass; [`Report`], [`Comparison`] and [`Sweep`] are what is left at the end: plain values. How
+//! they look is decided by [`Table`], [`to_json`](Report::to_json) and [`html`] alone.
 
+mod compare;
+mod counts;
+mod distinct;
+pub mod html;
+mod index;
 mod judge;
-mod replay;
+mod ledger;
+mod loops;
+mod plot;
 mod said;
+mod spent;
+mod strip;
+mod summary;
+mod swarms;
+mod sweep;
 mod table;
+mod tally;
+mod timeline;
+mod tools;
 
+pub use compare::Change;
+pub use compare::Changes;
+pub use compare::Comparison;
+pub use compare::Example;
+pub use compare::Fates;
+pub use counts::Counts;
+pub use counts::DetectorRow;
+pub use counts::SpentInLoops;
+pub use distinct::Distinct;
+pub use index::EventIndex;
 pub use judge::BadRow;
-pub use judge::EventIndex;
+pub use judge::DetectorJudgement;
+pub use judge::Ending;
 pub use judge::Judgement;
 pub use judge::Label;
 pub use judge::judge;
-pub use judge::parse_outcome;
-pub use replay::Counts;
+pub use ledger::Keep;
+pub use ledger::Ledger;
+pub use loops::Loop;
+pub use loops::Loops;
+pub use plot::Dot;
+pub use plot::Plot;
 pub use said::Deed;
 pub use said::Said;
+pub use spent::Spent;
+pub use strip::Cell;
+pub use strip::Ended;
+pub use strip::Repeated;
+pub use strip::Strip;
+pub use strip::letter;
+pub use summary::Rejection;
+pub use summary::Report;
+pub use summary::counted;
+pub use summary::grouped;
+pub use swarms::Swarms;
+pub use sweep::Axis;
+pub use sweep::Point;
+pub use sweep::Scores;
+pub use sweep::Sweep;
 pub use table::Column;
 pub use table::Table;
+pub use timeline::Slice;
+pub use timeline::Timeline;
+pub use tools::ToolRow;
+pub use tools::Tools;

@@ -1,15 +1,16 @@
 //! A small table: aligned text for people, CSV, NDJSON or JSON for programs.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde_json::Map;
 use serde_json::Value;
 
 /// A column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     /// Name: the head in text and CSV, the key in JSON.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Numbers stand to the right.
     pub is_number: bool,
 }
@@ -18,13 +19,25 @@ impl Column {
     /// A column of text.
     #[must_use]
     pub const fn text(name: &'static str) -> Self {
-        Self { name, is_number: false }
+        Self { name: Cow::Borrowed(name), is_number: false }
+    }
+
+    /// What stands above it for people. The keys of a policy stay as they are written.
+    #[must_use]
+    pub fn head(&self) -> String {
+        if self.name.contains('.') { self.name.clone().into_owned() } else { self.name.replace('_', " ") }
+    }
+
+    /// A column whose name is known at run time only.
+    #[must_use]
+    pub fn named(name: &str, is_number: bool) -> Self {
+        Self { name: Cow::Owned(name.to_owned()), is_number }
     }
 
     /// A column of numbers.
     #[must_use]
     pub const fn number(name: &'static str) -> Self {
-        Self { name, is_number: true }
+        Self { name: Cow::Borrowed(name), is_number: true }
     }
 }
 
@@ -48,6 +61,17 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// The columns.
+    #[must_use]
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// The rows: a cell for each column.
+    pub fn rows(&self) -> impl Iterator<Item = &[Value]> {
+        self.rows.iter().map(Vec::as_slice)
+    }
+
     /// Whether there is no row.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -68,7 +92,7 @@ impl Table {
             self.fit(&mut widths, width);
         }
         let mut out = String::new();
-        let head: Vec<String> = self.columns.iter().map(|column| column.name.replace('_', " ")).collect();
+        let head: Vec<String> = self.columns.iter().map(Column::head).collect();
         let (on, off) = if is_styled { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
         let _ = writeln!(out, "{on}{}{off}", self.line(&head, &widths));
         for row in &cells {
@@ -114,7 +138,7 @@ impl Table {
     #[must_use]
     pub fn to_objects(&self) -> Vec<Value> {
         let object = |row: &Vec<Value>| {
-            let pairs = self.columns.iter().zip(row).map(|(column, cell)| (column.name.to_owned(), cell.clone()));
+            let pairs = self.columns.iter().zip(row).map(|(column, cell)| (column.name.clone().into_owned(), cell.clone()));
             Value::Object(pairs.collect::<Map<String, Value>>())
         };
         self.rows.iter().map(object).collect()
@@ -126,7 +150,7 @@ impl Table {
         let quote = |cell: &str| {
             if cell.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
         };
-        let mut out = self.columns.iter().map(|column| column.name).collect::<Vec<_>>().join(",");
+        let mut out = self.columns.iter().map(|column| quote(&column.name)).collect::<Vec<_>>().join(",");
         out.push('\n');
         for row in &self.rows {
             let cells: Vec<String> = row.iter().map(|cell| quote(&shown(cell))).collect();

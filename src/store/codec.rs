@@ -13,10 +13,19 @@ use crate::store::migrate;
 /// # Errors
 /// [`StoreError::Corrupt`] for a value whose length is not known before it is written; none of the stored types is one.
 pub fn encode<T: Serialize + ?Sized>(version: u8, value: &T) -> Result<Vec<u8>, StoreError> {
-    // Room for an ordinary step, the value written most: growing byte by byte would cost more than encoding it.
-    let mut bytes = Vec::with_capacity(160);
+    let mut bytes = Vec::with_capacity(192);
     bytes.push(version);
+    append(bytes, value)
+}
+
+/// Writes one more value behind others.
+pub(super) fn append<T: Serialize + ?Sized>(bytes: Vec<u8>, value: &T) -> Result<Vec<u8>, StoreError> {
     postcard::to_extend(value, bytes).map_err(|error| StoreError::Corrupt(format!("cannot encode: {error}")))
+}
+
+/// Reads one value, and says what follows it.
+pub(super) fn take<'a, T: Deserialize<'a>>(what: &str, bytes: &'a [u8]) -> Result<(T, &'a [u8]), StoreError> {
+    postcard::take_from_bytes(bytes).map_err(|error| StoreError::Corrupt(format!("{what}: {error}")))
 }
 
 /// Reads a value of exactly `version`, to its last byte. `what` is for messages, as `position`.
@@ -32,8 +41,7 @@ pub fn decode<'a, T: Deserialize<'a>>(what: &str, version: u8, bytes: &'a [u8]) 
     if *found < version {
         return Err(StoreError::Corrupt(format!("{what}: format {found} where {version} is due")));
     }
-    let (value, rest) =
-        postcard::take_from_bytes(body).map_err(|error| StoreError::Corrupt(format!("{what}, format {found}: {error}")))?;
+    let (value, rest) = take(what, body)?;
     if rest.is_empty() {
         Ok(value)
     } else {

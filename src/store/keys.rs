@@ -14,8 +14,6 @@ pub enum KeyFamily {
     Position = 1,
     /// Head of a session. Key: tenant, session, agent joined by U+001F.
     Head = 2,
-    /// One step of a session. Key: the head's, U+001F, slot (2 bytes, big endian).
-    Step = 3,
     /// Work due at an event time. Key: due ms (8 bytes, big endian, sign flipped), kind, subject: memory order is disk order.
     Timer = 4,
     /// Counter of a swarm's fingerprint. Key: tenant, swarm, fingerprint joined by U+001F.
@@ -26,12 +24,14 @@ pub enum KeyFamily {
     Swarm = 7,
     /// Counters by how long they were unseen. Key: kind, time (8 bytes, big endian, sign flipped), the counter's or swarm's key.
     SwarmSeen = 8,
+    /// Some steps of a session. Key: the head's, U+001F, page (2 bytes, big endian). Byte 3 was a single step, before there were pages.
+    Page = 9,
 }
 
 impl KeyFamily {
     /// Every family.
     pub const ALL: [Self; 8] =
-        [Self::Position, Self::Head, Self::Step, Self::Timer, Self::SwarmCounter, Self::SwarmPane, Self::Swarm, Self::SwarmSeen];
+        [Self::Position, Self::Head, Self::Timer, Self::SwarmCounter, Self::SwarmPane, Self::Swarm, Self::SwarmSeen, Self::Page];
 
     /// The byte in keys.
     #[must_use]
@@ -45,12 +45,12 @@ impl KeyFamily {
         match self {
             Self::Position => "position",
             Self::Head => "head",
-            Self::Step => "step",
             Self::Timer => "timer",
             Self::SwarmCounter => "swarm counter",
             Self::SwarmPane => "swarm pane",
             Self::Swarm => "swarm",
             Self::SwarmSeen => "swarm seen",
+            Self::Page => "page",
         }
     }
 
@@ -146,9 +146,10 @@ mod tests {
     #[test]
     fn family_bytes_are_reserved_for_ever() {
         let bytes: Vec<u8> = KeyFamily::ALL.iter().map(|family| family.byte()).collect();
-        assert_eq!(bytes, [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(bytes, [1, 2, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(KeyFamily::from_byte(3), None, "single steps");
         assert_eq!(KeyFamily::from_byte(0), None);
-        assert_eq!(KeyFamily::from_byte(9), None);
+        assert_eq!(KeyFamily::from_byte(10), None);
     }
 
     proptest! {

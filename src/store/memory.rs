@@ -10,6 +10,7 @@ use std::sync::PoisonError;
 use crate::event::TaskId;
 use crate::store::Change;
 use crate::store::KeyFamily;
+use crate::store::LoadBatch;
 use crate::store::ScanFlow;
 use crate::store::StateKey;
 use crate::store::StateStore;
@@ -94,24 +95,24 @@ impl StateStore for MemoryStore {
         }
     }
 
-    fn commit(&mut self, changes: &[Change]) -> Result<(), StoreError> {
+    fn tasks(&self) -> Result<Vec<TaskId>, StoreError> {
+        Ok(self.lock().iter().filter(|(_, keys)| !keys.is_empty()).map(|(id, _)| *id).collect())
+    }
+
+    fn commit(&mut self, changes: Vec<Change>) -> Result<(), StoreError> {
         let mut tasks = self.lock();
-        for change in changes {
-            let keys = tasks.entry(change.task).or_default();
-            match &change.value {
-                Some(value) => {
-                    keys.insert(change.key.clone(), value.clone());
-                }
-                None => {
-                    keys.remove(&change.key);
-                }
+        for Change { task, key, value } in changes {
+            let keys = tasks.entry(task).or_default();
+            match value {
+                Some(value) => drop(keys.insert(key, value)),
+                None => drop(keys.remove(&key)),
             }
         }
         Ok(())
     }
 
-    fn load(&mut self, changes: &[Change]) -> Result<(), StoreError> {
-        self.commit(changes)
+    fn load(&mut self, batch: &mut LoadBatch) -> Result<(), StoreError> {
+        self.commit(batch.to_changes())
     }
 
     fn flush(&mut self) -> Result<(), StoreError> {

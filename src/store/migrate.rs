@@ -25,12 +25,12 @@ pub const fn newest(family: KeyFamily) -> u8 {
     match family {
         KeyFamily::Position
         | KeyFamily::Head
-        | KeyFamily::Step
         | KeyFamily::Timer
         | KeyFamily::SwarmCounter
         | KeyFamily::SwarmPane
         | KeyFamily::Swarm
-        | KeyFamily::SwarmSeen => 1,
+        | KeyFamily::SwarmSeen
+        | KeyFamily::Page => 1,
     }
 }
 
@@ -76,11 +76,11 @@ mod tests {
         let steps = [
             Migration { family: KeyFamily::Head, from: 1, step: up },
             Migration { family: KeyFamily::Head, from: 2, step: up },
-            Migration { family: KeyFamily::Step, from: 1, step: up },
+            Migration { family: KeyFamily::Page, from: 1, step: up },
         ];
         assert_eq!(&*step_up(KeyFamily::Head, 3, &steps, &[1, 9]).unwrap(), [3, 9, 2, 3]);
         assert_eq!(&*step_up(KeyFamily::Head, 3, &steps, &[3, 9]).unwrap(), [3, 9]);
-        assert!(matches!(step_up(KeyFamily::Step, 3, &steps, &[1]), Err(StoreError::Corrupt(_))));
+        assert!(matches!(step_up(KeyFamily::Page, 3, &steps, &[1]), Err(StoreError::Corrupt(_))));
         assert!(matches!(step_up(KeyFamily::Head, 3, &steps, &[4]), Err(StoreError::NewerFormat(_))));
     }
 

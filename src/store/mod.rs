@@ -6,6 +6,7 @@
 pub mod codec;
 mod hash;
 mod keys;
+mod load;
 mod memory;
 pub mod migrate;
 mod position;
@@ -23,6 +24,7 @@ pub use keys::KeyFamily;
 pub use keys::StateKey;
 pub use keys::task_of;
 pub use keys::task_prefix;
+pub use load::LoadBatch;
 pub use memory::MemoryStore;
 pub use position::Position;
 pub use position::chain;
@@ -61,7 +63,7 @@ pub enum StoreError {
     /// Bytes that cannot be what was written.
     #[error("E0404: {0}")]
     Corrupt(String),
-    /// The directory belongs to another instance, cluster or application.
+    /// The directory belongs to another instance, cluster or application, or to another kind of log.
     #[error("E0405: {0}")]
     OtherOwner(String),
     /// Any other input or output error.
@@ -93,17 +95,23 @@ pub trait StateStore: Send {
         visit: &mut dyn FnMut(&[u8], &[u8]) -> ScanFlow,
     ) -> Result<(), StoreError>;
 
+    /// Every task of which anything is held.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn tasks(&self) -> Result<Vec<TaskId>, StoreError>;
+
     /// Writes changes of any number of tasks, all or nothing.
     ///
     /// # Errors
     /// See [`StoreError`]. After one the caller must not use the store again.
-    fn commit(&mut self, changes: &[Change]) -> Result<(), StoreError>;
+    fn commit(&mut self, changes: Vec<Change>) -> Result<(), StoreError>;
 
-    /// Writes restored changes without a write-ahead log; durable after [`StateStore::flush`] only (rule R4).
+    /// Writes restored records without a write-ahead log; durable after [`StateStore::flush`] only (rule R4).
     ///
     /// # Errors
     /// See [`StoreError`].
-    fn load(&mut self, changes: &[Change]) -> Result<(), StoreError>;
+    fn load(&mut self, batch: &mut LoadBatch) -> Result<(), StoreError>;
 
     /// Makes everything loaded durable.
     ///

@@ -4,6 +4,7 @@
 //! version and a step in `migrate`.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
@@ -35,6 +36,7 @@ use crate::event::TaskId;
 use crate::identity::Hash64;
 use crate::identity::Hash128;
 use crate::policy::Detector;
+use crate::store::Change;
 use crate::store::KeyFamily;
 use crate::store::StateKey;
 use crate::store::StateStore;
@@ -63,11 +65,23 @@ impl StoredRing {
         Self { capacity: history.capacity(), next_sequence: history.next_sequence(), floor: history.floor(), len: history.len() }
     }
 
-    /// Slots in use, in the order of their sequences.
-    pub fn slots(&self) -> impl Iterator<Item = u16> + use<> {
+    fn first(&self) -> u64 {
+        self.next_sequence - (self.len as u64).min(self.next_sequence)
+    }
+
+    /// The sequence that the ring holds in a slot; `None` where it holds none.
+    fn sequence_in(&self, slot: u16) -> Option<u64> {
         let capacity = (self.capacity as u64).max(1);
-        let first = self.next_sequence - (self.len as u64).min(self.next_sequence);
-        (first..self.next_sequence).map(move |sequence| (sequence % capacity) as u16)
+        let first = self.first();
+        let sequence = first + (u64::from(slot) + capacity - first % capacity) % capacity;
+        (u64::from(slot) < capacity && sequence < self.next_sequence).then_some(sequence)
+    }
+
+    /// Pages with slots in use.
+    #[must_use]
+    pub fn pages(&self) -> BTreeSet<u16> {
+        let capacity = (self.capacity as u64).max(1);
+        (self.first()..self.next_sequence).map(|sequence| step::page_of((sequence % capacity) as u16)).collect()
     }
 }
 
@@ -117,26 +131,26 @@ pub fn load(
     let Some(bytes) = store.get(task, &head_key(session_key))? else { return Ok(None) };
     let (head, stored) = decode_head(&bytes)?;
     let mut steps = vec![None; stored.len];
-    let first = stored.next_sequence - stored.len as u64;
     let prefix = step::prefix(session_key);
     let mut failed = None;
-    store.scan(task, KeyFamily::Step, &prefix, &prefix, &mut |key, value| {
-        match step::slot_of(key, &prefix).map(|slot| (slot, step::decode(value))) {
-            Some((slot, Ok(found))) => {
-                let capacity = stored.capacity.max(1) as u64;
-                // Of each slot the one sequence that the ring still holds.
-                let at = (u64::from(slot) + capacity - first % capacity) % capacity;
-                if let Some(place) = steps.get_mut(at as usize) {
-                    *place = Some((first + at, found));
+    store.scan(task, KeyFamily::Page, &prefix, &prefix, &mut |key, value| match step::page_in(key, &prefix)
+        .map(|page| step::decode_page(page, value))
+    {
+        Some(Ok(found)) => {
+            for (slot, mut found, tool) in found {
+                let Some(sequence) = stored.sequence_in(slot) else { continue };
+                found.sequence = sequence;
+                if let Some(place) = steps.get_mut((sequence - stored.first()) as usize) {
+                    *place = Some((found, tool));
                 }
-                ControlFlow::Continue(())
             }
-            Some((_, Err(error))) => {
-                failed = Some(error);
-                ControlFlow::Break(())
-            }
-            None => ControlFlow::Continue(()),
+            ControlFlow::Continue(())
         }
+        Some(Err(error)) => {
+            failed = Some(error);
+            ControlFlow::Break(())
+        }
+        None => ControlFlow::Continue(()),
     })?;
     if let Some(error) = failed {
         return Err(error);
@@ -145,13 +159,35 @@ pub fn load(
     let skip = stored.len.saturating_sub(history_steps.max(1));
     let mut restored = Vec::with_capacity(stored.len - skip);
     for place in steps.into_iter().skip(skip) {
-        let (sequence, (mut found, tool)) = place.ok_or_else(|| StoreError::Corrupt("session: a step is missing".to_owned()))?;
-        found.sequence = sequence;
-        restored.push((found, tool));
+        restored.push(place.ok_or_else(|| StoreError::Corrupt("session: a step is missing".to_owned()))?);
     }
     let changed_steps = if resized { restored.iter().map(|(found, _)| found.sequence).collect() } else { Vec::new() };
     let history = History::restored(history_steps, stored.next_sequence, stored.floor, restored);
     Ok(Some(Loaded { session: Session { head, history, changed_steps, has_begun: true }, stored }))
+}
+
+/// What the store lacks of a session: the pages of the steps that have changed, and the head.
+///
+/// # Errors
+/// As [`codec::encode`].
+pub fn changes(
+    task: TaskId,
+    session_key: &[u8],
+    (head, history): (&Head, &History),
+    changed_steps: &[u64],
+    out: &mut Vec<Change>,
+) -> Result<(), StoreError> {
+    let ring = StoredRing::of(history);
+    let in_ring = changed_steps.iter().filter(|sequence| history.get(**sequence).is_some());
+    let pages: BTreeSet<u16> = in_ring.map(|sequence| step::page_of(history.slot(*sequence))).collect();
+    for page in pages {
+        let slots = (0..step::PAGE_SLOTS).map(|at| page * step::PAGE_SLOTS + at);
+        let steps = slots.filter_map(|slot| Some((slot, history.get(ring.sequence_in(slot)?)?)));
+        let value = Some(step::encode_page(steps.map(|(slot, found)| (slot, found, history.tool(found))))?);
+        out.push(Change { task, key: step::key(session_key, page), value });
+    }
+    out.push(Change { task, key: head_key(session_key), value: Some(encode_head(head, &ring)?) });
+    Ok(())
 }
 
 /// Bytes of a head, with what its ring needs to be read again.
@@ -207,6 +243,7 @@ struct StoredHead<'a> {
     live_seq: u64,
     shadow_seq: u64,
     time: i64,
+    lag_ms: i64,
     #[serde(borrow)]
     swarm_id: &'a str,
     world: H64,
@@ -238,6 +275,7 @@ impl<'a> StoredHead<'a> {
             live_seq: head.live_seq,
             shadow_seq: head.shadow_seq,
             time: head.time.0,
+            lag_ms: head.lag_ms,
             swarm_id: &head.swarm_id,
             world: pack64(head.world),
             producer_seq: head.producer_seq,
@@ -283,6 +321,7 @@ impl<'a> StoredHead<'a> {
             live_seq: self.live_seq,
             shadow_seq: self.shadow_seq,
             time: EventTime(self.time),
+            lag_ms: self.lag_ms,
             swarm_id: self.swarm_id.into(),
             world: unpack64(self.world),
             producer_seq: self.producer_seq,
@@ -633,7 +672,6 @@ mod tests {
     use super::*;
     use crate::detect::Step;
     use crate::event::Stage;
-    use crate::store::Change;
     use crate::store::MemoryStore;
 
     const TASK: TaskId = TaskId { stage: Stage::Session, partition: 0 };
@@ -722,7 +760,7 @@ mod tests {
 
     prop_compose! {
         fn heads()(
-            (epoch, live_seq, shadow_seq, time, swarm_id) in any::<(i64, u64, u64, i64, String)>(),
+            (epoch, live_seq, shadow_seq, time, lag_ms, swarm_id) in any::<(i64, u64, u64, i64, i64, String)>(),
             (world, policy, producer_seq, pending_turn) in (hash(), hash(), any::<u64>(), any::<u64>()),
             recent_events in proptest::collection::vec_deque(any::<u64>().prop_map(Hash64), 0..64),
             sent_texts in proptest::collection::vec_deque(any::<u64>().prop_map(Hash64), 0..8),
@@ -735,7 +773,7 @@ mod tests {
             awaiting in proptest::option::of((detectors(), wide()).prop_map(|(detector, call)| Awaited { detector, call })),
         ) -> Head {
             Head {
-                epoch, live_seq, shadow_seq, time: EventTime(time), swarm_id: swarm_id.into(), world, producer_seq, pending_turn,
+                epoch, live_seq, shadow_seq, time: EventTime(time), lag_ms, swarm_id: swarm_id.into(), world, producer_seq, pending_turn,
                 recent_events, sent_texts, streaks, episodes, shadow_episodes, verdicts, idle_due, open_due, verdict_due, has_ended,
                 policy, loops_total, awaiting,
             }
@@ -768,14 +806,12 @@ mod tests {
             }
             let head = Head { epoch: 7, ..Head::default() };
             let ring = StoredRing::of(&history);
-            let mut changes = vec![Change { task: TASK, key: head_key(b"t\x1fs\x1fa"), value: Some(encode_head(&head, &ring).unwrap()) }];
-            for found in history.ring() {
-                let value = Some(step::encode(found, history.tool(found)).unwrap());
-                changes.push(Change { task: TASK, key: step::key(b"t\x1fs\x1fa", history.slot(found.sequence)), value });
-            }
+            let mut written = Vec::new();
+            let all: Vec<u64> = history.ring().map(|found| found.sequence).collect();
+            changes(TASK, b"t\x1fs\x1fa", (&head, &history), &all, &mut written).unwrap();
             // A neighbour whose key has this one's as a prefix.
-            changes.push(Change { task: TASK, key: step::key(b"t\x1fs\x1fab", 0), value: Some(vec![1]) });
-            store.commit(&changes).unwrap();
+            written.push(Change { task: TASK, key: step::key(b"t\x1fs\x1fab", 0), value: Some(vec![1]) });
+            store.commit(written).unwrap();
             let loaded = load(&store, TASK, b"t\x1fs\x1fa", after).unwrap().unwrap();
             prop_assert_eq!(&loaded.session.head, &head);
             prop_assert_eq!(loaded.stored, ring);
@@ -797,7 +833,7 @@ mod tests {
         assert!(load(&store, TASK, b"t\x1fs\x1fa", 4).unwrap().is_none());
         let ring = StoredRing { capacity: 4, next_sequence: 1, floor: 0, len: 1 };
         let value = Some(encode_head(&Head::default(), &ring).unwrap());
-        store.commit(&[Change { task: TASK, key: head_key(b"t\x1fs\x1fa"), value }]).unwrap();
+        store.commit(vec![Change { task: TASK, key: head_key(b"t\x1fs\x1fa"), value }]).unwrap();
         assert!(matches!(load(&store, TASK, b"t\x1fs\x1fa", 4), Err(StoreError::Corrupt(_))));
     }
 

@@ -1,5 +1,10 @@
-//! Steps of sessions: one small record per event, under the slot of its sequence. Written for every event, so every byte counts:
-//! absent hashes and texts cost one byte, the sequence none (the head and the slot give it).
+//! Steps of sessions, in pages of a few slots of the ring each. Written for every event, so every byte counts: absent hashes and texts
+//! cost one byte, the sequence none (the head and the slot give it).
+//!
+//! A record costs a client and a store far more than its bytes do. One for each step is dear where a session has many in a commit; one for
+//! the whole ring where it has a single one. A page is written as a whole when one of its steps has changed.
+
+use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde::Serialize;
@@ -19,7 +24,16 @@ use crate::store::session::pack128;
 use crate::store::session::unpack64;
 use crate::store::session::unpack128;
 
-/// What the keys of a session's steps begin with: the head's key and U+001F.
+/// Slots of a page.
+pub const PAGE_SLOTS: u16 = 4;
+
+/// The page of a slot.
+#[must_use]
+pub const fn page_of(slot: u16) -> u16 {
+    slot / PAGE_SLOTS
+}
+
+/// What the keys of a session's pages begin with: the head's key and U+001F.
 #[must_use]
 pub fn prefix(session_key: &[u8]) -> Vec<u8> {
     let mut prefix = Vec::with_capacity(session_key.len() + 3);
@@ -28,20 +42,23 @@ pub fn prefix(session_key: &[u8]) -> Vec<u8> {
     prefix
 }
 
-/// Key of a step: the head's key, U+001F, slot (2 bytes, big endian).
+/// Key of a page: the head's key, U+001F, page (2 bytes, big endian).
 #[must_use]
-pub fn key(session_key: &[u8], slot: u16) -> StateKey {
+pub fn key(session_key: &[u8], page: u16) -> StateKey {
     let mut bytes = prefix(session_key);
-    bytes.extend_from_slice(&slot.to_be_bytes());
-    StateKey::new(KeyFamily::Step, bytes)
+    bytes.extend_from_slice(&page.to_be_bytes());
+    StateKey::new(KeyFamily::Page, bytes)
 }
 
-/// The slot in a step's key; `None` where something else follows the prefix.
+/// The page in a key; `None` where something else follows the prefix.
 #[must_use]
-pub fn slot_of(key: &[u8], prefix: &[u8]) -> Option<u16> {
-    let slot: &[u8; 2] = key.strip_prefix(prefix)?.try_into().ok()?;
-    Some(u16::from_be_bytes(*slot))
+pub fn page_in(key: &[u8], prefix: &[u8]) -> Option<u16> {
+    let page: &[u8; 2] = key.strip_prefix(prefix)?.try_into().ok()?;
+    Some(u16::from_be_bytes(*page))
 }
+
+/// Bytes that a page of ordinary steps has room in: growing byte by byte would cost more than encoding.
+const PAGE_BYTES: usize = 512;
 
 #[derive(Serialize, Deserialize)]
 struct Stored<'a> {
@@ -60,76 +77,121 @@ struct Stored<'a> {
     result_event: Option<[u8; 8]>,
     tool: &'a str,
     event_id: &'a str,
-    /// Differences of the sorted token hashes.
-    tokens: Vec<u32>,
+    #[serde(with = "differences")]
+    tokens: Cow<'a, [u32]>,
     excerpt: &'a str,
 }
 
-/// Bytes of a step. The tool's name is in it; the sequence is not.
+/// Sorted numbers as the difference of each to the one before: small numbers are short.
+mod differences {
+    use std::borrow::Cow;
+
+    use serde::Deserialize as _;
+    use serde::Deserializer;
+    use serde::Serializer;
+    use serde::ser::SerializeSeq as _;
+
+    pub(super) fn serialize<S: Serializer>(numbers: &[u32], serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(numbers.len()))?;
+        let mut before = 0;
+        for number in numbers {
+            list.serialize_element(&number.wrapping_sub(before))?;
+            before = *number;
+        }
+        list.end()
+    }
+
+    pub(super) fn deserialize<'de, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'a, [u32]>, D::Error> {
+        let mut numbers = Vec::deserialize(deserializer)?;
+        let mut before = 0_u32;
+        for number in &mut numbers {
+            before = before.wrapping_add(*number);
+            *number = before;
+        }
+        Ok(Cow::Owned(numbers))
+    }
+}
+
+impl<'a> Stored<'a> {
+    fn of(step: &'a Step, tool: &'a str) -> Self {
+        Self {
+            time: step.time.0,
+            turn: step.turn,
+            flags: step.flags.0,
+            fired: step.fired,
+            call: pack128(step.call),
+            fingerprint: pack128(step.fingerprint),
+            read_target: pack64(step.read_target),
+            outcome: pack64(step.outcome),
+            state: pack64(step.state),
+            error: pack64(step.error),
+            call_id: pack64(step.call_id),
+            event: pack64(step.event),
+            result_event: pack64(step.result_event),
+            tool,
+            event_id: &step.event_id,
+            tokens: Cow::Borrowed(&step.tokens.0),
+            excerpt: &step.excerpt,
+        }
+    }
+
+    fn into_step(self) -> (Step, Box<str>) {
+        let step = Step {
+            time: EventTime(self.time),
+            turn: self.turn,
+            flags: Flags(self.flags),
+            fired: self.fired,
+            call: unpack128(self.call),
+            fingerprint: unpack128(self.fingerprint),
+            read_target: unpack64(self.read_target),
+            outcome: unpack64(self.outcome),
+            state: unpack64(self.state),
+            error: unpack64(self.error),
+            call_id: unpack64(self.call_id),
+            event: unpack64(self.event),
+            result_event: unpack64(self.result_event),
+            event_id: self.event_id.into(),
+            tokens: Signature(self.tokens.into_owned().into_boxed_slice()),
+            excerpt: self.excerpt.into(),
+            ..Step::default()
+        };
+        (step, self.tool.into())
+    }
+}
+
+/// Bytes of a page: for each step its slot and what it holds. The tool's name is in it; the sequence is not.
 ///
 /// # Errors
 /// As [`codec::encode`].
-pub fn encode(step: &Step, tool: &str) -> Result<Vec<u8>, StoreError> {
-    let mut before = 0;
-    let mut delta = |token: &u32| {
-        let delta = token.wrapping_sub(before);
-        before = *token;
-        delta
-    };
-    let stored = Stored {
-        time: step.time.0,
-        turn: step.turn,
-        flags: step.flags.0,
-        fired: step.fired,
-        call: pack128(step.call),
-        fingerprint: pack128(step.fingerprint),
-        read_target: pack64(step.read_target),
-        outcome: pack64(step.outcome),
-        state: pack64(step.state),
-        error: pack64(step.error),
-        call_id: pack64(step.call_id),
-        event: pack64(step.event),
-        result_event: pack64(step.result_event),
-        tool,
-        event_id: &step.event_id,
-        tokens: step.tokens.0.iter().map(&mut delta).collect(),
-        excerpt: &step.excerpt,
-    };
-    codec::encode(migrate::newest(KeyFamily::Step), &stored)
+pub fn encode_page<'a>(steps: impl Iterator<Item = (u16, &'a Step, &'a str)>) -> Result<Vec<u8>, StoreError> {
+    let mut bytes = Vec::with_capacity(PAGE_BYTES);
+    bytes.push(migrate::newest(KeyFamily::Page));
+    for (slot, step, tool) in steps {
+        bytes.push((slot % PAGE_SLOTS) as u8);
+        bytes = codec::append(bytes, &Stored::of(step, tool))?;
+    }
+    Ok(bytes)
 }
 
-/// Reads a step and the name of its tool. Its sequence is 0: the slot says it.
+/// Reads a page: slots, steps, names of tools. The sequence of each is 0: the slot says it.
 ///
 /// # Errors
 /// As [`codec::decode`].
-pub fn decode(bytes: &[u8]) -> Result<(Step, Box<str>), StoreError> {
-    let current = migrate::current(KeyFamily::Step, bytes)?;
-    let stored: Stored<'_> = codec::decode(KeyFamily::Step.as_str(), migrate::newest(KeyFamily::Step), &current)?;
-    let mut before = 0_u32;
-    let mut sum = |delta: u32| {
-        before = before.wrapping_add(delta);
-        before
-    };
-    let step = Step {
-        time: EventTime(stored.time),
-        turn: stored.turn,
-        flags: Flags(stored.flags),
-        fired: stored.fired,
-        call: unpack128(stored.call),
-        fingerprint: unpack128(stored.fingerprint),
-        read_target: unpack64(stored.read_target),
-        outcome: unpack64(stored.outcome),
-        state: unpack64(stored.state),
-        error: unpack64(stored.error),
-        call_id: unpack64(stored.call_id),
-        event: unpack64(stored.event),
-        result_event: unpack64(stored.result_event),
-        event_id: stored.event_id.into(),
-        tokens: Signature(stored.tokens.into_iter().map(&mut sum).collect()),
-        excerpt: stored.excerpt.into(),
-        ..Step::default()
-    };
-    Ok((step, stored.tool.into()))
+pub fn decode_page(page: u16, bytes: &[u8]) -> Result<Vec<(u16, Step, Box<str>)>, StoreError> {
+    let current = migrate::current(KeyFamily::Page, bytes)?;
+    let mut rest = current.get(1..).unwrap_or_default();
+    let mut steps = Vec::with_capacity(usize::from(PAGE_SLOTS));
+    while let Some((slot, body)) = rest.split_first() {
+        let slot = u16::from(*slot);
+        if slot >= PAGE_SLOTS || steps.len() >= usize::from(PAGE_SLOTS) {
+            return Err(StoreError::Corrupt("page: a slot that is not of it".to_owned()));
+        }
+        let (stored, after): (Stored<'_>, _) = codec::take(KeyFamily::Page.as_str(), body)?;
+        let (step, tool) = stored.into_step();
+        steps.push((page.saturating_mul(PAGE_SLOTS).saturating_add(slot), step, tool));
+        rest = after;
+    }
+    Ok(steps)
 }
 
 #[cfg(test)]
@@ -168,26 +230,37 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_step_reads_back(step in steps(), tool in any::<String>()) {
-            let (read, name) = decode(&encode(&step, &tool).unwrap()).unwrap();
-            prop_assert_eq!(read, step);
-            prop_assert_eq!(&*name, tool);
+        fn a_page_reads_back(found in proptest::collection::vec(steps(), 0..=usize::from(PAGE_SLOTS)), page in 0u16..8_000, tool in any::<String>()) {
+            let slots = |at: usize| page * PAGE_SLOTS + at as u16;
+            let bytes = encode_page(found.iter().enumerate().map(|(at, step)| (slots(at), step, tool.as_str()))).unwrap();
+            let expected: Vec<_> = found.into_iter().enumerate().map(|(at, step)| (slots(at), step, tool.as_str().into())).collect();
+            prop_assert_eq!(decode_page(page, &bytes).unwrap(), expected);
         }
 
         #[test]
-        fn hostile_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn hostile_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), page in any::<u16>()) {
             if let Some(version) = bytes.first_mut() {
                 *version = 1;
             }
-            let _ = decode(&bytes);
+            let _ = decode_page(page, &bytes);
         }
 
         #[test]
-        fn slots_of_a_session_are_in_order_and_read_back(a in any::<u16>(), b in any::<u16>()) {
+        fn pages_of_a_session_are_in_order_and_read_back(a in any::<u16>(), b in any::<u16>()) {
             let (key_a, key_b) = (key(b"t\x1fs\x1fa", a), key(b"t\x1fs\x1fa", b));
             prop_assert_eq!(a.cmp(&b), key_a.bytes.cmp(&key_b.bytes));
-            prop_assert_eq!(slot_of(&key_a.bytes, &prefix(b"t\x1fs\x1fa")), Some(a));
+            prop_assert_eq!(page_in(&key_a.bytes, &prefix(b"t\x1fs\x1fa")), Some(a));
         }
+    }
+
+    #[test]
+    fn a_page_with_more_slots_than_it_has_is_corrupt() {
+        let step = Step::default();
+        let too_many = encode_page((0..=PAGE_SLOTS).map(|slot| (slot, &step, "Bash"))).unwrap();
+        assert!(matches!(decode_page(0, &too_many), Err(StoreError::Corrupt(_))));
+        let mut other = encode_page(std::iter::once((0, &step, "Bash"))).unwrap();
+        other[1] = PAGE_SLOTS as u8;
+        assert!(matches!(decode_page(0, &other), Err(StoreError::Corrupt(_))));
     }
 
     #[test]
@@ -201,6 +274,6 @@ mod tests {
             event_id: "0198f0aa-7c1e-7b3a-9d2f-0123456789ab".into(),
             ..Step::default()
         };
-        assert!(encode(&step, "Bash").unwrap().len() <= 100);
+        assert!(encode_page(std::iter::once((0, &step, "Bash"))).unwrap().len() <= 100);
     }
 }

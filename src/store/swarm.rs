@@ -359,7 +359,7 @@ mod tests {
                 changes.push(Change { task: TASK, key: pane_key(key, *start), value: Some(encode_pane(*start, pane).unwrap()) });
             }
             let mut store = MemoryStore::new();
-            store.commit(&changes).unwrap();
+            store.commit(changes).unwrap();
             let loaded = load(&store, TASK, key).unwrap().unwrap();
             prop_assert_eq!(loaded.counter, counter);
             prop_assert_eq!(loaded.seen, EventTime(seen));
@@ -407,7 +407,7 @@ mod tests {
             key: pane_key(long, EventTime(5)),
             value: Some(encode_pane(EventTime(5), &pane).unwrap()),
         });
-        store.commit(&changes).unwrap();
+        store.commit(changes).unwrap();
         assert!(load(&store, TASK, short).unwrap().unwrap().counter.panes.is_empty());
         assert_eq!(load(&store, TASK, long).unwrap().unwrap().counter.panes.len(), 1);
     }

@@ -40,8 +40,8 @@ pub(super) struct Entry {
     key: Box<[u8]>,
     /// What the store holds; `None` = nothing.
     stored: Option<StoredRing>,
-    /// Slots in the store that no longer belong to the ring.
-    stale: Vec<u16>,
+    /// Pages in the store that hold nothing of the ring any more, unless it has come back to them.
+    stale: BTreeSet<u16>,
     /// Sequences to be written.
     changed: Vec<u64>,
     is_dirty: bool,
@@ -78,7 +78,7 @@ impl Entry {
     /// The session is forgotten: what the store holds of it is stale, and the next event begins anew.
     pub(super) fn forget(&mut self, history_steps: usize) {
         if let Some(stored) = &self.stored {
-            self.stale.extend(stored.slots());
+            self.stale.extend(stored.pages());
         }
         self.changed.clear();
         self.session = Session::new(history_steps);
@@ -87,30 +87,21 @@ impl Entry {
     /// What the store lacks: steps, head, tombstones.
     pub(super) fn changes(&mut self, out: &mut Vec<Change>) -> Result<(), StoreError> {
         let task = self.task;
-        self.thin_out();
         let session_key = self.key.get(PREFIX..).unwrap_or_default();
         if !self.session.has_begun {
             if let Some(stored) = self.stored {
-                let slots: BTreeSet<u16> = stored.slots().chain(self.stale.iter().copied()).collect();
-                out.extend(slots.into_iter().map(|slot| Change { task, key: step::key(session_key, slot), value: None }));
+                let mut pages = stored.pages();
+                pages.extend(&self.stale);
+                out.extend(pages.into_iter().map(|page| Change { task, key: step::key(session_key, page), value: None }));
                 out.push(Change { task, key: session::head_key(session_key), value: None });
             }
             return Ok(());
         }
-        let history = &self.session.history;
-        let ring = StoredRing::of(history);
-        for found in self.changed.iter().filter_map(|sequence| history.get(*sequence)) {
-            let value = Some(step::encode(found, history.tool(found))?);
-            out.push(Change { task, key: step::key(session_key, history.slot(found.sequence)), value });
-        }
         if !self.stale.is_empty() {
-            let used: BTreeSet<u16> = ring.slots().collect();
-            let stale: BTreeSet<u16> = self.stale.iter().copied().filter(|slot| !used.contains(slot)).collect();
-            out.extend(stale.into_iter().map(|slot| Change { task, key: step::key(session_key, slot), value: None }));
+            let used = StoredRing::of(&self.session.history).pages();
+            out.extend(self.stale.difference(&used).map(|page| Change { task, key: step::key(session_key, *page), value: None }));
         }
-        let head = Some(session::encode_head(&self.session.head, &ring)?);
-        out.push(Change { task, key: session::head_key(session_key), value: head });
-        Ok(())
+        session::changes(task, session_key, (&self.session.head, &self.session.history), &self.changed, out)
     }
 
     fn measure(&mut self) {
@@ -205,7 +196,7 @@ impl Cache {
             session,
             key: key.clone(),
             stored,
-            stale: resized.map(|stored| stored.slots().collect()).unwrap_or_default(),
+            stale: resized.map(|stored| stored.pages()).unwrap_or_default(),
             changed: Vec::new(),
             is_dirty: false,
             is_referenced: true,
@@ -228,13 +219,13 @@ impl Cache {
         self.entries.get_mut(id.0 as usize)?.as_deref_mut()
     }
 
-    /// After an input: keeps the estimate of bytes right. Measured exactly when the ring doubled and once in a while.
+    /// After an input: keeps the estimate of bytes right. Measured exactly when the ring has grown by a quarter, and once in a while.
     pub(super) fn touched(&mut self, id: EntryId) {
         let Some(Some(entry)) = self.entries.get_mut(id.0 as usize) else { return };
         entry.is_referenced = true;
         entry.touches += 1;
         let len = entry.session.history.len();
-        if len >= 2 * entry.measured_len.max(4) || entry.touches >= MEASURE_EVERY {
+        if len >= entry.measured_len + entry.measured_len / 4 + 2 || entry.touches >= MEASURE_EVERY {
             let before = entry.bytes;
             entry.measure();
             self.bytes = self.bytes - before + entry.bytes;
@@ -271,6 +262,13 @@ impl Cache {
         }
     }
 
+    /// Forgets every session.
+    pub(super) fn clear(&mut self) {
+        for at in 0..self.entries.len() {
+            self.remove(EntryId(at as u32));
+        }
+    }
+
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -280,7 +278,9 @@ impl Cache {
         self.index.len()
     }
 
-    fn make_room(&mut self) {
+    /// Lets sessions leave until the rest fits. Also after a commit: sessions grow without any new one coming, and what was dirty
+    /// until then could not leave.
+    pub(super) fn make_room(&mut self) {
         // Twice around: once to take the second chances away, once to evict. What is dirty stays; the next commit frees it.
         let mut left = 2 * self.entries.len();
         while self.bytes > self.bytes_max && left > 0 {

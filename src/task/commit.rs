@@ -4,6 +4,7 @@
 //! knows is not guessed but restored.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::event::NextOffset;
 use crate::event::TaskId;
@@ -13,6 +14,7 @@ use crate::log::Log;
 use crate::log::LogError;
 use crate::log::Output;
 use crate::store::Change;
+use crate::store::Position;
 use crate::store::StateKey;
 use crate::store::StateStore;
 use crate::store::StoreError;
@@ -27,6 +29,7 @@ use crate::task::settings::Clock;
 use crate::task::settings::CommitTrigger;
 use crate::task::stats::Stats;
 use crate::task::stats::bump;
+use crate::task::work::Work;
 
 /// Longest pause after a failed commit. Milliseconds.
 const BACKOFF_MS_MAX: u64 = 5_000;
@@ -40,8 +43,14 @@ const TROUBLE_MS_MAX: u64 = 180_000;
 const FENCED_TWICE_MS: u64 = 60_000;
 /// Pause between two attempts to replace the producer. Milliseconds.
 const REOPEN_AGAIN_MS: u64 = 500;
-/// A flooded lane spends at most one part in this many plus one of its time committing.
+/// A flooded lane spends at most one part in this many plus one of its time committing. One that has read all there is would only
+/// wait, and rests no longer than its commits take: where they take long, brokers and processors are busy, and more of them would make
+/// each take longer.
 const PAUSE_FACTOR: u64 = 4;
+
+/// Sums for the swarm stage wait at most this part of the longest wait in a lane that has read all there is: their command has a second
+/// commit before it.
+const REPORT_PART: u64 = 4;
 
 /// When to commit.
 #[derive(Debug)]
@@ -50,23 +59,30 @@ pub(super) struct Pacing {
     /// Moving average of a commit's length.
     average_us: u64,
     ended_ms: u64,
+    /// The last poll ended before the input did.
+    is_flooded: bool,
 }
 
 impl Pacing {
     pub(super) const fn new(trigger: CommitTrigger) -> Self {
-        Self { trigger, average_us: 0, ended_ms: 0 }
+        Self { trigger, average_us: 0, ended_ms: 0, is_flooded: false }
     }
 
-    /// Whether the pause after the last commit is over.
+    /// Whether the pause after the last commit is over even for a flooded lane: then reading on would only delay a command.
     pub(super) fn is_over(&self, clock: &dyn Clock) -> bool {
         match self.trigger {
-            CommitTrigger::Timed { min_ms, .. } => clock.mono_ms() >= self.pause_ends_ms(min_ms),
+            CommitTrigger::Timed { min_ms, .. } => clock.mono_ms() >= self.ended_ms + self.flooded_pause_ms(min_ms),
             CommitTrigger::EveryRecords(_) => false,
         }
     }
 
-    fn pause_ends_ms(&self, min_ms: u64) -> u64 {
-        self.ended_ms + min_ms.max(PAUSE_FACTOR * self.average_us / 1_000)
+    fn flooded_pause_ms(&self, min_ms: u64) -> u64 {
+        min_ms.max(PAUSE_FACTOR * self.average_us / 1_000)
+    }
+
+    /// Learns from a poll whether it ended before the input did.
+    pub(super) const fn polled(&mut self, is_flooded: bool) {
+        self.is_flooded = is_flooded;
     }
 
     /// In how many milliseconds the clock wants a commit; `None`: never by itself.
@@ -75,7 +91,10 @@ impl Pacing {
         let since_ms = overlay.since_ms?;
         let mut due_ms = since_ms + max_ms;
         if overlay.command_waits {
-            due_ms = due_ms.min(self.pause_ends_ms(min_ms));
+            let pause_ms = if self.is_flooded { self.flooded_pause_ms(min_ms) } else { min_ms.max(self.average_us / 1_000) };
+            due_ms = due_ms.min(self.ended_ms + pause_ms);
+        } else if !self.is_flooded && !overlay.sums.is_empty() {
+            due_ms = due_ms.min(since_ms + max_ms / REPORT_PART);
         }
         Some(due_ms.saturating_sub(now_ms))
     }
@@ -122,8 +141,9 @@ impl Trouble {
 }
 
 impl Running {
-    /// Another policy decides from the next record on.
-    pub(super) fn adopt_policy(&mut self, hash: [u8; 32]) {
+    /// A policy decides from the next record on. Says whether another one did before.
+    pub(super) fn adopt_policy(&mut self, hash: [u8; 32]) -> bool {
+        let before = self.now.policy_sha256;
         // Also of what a rewind goes back to: the records are judged by the policy of the day they are read.
         for position in [&mut self.committed, &mut self.now] {
             if position.policy_sha256 != hash {
@@ -131,6 +151,7 @@ impl Running {
                 position.policy_since = position.next_offset.0;
             }
         }
+        before != hash && before != [0; 32]
     }
 }
 
@@ -172,12 +193,10 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 if !self.log.commits_state() {
                     self.position_changes(&touched, &mut changes)?;
                     // A failure here is the process's last deed: the log has it, the store has not.
-                    self.work.store.commit(&changes)?;
+                    self.work.store.commit(changes)?;
                 }
                 let ended_us = clock.mono_us();
-                let [log, store] = &mut self.stats.commit;
-                log.note_us(decided_us.saturating_sub(began_us));
-                store.note_us(ended_us.saturating_sub(decided_us));
+                self.note_commit(decided_us.saturating_sub(began_us), ended_us.saturating_sub(decided_us));
                 self.pacing.ended(ended_us.saturating_sub(began_us), ended_us / 1_000);
                 self.publish(&touched, clock.wall_ms());
                 Ok(())
@@ -194,6 +213,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             CommitOutcome::Unknown { cause } => {
                 tracing::warn!(cause, "nobody knows how the transaction ended; restoring its tasks");
                 bump(&mut self.stats.transactions, 2);
+                self.unknown = touched.iter().filter_map(|(id, _)| Some((*id, self.wanted(*id)?))).collect();
                 self.restore_touched(&touched, clock)
             }
             CommitOutcome::Fenced { cause } => {
@@ -204,6 +224,14 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 }
                 self.restore_touched(&touched, clock)
             }
+        }
+    }
+
+    /// The Position that a commit would make true.
+    fn wanted(&self, id: TaskId) -> Option<Position> {
+        match self.work.tasks.get(&id) {
+            Some(Slot::Running(task)) => Some(task.state.now.clone()),
+            _ => None,
         }
     }
 
@@ -223,8 +251,14 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// S3: outputs in order, then each task's changed keys, its Position last (C3). Returns the changes for the store; empty where the
     /// log itself writes them.
     fn stage(&mut self, touched: &[(TaskId, NextOffset)]) -> Result<Vec<Change>, StoreError> {
-        let Self { log, work, .. } = self;
+        let Self { log, work, recent, .. } = self;
         for (cause, output) in work.overlay.outputs.drain(..) {
+            if recent.is_some()
+                && output.destination == Destination::Commands
+                && let Some(value) = &output.value
+            {
+                work.overlay.told.push(Arc::from(value.as_slice()));
+            }
             log.stage_from(cause, output);
         }
         for row in std::mem::take(&mut work.overlay.rows).into_values() {
@@ -249,7 +283,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 task.state.now.codec = NEWEST_FORMAT;
             }
         }
-        let timestamp_of = |work: &crate::task::lane::Work<S, M>, id: TaskId| match work.tasks.get(&id) {
+        let timestamp_of = |work: &Work<S, M>, id: TaskId| match work.tasks.get(&id) {
             Some(Slot::Running(task)) => task.state.now.watermark.0.max(0),
             _ => 0,
         };
@@ -260,6 +294,9 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             headers: Vec::new(),
             timestamp_ms: timestamp_of(work, task),
         };
+        if !log.keeps_changelog() {
+            return Ok(changes);
+        }
         if log.commits_state() {
             for change in changes.drain(..) {
                 log.stage(to_log(work, change.task, &change.key, change.value));
@@ -297,6 +334,16 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         Ok(())
     }
 
+    fn note_commit(&mut self, log_us: u64, store_us: u64) {
+        let [send, drain, offsets, commit, store] = &mut self.stats.commit;
+        store.note_us(store_us);
+        let Some(steps) = self.log.commit_steps() else { return commit.note_us(log_us) };
+        send.note_us(steps.send_us);
+        drain.note_us(steps.drain_us);
+        offsets.note_us(steps.offsets_us);
+        commit.note_us(steps.commit_us);
+    }
+
     /// S8: what happened may be told.
     fn publish(&mut self, touched: &[(TaskId, NextOffset)], wall_ms: i64) {
         bump(&mut self.stats.transactions, 0);
@@ -305,6 +352,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         for id in work.overlay.dirty.drain(..) {
             work.cache.committed(id);
         }
+        work.cache.make_room();
         work.counters.committed();
         for (id, _) in touched {
             if let Some(Slot::Running(task)) = work.tasks.get_mut(id) {
@@ -319,7 +367,13 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 }
             }
         }
-        let overlay = std::mem::take(&mut work.overlay);
+        let mut overlay = std::mem::take(&mut work.overlay);
+        let told = std::mem::take(&mut overlay.told);
+        if let Some(recent) = &self.recent
+            && !told.is_empty()
+        {
+            recent.extend(told);
+        }
         stats.add(&overlay.stats);
         tell(&overlay, stats, wall_ms);
     }
@@ -348,10 +402,14 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         running.into_iter().try_for_each(|id| self.start(id, clock))
     }
 
-    /// Restores every running task without replacing the producer: nothing was committed since.
+    /// Restores every running task: at once, or where the end of the last transaction is not known, together with its tasks.
     pub(super) fn restore_all(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
         self.drop_overlay();
         let running: Vec<TaskId> = self.running().collect();
+        if let Phase::Reopening { restore, .. } = &mut self.phase {
+            restore.extend(running);
+            return Ok(());
+        }
         for id in running {
             // Paused or not, nothing is fed to a task that restores.
             self.log.pause(id).or_else(|error| self.on_log_error(error, clock))?;
@@ -399,7 +457,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 if let Phase::Reopening { at_ms, .. } = &mut self.phase {
                     *at_ms = clock.mono_ms() + REOPEN_AGAIN_MS;
                 }
-                self.on_log_error(LogError::Transient(cause), clock)
+                self.stands_still(&cause, clock)
             }
             Err(error) => self.on_log_error(error, clock),
         }
@@ -441,6 +499,8 @@ fn tell(overlay: &Overlay, stats: &mut Stats, wall_ms: i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::SwarmReset;
+    use crate::event::EventTime;
     use crate::task::settings::LaneSettings;
 
     struct At(u64);
@@ -472,10 +532,33 @@ mod tests {
     fn a_flooded_lane_spends_a_fifth_of_its_time_committing() {
         let mut pacing = timed();
         pacing.ended(10_000, 2_000);
+        pacing.polled(true);
         let overlay = Overlay { since_ms: Some(2_000), command_waits: true, ..Overlay::default() };
         assert_eq!(pacing.due_in(&overlay, 2_001), Some(39));
         assert!(!pacing.is_over(&At(2_039)));
         assert!(pacing.is_over(&At(2_040)));
+    }
+
+    #[test]
+    fn a_lane_that_has_read_all_there_is_rests_as_long_as_a_commit_takes() {
+        let overlay = Overlay { since_ms: Some(2_000), command_waits: true, ..Overlay::default() };
+        for (length_us, due_in_ms) in [(1_000, 4), (20_000, 19)] {
+            let mut pacing = timed();
+            pacing.ended(length_us, 2_000);
+            pacing.polled(false);
+            assert_eq!(pacing.due_in(&overlay, 2_001), Some(due_in_ms));
+        }
+    }
+
+    #[test]
+    fn sums_for_the_swarm_stage_wait_a_quarter_of_the_time() {
+        let mut pacing = timed();
+        let reset = SwarmReset { tenant: String::new(), swarm_id: "w".to_owned(), time: EventTime(0) };
+        let mut overlay = Overlay { since_ms: Some(1_000), ..Overlay::default() };
+        overlay.sums.reset(reset, EventTime(0));
+        assert_eq!(pacing.due_in(&overlay, 1_001), Some(24));
+        pacing.polled(true);
+        assert_eq!(pacing.due_in(&overlay, 1_001), Some(99));
     }
 
     #[test]

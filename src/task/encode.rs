@@ -3,9 +3,6 @@
 
 use std::sync::Arc;
 
-use serde_json::Number;
-use serde_json::Value;
-
 use crate::engine::Action;
 use crate::engine::Command;
 use crate::engine::CommandId;
@@ -28,6 +25,8 @@ use crate::limits::DEAD_LETTER_BYTES_MAX;
 use crate::log::Destination;
 use crate::log::Output;
 use crate::policy::Policy;
+use crate::task::json;
+use crate::task::json::Object;
 use crate::task::settings::DeadLetterContent;
 use crate::task::settings::ProcessMode;
 
@@ -131,46 +130,42 @@ impl Encoder {
     /// The command's JSON (`command.v1`).
     #[must_use]
     pub fn command_json(&self, command: &Command) -> String {
-        let mut json = Object::default();
-        json.number("v", 1_u64);
-        json.text("id", &text(&command.id));
-        json.text("action", command.action.as_str());
-        let agent_id = json.subject(&command.subject);
-        json.value("scope", scope(&command.scope, agent_id));
-        json.number("level", command.level);
-        json.number("epoch", command.epoch.max(0));
-        json.number("seq", command.seq);
-        json.text("episode", &text(&command.episode));
-        json.time("issued_at", command.issued_at);
-        json.time("expires_at", command.expires_at);
-        json.text("mode", self.mode_of(command.is_shadow));
-        json.value("reason", reason(command));
-        if let Some(message) = &command.message {
-            json.text("message", message);
-        }
-        if matches!(command.placement, Placement::AppendToResult { .. }) {
-            json.text("placement", "append_to_result");
-        }
-        if let Some(advice) = command.advice {
-            json.text("advice", advice.as_str());
-        }
-        json.value("trigger", trigger(&command.trigger, &command.placement));
-        if !command.contributors.is_empty() {
-            json.texts("contributors", &command.contributors);
-        }
-        if !command.labels.is_empty() {
-            let mut labels = Object::default();
-            for (name, value) in &command.labels {
-                labels.text(name, value);
+        json::document(|json| {
+            json.number("v", 1_u64);
+            json.text("id", &text(&command.id));
+            json.text("action", command.action.as_str());
+            let agent_id = subject(json, &command.subject);
+            json.object("scope", |json| scope(json, &command.scope, agent_id));
+            json.number("level", command.level);
+            json.number("epoch", command.epoch.max(0));
+            json.number("seq", command.seq);
+            json.text("episode", &text(&command.episode));
+            json.time("issued_at", command.issued_at);
+            json.time("expires_at", command.expires_at);
+            json.text("mode", self.mode_of(command.is_shadow));
+            json.object("reason", |json| reason(json, command));
+            if let Some(message) = &command.message {
+                json.text("message", message);
             }
-            json.value("labels", labels.finish());
-        }
-        let mut engine = Object::default();
-        engine.text("version", VERSION);
-        engine.text("profile", &self.profile);
-        engine.text("policy_sha256", &self.policy);
-        json.value("engine", engine.finish());
-        json.finish()
+            if matches!(command.placement, Placement::AppendToResult { .. }) {
+                json.text("placement", "append_to_result");
+            }
+            if let Some(advice) = command.advice {
+                json.text("advice", advice.as_str());
+            }
+            json.object("trigger", |json| trigger(json, &command.trigger, &command.placement));
+            if !command.contributors.is_empty() {
+                json.texts("contributors", &command.contributors);
+            }
+            if !command.labels.is_empty() {
+                json.object("labels", |json| command.labels.iter().for_each(|(name, value)| json.text(name, value)));
+            }
+            json.object("engine", |json| {
+                json.text("version", VERSION);
+                json.text("profile", &self.profile);
+                json.text("policy_sha256", &self.policy);
+            });
+        })
     }
 
     /// The state row of a subject after an input at `at`; a tombstone where no verdict holds. `None` where rows are not
@@ -315,78 +310,24 @@ fn escape(name: &str) -> String {
     name.bytes().map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
-/// A JSON object, written in the order of the calls. `serde_json` escapes; nothing here can fail.
-#[derive(Debug, Default)]
-struct Object {
-    json: String,
+/// Tenant and session, or swarm; returns the agent.
+fn subject<'a>(json: &mut Object<'_>, subject: &'a SubjectKey) -> Option<&'a str> {
+    let (tenant, agent_id) = match subject {
+        SubjectKey::Agent { tenant, agent_id, .. } => (tenant, Some(agent_id.as_str())),
+        SubjectKey::Swarm { tenant, .. } | SubjectKey::Fleet { tenant, .. } => (tenant, None),
+    };
+    if !tenant.is_empty() {
+        json.text("tenant", tenant);
+    }
+    match subject {
+        SubjectKey::Agent { session_id, .. } => json.text("session_id", session_id),
+        SubjectKey::Swarm { swarm_id, .. } => json.text("swarm_id", swarm_id),
+        SubjectKey::Fleet { .. } => {}
+    }
+    agent_id
 }
 
-impl Object {
-    fn name(&mut self, name: &str) {
-        self.json.push(if self.json.is_empty() { '{' } else { ',' });
-        self.json.push_str(&quoted(name));
-        self.json.push(':');
-    }
-
-    fn value(&mut self, name: &str, json: impl AsRef<str>) {
-        self.name(name);
-        self.json.push_str(json.as_ref());
-    }
-
-    fn text(&mut self, name: &str, text: &str) {
-        self.value(name, quoted(text));
-    }
-
-    fn number(&mut self, name: &str, number: impl Into<Number>) {
-        self.value(name, number.into().to_string());
-    }
-
-    fn time(&mut self, name: &str, time: EventTime) {
-        self.text(name, &time.to_rfc3339());
-    }
-
-    fn texts(&mut self, name: &str, texts: &[String]) {
-        let list: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
-        self.value(name, format!("[{}]", list.join(",")));
-    }
-
-    /// Tenant and session, swarm; returns the agent.
-    fn subject<'a>(&mut self, subject: &'a SubjectKey) -> Option<&'a str> {
-        let (tenant, agent_id) = match subject {
-            SubjectKey::Agent { tenant, agent_id, .. } => (tenant, Some(agent_id.as_str())),
-            SubjectKey::Swarm { tenant, .. } | SubjectKey::Fleet { tenant, .. } => (tenant, None),
-        };
-        if !tenant.is_empty() {
-            self.text("tenant", tenant);
-        }
-        match subject {
-            SubjectKey::Agent { session_id, .. } => self.text("session_id", session_id),
-            SubjectKey::Swarm { swarm_id, .. } => self.text("swarm_id", swarm_id),
-            SubjectKey::Fleet { .. } => {}
-        }
-        agent_id
-    }
-
-    fn finish(mut self) -> String {
-        if self.json.is_empty() {
-            self.json.push('{');
-        }
-        self.json.push('}');
-        self.json
-    }
-}
-
-fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
-}
-
-fn ratio(value: f64) -> String {
-    // Not a number is no JSON; the wire then says nothing certain.
-    Number::from_f64(value).unwrap_or_else(|| 0.into()).to_string()
-}
-
-fn scope(scope: &Scope, agent_id: Option<&str>) -> String {
-    let mut json = Object::default();
+fn scope(json: &mut Object<'_>, scope: &Scope, agent_id: Option<&str>) {
     json.text("kind", scope.kind.as_str());
     if let Some(agent_id) = agent_id {
         json.text("agent_id", agent_id);
@@ -396,26 +337,19 @@ fn scope(scope: &Scope, agent_id: Option<&str>) -> String {
     }
     if let Some((fingerprint, recipe)) = &scope.fingerprint {
         json.text("fingerprint", &fingerprint.to_string());
-        json.value("identity", identity(recipe));
+        json.object("identity", |json| identity(json, recipe));
     }
     if !scope.only.is_empty() {
-        let agents: Vec<String> = scope
-            .only
-            .iter()
-            .map(|(session_id, agent_id)| {
-                let mut agent = Object::default();
-                agent.text("session_id", session_id);
-                agent.text("agent_id", agent_id);
-                agent.finish()
-            })
-            .collect();
-        json.value("only", format!("[{}]", agents.join(",")));
+        json.list("only", &scope.only, |(session_id, agent_id), out| {
+            json::object(out, |json| {
+                json.text("session_id", session_id);
+                json.text("agent_id", agent_id);
+            });
+        });
     }
-    json.finish()
 }
 
-fn identity(recipe: &IdentityRecipe) -> String {
-    let mut json = Object::default();
+fn identity(json: &mut Object<'_>, recipe: &IdentityRecipe) {
     let (kind, args, ignored): (_, &[String], &[String]) = match recipe {
         IdentityRecipe::Call { args, args_ignored } => ("call", args, args_ignored),
         IdentityRecipe::Coarse { args } => ("coarse", args, &[]),
@@ -429,37 +363,32 @@ fn identity(recipe: &IdentityRecipe) -> String {
     if !ignored.is_empty() {
         json.texts("args_ignored", ignored);
     }
-    json.finish()
 }
 
-fn reason(command: &Command) -> String {
-    let mut json = Object::default();
+fn reason(json: &mut Object<'_>, command: &Command) {
     json.text("code", command.reason.as_str());
     if !command.also.is_empty() {
-        let also: Vec<String> = command.also.iter().map(|detector| detector.as_str().to_owned()).collect();
-        json.texts("also", &also);
+        json.texts("also", command.also.iter().map(|detector| detector.as_str()));
     }
     if let Some(confidence) = command.confidence {
-        json.value("confidence", ratio(confidence));
+        json.ratio("confidence", confidence);
     }
     json.text("summary", &command.summary);
     if !command.evidence.is_empty() {
-        let mut evidence = Object::default();
-        for (name, fact) in &command.evidence {
-            match fact {
-                Fact::Count(count) => evidence.number(name, *count),
-                Fact::Ratio(value) => evidence.value(name, ratio(*value)),
-                Fact::Text(text) => evidence.text(name, text),
-                Fact::Texts(texts) => evidence.texts(name, texts),
+        json.object("evidence", |json| {
+            for (name, fact) in &command.evidence {
+                match fact {
+                    Fact::Count(count) => json.number(name, *count),
+                    Fact::Ratio(value) => json.ratio(name, *value),
+                    Fact::Text(text) => json.text(name, text),
+                    Fact::Texts(texts) => json.texts(name, texts),
+                }
             }
-        }
-        json.value("evidence", evidence.finish());
+        });
     }
-    json.finish()
 }
 
-fn trigger(trigger: &Trigger, placement: &Placement) -> String {
-    let mut json = Object::default();
+fn trigger(json: &mut Object<'_>, trigger: &Trigger, placement: &Placement) {
     match trigger {
         Trigger::Event { event_id, call_id, topic, partition, offset, time, .. } => {
             json.text("event_id", event_id);
@@ -477,46 +406,44 @@ fn trigger(trigger: &Trigger, placement: &Placement) -> String {
         }
         Trigger::Window { end } => json.time("window_end", *end),
     }
-    json.finish()
 }
 
-fn row_json(subject: &SubjectKey, row: &Row<'_>, at: EventTime) -> Option<String> {
+fn row_json(of: &SubjectKey, row: &Row<'_>, at: EventTime) -> Option<String> {
     let expires_at = row.verdicts.iter().map(|verdict| verdict.expires_at).max()?;
-    let mut json = Object::default();
-    json.number("v", 1_u64);
-    let mut of = Object::default();
-    of.text(
-        "kind",
-        match subject {
-            SubjectKey::Agent { .. } => "agent",
-            SubjectKey::Swarm { .. } => "swarm",
-            SubjectKey::Fleet { .. } => "fleet",
-        },
-    );
-    let agent_id = of.subject(subject);
-    if let Some(agent_id) = agent_id {
-        of.text("agent_id", agent_id);
-    }
-    if let SubjectKey::Swarm { fingerprint, .. } | SubjectKey::Fleet { fingerprint, .. } = subject {
-        of.text("fingerprint", &fingerprint.to_string());
-    }
-    json.value("subject", of.finish());
     let is_blocked = row.verdicts.iter().any(|verdict| verdict.action == Action::Block);
-    json.text("status", if is_blocked { "blocked" } else { "nudged" });
-    json.number("epoch", row.epoch.max(0));
-    json.number("seq", row.seq);
-    json.time("updated_at", at);
-    json.time("expires_at", expires_at);
-    let active: Vec<String> = row.verdicts.iter().map(|active| verdict(active, agent_id)).collect();
-    json.value("active", format!("[{}]", active.join(",")));
-    Some(json.finish())
+    Some(json::document(|json| {
+        json.number("v", 1_u64);
+        let mut agent_id = None;
+        json.object("subject", |json| {
+            json.text(
+                "kind",
+                match of {
+                    SubjectKey::Agent { .. } => "agent",
+                    SubjectKey::Swarm { .. } => "swarm",
+                    SubjectKey::Fleet { .. } => "fleet",
+                },
+            );
+            agent_id = subject(json, of);
+            if let Some(agent_id) = agent_id {
+                json.text("agent_id", agent_id);
+            }
+            if let SubjectKey::Swarm { fingerprint, .. } | SubjectKey::Fleet { fingerprint, .. } = of {
+                json.text("fingerprint", &fingerprint.to_string());
+            }
+        });
+        json.text("status", if is_blocked { "blocked" } else { "nudged" });
+        json.number("epoch", row.epoch.max(0));
+        json.number("seq", row.seq);
+        json.time("updated_at", at);
+        json.time("expires_at", expires_at);
+        json.list("active", row.verdicts, |active, out| json::object(out, |json| verdict(json, active, agent_id)));
+    }))
 }
 
-fn verdict(verdict: &Verdict, agent_id: Option<&str>) -> String {
-    let mut json = Object::default();
+fn verdict(json: &mut Object<'_>, verdict: &Verdict, agent_id: Option<&str>) {
     json.text("command_id", &text(&verdict.command_id));
     json.text("action", verdict.action.as_str());
-    json.value("scope", scope(&verdict.scope, agent_id));
+    json.object("scope", |json| scope(json, &verdict.scope, agent_id));
     json.number("level", verdict.level);
     json.text("episode", &text(&verdict.episode));
     json.text("code", verdict.detector.as_str());
@@ -532,7 +459,6 @@ fn verdict(verdict: &Verdict, agent_id: Option<&str>) -> String {
     }
     json.time("issued_at", verdict.issued_at);
     json.time("expires_at", verdict.expires_at);
-    json.finish()
 }
 
 #[cfg(test)]

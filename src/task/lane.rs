@@ -7,47 +7,34 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use crate::engine::Effects;
 use crate::engine::SessionEngine;
-use crate::engine::SwarmEngine;
 use crate::event::Reason;
-use crate::event::Record;
 use crate::event::TaskId;
+use crate::limits::POLL_RECORDS_MAX;
 use crate::log::Flow;
 use crate::log::Log;
 use crate::log::LogError;
 use crate::log::LogEvent;
 use crate::policy::Policy;
+use crate::store::Position;
 use crate::store::StateStore;
 use crate::store::StoreError;
 use crate::task::Slot;
-use crate::task::cache::Cache;
 use crate::task::commit::Pacing;
 use crate::task::commit::Trouble;
-use crate::task::counters::Counters;
-use crate::task::encode::Encoder;
 use crate::task::lease::Leases;
-use crate::task::overlay::Overlay;
-use crate::task::poison::Culprit;
 use crate::task::poison::KillerFile;
-use crate::task::poison::Marks;
 use crate::task::poison::Suspect;
+use crate::task::recent::Recent;
 use crate::task::restorer::Answer;
 use crate::task::restorer::Restorer;
-use crate::task::session::Handled;
 use crate::task::session::Machine;
-use crate::task::session::Stage;
 use crate::task::settings::Clock;
 use crate::task::settings::LaneSettings;
 use crate::task::stats::Stats;
 use crate::task::view::Ask;
-
-/// Failed polls in a row after which the lane looks whether its input still holds what it wants to read (I12): the error of a client
-/// names no partition, restoring compares each task with its input.
-const FAILURES_BEFORE_RESTORE: u32 = 10;
-
-/// Counters of the swarm stage may take one part in so many of what sessions may.
-const COUNTERS_SHARE: usize = 4;
+use crate::task::work::Interrupt;
+use crate::task::work::Work;
 
 /// Why a lane ended. The process ends with it, except for the first two.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -123,21 +110,6 @@ enum LaneEvent {
     Polled(Result<LogEvent, LogError>),
 }
 
-/// Why records stopped in the middle of a poll.
-#[derive(Debug)]
-pub(super) enum Interrupt {
-    /// The overlay is full between two timers of this task: its record must be read again.
-    Full(TaskId),
-    /// A detector panicked.
-    Panicked(TaskId, Culprit),
-    /// Too many dead letters.
-    Tripped(TaskId, &'static str),
-    /// A read failed.
-    Store(StoreError),
-    /// The note about what is being applied cannot be written.
-    Note(String),
-}
-
 /// Whether records flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -160,54 +132,27 @@ pub struct Lane<L, S, M = SessionEngine> {
     pub(super) phase: Phase,
     /// Of commits.
     pub(super) trouble: Trouble,
-    /// Of polls and seeks.
+    /// Of polls.
     log_trouble: Trouble,
+    /// Of seeks and of replacing the producer: over when all tasks are read again. Polls go on meanwhile and say nothing about it.
+    standstill: Trouble,
     pub(super) attempts: u64,
     pub(super) stats: Stats,
+    /// When the first of the assignments came that are not yet restored, monotonic us.
+    pub(super) rebalancing_since_us: Option<u64>,
+    /// Positions that the last transaction of unknown outcome would have made true.
+    pub(super) unknown: BTreeMap<TaskId, Position>,
+    /// Where the last commands are shown.
+    pub(super) recent: Option<Recent>,
     orders: Option<Receiver<Order>>,
     exit: Option<Exit>,
-}
-
-/// What records meet; apart from the log, which hands them over.
-pub(super) struct Work<S, M> {
-    pub(super) store: S,
-    pub(super) machine: M,
-    pub(super) encoder: Encoder,
-    pub(super) cache: Cache,
-    pub(super) swarm: SwarmEngine,
-    pub(super) counters: Counters,
-    pub(super) overlay: Overlay,
-    pub(super) effects: Effects,
-    pub(super) marks: Marks,
-    pub(super) tasks: BTreeMap<TaskId, Slot>,
-    pub(super) killer: Option<KillerFile>,
-    pub(super) interrupt: Option<Interrupt>,
-    pub(super) skipped: u64,
-    pub(super) strayed: u64,
 }
 
 impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// A lane over a log and a store. `leases` is shared by the lanes of the process.
     #[must_use]
     pub fn new(log: L, store: S, machine: M, restorer: Box<dyn Restorer>, leases: Leases, settings: Arc<LaneSettings>) -> Self {
-        let encoder = Encoder::new(machine.app(), machine.policy(), settings.mode, settings.dead_letters);
-        let swarm = SwarmEngine::new(machine.app(), Arc::clone(machine.policy()));
-        let work = Work {
-            store,
-            machine,
-            encoder,
-            swarm,
-            counters: Counters::new(settings.cache_bytes_max / COUNTERS_SHARE),
-            cache: Cache::new(settings.cache_bytes_max),
-            overlay: Overlay::default(),
-            effects: Effects::default(),
-            marks: Marks::default(),
-            tasks: BTreeMap::new(),
-            killer: None,
-            interrupt: None,
-            skipped: 0,
-            strayed: 0,
-        };
+        let work = Work::new(store, machine, &settings);
         Self {
             log,
             work,
@@ -218,8 +163,12 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             phase: Phase::Feeding,
             trouble: Trouble::default(),
             log_trouble: Trouble::default(),
+            standstill: Trouble::default(),
             attempts: 0,
             stats: Stats::default(),
+            rebalancing_since_us: None,
+            unknown: BTreeMap::new(),
+            recent: None,
             orders: None,
             exit: None,
         }
@@ -232,15 +181,17 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         self
     }
 
+    /// Shows its commands, once they are committed, in a ring that the lanes of the process share.
+    #[must_use]
+    pub fn with_recent(mut self, recent: Recent) -> Self {
+        self.recent = Some(recent);
+        self
+    }
+
     /// Notes what it applies in a file, and treats as poison what kept killing the process (rule I11).
     #[must_use]
     pub fn with_killer_file(mut self, file: KillerFile, suspects: &[Suspect]) -> Self {
-        for suspect in suspects.iter().filter(|suspect| suspect.is_condemned()) {
-            tracing::error!(task = %suspect.task, offset = suspect.offset, deaths = suspect.deaths,
-                "a record kept killing the process and becomes a dead letter");
-            self.work.marks.add(suspect.task, Culprit::Record(suspect.offset), Reason::Crash);
-        }
-        self.work.killer = Some(file);
+        self.work.guard(file, suspects);
         self
     }
 
@@ -259,6 +210,12 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         &self.log
     }
 
+    /// Changelog offsets that restores still have to read, by stage: session, swarm.
+    #[must_use]
+    pub fn restore_left(&self) -> [u64; 2] {
+        self.restorer.left()
+    }
+
     /// Bytes of the overlay, and of the cache.
     #[must_use]
     pub fn bytes(&self) -> (usize, usize) {
@@ -271,10 +228,17 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         self.work.cache.len()
     }
 
-    /// Whether every task it was given is running, and none is stopped.
+    /// Whether it waits to go on after commits, seeks or a new producer failed more than once in a row. One failure is over within a
+    /// moment.
+    #[must_use]
+    pub fn is_held_up(&self) -> bool {
+        self.phase != Phase::Feeding && self.trouble.in_row() + self.standstill.in_row() > 1
+    }
+
+    /// Whether every task it was given is running, none is stopped, and records flow.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.exit.is_none() && self.work.tasks.values().all(|slot| matches!(slot, Slot::Running(_)))
+        self.exit.is_none() && !self.is_held_up() && self.work.tasks.values().all(|slot| matches!(slot, Slot::Running(_)))
     }
 
     /// Does the next thing: at most one event, one poll, one commit. Waits only in a poll.
@@ -330,6 +294,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     fn poll(&mut self, wait: Duration, clock: &dyn Clock) -> Result<LogEvent, LogError> {
         let Self { log, work, settings, pacing, phase, .. } = self;
         let is_feeding = *phase == Phase::Feeding;
+        let mut is_cut = false;
         let event = log.poll(wait, &mut |id, record| {
             if !is_feeding {
                 // Paused tasks deliver nothing; a record already on its way is read again after the seek.
@@ -337,8 +302,13 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 return Flow::Continue;
             }
             let flow = work.record(id, record, settings);
-            if flow == Flow::Continue && work.overlay.command_waits && pacing.is_over(clock) { Flow::Stop } else { flow }
+            let is_due = work.overlay.command_waits && pacing.is_over(clock);
+            is_cut = flow == Flow::Stop || is_due;
+            if is_cut { Flow::Stop } else { Flow::Continue }
         });
+        if let Ok(LogEvent::Records(records)) = event {
+            pacing.polled(is_cut || records >= POLL_RECORDS_MAX);
+        }
         if let Some(killer) = &mut work.killer
             && let Err(error) = killer.clear()
         {
@@ -370,7 +340,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 self.commit(clock)?;
             }
             LaneEvent::Polled(Ok(LogEvent::Records(_))) => {}
-            LaneEvent::Polled(Ok(LogEvent::Assigned(ids))) => self.on_assigned(&ids)?,
+            LaneEvent::Polled(Ok(LogEvent::Assigned(ids))) => self.on_assigned(&ids, clock)?,
             LaneEvent::Polled(Ok(LogEvent::Revoked(ids))) => self.on_revoked(&ids, clock)?,
             LaneEvent::Polled(Ok(LogEvent::Lost(ids))) => self.on_lost(&ids, clock)?,
             LaneEvent::Polled(Ok(LogEvent::End)) => self.on_end(clock)?,
@@ -421,7 +391,11 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             }
             Order::Policy(policy) => {
                 self.commit(clock)?;
-                self.swap_policy(policy);
+                if self.phase != Phase::Feeding {
+                    // What could not be committed is decided by the new policy: everything is read again when the lane goes on.
+                    self.drop_overlay();
+                }
+                self.work.swap_policy(policy, &self.settings);
                 Ok(())
             }
             Order::Ask(ask) => {
@@ -438,10 +412,11 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 if self.log_trouble.lasts_too_long(clock.mono_ms()) {
                     return Err(Exit::Failed(format!("log in trouble for too long: {cause}")));
                 }
-                if self.log_trouble.in_row().is_multiple_of(FAILURES_BEFORE_RESTORE) && self.phase == Phase::Feeding {
-                    self.restore_all(clock)?;
-                }
                 Ok(())
+            }
+            LogError::OutOfRange(cause) => {
+                tracing::warn!(cause, "comparing every task with its input");
+                self.restore_all(clock)
             }
             LogError::Lost(cause) => Err(Exit::Fenced(cause)),
             LogError::Fatal { code, message } => Err(Exit::Fatal { code, message }),
@@ -458,37 +433,37 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         let next = task.state.next();
         match self.log.start(id, next) {
             Err(LogError::Transient(cause)) => {
-                self.phase = Phase::BackingOff(clock.mono_ms() + self.log_trouble.backoff_ms());
-                self.on_log_error(LogError::Transient(cause), clock)
+                self.stands_still(&cause, clock)?;
+                self.phase = Phase::BackingOff(clock.mono_ms() + self.standstill.backoff_ms());
+                Ok(())
             }
             Err(error) => self.on_log_error(error, clock),
             Ok(()) => Ok(()),
         }
     }
 
+    /// Notes that the lane cannot go on; ends it when that lasts too long.
+    pub(super) fn stands_still(&mut self, cause: &str, clock: &dyn Clock) -> Result<(), Exit> {
+        tracing::warn!(cause, "the lane stands still");
+        if self.standstill.lasts_too_long(clock.mono_ms()) {
+            return Err(Exit::Failed(format!("nothing could be read or committed for three minutes: {cause}")));
+        }
+        Ok(())
+    }
+
     /// Lets records flow again.
     pub(super) fn resume(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
         self.phase = Phase::Feeding;
         let running: Vec<TaskId> = self.running().collect();
-        running.into_iter().try_for_each(|id| self.start(id, clock))
+        running.into_iter().try_for_each(|id| self.start(id, clock))?;
+        if self.phase == Phase::Feeding {
+            self.standstill.is_over();
+        }
+        Ok(())
     }
 
     pub(super) fn running(&self) -> impl Iterator<Item = TaskId> + '_ {
         self.work.tasks.iter().filter(|(_, slot)| matches!(slot, Slot::Running(_))).map(|(id, _)| *id)
-    }
-
-    fn swap_policy(&mut self, policy: Arc<Policy>) {
-        tracing::info!(policy = %policy.hash, profile = policy.profile, "another policy is in force");
-        self.work.machine.swap(policy);
-        let policy = self.work.machine.policy();
-        self.work.swarm = SwarmEngine::new(self.work.machine.app(), Arc::clone(policy));
-        self.work.encoder = Encoder::new(self.work.machine.app(), policy, self.settings.mode, self.settings.dead_letters);
-        let hash = policy.hash.0;
-        for slot in self.work.tasks.values_mut() {
-            if let Slot::Running(task) = slot {
-                task.state.adopt_policy(hash);
-            }
-        }
     }
 
     fn on_end(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
@@ -514,116 +489,6 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         match exit {
             Exit::Done | Exit::Stopped => tracing::info!(%exit, "lane ended"),
             _ => tracing::error!(%exit, "lane ended"),
-        }
-    }
-}
-
-impl<S: StateStore, M: Machine> Work<S, M> {
-    fn record(&mut self, id: TaskId, record: &Record<'_>, settings: &LaneSettings) -> Flow {
-        let Some(Slot::Running(task)) = self.tasks.get_mut(&id) else {
-            self.strayed += 1;
-            return Flow::Continue;
-        };
-        if record.meta.offset.0 < task.state.next().0 {
-            self.skipped += 1;
-            return Flow::Continue;
-        }
-        if let Some(killer) = &mut self.killer
-            && let Err(error) = killer.before(id, record.meta.offset.0)
-        {
-            self.interrupt = Some(Interrupt::Note(error.to_string()));
-            return Flow::Stop;
-        }
-        let mut stage = Stage {
-            id,
-            task: &mut task.state,
-            store: &self.store,
-            machine: &mut self.machine,
-            encoder: &self.encoder,
-            cache: &mut self.cache,
-            overlay: &mut self.overlay,
-            effects: &mut self.effects,
-            marks: &self.marks,
-            settings,
-            swarm: &self.swarm,
-            counters: &mut self.counters,
-        };
-        let handled = stage.record(record);
-        self.handled(id, handled, settings)
-    }
-
-    fn handled(&mut self, id: TaskId, handled: Result<Handled, StoreError>, settings: &LaneSettings) -> Flow {
-        self.interrupt = Some(match handled {
-            Ok(Handled::Done) if self.is_full(settings) => return Flow::Stop,
-            Ok(Handled::Done) => return Flow::Continue,
-            Ok(Handled::Full) => Interrupt::Full(id),
-            Ok(Handled::Panicked(culprit)) => Interrupt::Panicked(id, culprit),
-            Ok(Handled::Tripped(why)) => Interrupt::Tripped(id, why),
-            Err(error) => Interrupt::Store(error),
-        });
-        Flow::Stop
-    }
-
-    /// Whether a commit must come before anything else: the overlay's own bounds, the cut of a replay, or sessions that cannot leave
-    /// the cache before they are written.
-    pub(super) fn is_full(&self, settings: &LaneSettings) -> bool {
-        let is_cut = match settings.trigger {
-            crate::task::CommitTrigger::EveryRecords(records) => self.overlay.events >= records,
-            crate::task::CommitTrigger::Timed { .. } => false,
-        };
-        let held = self.cache.bytes().max(self.counters.bytes().saturating_mul(COUNTERS_SHARE));
-        is_cut || self.overlay.is_full(settings) || held > settings.cache_bytes_max.saturating_mul(2)
-    }
-
-    /// Drops what is held of a task that is given away, or read back from the log.
-    pub(super) fn forget_task(&mut self, id: TaskId) {
-        self.cache.remove_task(id);
-        self.counters.remove_task(id);
-    }
-
-    /// Lets every timer of every task fire: the end of time, for a report.
-    fn run_timers(&mut self, settings: &LaneSettings) {
-        let ids: Vec<TaskId> = self.tasks.keys().copied().collect();
-        for id in ids {
-            while let Some(Slot::Running(task)) = self.tasks.get_mut(&id) {
-                let task = &mut task.state;
-                let bytes = match task.timers.due(&self.store, id, crate::event::EventTime(i64::MAX)) {
-                    Ok(Some(bytes)) => bytes,
-                    Ok(None) => break,
-                    Err(error) => {
-                        self.interrupt = Some(Interrupt::Store(error));
-                        return;
-                    }
-                };
-                let meta = crate::event::RecordMeta {
-                    topic: "",
-                    partition: id.partition,
-                    offset: crate::event::RecordOffset(task.next().0.saturating_sub(1)),
-                    timestamp: task.now.watermark,
-                    key: None,
-                    headers: Vec::new(),
-                    value_bytes_max: 0,
-                };
-                let mut stage = Stage {
-                    id,
-                    task,
-                    store: &self.store,
-                    machine: &mut self.machine,
-                    encoder: &self.encoder,
-                    cache: &mut self.cache,
-                    overlay: &mut self.overlay,
-                    effects: &mut self.effects,
-                    marks: &self.marks,
-                    settings,
-                    swarm: &self.swarm,
-                    counters: &mut self.counters,
-                };
-                let handled = stage.fire_one(&bytes, &Record { meta, value: None });
-                if handled != Ok(Handled::Done) {
-                    self.handled(id, handled, settings);
-                    return;
-                }
-            }
         }
     }
 }

@@ -15,13 +15,18 @@ mod cache;
 mod commit;
 mod counters;
 mod encode;
+mod json;
 mod lane;
 mod lease;
 mod overlay;
 mod poison;
 mod rebalance;
+mod recent;
+mod reset;
 mod restore;
+mod restored;
 mod restorer;
+mod retention;
 mod seen;
 mod session;
 mod settings;
@@ -31,9 +36,11 @@ mod supervise;
 mod swarm;
 mod timers;
 mod view;
+mod work;
 
 use crate::event::EventTime;
 use crate::event::NextOffset;
+use crate::event::RecordOffset;
 use crate::event::TaskId;
 use crate::store::Position;
 
@@ -48,14 +55,18 @@ pub use lease::Lease;
 pub use lease::Leases;
 pub use poison::KillerFile;
 pub use poison::Suspect;
-pub use restore::Ready;
+pub use recent::Numbered;
+pub use recent::Recent;
 pub use restore::Restore;
-pub use restore::RestoreError;
-pub use restore::RestoreStep;
+pub use restored::Ready;
+pub use restored::RestoreError;
+pub use restored::RestoreStep;
+pub use restored::Waited;
 pub use restorer::Answer;
 pub use restorer::InlineRestorer;
 pub use restorer::RestorePool;
 pub use restorer::Restorer;
+pub use retention::sweep;
 pub use session::Machine;
 pub use settings::Breaker;
 pub use settings::Clock;
@@ -65,6 +76,7 @@ pub use settings::LaneSettings;
 pub use settings::OnInputLoss;
 pub use settings::ProcessMode;
 pub use stats::BUCKETS_US;
+pub use stats::COMMIT_STEPS;
 pub use stats::Histogram;
 pub use stats::Stats;
 pub use supervise::Fleet;
@@ -74,6 +86,7 @@ pub use supervise::SystemClock;
 pub use supervise::run_to_end;
 pub use view::AgentView;
 pub use view::Ask;
+pub use view::CounterView;
 pub use view::TaskState;
 pub use view::TaskView;
 
@@ -107,6 +120,8 @@ pub struct Running {
     window_committed: DeadLetterWindow,
     /// The Position itself must be committed before anything else (first start, rule R5).
     is_unwritten: bool,
+    /// A reset that reaches more agents than one commit takes: its record is read again, and only the agents tell how far it got.
+    halfway: Option<RecordOffset>,
 }
 
 /// It is given back: nothing is fed to it any more.
@@ -142,6 +157,7 @@ impl Task<Restoring> {
             window: DeadLetterWindow::default(),
             window_committed: DeadLetterWindow::default(),
             is_unwritten,
+            halfway: None,
         };
         Task { id: self.id, lease: self.lease, state }
     }
@@ -179,6 +195,7 @@ impl Running {
     /// Whether the next commit has anything to say about it.
     fn is_touched(&self) -> bool {
         self.is_unwritten
+            || self.halfway.is_some()
             || self.now.next_offset != self.committed.next_offset
             || self.now.watermark != self.committed.watermark
             || self.now.outputs != self.committed.outputs
@@ -192,6 +209,7 @@ impl Running {
         self.timers.rewind();
         self.seen.rewind();
         self.window = self.window_committed.clone();
+        self.halfway = None;
     }
 
     fn next(&self) -> NextOffset {

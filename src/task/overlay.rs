@@ -1,6 +1,7 @@
 //! What a lane has decided since its last commit. Dropping it undoes everything; committing it is the only way out of the process.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::detect::Finding;
 use crate::engine::Action;
@@ -49,6 +50,8 @@ pub(super) struct Overlay {
     pub(super) sums: Sums,
     pub(super) sent: Vec<Sent>,
     pub(super) audit: Vec<Audited>,
+    /// Commands staged for the log, for [`crate::task::Recent`].
+    pub(super) told: Vec<Arc<[u8]>>,
     /// Counters that become true with the commit.
     pub(super) stats: Stats,
     pub(super) records: u64,
@@ -71,6 +74,11 @@ impl Overlay {
     pub(super) fn note_dirty(&mut self, id: EntryId) {
         self.dirty.push(id);
         self.bytes += SESSION_BYTES;
+    }
+
+    /// Steps that an input writes again, besides its own.
+    pub(super) const fn note_rewritten(&mut self, steps: usize) {
+        self.bytes += steps * RECORD_BYTES;
     }
 
     pub(super) fn push(&mut self, cause: (TaskId, RecordOffset), output: Output) {

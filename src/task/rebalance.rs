@@ -3,21 +3,25 @@
 use crate::event::TaskId;
 use crate::log::Log;
 use crate::log::LogError;
+use crate::store::Position;
 use crate::store::StateStore;
 use crate::task::Slot;
 use crate::task::Task;
 use crate::task::lane::Exit;
 use crate::task::lane::Lane;
 use crate::task::lane::Phase;
-use crate::task::restore::RestoreError;
+use crate::task::restored::RestoreError;
 use crate::task::restorer::Answer;
 use crate::task::session::Machine;
 use crate::task::settings::Clock;
 use crate::task::stats::bump;
+use crate::task::stats::stage_at;
+use crate::task::work::adopt;
 
 impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// B2: take them, paused, and restore their state.
-    pub(super) fn on_assigned(&mut self, ids: &[TaskId]) -> Result<(), Exit> {
+    pub(super) fn on_assigned(&mut self, ids: &[TaskId], clock: &dyn Clock) -> Result<(), Exit> {
+        self.rebalancing_since_us.get_or_insert(clock.mono_us());
         tracing::info!(tasks = ids.len(), "tasks assigned");
         self.count_rebalance(0, ids);
         self.log.assign(ids).map_err(refused)?;
@@ -69,36 +73,63 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             Err(RestoreError::Stop { code, message }) => return Err(Exit::Fatal { code, message }),
         };
         self.stats.restores += 1;
-        self.stats.restore_bytes += ready.bytes;
+        let stage = stage_at(id.stage);
+        if let (Some(bytes), Some(time)) = (self.stats.restore_bytes.get_mut(stage), self.stats.restore_time.get_mut(stage)) {
+            *bytes += ready.bytes;
+            time.note_us(ready.took_us);
+        }
+        self.resolve_unknown(id, &ready.position);
         if let Some((from, to)) = ready.lost {
             tracing::error!(task = %id, code = "E0503", from, to, "input was deleted before it was read");
             self.stats.input_lost += to - from;
         }
-        tracing::info!(task = %id, next = %ready.position.next_offset, records = ready.records, bytes = ready.bytes, "task restored");
+        tracing::info!(task = %id, next = %ready.position.next_offset, records = ready.records, bytes = ready.bytes,
+            range_ms = ready.waited.range_ms, group_ms = ready.waited.group_ms, read_ms = ready.waited.read_ms, "task restored");
         let mut task = ready.task.run(ready.position, ready.is_first);
-        task.state.adopt_policy(self.work.machine.policy().hash.0);
+        adopt(id, &mut task, self.work.machine.policy());
         self.work.tasks.insert(id, Slot::Running(Box::new(task)));
+        let is_restoring = |slot: &Slot| matches!(slot, Slot::Waiting | Slot::Restoring { .. });
+        if !self.work.tasks.values().any(is_restoring)
+            && let Some(since_us) = self.rebalancing_since_us.take()
+        {
+            self.note_rebalance(0, since_us, clock);
+        }
         self.start(id, clock)
+    }
+
+    /// The restored Position says how a transaction of unknown outcome ended. All its tasks say the same; the first is counted.
+    fn resolve_unknown(&mut self, id: TaskId, position: &Position) {
+        let Some(wanted) = self.unknown.remove(&id) else { return };
+        let is_committed = (wanted.next_offset, wanted.watermark, wanted.outputs)
+            == (position.next_offset, position.watermark, position.outputs);
+        bump(&mut self.stats.unknown_resolved, usize::from(!is_committed));
+        self.unknown.clear();
     }
 
     /// B3: the generation is still valid, so what is done can be committed; then let go.
     pub(super) fn on_revoked(&mut self, ids: &[TaskId], clock: &dyn Clock) -> Result<(), Exit> {
         tracing::info!(tasks = ids.len(), "tasks revoked");
         self.count_rebalance(1, ids);
+        let since_us = clock.mono_us();
         // An interrupted record asked for a rewind: then there is nothing to commit.
         if self.work.interrupt.is_none() && !self.work.overlay.is_empty() {
             self.commit(clock)?;
         }
-        self.let_go(ids)
+        self.let_go(ids)?;
+        self.note_rebalance(1, since_us, clock);
+        Ok(())
     }
 
     /// B4: a commit would be refused. The data stay on disk: still a prefix of the changelog.
     pub(super) fn on_lost(&mut self, ids: &[TaskId], clock: &dyn Clock) -> Result<(), Exit> {
         tracing::warn!(tasks = ids.len(), "tasks lost");
         self.count_rebalance(2, ids);
+        let since_us = clock.mono_us();
         self.work.interrupt = None;
         self.rewind(clock)?;
-        self.let_go(ids)
+        self.let_go(ids)?;
+        self.note_rebalance(2, since_us, clock);
+        Ok(())
     }
 
     fn let_go(&mut self, ids: &[TaskId]) -> Result<(), Exit> {
@@ -122,6 +153,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             Some(Slot::Waiting) | None => {}
         }
         self.work.forget_task(id);
+        self.unknown.remove(&id);
         self.work.marks.remove_task(id);
         if let Phase::Reopening { restore, .. } = &mut self.phase {
             restore.remove(&id);
@@ -132,6 +164,12 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         let ids: Vec<TaskId> = self.work.tasks.keys().copied().collect();
         for id in ids {
             self.release(id);
+        }
+    }
+
+    fn note_rebalance(&mut self, kind: usize, since_us: u64, clock: &dyn Clock) {
+        if let Some(histogram) = self.stats.rebalance_time.get_mut(kind) {
+            histogram.note_us(clock.mono_us().saturating_sub(since_us));
         }
     }
 
@@ -146,7 +184,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
 /// The client refused an answer about the assignment: it and the lane no longer agree on who owns what.
 fn refused(error: LogError) -> Exit {
     match error {
-        LogError::Transient(cause) => Exit::Failed(format!("assignment refused: {cause}")),
+        LogError::Transient(cause) | LogError::OutOfRange(cause) => Exit::Failed(format!("assignment refused: {cause}")),
         LogError::Lost(cause) => Exit::Fenced(cause),
         LogError::Fatal { code, message } => Exit::Fatal { code, message },
     }

@@ -15,6 +15,7 @@ use crate::log::Flow;
 use crate::log::LogError;
 use crate::store::Change;
 use crate::store::KeyFamily;
+use crate::store::LoadBatch;
 use crate::store::Position;
 use crate::store::StateKey;
 use crate::store::StateStore;
@@ -22,6 +23,11 @@ use crate::store::StoreError;
 use crate::store::migrate;
 use crate::task::Restoring;
 use crate::task::Task;
+use crate::task::restored::Ready;
+use crate::task::restored::RestoreError;
+use crate::task::restored::RestoreStep;
+use crate::task::restored::Waited;
+use crate::task::retention::is_too_old;
 use crate::task::settings::Clock;
 use crate::task::settings::LaneSettings;
 use crate::task::settings::OnInputLoss;
@@ -36,52 +42,6 @@ const TRANSIENT_MS_MAX: u64 = 180_000;
 const MARKER_MS: u64 = 30_000;
 /// How often an offset behind the Position is asked for again.
 const ASKS_MAX: u32 = 5;
-/// Taken off `delete.retention.ms`: clocks differ.
-const RETENTION_SLACK_MS: i64 = 3_600_000;
-
-/// A task that may run.
-#[derive(Debug)]
-pub struct Ready {
-    /// The task, with its lease.
-    pub task: Task<Restoring>,
-    /// Where it stands.
-    pub position: Position,
-    /// There was nothing at all: this Position is to be committed before anything else.
-    pub is_first: bool,
-    /// Input that was gone before it was read: from, to.
-    pub lost: Option<(u64, u64)>,
-    /// Changelog bytes read.
-    pub bytes: u64,
-    /// Changelog records read.
-    pub records: u64,
-}
-
-/// Why a task cannot run. Both stop the process.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RestoreError {
-    /// The store failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The log and the state contradict each other, or the log cannot be read.
-    #[error("{code}: {message}")]
-    Stop {
-        /// Documented code.
-        code: &'static str,
-        /// What happened, where, what to do.
-        message: String,
-    },
-}
-
-/// What a step came to.
-#[derive(Debug)]
-pub enum RestoreStep {
-    /// Step again, after so many milliseconds.
-    Again(u64),
-    /// Done.
-    Ready(Box<Ready>),
-    /// It will not be.
-    Failed(RestoreError),
-}
 
 #[derive(Debug, Clone, Copy)]
 enum Phase {
@@ -103,18 +63,22 @@ pub struct Restore<S> {
     phase: Phase,
     /// The Position in the store, or read since.
     position: Option<Position>,
-    batch: Vec<Change>,
-    batch_bytes: usize,
+    batch: LoadBatch,
     /// Loaded without a write-ahead log, not yet flushed.
     unflushed_bytes: u64,
     is_loaded: bool,
-    began_wall_ms: i64,
+    /// When the store was last known to be at the end of its changelog: what is saved on the way there must not look younger.
+    at_end_ms: i64,
+    began_us: Option<u64>,
+    /// End of the changelog as of the first look.
+    end: u64,
     waiting_since_ms: Option<u64>,
     failing_since_ms: Option<u64>,
     asks: u32,
     is_second: bool,
     bytes: u64,
     records: u64,
+    waited: Waited,
 }
 
 /// A failure of a step: the log's, or final.
@@ -143,41 +107,57 @@ impl<S: StateStore> Restore<S> {
     /// Begins to restore a task into a store.
     #[must_use]
     pub fn new(task: Task<Restoring>, store: S, settings: Arc<LaneSettings>) -> Self {
+        let task_id = task.id();
         Self {
-            id: task.id(),
+            id: task_id,
             task: Some(task),
             store,
             settings,
             phase: Phase::Begin,
             position: None,
-            batch: Vec::new(),
-            batch_bytes: 0,
+            batch: LoadBatch::new(task_id),
             unflushed_bytes: 0,
             is_loaded: false,
-            began_wall_ms: 0,
+            at_end_ms: 0,
+            began_us: None,
+            end: 0,
             waiting_since_ms: None,
             failing_since_ms: None,
             asks: 0,
             is_second: false,
             bytes: 0,
             records: 0,
+            waited: Waited::default(),
         }
     }
 
     /// Goes one step further: a question to the log, or a bounded part of the changelog. `changelog` is `None` where the state is
     /// the log itself, or nothing outlives the process.
     pub fn step(&mut self, changelog: Option<&mut (dyn Changelog + '_)>, clock: &dyn Clock) -> RestoreStep {
+        let (phase, step_us) = (self.phase, clock.mono_us());
+        let first_us = *self.began_us.get_or_insert(step_us);
         let result = match changelog {
             Some(changelog) => self.try_step(changelog, clock),
             None => self.take_stored(),
         };
+        let waited = match phase {
+            Phase::Begin => &mut self.waited.range_ms,
+            Phase::Ask { .. } => &mut self.waited.group_ms,
+            Phase::Read { .. } => &mut self.waited.read_ms,
+        };
+        *waited += clock.mono_us().saturating_sub(step_us) / 1_000;
         match result {
-            Ok(step) => {
+            Ok(mut step) => {
                 self.failing_since_ms = None;
+                if let RestoreStep::Ready(ready) = &mut step {
+                    ready.took_us = clock.mono_us().saturating_sub(first_us);
+                    // The last step counts too.
+                    ready.waited = self.waited;
+                }
                 step
             }
             Err(Trouble::Final(error)) => RestoreStep::Failed(error),
-            Err(Trouble::Log(LogError::Transient(cause))) => {
+            Err(Trouble::Log(LogError::Transient(cause) | LogError::OutOfRange(cause))) => {
                 let now = clock.mono_ms();
                 let since = *self.failing_since_ms.get_or_insert(now);
                 if now - since < TRANSIENT_MS_MAX {
@@ -189,6 +169,15 @@ impl<S: StateStore> Restore<S> {
             }
             Err(Trouble::Log(LogError::Lost(message))) => RestoreStep::Failed(RestoreError::Stop { code: "E0501", message }),
             Err(Trouble::Log(LogError::Fatal { code, message })) => RestoreStep::Failed(RestoreError::Stop { code, message }),
+        }
+    }
+
+    /// Changelog offsets still to be read, as of the first look at its end.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        match self.phase {
+            Phase::Begin => 0,
+            Phase::Ask { from } | Phase::Read { from, .. } => self.end.saturating_sub(from),
         }
     }
 
@@ -224,7 +213,8 @@ impl<S: StateStore> Restore<S> {
     /// R2, R8: may the store be trusted, and from where on must the changelog be read?
     fn begin(&mut self, changelog: &mut (dyn Changelog + '_), clock: &dyn Clock) -> Result<RestoreStep, Trouble> {
         let range = changelog.range(self.id)?;
-        self.began_wall_ms = clock.wall_ms();
+        let now_wall_ms = clock.wall_ms();
+        self.end = range.end;
         let position = self.read_position()?;
         let known = KeyFamily::ALL.into_iter().map(migrate::newest).max().unwrap_or_default();
         if let Some(newer) = position.as_ref().filter(|position| position.codec > u16::from(known)) {
@@ -237,6 +227,13 @@ impl<S: StateStore> Restore<S> {
         let trusted = match position {
             None => None,
             Some(position) if position.changelog_next > range.end => {
+                if changelog.high_watermark(self.id)? >= position.changelog_next {
+                    // It is all there: the last commit's marker is not.
+                    if self.is_late(clock) {
+                        self.tell_wait();
+                    }
+                    return Ok(RestoreStep::Again(AGAIN_MS));
+                }
                 tracing::error!(task = %self.id, changelog_next = position.changelog_next, end = range.end,
                     "the changelog lost acknowledged records; restoring what it has");
                 None
@@ -246,10 +243,7 @@ impl<S: StateStore> Restore<S> {
                     "state is older than the changelog; restoring all of it");
                 None
             }
-            Some(position)
-                if self.began_wall_ms.saturating_sub(position.at_end_ms)
-                    > self.settings.delete_retention_ms.saturating_sub(RETENTION_SLACK_MS) =>
-            {
+            Some(position) if is_too_old(&position, now_wall_ms, self.settings.delete_retention_ms) => {
                 tracing::warn!(task = %self.id, at_end_ms = position.at_end_ms,
                     "state was away for longer than deletions are kept; restoring all of it");
                 None
@@ -257,11 +251,15 @@ impl<S: StateStore> Restore<S> {
             trusted => trusted,
         };
         let from = if let Some(position) = &trusted {
+            self.at_end_ms = position.at_end_ms;
             position.changelog_next
         } else {
             self.store.wipe(self.id)?;
+            // Whatever is read from here on is as young as that: its deletions stay in the log for long enough from now.
+            self.at_end_ms = now_wall_ms;
             range.start
         };
+        self.waiting_since_ms = None;
         self.position = trusted;
         self.phase = Phase::Ask { from };
         Ok(RestoreStep::Again(0))
@@ -272,15 +270,14 @@ impl<S: StateStore> Restore<S> {
         let mut bad = None;
         let mut is_end = true;
         let next = changelog.read(self.id, from, &mut |offset, key, value| {
-            let Some(key) = StateKey::from_changelog(key) else {
+            let Some(family) = key.first().and_then(|byte| KeyFamily::from_byte(*byte)) else {
                 bad = Some(StoreError::NewerFormat(format!("{}: unknown key in the changelog at offset {offset}", self.id)));
                 is_end = false;
                 return Flow::Stop;
             };
-            let bytes = key.bytes.len() + value.map_or(0, <[u8]>::len) + 1;
             self.records += 1;
-            self.bytes += bytes as u64;
-            if key.family == KeyFamily::Position {
+            self.bytes += (key.len() + value.map_or(0, <[u8]>::len)) as u64;
+            if family == KeyFamily::Position {
                 match value.map(Position::decode) {
                     Some(Ok(position)) => self.position = Some(position),
                     Some(Err(error)) => {
@@ -292,9 +289,8 @@ impl<S: StateStore> Restore<S> {
                 }
                 return Flow::Continue;
             }
-            self.batch.push(Change { task: self.id, key, value: value.map(<[u8]>::to_vec) });
-            self.batch_bytes += bytes;
-            if self.batch_bytes < RESTORE_BATCH_BYTES {
+            self.batch.push(key, value);
+            if self.batch.bytes() < RESTORE_BATCH_BYTES {
                 return Flow::Continue;
             }
             is_end = false;
@@ -314,11 +310,10 @@ impl<S: StateStore> Restore<S> {
 
     fn load(&mut self) -> Result<(), StoreError> {
         if !self.batch.is_empty() {
-            self.store.load(&self.batch)?;
+            self.store.load(&mut self.batch)?;
             self.is_loaded = true;
-            self.unflushed_bytes += self.batch_bytes as u64;
+            self.unflushed_bytes += self.batch.bytes() as u64;
             self.batch.clear();
-            self.batch_bytes = 0;
         }
         Ok(())
     }
@@ -327,10 +322,11 @@ impl<S: StateStore> Restore<S> {
     fn save_progress(&mut self, next: u64) -> Result<(), StoreError> {
         self.store.flush()?;
         self.unflushed_bytes = 0;
-        // Halfway the state is a mixture of ages; whoever finds this Position reads on to the end before using it.
+        // Halfway the state is a mixture of ages; whoever finds this Position reads on to the end before using it, and must know how
+        // old the oldest part is: deletions of it may be in the tail that was not read.
         let position = self.position.clone().unwrap_or_default();
-        let position = Position { changelog_next: next, at_end_ms: self.began_wall_ms, ..position };
-        self.store.commit(&[self.position_change(&position)?])
+        let position = Position { changelog_next: next, at_end_ms: self.at_end_ms, ..position };
+        self.store.commit(vec![self.position_change(&position)?])
     }
 
     fn position_change(&self, position: &Position) -> Result<Change, StoreError> {
@@ -360,13 +356,16 @@ impl<S: StateStore> Restore<S> {
         if let Some(group) = group {
             if position.next_offset < group {
                 // The commit marker has not reached the changelog yet: it will, or the transaction is aborted and the offset falls back.
-                let now = clock.mono_ms();
-                let since = *self.waiting_since_ms.get_or_insert(now);
-                if now - since < self.settings.transaction_timeout_ms + MARKER_MS {
-                    self.phase = Phase::Ask { from: next };
-                    return Ok(RestoreStep::Again(AGAIN_MS));
+                // As long as something lies behind the last stable offset, a wipe would only lose what cannot be read yet.
+                let is_late = self.is_late(clock);
+                if is_late && !is_marker_missing(changelog, self.id)? {
+                    return self.start_over(&position, group);
                 }
-                return self.start_over(&position, group);
+                if is_late {
+                    self.tell_wait();
+                }
+                self.phase = Phase::Ask { from: next };
+                return Ok(RestoreStep::Again(AGAIN_MS));
             }
             if position.next_offset > group {
                 self.asks += 1;
@@ -401,6 +400,21 @@ impl<S: StateStore> Restore<S> {
         Ok(self.ready(position, false, None))
     }
 
+    /// Notes that a marker is waited for; true when it should have come by now, and then again each time as much has passed.
+    fn is_late(&mut self, clock: &dyn Clock) -> bool {
+        let now = clock.mono_ms();
+        let since = *self.waiting_since_ms.get_or_insert(now);
+        let is_late = now - since >= self.settings.transaction_timeout_ms + MARKER_MS;
+        if is_late {
+            self.waiting_since_ms = Some(now);
+        }
+        is_late
+    }
+
+    fn tell_wait(&self) {
+        tracing::warn!(task = %self.id, "a transaction in the changelog is not over; its outcome is waited for");
+    }
+
     /// Once: from the first record on. The second time somebody has moved the offsets.
     fn start_over(&mut self, position: &Position, group: NextOffset) -> Result<RestoreStep, Trouble> {
         if self.is_second {
@@ -418,7 +432,6 @@ impl<S: StateStore> Restore<S> {
         self.asks = 0;
         self.position = None;
         self.batch.clear();
-        self.batch_bytes = 0;
         self.store.wipe(self.id)?;
         self.phase = Phase::Begin;
         Ok(RestoreStep::Again(0))
@@ -431,21 +444,27 @@ impl<S: StateStore> Restore<S> {
             self.load()?;
             self.store.flush()?;
         }
+        let mut changes = self.batch.to_changes();
         if let Some(position) = &position {
-            let change = self.position_change(position)?;
-            self.batch.push(change);
+            changes.push(self.position_change(position)?);
         }
-        self.store.commit(&self.batch)?;
+        self.store.commit(changes)?;
         self.batch.clear();
-        self.batch_bytes = 0;
         Ok(position)
     }
 
     fn ready(&mut self, position: Position, is_first: bool, lost: Option<(u64, u64)>) -> RestoreStep {
         match self.task.take() {
-            Some(task) => {
-                RestoreStep::Ready(Box::new(Ready { task, position, is_first, lost, bytes: self.bytes, records: self.records }))
-            }
+            Some(task) => RestoreStep::Ready(Box::new(Ready {
+                task,
+                position,
+                is_first,
+                lost,
+                bytes: self.bytes,
+                records: self.records,
+                took_us: 0,
+                waited: Waited::default(),
+            })),
             // Stepped again after it was done.
             None => RestoreStep::Again(AGAIN_MS),
         }
@@ -461,6 +480,13 @@ impl<S: StateStore> Restore<S> {
 /// Where a task begins that nobody ever ran: no event has been, so no timer can be due.
 fn first(next_offset: NextOffset) -> Position {
     Position { next_offset, watermark: EventTime(i64::MIN), ..Position::default() }
+}
+
+/// Whether something lies behind the last stable offset. That one is asked for first: a marker that comes between the two questions
+/// counts as missing, and is read a moment later.
+fn is_marker_missing(changelog: &mut (dyn Changelog + '_), task: TaskId) -> Result<bool, LogError> {
+    let stable = changelog.range(task)?.end;
+    Ok(changelog.high_watermark(task)? > stable)
 }
 
 fn reset_hint(task: TaskId) -> String {

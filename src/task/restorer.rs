@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::sync::mpsc::SyncSender;
@@ -19,12 +20,13 @@ use crate::log::Changelog;
 use crate::store::StateStore;
 use crate::task::Restoring;
 use crate::task::Task;
-use crate::task::restore::Ready;
 use crate::task::restore::Restore;
-use crate::task::restore::RestoreError;
-use crate::task::restore::RestoreStep;
+use crate::task::restored::Ready;
+use crate::task::restored::RestoreError;
+use crate::task::restored::RestoreStep;
 use crate::task::settings::Clock;
 use crate::task::settings::LaneSettings;
+use crate::task::stats::stage_at;
 
 /// Answers a lane may leave unread; more tasks than that no lane has.
 const ANSWERS_MAX: usize = 65_536;
@@ -52,6 +54,8 @@ pub trait Restorer: Send {
     fn poll(&mut self, clock: &dyn Clock) -> Option<Answer>;
     /// Whether this restorer needs to be polled to get on.
     fn needs_turns(&self) -> bool;
+    /// Changelog offsets still to be read, by stage: session, swarm.
+    fn left(&self) -> [u64; 2];
 }
 
 /// Steps restores when it is polled, one step of each at a time.
@@ -100,14 +104,35 @@ impl<S: StateStore + Clone> Restorer for InlineRestorer<S> {
     fn needs_turns(&self) -> bool {
         !self.jobs.is_empty()
     }
+
+    fn left(&self) -> [u64; 2] {
+        by_stage(self.jobs.iter().map(|(_, _, job)| (job.id(), job.left())))
+    }
+}
+
+fn by_stage(left: impl Iterator<Item = (TaskId, u64)>) -> [u64; 2] {
+    let mut sums = [0; 2];
+    for (id, left) in left {
+        if let Some(sum) = sums.get_mut(stage_at(id.stage)) {
+            *sum += left;
+        }
+    }
+    sums
 }
 
 struct Job<S> {
     attempt: u64,
     not_before_ms: u64,
     restore: Restore<S>,
-    is_cancelled: Arc<AtomicBool>,
+    watched: Watched,
     answers: SyncSender<Answer>,
+}
+
+/// What the lane of a job sees of it.
+#[derive(Debug, Clone, Default)]
+struct Watched {
+    is_cancelled: Arc<AtomicBool>,
+    left: Arc<AtomicU64>,
 }
 
 struct Queue<S> {
@@ -176,7 +201,7 @@ impl<S: StateStore + Clone + Send + 'static> RestorePool<S> {
 }
 
 fn work<S: StateStore>(shared: &Shared<S>, mut reader: Box<dyn Changelog>, clock: &dyn Clock) {
-    loop {
+    'jobs: loop {
         let mut queue = shared.lock();
         let mut job = loop {
             if queue.is_stopped {
@@ -193,19 +218,26 @@ fn work<S: StateStore>(shared: &Shared<S>, mut reader: Box<dyn Changelog>, clock
             queue = shared.changed.wait_timeout(queue, wait).unwrap_or_else(PoisonError::into_inner).0;
         };
         drop(queue);
-        if job.is_cancelled.load(Ordering::Acquire) {
-            continue;
-        }
         let (id, attempt) = (job.restore.id(), job.attempt);
-        let result = match job.restore.step(Some(&mut *reader), clock) {
-            RestoreStep::Again(wait_ms) => {
-                job.not_before_ms = clock.mono_ms() + wait_ms;
-                shared.lock().jobs.push_back(job);
-                continue;
+        // One after the other: a reader that changes between tasks throws away what it has fetched ahead, and the first would be
+        // ready no sooner than the last.
+        let result = loop {
+            if job.watched.is_cancelled.load(Ordering::Acquire) || shared.lock().is_stopped {
+                break None;
             }
-            RestoreStep::Ready(ready) => Ok(ready),
-            RestoreStep::Failed(error) => Err(error),
+            match job.restore.step(Some(&mut *reader), clock) {
+                RestoreStep::Again(0) => job.watched.left.store(job.restore.left(), Ordering::Relaxed),
+                RestoreStep::Again(wait_ms) => {
+                    job.not_before_ms = clock.mono_ms() + wait_ms;
+                    job.watched.left.store(job.restore.left(), Ordering::Relaxed);
+                    shared.lock().jobs.push_back(job);
+                    continue 'jobs;
+                }
+                RestoreStep::Ready(ready) => break Some(Ok(ready)),
+                RestoreStep::Failed(error) => break Some(Err(error)),
+            }
         };
+        let Some(result) = result else { continue };
         // A lane that is gone needs no answer; dropping it gives the lease back.
         let _ = job.answers.try_send(Answer { id, attempt, result });
     }
@@ -217,27 +249,27 @@ struct Client<S> {
     settings: Arc<LaneSettings>,
     sender: SyncSender<Answer>,
     answers: Receiver<Answer>,
-    running: Vec<(TaskId, Arc<AtomicBool>)>,
+    running: Vec<(TaskId, Watched)>,
 }
 
 impl<S: StateStore + Clone> Restorer for Client<S> {
     fn submit(&mut self, task: Task<Restoring>, attempt: u64) {
-        let is_cancelled = Arc::new(AtomicBool::new(false));
-        self.running.push((task.id(), Arc::clone(&is_cancelled)));
+        let watched = Watched::default();
+        self.running.push((task.id(), watched.clone()));
         let restore = Restore::new(task, self.store.clone(), Arc::clone(&self.settings));
-        let job = Job { attempt, not_before_ms: 0, restore, is_cancelled, answers: self.sender.clone() };
+        let job = Job { attempt, not_before_ms: 0, restore, watched, answers: self.sender.clone() };
         self.shared.lock().jobs.push_back(job);
         self.shared.changed.notify_one();
     }
 
     fn cancel(&mut self, id: TaskId) {
-        for (of, is_cancelled) in &self.running {
+        for (of, watched) in &self.running {
             if *of == id {
-                is_cancelled.store(true, Ordering::Release);
+                watched.is_cancelled.store(true, Ordering::Release);
             }
         }
         self.running.retain(|(of, _)| *of != id);
-        self.shared.lock().jobs.retain(|job| !job.is_cancelled.load(Ordering::Acquire));
+        self.shared.lock().jobs.retain(|job| !job.watched.is_cancelled.load(Ordering::Acquire));
     }
 
     fn poll(&mut self, _clock: &dyn Clock) -> Option<Answer> {
@@ -248,5 +280,9 @@ impl<S: StateStore + Clone> Restorer for Client<S> {
 
     fn needs_turns(&self) -> bool {
         !self.running.is_empty()
+    }
+
+    fn left(&self) -> [u64; 2] {
+        by_stage(self.running.iter().map(|(id, watched)| (*id, watched.left.load(Ordering::Relaxed))))
     }
 }

@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(swarm::seen_subject(&first(&mut seen, &store)), b"a");
         let mut changes = Vec::new();
         seen.changes(TASK, &mut changes).unwrap();
-        store.commit(&changes).unwrap();
+        store.commit(changes).unwrap();
         seen.committed();
         note(&mut seen, &store, b"a", Some(60_000), 180_000);
         assert_eq!(swarm::seen_subject(&first(&mut seen, &store)), b"b");

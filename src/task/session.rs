@@ -3,8 +3,6 @@
 //! Skip what is below the next offset (C12); decode; move the watermark; fire the timers that fell due, in their order; apply (I4: per
 //! record, never per batch). The session comes from the cache, else from the store.
 
-use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::detect::Finding;
@@ -30,9 +28,7 @@ use crate::event::Stage as TaskStage;
 use crate::event::TaskId;
 use crate::event::decode;
 use crate::event::partition_of;
-use crate::limits::RESET_AGENTS_MAX;
 use crate::policy::Policy;
-use crate::store::KeyFamily;
 use crate::store::StateStore;
 use crate::store::StoreError;
 use crate::store::TimerKey;
@@ -128,11 +124,11 @@ pub(super) struct Stage<'a, S, M> {
 
 /// What caused an input, for its outputs.
 #[derive(Clone, Copy)]
-struct Cause {
-    offset: u64,
+pub(super) struct Cause {
+    pub(super) offset: u64,
     /// Time of the row and of what has no time of its own.
-    at: EventTime,
-    record_time: EventTime,
+    pub(super) at: EventTime,
+    pub(super) record_time: EventTime,
 }
 
 impl<S: StateStore, M: Machine> Stage<'_, S, M> {
@@ -167,23 +163,31 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         self.overlay.note_record(self.id.stage);
         self.overlay.stats.event_bytes += record.value.map_or(0, <[u8]>::len) as u64;
         self.task.now.next_offset = offset.next();
+        self.task.halfway = None;
         Ok(())
     }
 
     fn event(&mut self, record: &Record<'_>, event: &Event<'_>) -> Result<(), Stop> {
         self.task.advance_watermark(event.time, self.settings.lateness_ms);
         self.fire_due(record)?;
-        let place = Place { topic: record.meta.topic, partition: record.meta.partition, offset: record.meta.offset.0 };
-        let cause = Cause { offset: record.meta.offset.0, at: event.time.max(event.record_time), record_time: event.record_time };
-        let tenant = event.tenant.as_deref().unwrap_or_default();
-        let id = if let Some(id) = self.cache.find(self.id, tenant, &event.session_id, &event.agent_id) {
-            id
-        } else {
-            let key = SubjectKey::session_key(event.tenant.as_deref(), &event.session_id, &event.agent_id);
-            self.load(SubjectKey::of_event(event), key.as_bytes())?
+        let place = Place {
+            topic: record.meta.topic,
+            partition: record.meta.partition,
+            offset: record.meta.offset.0,
+            watermark: self.task.now.watermark,
         };
-        let culprit = || Culprit::Record(record.meta.offset.0);
-        self.apply(id, Input::Event(event, place), cause, culprit)?;
+        let cause = Cause { offset: record.meta.offset.0, at: event.time.max(event.record_time), record_time: event.record_time };
+        // The sender of a reset that a commit has cut in two has it already.
+        if self.task.halfway != Some(record.meta.offset) {
+            let tenant = event.tenant.as_deref().unwrap_or_default();
+            let id = if let Some(id) = self.cache.find(self.id, tenant, &event.session_id, &event.agent_id) {
+                id
+            } else {
+                let key = SubjectKey::session_key(event.tenant.as_deref(), &event.session_id, &event.agent_id);
+                self.load(SubjectKey::of_event(event), key.as_bytes())?
+            };
+            self.apply(id, Input::Event(event, place), cause, || Culprit::Record(record.meta.offset.0))?;
+        }
         if SessionEngine::reaches_all_agents(event) {
             self.reset_others(event, place, cause)?;
         }
@@ -192,47 +196,11 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         Ok(())
     }
 
-    /// Brings a `reset` to the other agents of the session, in the order of their keys: those in the store, and those begun since.
-    fn reset_others(&mut self, event: &Event<'_>, place: Place<'_>, cause: Cause) -> Result<(), Stop> {
-        let prefix = stored::agents_prefix(event.tenant.as_deref(), &event.session_id);
-        let own = SubjectKey::session_key(event.tenant.as_deref(), &event.session_id, &event.agent_id);
-        let mut keys = BTreeSet::new();
-        self.store.scan(self.id, KeyFamily::Head, prefix.as_bytes(), prefix.as_bytes(), &mut |key, _| {
-            keys.insert(key.to_vec());
-            // One more than the bound, to know that there are more; and those that are forgotten already.
-            if keys.len() <= RESET_AGENTS_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        })?;
-        for id in &self.overlay.dirty {
-            if let Some(entry) = self.cache.get_mut(*id)
-                && entry.task == self.id
-                && entry.session_key().starts_with(prefix.as_bytes())
-            {
-                keys.insert(entry.session_key().to_vec());
-            }
-        }
-        keys.remove(own.as_bytes());
-        let left_out = keys.len().saturating_sub(RESET_AGENTS_MAX);
-        self.overlay.stats.limit_reset_agents += left_out as u64;
-        for key in keys.into_iter().take(RESET_AGENTS_MAX) {
-            let id = match self.cache.find_key(self.id, &key) {
-                Some(id) => id,
-                None => match stored::subject_of(&key) {
-                    Some(subject) => self.load(subject, &key)?,
-                    None => continue,
-                },
-            };
-            if self.cache.get_mut(id).is_some_and(|entry| entry.session.has_begun) {
-                self.apply(id, Input::Reset(event, place), cause, || Culprit::Record(cause.offset))?;
-            }
-        }
-        Ok(())
-    }
-
     /// Fires every timer due at the watermark, in the order of (due time, kind, subject).
     pub(super) fn fire_due(&mut self, record: &Record<'_>) -> Result<(), Stop> {
         let mut fired = 0;
         while let Some(bytes) = self.task.timers.due(self.store, self.id, self.task.now.watermark)? {
-            if fired > 0 && self.overlay.is_full(self.settings) {
+            if fired > 0 && self.is_full() {
                 return Err(Stop::Handled(Handled::Full));
             }
             fired += 1;
@@ -241,7 +209,13 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         Ok(())
     }
 
-    /// Fires one timer. Its key goes first: whatever it does, it does once.
+    /// Whether a commit must come before more is decided: the overlay's bounds, or sessions that cannot leave the cache before they are
+    /// written.
+    pub(super) fn is_full(&self) -> bool {
+        self.overlay.is_full(self.settings) || self.cache.bytes() > self.settings.cache_bytes_max.saturating_mul(2)
+    }
+
+    /// Fires one timer.
     pub(super) fn fire_one(&mut self, bytes: &[u8], record: &Record<'_>) -> Result<Handled, StoreError> {
         match self.fire(bytes, record) {
             Ok(()) => Ok(Handled::Done),
@@ -251,19 +225,18 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     }
 
     fn fire(&mut self, bytes: &[u8], record: &Record<'_>) -> Result<(), Stop> {
+        if let Some(reason) = self.marks.get(self.id, &Culprit::Timer(bytes.to_vec())) {
+            // Before its key goes: a task that stops here must find the timer again.
+            self.put_aside(bytes, record, reason)?;
+            self.task.timers.remove(bytes);
+            self.overlay.stats.timers_fired += 1;
+            return Ok(());
+        }
+        // Its key goes first: whatever it does, it does once.
         self.task.timers.remove(bytes);
         self.overlay.stats.timers_fired += 1;
         let Some(timer) = TimerKey::decode(bytes) else { return Ok(()) };
         let Some(kind) = TimerKind::from_number(timer.kind) else { return Ok(()) };
-        if let Some(reason) = self.marks.get(self.id, &Culprit::Timer(bytes.to_vec())) {
-            if self.task.window.note_panic(record.meta.timestamp) {
-                self.trip("too many panics within a minute")?;
-            }
-            // The record that moved the watermark is not to blame: the letter names its place and the timer, and has no value.
-            let rejected = Rejected { reason, field: format!("timer:{}", kind.as_str()) };
-            let blamed = Record { meta: record.meta.clone(), value: None };
-            return self.dead_letter(&blamed, &rejected);
-        }
         if self.id.stage == TaskStage::Swarm {
             return self.fire_counter(timer, kind, bytes, record.meta.offset.0);
         }
@@ -280,13 +253,31 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         self.apply(id, Input::Timer(kind, timer.due), cause, || Culprit::Timer(bytes.to_vec()))
     }
 
-    fn load(&mut self, subject: SubjectKey, key: &[u8]) -> Result<EntryId, StoreError> {
+    /// A timer that panicked becomes a dead letter.
+    fn put_aside(&mut self, bytes: &[u8], record: &Record<'_>, reason: Reason) -> Result<(), Stop> {
+        if self.task.window.note_panic(record.meta.timestamp) {
+            self.trip("too many panics within a minute")?;
+        }
+        let kind = TimerKey::decode(bytes).and_then(|timer| TimerKind::from_number(timer.kind));
+        // The record that moved the watermark is not to blame: the letter names its place and the timer, and has no value.
+        let rejected = Rejected { reason, field: format!("timer:{}", kind.map_or("unknown", TimerKind::as_str)) };
+        let blamed = Record { meta: record.meta.clone(), value: None };
+        self.dead_letter(&blamed, &rejected)
+    }
+
+    pub(super) fn load(&mut self, subject: SubjectKey, key: &[u8]) -> Result<EntryId, StoreError> {
         let history_steps = self.machine.policy().history_steps;
         let loaded = stored::load(self.store, self.id, key, history_steps)?;
         Ok(self.cache.insert(self.id, subject, key, loaded, history_steps))
     }
 
-    fn apply(&mut self, id: EntryId, input: Input<'_>, cause: Cause, culprit: impl FnOnce() -> Culprit) -> Result<(), Stop> {
+    pub(super) fn apply(
+        &mut self,
+        id: EntryId,
+        input: Input<'_>,
+        cause: Cause,
+        culprit: impl FnOnce() -> Culprit,
+    ) -> Result<(), Stop> {
         let Some(entry) = self.cache.get_mut(id) else { return Ok(()) };
         let (machine, effects) = (&mut *self.machine, &mut *self.effects);
         effects.clear();
@@ -297,6 +288,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             }
             return Err(Stop::Handled(Handled::Panicked(culprit())));
         }
+        self.overlay.note_rewritten(entry.session.changed_steps.len().saturating_sub(1));
         if entry.touch() {
             self.overlay.note_dirty(id);
         }

@@ -1,5 +1,6 @@
 //! Plain counters of a lane. `telemetry` names and sums them; nobody locks anything per event.
 
+use crate::event::Stage;
 use crate::policy::Detector;
 
 /// Upper bounds of a histogram's buckets, microseconds; the last bucket has none.
@@ -20,6 +21,9 @@ pub const BUCKETS_US: [u64; 15] = [
     30_000_000,
     300_000_000,
 ];
+
+/// Steps of a commit. The first three are those of a log with a broker; `commit` is the decision, `store` the state after it.
+pub const COMMIT_STEPS: [&str; 5] = ["send", "drain", "offsets", "commit", "store"];
 
 /// Counts of durations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -59,6 +63,14 @@ fn add<const N: usize>(to: &mut [u64; N], from: &[u64; N]) {
     }
 }
 
+/// Place of a stage in lists by stage.
+pub(super) const fn stage_at(stage: Stage) -> usize {
+    match stage {
+        Stage::Session => 0,
+        Stage::Swarm => 1,
+    }
+}
+
 /// One more in a counter of a closed list.
 pub(super) fn bump<const N: usize>(counters: &mut [u64; N], at: usize) {
     if let Some(counter) = counters.get_mut(at) {
@@ -84,7 +96,6 @@ macro_rules! stats {
     (@one $to:expr, $from:expr) => { $to += $from };
     (@list $to:expr, $from:expr) => { add(&mut $to, &$from) };
     (@lists $to:expr, $from:expr) => { for (to, from) in $to.iter_mut().zip(&$from) { add(to, from) } };
-    (@histogram $to:expr, $from:expr) => { $to.add(&$from) };
     (@histograms $to:expr, $from:expr) => { for (to, from) in $to.iter_mut().zip(&$from) { to.add(from) } };
 }
 
@@ -130,22 +141,26 @@ stats! {
     obeyed: [[u64; 3]; Detector::COUNT] = lists;
     /// Record timestamp to commit, by action.
     command_delay: [Histogram; 3] = histograms;
-    /// `Log::commit`, then the store's.
-    commit: [Histogram; 2] = histograms;
+    /// Steps of a commit, in the order of [`COMMIT_STEPS`].
+    commit: [Histogram; COMMIT_STEPS.len()] = histograms;
     /// Commits by outcome: committed, aborted, unknown, fenced.
     transactions: [u64; 4] = list;
+    /// Transactions of unknown outcome, once restoring has shown it: committed, aborted.
+    unknown_resolved: [u64; 2] = list;
     /// Producers opened again.
     reopened: u64 = one;
     /// Rebalance events: assigned, revoked, lost.
     rebalances: [u64; 3] = list;
     /// Tasks in them.
     tasks_moved: [u64; 3] = list;
+    /// How long they took: until each assigned task ran, or each other was let go.
+    rebalance_time: [Histogram; 3] = histograms;
     /// Restores finished.
     restores: u64 = one;
-    /// Changelog bytes read by them.
-    restore_bytes: u64 = one;
-    /// How long they took.
-    restore_time: Histogram = histogram;
+    /// Changelog bytes read by them, by stage: session, swarm.
+    restore_bytes: [u64; 2] = list;
+    /// How long they took, by stage.
+    restore_time: [Histogram; 2] = histograms;
     /// Sessions begun.
     sessions_begun: u64 = one;
     /// Sessions forgotten.

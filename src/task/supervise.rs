@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::clock;
+use crate::log::InputEnd;
 use crate::log::Log;
 use crate::policy::Policy;
 use crate::store::StateStore;
@@ -73,8 +74,26 @@ pub struct LaneReport {
     pub cache_bytes: usize,
     /// Cached sessions.
     pub sessions_cached: usize,
-    /// Every task runs.
+    /// Every task runs, and records flow.
     pub is_ready: bool,
+    /// It cannot commit or read.
+    pub is_held_up: bool,
+    /// Where the inputs of its tasks end, as far as known.
+    pub ends: Vec<InputEnd>,
+    /// Changelog offsets that restores still have to read, by stage: session, swarm.
+    pub restore_left: [u64; 2],
+    /// Counters of its swarm tasks.
+    pub swarm_counters: u64,
+}
+
+impl LaneReport {
+    /// Records a task is behind, where known: nothing for one that does not run.
+    #[must_use]
+    pub fn lag(&self, task: &TaskView) -> Option<u64> {
+        let position = task.position.as_ref()?;
+        let end = self.ends.iter().find(|end| end.task == task.id)?;
+        Some(end.end.saturating_sub(position.next_offset.0))
+    }
 }
 
 /// The outside of a lane.
@@ -92,7 +111,7 @@ impl LaneHandle {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// When it turned last, by the fleet's clock in milliseconds; far in the future once it has ended.
+    /// When it turned last, by the fleet's clock in milliseconds; far in the future before its first turn and once it has ended.
     #[must_use]
     pub fn beat_ms(&self) -> u64 {
         self.beat_ms.load(Ordering::Acquire)
@@ -135,7 +154,8 @@ impl Fleet {
     {
         let number = self.handles.len();
         let (orders, receiver) = sync_channel(ORDERS_MAX);
-        let beat_ms = Arc::new(AtomicU64::new(self.clock.mono_ms()));
+        // A start waits for brokers and for an old transaction, with bounds of its own that add up to more than a heartbeat may.
+        let beat_ms = Arc::new(AtomicU64::new(u64::MAX));
         let handle = LaneHandle { orders, report: Arc::default(), beat_ms };
         self.handles.push(handle.clone());
         let (clock, exits) = (self.clock, self.exits_sender.clone());
@@ -182,10 +202,8 @@ impl Fleet {
     /// Puts another policy in force, at each lane's next commit boundary.
     pub fn set_policy(&self, policy: &Arc<Policy>) {
         for handle in &self.handles {
-            // A lane that is gone or full of orders is ending, or shows it by not adopting the policy.
-            if handle.orders.try_send(Order::Policy(Arc::clone(policy))).is_err() {
-                tracing::warn!("a lane did not take the new policy");
-            }
+            // Waits for room: all lanes take it, or the process is ending. One that does not read its orders ends the process too.
+            let _ = handle.orders.send(Order::Policy(Arc::clone(policy)));
         }
     }
 
@@ -228,6 +246,7 @@ fn hung(beats: &[Arc<AtomicU64>], now_ms: u64) -> Option<usize> {
 
 fn run<L: Log, S: StateStore, M: Machine>(mut lane: Lane<L, S, M>, clock: SystemClock, handle: &LaneHandle) -> Exit {
     let mut reported_ms = 0;
+    handle.beat_ms.store(clock.mono_ms(), Ordering::Release);
     loop {
         let turn = lane.turn(&clock);
         let now_ms = clock.mono_ms();
@@ -242,6 +261,10 @@ fn run<L: Log, S: StateStore, M: Machine>(mut lane: Lane<L, S, M>, clock: System
                 cache_bytes,
                 sessions_cached: lane.sessions_cached(),
                 is_ready: lane.is_ready(),
+                is_held_up: lane.is_held_up(),
+                ends: lane.log().input_ends(),
+                restore_left: lane.restore_left(),
+                swarm_counters: lane.swarm_counters(),
             };
             *handle.report.lock().unwrap_or_else(PoisonError::into_inner) = report;
         }
@@ -263,6 +286,24 @@ pub fn run_to_end<L: Log, S: StateStore, M: Machine>(lane: &mut Lane<L, S, M>, c
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lane_that_waits_for_its_start_does_not_hang() {
+        use crate::engine::SessionEngine;
+        use crate::log::memory::MemoryLog;
+        use crate::store::MemoryStore;
+        let mut fleet = Fleet::new(SystemClock::start(), 1);
+        let (release, released) = sync_channel::<()>(1);
+        let make = move || -> Result<Lane<MemoryLog, MemoryStore, SessionEngine>, Exit> {
+            let _ = released.recv();
+            Err(Exit::Failed("no broker".to_owned()))
+        };
+        fleet.spawn(make).unwrap();
+        let beats = [Arc::clone(&fleet.handles()[0].beat_ms)];
+        assert_eq!(hung(&beats, 10 * HEARTBEAT_MS_MAX), None);
+        drop(release);
+        assert_eq!(fleet.stop(false), Exit::Failed("no broker".to_owned()));
+    }
 
     #[test]
     fn a_lane_silent_for_half_a_minute_hangs_and_one_that_ended_does_not() {

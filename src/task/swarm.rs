@@ -72,6 +72,11 @@ enum Part {
 }
 
 impl Sums {
+    /// Whether nothing is to be sent.
+    pub(super) fn is_empty(&self) -> bool {
+        self.before.is_empty() && self.sums.is_empty()
+    }
+
     /// Counts a call in its pane. Returns the bytes it takes.
     pub(super) fn add(&mut self, call: SwarmCall, policy: &Policy) -> usize {
         let bytes = SUM_BYTES + call.session_id.len() + call.agent_id.len() + call.tool.len();
@@ -248,8 +253,8 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             return Ok(());
         }
         self.set_floor(&floor_id, floor, time)?;
-        let cause =
-            Cause { offset: record.meta.offset.0, at: record.meta.timestamp.max(time), record_time: record.meta.timestamp };
+        // The record's own timestamp is the broker's: a replay could not know it.
+        let cause = Cause { offset: record.meta.offset.0, at: time, record_time: time };
         let (mut from, mut is_over, mut applied) = (swarm.to_vec(), false, 0);
         while !is_over {
             let (mut keys, mut failed, mut next) = (Vec::new(), None, None);
@@ -348,7 +353,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let is_row = effects.verdicts_changed || (effects.forgotten && had_verdicts);
         let row = is_row.then(|| self.encoder.row(&subject_of(of), &Row::of_counter(counter), cause.at, self.id)).flatten();
         let touched: Vec<EventTime> = match input {
-            SwarmInput::Report(report) => report.entries.iter().map(|entry| entry.pane).collect(),
+            SwarmInput::Report(report) => report.entries.iter().map(|entry| engine.pane_of(of, entry.pane)).collect(),
             SwarmInput::Reset(_) => counter.panes.keys().copied().collect(),
             SwarmInput::Timer(..) => Vec::new(),
         };

@@ -142,7 +142,7 @@ mod tests {
                     Op::Commit => {
                         let mut changes = Vec::new();
                         queue.changes(TASK, &mut changes);
-                        store.commit(&changes).unwrap();
+                        store.commit(changes).unwrap();
                         queue.committed();
                         committed = model.clone();
                     }

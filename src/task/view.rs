@@ -5,17 +5,26 @@ use std::sync::mpsc::SyncSender;
 
 use crate::engine::Session;
 use crate::engine::SubjectKey;
+use crate::engine::SwarmCounter;
+use crate::engine::SwarmReset;
+use crate::event::EventTime;
+use crate::event::Stage as EventStage;
 use crate::event::TaskId;
 use crate::limits::AGENTS_SHOWN;
+use crate::limits::COUNTERS_SHOWN;
 use crate::log::Log;
 use crate::store::KeyFamily;
 use crate::store::Position;
 use crate::store::StateStore;
 use crate::store::StoreError;
+use crate::store::report::reset_key;
 use crate::store::session;
+use crate::store::swarm;
+use crate::store::swarm::CounterKind;
 use crate::task::Slot;
 use crate::task::lane::Lane;
 use crate::task::session::Machine;
+use crate::task::work::Work;
 
 /// What a task is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +59,17 @@ pub struct AgentView {
     pub session: Session,
 }
 
+/// A counter of a swarm as of the last commit: one call, made by its agents.
+#[derive(Debug)]
+pub struct CounterView {
+    /// The task that holds it.
+    pub task: TaskId,
+    /// The call, in 32 hex digits.
+    pub fingerprint: String,
+    /// What is counted.
+    pub counter: SwarmCounter,
+}
+
 /// A question to a lane. The answer is dropped where nobody waits for it any more.
 #[derive(Debug)]
 pub enum Ask {
@@ -64,6 +84,15 @@ pub enum Ask {
         /// Where the answer goes.
         reply: SyncSender<Result<Vec<AgentView>, StoreError>>,
     },
+    /// The counters of a swarm, as far as its tasks hold them; at most [`COUNTERS_SHOWN`].
+    Swarm {
+        /// Tenant.
+        tenant: String,
+        /// Swarm.
+        swarm_id: String,
+        /// Where the answer goes.
+        reply: SyncSender<Result<Vec<CounterView>, StoreError>>,
+    },
 }
 
 impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
@@ -73,6 +102,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             Ask::Session { tenant, session_id, reply } => {
                 drop(reply.try_send(self.agents(tenant.as_deref(), &session_id)));
             }
+            Ask::Swarm { tenant, swarm_id, reply } => drop(reply.try_send(self.counters_of(&tenant, &swarm_id))),
         }
     }
 
@@ -88,6 +118,43 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             TaskView { id: *id, state, position }
         };
         self.work.tasks.iter().map(view).collect()
+    }
+
+    /// Counters of its swarm tasks; one read of the store for a task that has not counted yet.
+    pub fn swarm_counters(&mut self) -> u64 {
+        let Work { tasks, store, .. } = &mut self.work;
+        let of = |(id, slot): (&TaskId, &mut Slot)| match slot {
+            Slot::Running(task) if id.stage == EventStage::Swarm => {
+                let mut count = |kind| task.state.seen.count(kind, store, *id).unwrap_or_default();
+                count(CounterKind::Swarm) + count(CounterKind::Fleet)
+            }
+            _ => 0,
+        };
+        tasks.iter_mut().map(of).sum()
+    }
+
+    fn counters_of(&self, tenant: &str, swarm_id: &str) -> Result<Vec<CounterView>, StoreError> {
+        // As a reset of the whole swarm has it: everything but the call.
+        let (tenant, swarm_id) = (tenant.to_owned(), swarm_id.to_owned());
+        let prefix = reset_key(&SwarmReset { tenant, swarm_id, time: EventTime::default() });
+        let mut found = Vec::new();
+        for id in self.running().filter(|id| id.stage == EventStage::Swarm) {
+            let mut keys = Vec::new();
+            self.work.store.scan(id, KeyFamily::SwarmCounter, &prefix, &prefix, &mut |key, _| {
+                keys.push(key.to_vec());
+                if keys.len() < COUNTERS_SHOWN { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+            for key in keys {
+                let fingerprint = key.get(prefix.len()..).map(String::from_utf8_lossy).unwrap_or_default().into_owned();
+                if let Some(loaded) = swarm::load(&self.work.store, id, &key)? {
+                    found.push(CounterView { task: id, fingerprint, counter: loaded.counter });
+                }
+            }
+        }
+        // Those that something is in force for, then those that were seen last.
+        found.sort_by_key(|view| (view.counter.verdicts.is_empty(), std::cmp::Reverse(view.counter.time)));
+        found.truncate(COUNTERS_SHOWN);
+        Ok(found)
     }
 
     fn agents(&self, tenant: Option<&str>, session_id: &str) -> Result<Vec<AgentView>, StoreError> {

@@ -2,6 +2,9 @@
 
 use std::io;
 use std::io::IsTerminal as _;
+use std::io::Write as _;
+use std::panic;
+use std::thread;
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::Layer as _;
@@ -9,6 +12,8 @@ use tracing_subscriber::Registry;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::telemetry::repeats::Repeats;
 
 /// How lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,6 +41,7 @@ pub struct BadFilter {
 #[derive(Debug, Clone)]
 pub struct LogControl {
     handle: reload::Handle<EnvFilter, Registry>,
+    repeats: Repeats,
 }
 
 impl LogControl {
@@ -43,6 +49,11 @@ impl LogControl {
     #[must_use]
     pub fn filter(&self) -> String {
         self.handle.with_current(ToString::to_string).unwrap_or_default()
+    }
+
+    /// Says which repeated lines were left out, once their window is over. To be called from time to time.
+    pub fn tell_left_out(&self) {
+        self.repeats.tell();
     }
 
     /// Puts another filter in force.
@@ -73,6 +84,7 @@ fn parse(filter: &str) -> Result<EnvFilter, BadFilter> {
 /// The filter cannot be understood.
 pub fn start(format: Format, filter: &str) -> Result<LogControl, BadFilter> {
     let (filter, handle) = reload::Layer::new(parse(filter)?);
+    let repeats = Repeats::new();
     let is_terminal = io::stderr().is_terminal();
     let is_json = match format {
         Format::Auto => !is_terminal,
@@ -86,19 +98,75 @@ pub fn start(format: Format, filter: &str) -> Result<LogControl, BadFilter> {
             .with_current_span(false)
             .with_span_list(false)
             .with_writer(io::stderr)
+            .map_event_format(|format| repeats.limit(format))
             .boxed()
     } else {
         let is_coloured = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        tracing_subscriber::fmt::layer().with_ansi(is_coloured).with_writer(io::stderr).boxed()
+        tracing_subscriber::fmt::layer()
+            .with_ansi(is_coloured)
+            .with_writer(io::stderr)
+            .map_event_format(|format| repeats.limit(format))
+            .boxed()
     };
     // Fails only where somebody has installed a subscriber already, as another test of the same process.
     let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
-    Ok(LogControl { handle })
+    Ok(LogControl { handle, repeats })
+}
+
+/// From now on a panic is told by its thread and place alone. A message that was put together at run time may hold an agent's content:
+/// of a text cut in the middle of a character it is the text. A fixed one is told.
+pub fn hide_panic_messages() {
+    panic::set_hook(Box::new(|info| {
+        let thread = thread::current();
+        let thread = thread.name().unwrap_or("unnamed");
+        let place = info.location().map_or_else(String::new, ToString::to_string);
+        let cause = info.payload().downcast_ref::<&'static str>().copied().unwrap_or("(not shown: it may hold content)");
+        if tracing::dispatcher::has_been_set() {
+            tracing::error!(thread, place, cause, "a panic");
+        } else {
+            // Nobody may read it; there is no other way to say so.
+            let _ = writeln!(io::stderr(), "error: a panic in thread {thread} at {place}: {cause}");
+        }
+    }));
 }
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
+
+    /// Tells the same test in a process of its own, whose hook is nobody else's, to panic.
+    const PANICS: &str = "LOOPWARDEN_TEST_PANICS";
+
+    #[test]
+    fn a_panic_is_told_by_its_place_and_what_it_was_about_is_not() {
+        if std::env::var_os(PANICS).is_some() {
+            hide_panic_messages();
+            let content = std::env::args().next().map_or_else(String::new, |_| "the pässword is xyzzy".to_owned());
+            let cut = panic::catch_unwind(|| content[..6].len());
+            let _ = start(Format::Json, "info");
+            let fixed = panic::catch_unwind(|| content.strip_prefix("no").unwrap().len());
+            assert!(cut.is_err() && fixed.is_err());
+            return;
+        }
+        let name = "telemetry::logging::tests::a_panic_is_told_by_its_place_and_what_it_was_about_is_not";
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args([name, "--exact", "--nocapture"])
+            .env(PANICS, "1")
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&child.stderr);
+        assert!(child.status.success(), "{told}");
+        assert!(!told.contains("xyzzy") && !told.contains("ssword"), "{told}");
+        let lines: Vec<&str> = told.lines().filter(|line| line.contains("panic")).collect();
+        assert_eq!(lines.len(), 2, "{told}");
+        assert!(lines[0].contains("logging.rs:") && lines[0].contains("not shown"), "{told}");
+        let logged: serde_json::Value = serde_json::from_str(lines[1]).unwrap();
+        assert_eq!(logged["level"], "ERROR", "{told}");
+        assert!(logged["place"].as_str().unwrap().contains("logging.rs:"), "{told}");
+        assert_eq!(logged["cause"], "called `Option::unwrap()` on a `None` value", "{told}");
+    }
 
     #[test]
     fn a_filter_that_makes_no_sense_is_told_and_the_old_one_stays() {

@@ -11,13 +11,16 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use crate::event::Reason;
+use crate::event::Stage;
 use crate::policy::Detector;
 use crate::store::StoreStats;
 use crate::task::BUCKETS_US;
+use crate::task::COMMIT_STEPS;
 use crate::task::Histogram;
 use crate::task::LaneReport;
 use crate::task::Stats;
 use crate::task::TaskState;
+use crate::telemetry::process;
 
 /// Prefix of every name.
 pub const PREFIX: &str = "loopwarden";
@@ -83,15 +86,15 @@ pub const METRICS: &[Metric] = &[
     histogram("command_delay_seconds", &["action"], "Record timestamp to commit"),
     histogram("commit_seconds", &["step"], "Where a commit spends its time"),
     counter("transactions_total", &["outcome"], "Commits by how they ended"),
-    counter("unknown_resolved_total", &["as"], "Unknown outcomes, once they were known"),
+    counter("unknown_resolved_total", &["as"], "Commits of unknown outcome, once a restore has shown how they ended"),
     counter("producers_replaced_total", &["cause"], "Producers opened again"),
     gauge("overlay_bytes", &["lane"], "Uncommitted work"),
     gauge("lag_records", &["stage", "partition"], "Own position to last stable offset"),
     gauge("lag_seconds", &["stage", "partition"], "Event time behind the clock, while there is something to read"),
-    gauge("lso_lag_records", &["topic"], "Records behind somebody's open transaction"),
+    gauge("lso_lag_records", &["stage"], "Records of the input behind a transaction that stays open"),
     gauge("tasks", &["stage", "state"], "Tasks by what they are doing"),
     counter("rebalances_total", &["kind"], "Rebalance events"),
-    histogram("rebalance_seconds", &["kind"], "How long they took"),
+    histogram("rebalance_seconds", &["kind"], "How long they took, until tasks ran or were let go"),
     counter("tasks_moved_total", &["kind"], "Tasks in them"),
     gauge("restore_records_left", &["stage"], "Changelog records still to be read"),
     counter("restore_bytes_total", &["stage"], "Changelog bytes read"),
@@ -99,7 +102,6 @@ pub const METRICS: &[Metric] = &[
     gauge("sessions", &[], "Sessions begun and not forgotten since the start"),
     gauge("sessions_blocked", &[], "Live blocks in force"),
     gauge("swarm_counters", &[], "Counters of the swarm stage"),
-    gauge("timers", &[], "Timers set"),
     gauge("session_cache_bytes", &[], "Decoded sessions"),
     counter("session_cache_total", &["result"], "Look-ups in the cache"),
     gauge("store_bytes", &["part"], "RocksDB"),
@@ -132,8 +134,6 @@ pub struct Snapshot {
     pub topic: String,
     /// What the lanes show of themselves.
     pub lanes: Vec<LaneReport>,
-    /// Last stable offset of inputs, by stage, partition.
-    pub ends: Vec<(crate::event::TaskId, u64)>,
     /// Wall clock, Unix ms.
     pub now_ms: i64,
     /// RocksDB.
@@ -147,8 +147,9 @@ pub struct Snapshot {
 /// The metrics as OpenMetrics text.
 #[must_use]
 pub fn render(snapshot: Snapshot) -> String {
-    let mut registry = Registry::with_prefix(PREFIX);
-    registry.register_collector(Box::new(Scrape(snapshot)));
+    let mut registry = Registry::default();
+    registry.sub_registry_with_prefix(PREFIX).register_collector(Box::new(Scrape(snapshot)));
+    registry.register_collector(Box::new(process::Scrape));
     let mut text = String::new();
     // Writing to a string does not fail.
     let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
@@ -218,6 +219,7 @@ fn durations(names: &[&str], histograms: &[Histogram]) -> Samples {
 const KINDS: [&str; 9] =
     ["tool_call", "tool_result", "tool", "message", "session_start", "session_end", "progress", "reset", "ack"];
 const ACTIONS: [&str; 3] = ["nudge", "block", "unblock"];
+const STAGES: [&str; 2] = ["session", "swarm"];
 
 /// Everything there is to say under a name.
 fn samples(name: &str, snapshot: &Snapshot) -> Samples {
@@ -267,13 +269,15 @@ fn samples(name: &str, snapshot: &Snapshot) -> Samples {
         "denied_total" => list(&["us", "other"], &stats.denied),
         "obeyed_total" => by_detector(&stats.obeyed, &["changed", "repeated", "ended"]),
         "command_delay_seconds" => durations(&ACTIONS, &stats.command_delay),
-        "commit_seconds" => durations(&["commit", "store"], &stats.commit),
+        "commit_seconds" => durations(&COMMIT_STEPS, &stats.commit),
         "transactions_total" => list(&["committed", "aborted", "unknown", "fenced"], &stats.transactions),
         "producers_replaced_total" => list(&["outcome"], &[stats.reopened]),
         "rebalances_total" => list(&["assigned", "revoked", "lost"], &stats.rebalances),
         "tasks_moved_total" => list(&["assigned", "revoked", "lost"], &stats.tasks_moved),
-        "restore_bytes_total" => list(&["session"], &[stats.restore_bytes]),
-        "restore_seconds" => durations(&["session"], &[stats.restore_time]),
+        "rebalance_seconds" => durations(&["assigned", "revoked", "lost"], &stats.rebalance_time),
+        "unknown_resolved_total" => list(&["committed", "aborted"], &stats.unknown_resolved),
+        "restore_bytes_total" => list(&STAGES, &stats.restore_bytes),
+        "restore_seconds" => durations(&STAGES, &stats.restore_time),
         "sessions" => one(stats.sessions_begun.saturating_sub(stats.sessions_forgotten) as f64),
         "sessions_blocked" => {
             let [placed, lifted] = stats.blocks;
@@ -281,8 +285,14 @@ fn samples(name: &str, snapshot: &Snapshot) -> Samples {
         }
         "session_cache_total" => list(&["hit", "miss"], &stats.cache),
         "limit_hits_total" => list(
-            &["reset_agents", "texts", "dead_letters"],
-            &[stats.limit_reset_agents, stats.limit_texts, stats.limit_dead_letters],
+            &["reset_agents", "texts", "dead_letters", "swarm_keys", "swarm_workers"],
+            &[
+                stats.limit_reset_agents,
+                stats.limit_texts,
+                stats.limit_dead_letters,
+                stats.limit_swarm_keys,
+                stats.limit_swarm_workers,
+            ],
         ),
         "loop_tokens_total" => one(stats.loop_tokens as f64),
         "loop_cost_usd_total" => one(stats.loop_cost_micro_usd as f64 / 1e6),
@@ -313,6 +323,15 @@ fn elsewhere(name: &str, snapshot: &Snapshot) -> Samples {
         "session_cache_bytes" => one(snapshot.lanes.iter().map(|report| report.cache_bytes as f64).sum()),
         "tasks" => tasks(snapshot),
         "lag_records" | "lag_seconds" => lag(name == "lag_seconds", snapshot),
+        "lso_lag_records" => held_back(snapshot),
+        "restore_records_left" => {
+            let left = snapshot.lanes.iter().fold([0; 2], |[session, swarm], lane| {
+                let [more_session, more_swarm] = lane.restore_left;
+                [session + more_session, swarm + more_swarm]
+            });
+            list(&STAGES, &left)
+        }
+        "swarm_counters" => one(snapshot.lanes.iter().map(|lane| lane.swarm_counters as f64).sum()),
         "store_bytes" => snapshot.store.map_or_else(Vec::new, |store| {
             let bytes = [store.sst_bytes, store.memtable_bytes, store.cache_bytes, store.pinned_bytes];
             list(&["sst", "memtable", "cache", "pinned"], &bytes)
@@ -336,14 +355,13 @@ fn elsewhere(name: &str, snapshot: &Snapshot) -> Samples {
             }
             routes.into_iter().map(|(route, histogram)| (vec![route.to_owned()], Value::Durations(histogram))).collect()
         }
-        // Described, and without a source yet: nothing is better than a made-up zero.
         _ => Vec::new(),
     }
 }
 
 fn tasks(snapshot: &Snapshot) -> Samples {
     let mut samples = Vec::new();
-    for stage in [crate::event::Stage::Session, crate::event::Stage::Swarm] {
+    for stage in [Stage::Session, Stage::Swarm] {
         let count = |is: fn(&TaskState) -> bool| {
             let all = snapshot.lanes.iter().flat_map(|lane| &lane.tasks);
             all.filter(|task| task.id.stage == stage && is(&task.state)).count() as f64
@@ -361,11 +379,8 @@ fn tasks(snapshot: &Snapshot) -> Samples {
 
 fn lag(in_seconds: bool, snapshot: &Snapshot) -> Samples {
     let mut samples = Vec::new();
-    for task in snapshot.lanes.iter().flat_map(|lane| &lane.tasks) {
-        let (Some(position), Some((_, end))) = (&task.position, snapshot.ends.iter().find(|(id, _)| *id == task.id)) else {
-            continue;
-        };
-        let records = end.saturating_sub(position.next_offset.0);
+    for (lane, task) in snapshot.lanes.iter().flat_map(|lane| lane.tasks.iter().map(move |task| (lane, task))) {
+        let (Some(position), Some(records)) = (&task.position, lane.lag(task)) else { continue };
         let value = match (in_seconds, records) {
             (false, _) => records as f64,
             // Nothing to read is no lag, however old the last event.
@@ -377,9 +392,22 @@ fn lag(in_seconds: bool, snapshot: &Snapshot) -> Samples {
     samples
 }
 
+fn held_back(snapshot: &Snapshot) -> Samples {
+    let of = |stage: Stage| -> u64 {
+        let ends = snapshot.lanes.iter().flat_map(|lane| &lane.ends);
+        ends.filter(|end| end.task.stage == stage).map(|end| end.held_back).sum()
+    };
+    list(&STAGES, &[of(Stage::Session), of(Stage::Swarm)])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::NextOffset;
+    use crate::event::TaskId;
+    use crate::log::InputEnd;
+    use crate::store::Position;
+    use crate::task::TaskView;
 
     #[test]
     fn every_metric_is_described_and_counters_end_in_total() {
@@ -392,22 +420,59 @@ mod tests {
         assert!(text.ends_with("# EOF\n"));
     }
 
-    #[test]
-    fn every_sample_has_a_value_for_each_label() {
+    /// A process of which everything can be told.
+    fn telling() -> Snapshot {
+        let id = TaskId { stage: Stage::Swarm, partition: 3 };
+        let position = Position { next_offset: NextOffset(5), ..Position::default() };
         let mut stats = Stats::default();
         stats.detections[0][2] = 3;
         stats.obeyed[1][0] = 1;
-        let lanes = vec![LaneReport { stats, ..LaneReport::default() }];
-        let store = Some(StoreStats { sst_bytes: 7, ..StoreStats::default() });
-        let http = vec![("/metrics", 200, Histogram::default())];
-        let snapshot = Snapshot { lanes, store, http, log: Some((1, 2)), topic: "t".to_owned(), ..Snapshot::default() };
+        let lane = LaneReport {
+            stats,
+            tasks: vec![TaskView { id, state: TaskState::Running, position: Some(position) }],
+            ends: vec![InputEnd { task: id, end: 9, held_back: 2 }],
+            restore_left: [1, 2],
+            swarm_counters: 7,
+            ..LaneReport::default()
+        };
+        Snapshot {
+            lanes: vec![lane.clone(), lane],
+            store: Some(StoreStats { sst_bytes: 7, ..StoreStats::default() }),
+            http: vec![("/metrics", 200, Histogram::default())],
+            log: Some((1, 2)),
+            topic: "t".to_owned(),
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn every_metric_has_a_source() {
+        let snapshot = telling();
+        for metric in METRICS {
+            assert!(!samples(metric.name, &snapshot).is_empty(), "{} is described and never told", metric.name);
+        }
+        let text = render(snapshot);
+        for line in [
+            "loopwarden_lag_records{stage=\"swarm\",partition=\"3\"} 4",
+            "loopwarden_lso_lag_records{stage=\"swarm\"} 4",
+            "loopwarden_lso_lag_records{stage=\"session\"} 0",
+            "loopwarden_restore_records_left{stage=\"session\"} 2",
+            "loopwarden_swarm_counters{} 14",
+        ] {
+            assert!(text.contains(line), "{line} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn every_sample_has_a_value_for_each_label() {
+        let snapshot = telling();
         for metric in METRICS {
             for (labels, _) in samples(metric.name, &snapshot) {
                 assert_eq!(labels.len(), metric.labels.len(), "{}", metric.name);
             }
         }
         let text = render(snapshot);
-        assert!(text.contains("loopwarden_detections_total{detector=\"exact_repeat\",mode=\"nudge\"} 3"), "{text}");
+        assert!(text.contains("loopwarden_detections_total{detector=\"exact_repeat\",mode=\"nudge\"} 6"), "{text}");
         assert!(text.contains("loopwarden_store_bytes{part=\"sst\"} 7"), "{text}");
     }
 

@@ -2,3 +2,5 @@
 
 pub mod logging;
 pub mod metrics;
+pub mod process;
+mod repeats;

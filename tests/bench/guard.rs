@@ -45,7 +45,7 @@ fn main() {
             let (subject, session) =
                 sessions.entry(key).or_insert_with(|| (SubjectKey::of_event(&event), Session::new(policy.history_steps)));
             effects.clear();
-            let place = Place { topic: "bench", partition: 0, offset: at as u64 };
+            let place = Place { topic: "bench", partition: 0, offset: at as u64, watermark: event.time };
             engine.apply(subject, session, Input::Event(&event, place), &mut effects);
             session.changed_steps.clear();
             events += 1;

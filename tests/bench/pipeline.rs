@@ -1,9 +1,14 @@
 //! The whole program on a real broker: CPU of the process per event, exactly once, and the same job on the baselines beside it.
 //!
-//! `cargo bench --bench pipeline -- [--events N] [--profile NAME] [--lanes N] [--partitions N] [--source FILE] [--rounds N] [--baselines]`
+//! `cargo bench --bench pipeline -- [--events N] [--profile NAME] [--lanes N] [--partitions N] [--source FILE] [--rounds N] [--baselines]
+//! [--replay] [--restore]`
 //!
+//! `--replay` needs no broker: `loopwarden replay` over the source, one lane. `--restore` takes the state away after the run and measures
+//! how long the program takes to have it back from its changelog.
 //! Events are those of a file (`../shared/data/events.ndjson.zst` where it is, else the sample fleet), repeated with a prefix on the
-//! session until there are enough. Figures are process CPU (user and system) per event after the first fifth, as the baselines
+//! session until there are enough, each repetition at event times after the one before: at the same times its sessions would be long
+//! idle when they begin, and forgotten with the next event. With `--baselines` the sessions that each job blocks are compared too (profile
+//! `hackeurope`: the others say so at every repeat, the program once an episode). Figures are process CPU (user and system) per event after the first fifth, as the baselines
 //! measure themselves; the broker's own CPU is not in them. One JSON line per run.
 
 #![allow(clippy::pedantic, reason = "the pedantic lints are for the product; tests are read once, top to bottom")]
@@ -20,7 +25,6 @@ use std::io::BufRead;
 use std::io::BufReader;
 use std::path::Path;
 use std::path::PathBuf;
-use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
 use std::time::Duration;
@@ -28,21 +32,28 @@ use std::time::Instant;
 
 use rdkafka::ClientConfig;
 use rdkafka::TopicPartitionList;
-use rdkafka::config::FromClientConfig;
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::consumer::Consumer;
 use rdkafka::producer::BaseRecord;
 use rdkafka::producer::Producer;
 use rdkafka::producer::ThreadedProducer;
 
+#[path = "blocked.rs"]
+mod blocked;
 #[path = "../kafka/broker.rs"]
 mod broker;
+#[path = "process.rs"]
+mod process;
 #[path = "../kafka/proxy.rs"]
 mod proxy;
-/// What the broker's harness asks of its test binary.
-mod world {
-    pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
-}
+use process as world;
+use process::children_cpu_seconds;
+use process::cpu_seconds;
+use process::create_topics;
+use process::free_port;
+use process::get;
+use process::resident_mib;
+use process::stop;
 
 struct Options {
     events: usize,
@@ -52,10 +63,16 @@ struct Options {
     source: PathBuf,
     rounds: usize,
     baselines: bool,
+    replay: bool,
+    restore: bool,
 }
 
 fn main() {
     let options = options();
+    if options.replay {
+        replay(&options);
+        return;
+    }
     let Some(bootstrap) = broker::bootstrap() else { return };
     let topic = format!("bench-events-{}", std::process::id());
     let config = write_config(bootstrap, &topic, &options, "loopwarden");
@@ -68,9 +85,21 @@ fn main() {
         let config = write_config(bootstrap, &topic, &options, &group);
         topics(&config, options.partitions);
         run_loopwarden(bootstrap, &topic, &group, &config, events, &options);
+        if options.restore {
+            restore(&group, &config, &options);
+        }
         if options.baselines {
-            run_baseline("kafka-streams", bootstrap, &topic, events, round);
-            run_baseline("flink", bootstrap, &topic, events, round);
+            let ours = blocked::sessions(bootstrap, &format!("{group}-commands"));
+            for name in ["kafka-streams", "flink"] {
+                let Some(out) = run_baseline(name, bootstrap, &topic, events, round) else { continue };
+                let theirs = blocked::sessions(bootstrap, &out);
+                println!(
+                    "{{\"blocked_sessions\":{{\"loopwarden\":{},\"{name}\":{}}},\"in_one_only\":{}}}",
+                    ours.len(),
+                    theirs.len(),
+                    ours.symmetric_difference(&theirs).count()
+                );
+            }
         }
     }
 }
@@ -86,6 +115,8 @@ fn options() -> Options {
         source: if shared.is_file() { shared } else { fleet },
         rounds: 1,
         baselines: false,
+        replay: false,
+        restore: false,
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
@@ -98,6 +129,8 @@ fn options() -> Options {
             "--source" => options.source = value().into(),
             "--rounds" => options.rounds = value().parse().unwrap(),
             "--baselines" => options.baselines = true,
+            "--replay" => options.replay = true,
+            "--restore" => options.restore = true,
             // Cargo's own word to every benchmark.
             "--bench" => {}
             other => panic!("unknown argument {other}"),
@@ -117,15 +150,76 @@ fn write_config(bootstrap: &str, topic: &str, options: &Options, group: &str) ->
     let path = dir.join(format!("{group}.toml"));
     let data_dir = dir.join(format!("{group}-state"));
     let text = format!(
-        "mode = \"live\"\npolicy = \"{}\"\ninstance = \"bench\"\nlanes = {}\ndata_dir = \"{}\"\n[http]\nlisten = \"127.0.0.1:0\"\n\
+        "mode = \"live\"\npolicy = \"{}\"\ninstance = \"bench\"\nlanes = {}\ndata_dir = \"{}\"\n[http]\nlisten = \"127.0.0.1:{}\"\n\
          [kafka]\nbootstrap_servers = \"{bootstrap}\"\ngroup = \"{group}\"\nstart = \"earliest\"\ninput = \"{topic}\"\n\
          commands = \"{group}-commands\"\nstate = \"{group}-state\"\ndlq = \"{group}-dlq\"\n",
         options.profile,
         options.lanes,
-        data_dir.display()
+        data_dir.display(),
+        free_port()
     );
     std::fs::write(&path, text).unwrap();
     path
+}
+
+/// The whole program without Kafka: `loopwarden replay` over the source as plain text, one lane, its output thrown away.
+fn replay(options: &Options) {
+    let file = scratch().join("events.ndjson");
+    let lines = lines(&options.source);
+    std::fs::write(&file, lines.join("\n")).unwrap();
+    for _ in 0..options.rounds {
+        let before = children_cpu_seconds();
+        let begun = Instant::now();
+        let status = Command::new(env!("CARGO_BIN_EXE_loopwarden"))
+            .arg("replay")
+            .arg(&file)
+            .args(["--policy", &options.profile, "--lanes", "1", "--output", "ndjson"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .unwrap();
+        assert!(status.success(), "replay failed");
+        let notes = [("profile", options.profile.clone())];
+        report("loopwarden replay", "none", lines.len() as u64, begun.elapsed(), children_cpu_seconds() - before, &notes);
+    }
+    std::fs::remove_file(&file).unwrap();
+}
+
+/// Starts the program once more without its state: how long until it is ready, and what it read of its changelog.
+fn restore(group: &str, config: &Path, options: &Options) {
+    std::fs::remove_dir_all(scratch().join(format!("{group}-state"))).unwrap();
+    let text = std::fs::read_to_string(config).unwrap();
+    let port: u16 = text.split("127.0.0.1:").nth(1).and_then(|rest| rest.split('"').next()).unwrap().parse().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_loopwarden"))
+        .args(["run", "--config"])
+        .arg(config)
+        .stdout(Stdio::null())
+        .stderr(std::fs::File::create(scratch().join(format!("{group}-restore.log"))).unwrap())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while !get(port, "/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200")) {
+        assert!(child.try_wait().unwrap().is_none(), "loopwarden stopped early; see {group}-restore.log");
+        assert!(begun.elapsed() < Duration::from_secs(600), "not ready within ten minutes");
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    let (ready, cpu) = (begun.elapsed(), cpu_seconds(child.id()));
+    let metrics = get(port, "/metrics").unwrap_or_default();
+    let sum = |name: &str| -> f64 {
+        let samples = metrics.lines().filter(|line| line.starts_with(name) && line.contains("session"));
+        samples.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    };
+    let bytes = sum("loopwarden_restore_bytes_total");
+    println!(
+        "{{\"system\":\"loopwarden restore\",\"partitions\":{},\"changelog_mb\":{:.1},\"ready_s\":{:.2},\"restoring_s\":{:.2},\
+         \"mb_per_s\":{:.1},\"cpu_s\":{cpu:.2}}}",
+        options.partitions,
+        bytes / 1e6,
+        ready.as_secs_f64(),
+        sum("loopwarden_restore_seconds_sum"),
+        bytes / 1e6 / ready.as_secs_f64(),
+    );
+    stop(&mut child);
 }
 
 fn topics(config: &Path, partitions: i32) {
@@ -149,6 +243,30 @@ fn lines(source: &Path) -> Vec<String> {
     reader.lines().map(Result::unwrap).filter(|line| !line.is_empty()).collect()
 }
 
+/// An event whose session and time are to be replaced: what stands before, between and after them.
+struct Timed<'a> {
+    parts: [&'a str; 3],
+    session: &'a str,
+    time_ms: i64,
+}
+
+impl<'a> Timed<'a> {
+    /// In the source the session comes first, and both are plain text.
+    fn of(line: &'a str) -> Self {
+        let (before, rest) = line.split_once("\"session_id\":\"").unwrap();
+        let (session, rest) = rest.split_once('"').unwrap();
+        let (between, rest) = rest.split_once("\"time\":\"").unwrap();
+        let (time, after) = rest.split_once('"').unwrap();
+        let time_ms = loopwarden::event::EventTime::parse_rfc3339(time).unwrap().0;
+        Self { parts: [before, between, after], session, time_ms }
+    }
+
+    fn value(&self, session: &str, time_ms: i64) -> String {
+        let [before, between, after] = self.parts;
+        format!("{before}\"session_id\":\"{session}\"{between}\"time\":{time_ms}{after}")
+    }
+}
+
 /// Fills the topic: every session once per repetition, under a name of its own.
 fn produce(bootstrap: &str, topic: &str, options: &Options) -> u64 {
     let producer: ThreadedProducer<rdkafka::producer::DefaultProducerContext> = ClientConfig::new()
@@ -162,18 +280,23 @@ fn produce(bootstrap: &str, topic: &str, options: &Options) -> u64 {
         .create()
         .unwrap();
     let lines = lines(&options.source);
-    let mark = "\"session_id\":\"";
+    let events: Vec<Timed<'_>> = lines.iter().map(|line| Timed::of(line)).collect();
+    let first = events.iter().map(|event| event.time_ms).min().unwrap();
+    let span_ms = events.iter().map(|event| event.time_ms).max().unwrap() - first + 3_600_000;
+    // The last repetition ends before today: an event from the future is moved to its record's time.
+    let repetitions = options.events.div_ceil(events.len()) as i64;
+    let begin_ms = 1_735_689_600_000 - repetitions * span_ms;
+    assert!(begin_ms >= 0, "so many repetitions begin before 1970");
     let mut sent = 0;
     for repetition in 0.. {
-        for line in &lines {
+        for event in &events {
             if sent >= options.events {
                 producer.flush(Duration::from_secs(60)).unwrap();
                 return sent as u64;
             }
-            let at = line.find(mark).unwrap() + mark.len();
-            let session = &line[at..at + line[at..].find('"').unwrap()];
-            let key = format!("r{repetition}-{session}");
-            let value = format!("{}r{repetition}-{}", &line[..at], &line[at..]);
+            let time_ms = begin_ms + repetition * span_ms + event.time_ms - first;
+            let key = format!("r{repetition}-{}", event.session);
+            let value = event.value(&key, time_ms);
             let mut record = BaseRecord::to(topic).key(&key).payload(&value);
             while let Err((_, returned)) = producer.send(record) {
                 record = returned;
@@ -249,16 +372,15 @@ fn committed(asker: &BaseConsumer, topic: &str, partitions: i32) -> u64 {
     answer.elements().iter().filter_map(|element| element.offset().to_raw()).filter(|offset| *offset > 0).sum::<i64>() as u64
 }
 
-fn run_baseline(name: &str, bootstrap: &str, topic: &str, events: u64, round: usize) {
+/// Runs one of the other jobs; the topic of its commands.
+fn run_baseline(name: &str, bootstrap: &str, topic: &str, events: u64, round: usize) -> Option<String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/baselines").join(name).join("run.sh");
     if !script.is_file() {
         println!("skipped: {name}: the baselines are not here");
-        return;
+        return None;
     }
     let out = format!("bench-{}-{name}-{round}", std::process::id());
-    let admin = rdkafka::admin::AdminClient::from_config(ClientConfig::new().set("bootstrap.servers", bootstrap)).unwrap();
-    let new = rdkafka::admin::NewTopic::new(&out, 4, rdkafka::admin::TopicReplication::Fixed(1));
-    let _ = futures_executor(admin.create_topics([&new], &rdkafka::admin::AdminOptions::new()));
+    create_topics(bootstrap, &[&out], 4);
     let output = Command::new("bash")
         .arg(script)
         .args([bootstrap, topic, &out, &events.to_string()])
@@ -266,29 +388,7 @@ fn run_baseline(name: &str, bootstrap: &str, topic: &str, events: u64, round: us
         .output()
         .unwrap();
     println!("{}", String::from_utf8_lossy(&output.stdout).trim());
-}
-
-fn futures_executor<F: Future>(future: F) -> F::Output {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
-}
-
-fn stop(child: &mut Child) {
-    let _ = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
-    let _ = child.wait();
-}
-
-/// User and system time of a process so far. Seconds; the kernel counts in hundredths.
-fn cpu_seconds(pid: u32) -> f64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
-    (ticks(11) + ticks(12)) / 100.0
-}
-
-fn resident_mib(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
-    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) / 1024
+    output.status.success().then_some(out)
 }
 
 fn report(system: &str, guarantee: &str, events: u64, wall: Duration, cpu_s: f64, notes: &[(&str, String)]) {

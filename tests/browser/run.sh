@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The live page in headless Chromium. Installs it where that is a matter of a package; elsewhere says why nothing is tested.
+# The live page and the report in headless Chromium. Installs it where that is a matter of a package; elsewhere says why nothing is tested.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 target="${CARGO_TARGET_DIR:-$HOME/.cache/loopwarden/target}"
@@ -27,4 +27,6 @@ if ! chromium=$(find_chromium); then
   chromium=$(find_chromium) || skip "the package of chromium holds no program of that name"
 fi
 
-exec python3 tests/browser/page.py "$binary" "$chromium" "$target/tmp"
+export PYTHONDONTWRITEBYTECODE=1
+python3 tests/browser/page.py "$binary" "$chromium" "$target/tmp"
+python3 tests/browser/report.py "$binary" "$chromium" "$target/tmp"

@@ -142,7 +142,7 @@ impl Audit {
         let of_task = self.state.get(&task).into_iter().flatten();
         let changes: Vec<Change> =
             of_task.map(|(key, value)| Change { task, key: key.clone(), value: Some(value.clone()) }).collect();
-        store.commit(&changes).expect("memory");
+        store.commit(changes).expect("memory");
         store
     }
 

@@ -213,7 +213,7 @@ impl<I: Iterator<Item = Event>> Log for Straight<I> {
 }
 
 /// Families whose bytes are a function of the input alone: of the swarm stage what depends on the cut is left out by its hash.
-pub(crate) const FAMILIES: [KeyFamily; 4] = [KeyFamily::Position, KeyFamily::Head, KeyFamily::Step, KeyFamily::Timer];
+pub(crate) const FAMILIES: [KeyFamily; 4] = [KeyFamily::Position, KeyFamily::Head, KeyFamily::Page, KeyFamily::Timer];
 
 /// Runs the input through one lane. `topics` are the names of both stages' inputs.
 pub(crate) fn run(

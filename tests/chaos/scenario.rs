@@ -22,7 +22,6 @@ use loopwarden::store::RocksOptions;
 use loopwarden::store::RocksStore;
 use loopwarden::store::StateKey;
 use loopwarden::store::StateStore;
-use loopwarden::store::StoreOwner;
 use loopwarden::store::state_hash;
 use rdkafka::ClientConfig;
 use rdkafka::consumer::BaseConsumer;
@@ -336,7 +335,7 @@ impl Scenario {
             if !dir.is_dir() {
                 continue;
             }
-            let owner = StoreOwner { app: self.world.options.app.clone(), instance: process.name.clone(), cluster: None };
+            let owner = self.world.owner(&process.name);
             let store = RocksStore::open(&dir, &RocksOptions::default(), &owner).expect("the store of a process that ended");
             let Some(bytes) = store.get(task, &StateKey::position()).expect("a Position") else { continue };
             if Position::decode(&bytes).expect("a Position").next_offset != position.next_offset {

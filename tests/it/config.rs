@@ -373,6 +373,16 @@ fn the_temporary_directory_of_the_environment_is_refused_too() {
 }
 
 #[test]
+fn a_relative_data_directory_is_where_its_file_is_also_below_a_temporary_directory() {
+    let directory = std::env::temp_dir().join(format!("loopwarden-config-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let scratch = Scratch(directory.clone());
+    fs::write(scratch.file(), "data_dir = \"state\"\n").unwrap();
+    let config = load(&layers(Some(scratch.file()), &[], &[])).unwrap_or_else(|problems| panic!("{problems}")).config;
+    assert_eq!(config.data_dir, Some(directory.join("state")));
+}
+
+#[test]
 fn a_secret_is_its_file_without_the_line_end() {
     let scratch = Scratch::new("secret", "");
     let path = scratch.0.join("password");

@@ -182,6 +182,20 @@ fn where_the_outcome_is_silent_the_event_speaks() {
 }
 
 #[test]
+fn an_empty_error_text_is_none_and_hides_no_other() {
+    for (error, kind, message) in [
+        (r#""""#, None, None),
+        (r#"{"message":"","exit_code":0}"#, None, None),
+        (r#"{"type":"FileNotFoundError","message":""}"#, Some("FileNotFoundError"), None),
+        (r#"{"type":"","message":"boom"}"#, None, Some("boom")),
+    ] {
+        let source = with("tool", &format!(r#""tool":"t","error":{error}"#));
+        let EventKind::Tool(_, result) = decoded(&source).kind else { panic!() };
+        assert_eq!((result.error_type.as_deref(), result.error_message.as_deref()), (kind, message), "{error}");
+    }
+}
+
+#[test]
 fn the_hash_of_a_cut_result_is_what_comparisons_use() {
     let stable = |fields: &str| {
         let source = with("tool", &format!(r#""tool":"t","result":"x",{fields}"#));

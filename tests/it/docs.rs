@@ -204,6 +204,14 @@ fn alerts_and_dashboard_use_documented_metrics_and_pages() {
         let unknown: Vec<&String> = used.difference(&metrics).collect();
         assert!(unknown.is_empty(), "{file}: {unknown:?}");
     }
+    // What has no prefix of ours is a standard name of a process.
+    let standard: BTreeSet<&str> = loopwarden::telemetry::process::METRICS.iter().map(|(name, _)| *name).collect();
+    for (file, text) in [("alerts.yaml", alerts.clone()), ("grafana.json", read("deploy/grafana.json"))] {
+        for name in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| word.starts_with("process_")) {
+            assert!(standard.contains(name), "{file}: {name}");
+            assert!(operations.contains(&format!("`{name}`")), "{name} is not in the documentation");
+        }
+    }
     let ours: BTreeSet<String> = METRICS.iter().map(|metric| metric.name.to_owned()).collect();
     assert_eq!(metrics, ours, "the documentation and the program differ");
     let defined: BTreeSet<String> =
@@ -217,6 +225,24 @@ fn alerts_and_dashboard_use_documented_metrics_and_pages() {
     for alert in &defined {
         assert!(alerts.contains(&format!("operations.md#{}", alert.to_lowercase())), "{alert} has no link to its page");
     }
+}
+
+#[test]
+fn every_metric_has_the_labels_of_the_documentation() {
+    let operations = read("src/docs/operations.md");
+    let section = operations.split("## Metrics").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("a section");
+    let mut rows = 0;
+    for row in section.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let names: Vec<&str> = cells[0].split('`').skip(1).step_by(2).collect();
+        let words = cells[2].split([',', ';']).map(str::trim).filter(|word| !word.is_empty());
+        let documented: BTreeSet<&str> = words.collect();
+        let ours: BTreeSet<&str> =
+            METRICS.iter().filter(|metric| names.contains(&metric.name)).flat_map(|metric| metric.labels).copied().collect();
+        assert_eq!(documented, ours, "{names:?}");
+        rows += 1;
+    }
+    assert!(rows > 20, "only {rows} rows");
 }
 
 #[test]

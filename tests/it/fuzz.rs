@@ -4,10 +4,12 @@ use loopwarden::event::Content;
 use loopwarden::event::EventKind;
 use loopwarden::event::View;
 use loopwarden::event::decode;
+use loopwarden::identity::Arguments;
 use loopwarden::identity::CallRules;
 use loopwarden::identity::MaskSet;
 use loopwarden::identity::OutcomeRules;
 use loopwarden::identity::Signature;
+use loopwarden::identity::StopWords;
 use loopwarden::identity::ToolOutcomeRules;
 use loopwarden::identity::call_identity;
 use loopwarden::identity::canonical_text;
@@ -126,10 +128,11 @@ fn check_content(content: &Content<'_>) {
         View::Sha256(_) => assert!(canonical.starts_with("sha256:")),
     }
     let rules = CallRules::default();
-    assert_eq!(call_identity("t", content, &rules), call_identity("t", content, &rules));
-    let readable = readable_text(content);
-    let _ = Signature::of(&readable, &[]);
-    let _ = outcome_identity(false, content, Some(&readable), &OutcomeRules::default(), &ToolOutcomeRules::default());
+    assert_eq!(call_identity("t", &Arguments::of(content), &rules), call_identity("t", &Arguments::of(content), &rules));
+    let view = content.view();
+    let readable = readable_text(&view);
+    let _ = Signature::of(&readable, &StopWords::default());
+    let _ = outcome_identity(false, &content.view(), Some(&readable), &OutcomeRules::default(), &ToolOutcomeRules::default());
 }
 
 #[test]
@@ -187,7 +190,7 @@ fn what_is_taken_for_json_by_hand_is_json_to_the_library() {
         // The walk over source text must end whatever it is given.
         let text = String::from_utf8_lossy(&bytes);
         let _ = canonical_text(&Content::Raw(&text));
-        let _ = readable_text(&Content::Raw(&text));
+        let _ = readable_text(&Content::Raw(&text).view());
     }
 }
 

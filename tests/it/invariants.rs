@@ -45,7 +45,7 @@ fn blocked() -> World {
         let event = decode(Some(payload.as_bytes()), &meta).unwrap();
         effects.clear();
         before = (session.head.live_seq, session.head.shadow_seq);
-        let place = Place { topic: "t", partition: 0, offset: 0 };
+        let place = Place { topic: "t", partition: 0, offset: 0, watermark: event.time };
         engine.apply(&SubjectKey::of_event(&event), &mut session, Input::Event(&event, place), &mut effects);
     }
     let world = World { policy, session, effects, before };

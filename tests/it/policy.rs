@@ -62,6 +62,8 @@ fn the_default_profile_has_the_documented_values() {
         (512, 3_600_000, 86_400_000, 600_000)
     );
     assert_eq!(policy.progress.user_message, UserMessage::Reset);
+    assert!(policy.progress.mutation && policy.progress.new_mutation && policy.progress.world_state);
+    assert!(!load("progress.mutation = false").progress.new_mutation, "a rule about mutations");
     assert_eq!((policy.episodes.renudge_hits, policy.episodes.relapse_steps, policy.episodes.kept), (5, 20, 16));
     assert!(policy.identity.same_turn_once && !policy.identity.use_description && !policy.evidence.excerpts);
     let modes: Vec<_> = Detector::ALL.iter().map(|detector| policy.detectors.mode(*detector).as_str()).collect();
@@ -79,7 +81,7 @@ fn the_default_profile_has_the_documented_values() {
     assert_eq!((detectors.near_repeat.threshold, detectors.near_repeat.block_at), (4, 7));
     assert_eq!((detectors.stuck.threshold, detectors.stuck.block_at, detectors.stuck.block_scope), (5, 8, BlockScope::Session));
     assert_eq!(detectors.oscillation.periods, [2, 3, 4]);
-    assert!(detectors.semantic_repeat.stop_words.is_sorted() && detectors.semantic_repeat.stop_words.len() == 40);
+    assert!(detectors.semantic_repeat.stop_words.words().is_sorted() && detectors.semantic_repeat.stop_words.words().len() == 40);
     assert!(detectors.dead_end.generic.is_match("Process exited with code 127"));
     assert!(!detectors.dead_end.generic.is_match("error: no such file"), "matched whole");
     assert!(policy.outcomes.retryable.is_match("got HTTP 503 from upstream") && !policy.outcomes.retryable.is_match("5 items"));
@@ -110,7 +112,7 @@ fn plain_switches_the_projects_own_additions_off_and_nothing_else() {
     assert!(plain.outcomes.rules.volatile_fields.is_empty() && plain.outcomes.generic.is_empty());
     assert!(!plain.outcomes.retryable.is_match("rate limit"));
     assert_eq!(plain.progress.user_message, UserMessage::Ignore);
-    assert!(!plain.progress.mutation && !plain.progress.world_state);
+    assert!(!plain.progress.mutation && !plain.progress.new_mutation && !plain.progress.world_state);
     assert_eq!((plain.episodes.renudge_hits, plain.episodes.relapse_steps), (1, 0));
     let exact = &plain.detectors.exact_repeat;
     assert!(!(exact.result_aware || exact.skip_poll || exact.skip_read || exact.skip_normal || exact.skip_mutates));
@@ -292,6 +294,7 @@ const BOUNDS: &[(&str, &str, &str, &str)] = &[
     ("detectors.shell_failures.threshold", "1", "0", "detectors.shell_failures.threshold is 0, but must be at least 1"),
     ("detectors.text_only.threshold", "1", "0", "detectors.text_only.threshold is 0, but must be at least 1"),
     ("detectors.exploration.threshold", "1", "0", "detectors.exploration.threshold is 0, but must be at least 1"),
+    ("detectors.exploration.slice_turns", "8", "9", "detectors.exploration.slice_turns is 9, but must not be above 8"),
     (
         "detectors.swarm_repeat.threshold",
         "40",

@@ -227,7 +227,7 @@ fn no_stream_of_events_panics_or_breaks_an_invariant() {
             engine.apply(
                 &subject,
                 &mut session,
-                Input::Event(&event, Place { topic: "t", partition: 0, offset: 0 }),
+                Input::Event(&event, Place { topic: "t", partition: 0, offset: 0, watermark: event.time }),
                 &mut effects,
             );
             let broken = Invariant::broken(policy, &session, &effects, before);
@@ -470,6 +470,7 @@ fn how_calls_of_a_swarm_are_cut_into_reports_changes_no_id() {
         json!({"steps": "each", "threshold": 5, "workers_min": 3}),
         json!({"mode": "block", "threshold": 6, "block_at": 9}),
         json!({"window_ms": 0, "cooldown_ms": 0, "steps": "double"}),
+        json!({"window_ms": 0, "threshold": 5, "steps": "each"}),
         json!({"window_ms": 300_000, "threshold": 5, "cooldown_ms": 300_000}),
     ]
     .into_iter()
@@ -509,6 +510,25 @@ fn each_step_is_told_once_a_period_and_commands_count_up() {
     let later = swarm_commands(&policy, &next, None);
     assert_eq!(later.len(), 8, "the next period tells the same four steps of the window again");
     assert_eq!(later[4].epoch, START + 600_000);
+}
+
+#[test]
+fn an_endless_window_is_one_sum_however_long_the_swarm_lives() {
+    let policy = policy("attocode", &json!({}));
+    let engine = SwarmEngine::new("loopwarden", Arc::clone(&policy));
+    let mut counter = SwarmCounter::default();
+    let mut effects = Effects::default();
+    for minute in 0..600 {
+        for report in reports(&policy, &[swarm_call(minute, 0, minute as usize % 3)]) {
+            engine.apply(&key(), &mut counter, SwarmInput::Report(&report), &mut effects);
+        }
+        assert_eq!(counter.panes.len(), 1);
+    }
+    assert_eq!(counter.totals(), (600, 3));
+    let counts: Vec<u64> = effects.commands.iter().map(|command| command.seq).collect();
+    assert_eq!(counts, (1..=591).collect::<Vec<u64>>(), "each count from the tenth on, once");
+    engine.apply(&key(), &mut counter, SwarmInput::Reset(EventTime(START + 600 * 60_000)), &mut effects);
+    assert!(effects.forgotten && counter.panes.is_empty());
 }
 
 #[test]

@@ -365,7 +365,8 @@ fn report(world: &TestWorld, key: &SwarmCallKey, agents: &[&str], time_ms: i64) 
 fn reset(world: &TestWorld, partition: u32, swarm_id: &str, time_ms: i64) {
     let reset = SwarmReset { tenant: String::new(), swarm_id: swarm_id.to_owned(), time: EventTime(time_ms) };
     let value = SwarmRecord::Reset(reset.time).encode().unwrap();
-    world.broker.append(swarm_task(partition), Some(&reset_key(&reset)), Some(&value), time_ms);
+    // A broker stamps these records by itself, here a week later.
+    world.broker.append(swarm_task(partition), Some(&reset_key(&reset)), Some(&value), time_ms + 7 * 24 * 60 * MINUTE_MS);
 }
 
 fn direct(overrides: &str) -> TestWorld {
@@ -468,6 +469,30 @@ fn a_reset_forgets_a_swarm_in_every_partition_and_nothing_else() {
 }
 
 #[test]
+fn a_pane_of_many_agents_with_long_names_still_fits_into_one_record() {
+    let mut world = direct("[detectors.swarm_repeat]\nworkers_max = 8192\nthreshold = 2000\nblock_at = 4000\n");
+    world.start("a", 1);
+    // The longest names: 256 characters of four bytes. Some agents are seen twice, in a report of their own.
+    let names: Vec<String> = (0..1_500).map(|number| format!("{number:06}{}", "\u{1f980}".repeat(250))).collect();
+    for (at, some) in names.chunks(100).enumerate() {
+        let agents: Vec<&str> = some.iter().map(String::as_str).collect();
+        report(&world, &key("w", 1), &agents, START_MS + at as i64);
+    }
+    let again: Vec<&str> = names.iter().take(500).map(String::as_str).collect();
+    report(&world, &key("w", 1), &again, START_MS + 100);
+    settle(&mut world);
+    let panes = records(world.store_of(swarm_task(0)), swarm_task(0), KeyFamily::SwarmPane);
+    let bytes = panes.values().map(Vec::len).max().unwrap();
+    assert!((700_000..900_000).contains(&bytes), "{bytes}");
+    // All calls count, and the agents that had a place keep it.
+    let (_, command) = &told(&world)[0];
+    assert_eq!(evidence(command, "count"), 2_000);
+    let held = evidence(command, "workers");
+    assert!((700..800).contains(&held), "{held}");
+    assert_eq!(stats(&world).limit_swarm_workers, 1_500 - held);
+}
+
+#[test]
 fn after_a_reset_the_same_step_is_told_again_under_another_id_and_the_row_ends() {
     let mut world = direct("[detectors.swarm_repeat]\nthreshold = 2\n");
     world.start("a", 1);
@@ -477,6 +502,7 @@ fn after_a_reset_the_same_step_is_told_again_under_another_id_and_the_row_ends()
     settle(&mut world);
     let rows = world.broker.committed(MemoryTopic::State);
     assert_eq!(rows.iter().map(|row| row.value.is_some()).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(rows[1].timestamp_ms, START_MS + 2_000, "the time of the reset, not of its record");
     assert_eq!(records(world.store_of(swarm_task(0)), swarm_task(0), KeyFamily::SwarmCounter).len(), 0);
     // What was counted before, sent again by a lane that lagged: no.
     report(&world, &key("w", 1), &["a", "b"], START_MS + 2_000);

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,7 @@ use loopwarden::log::memory::MemoryTopic;
 use loopwarden::policy::Policy;
 use loopwarden::store::Change;
 use loopwarden::store::KeyFamily;
+use loopwarden::store::LoadBatch;
 use loopwarden::store::MemoryStore;
 use loopwarden::store::Position;
 use loopwarden::store::ScanFlow;
@@ -58,7 +60,7 @@ use loopwarden::task::Turn;
 pub(crate) const APP: &str = "loopwarden";
 pub(crate) const PARTITIONS: u32 = 3;
 /// Families of the session stage.
-pub(crate) const FAMILIES: [KeyFamily; 4] = [KeyFamily::Position, KeyFamily::Head, KeyFamily::Step, KeyFamily::Timer];
+pub(crate) const FAMILIES: [KeyFamily; 4] = [KeyFamily::Position, KeyFamily::Head, KeyFamily::Page, KeyFamily::Timer];
 /// Wall clock at virtual time 0: long after every record.
 pub(crate) const WALL_MS: i64 = 1_800_000_000_000;
 /// Virtual time after which a world that is not settled never will be.
@@ -152,7 +154,11 @@ impl StateStore for TestStore {
         self.memory.scan(task, family, prefix, from, visit)
     }
 
-    fn commit(&mut self, changes: &[Change]) -> Result<(), StoreError> {
+    fn tasks(&self) -> Result<Vec<TaskId>, StoreError> {
+        self.memory.tasks()
+    }
+
+    fn commit(&mut self, changes: Vec<Change>) -> Result<(), StoreError> {
         let mut fails_in = self.fails_in.lock().unwrap();
         match fails_in.as_mut() {
             Some(0) => {
@@ -166,8 +172,8 @@ impl StateStore for TestStore {
         self.memory.commit(changes)
     }
 
-    fn load(&mut self, changes: &[Change]) -> Result<(), StoreError> {
-        self.memory.load(changes)
+    fn load(&mut self, batch: &mut LoadBatch) -> Result<(), StoreError> {
+        self.memory.load(batch)
     }
 
     fn flush(&mut self) -> Result<(), StoreError> {
@@ -179,10 +185,22 @@ impl StateStore for TestStore {
     }
 }
 
+/// What brokers refuse for now, while polls go on.
+#[derive(Clone, Default)]
+pub(crate) struct Refuses {
+    pub(crate) seeks: Rc<Cell<bool>>,
+    pub(crate) reopens: Rc<Cell<bool>>,
+}
+
+fn unless(refused: &Cell<bool>) -> Result<(), LogError> {
+    if refused.get() { Err(LogError::Transient("refused".to_owned())) } else { Ok(()) }
+}
+
 /// The log of a lane; a sloppy one begins a few records too early, as a client may after a seek.
 pub(crate) struct TestLog {
     pub(crate) memory: MemoryLog,
     rereads: u64,
+    refuses: Refuses,
 }
 
 impl Log for TestLog {
@@ -195,6 +213,7 @@ impl Log for TestLog {
     }
 
     fn start(&mut self, task: TaskId, next: NextOffset) -> Result<(), LogError> {
+        unless(&self.refuses.seeks)?;
         self.memory.start(task, NextOffset(next.0.saturating_sub(self.rereads)))
     }
 
@@ -219,6 +238,7 @@ impl Log for TestLog {
     }
 
     fn reopen(&mut self) -> Result<(), LogError> {
+        unless(&self.refuses.reopens)?;
         self.memory.reopen()
     }
 
@@ -269,6 +289,8 @@ pub(crate) struct TestWorld {
     pub(crate) restarts: bool,
     /// How many records too early a task begins.
     pub(crate) rereads: u64,
+    /// What all logs refuse.
+    pub(crate) refuses: Refuses,
 }
 
 pub(crate) fn settings(trigger: CommitTrigger) -> LaneSettings {
@@ -293,6 +315,7 @@ impl TestWorld {
             exits: Vec::new(),
             restarts: true,
             rereads: 0,
+            refuses: Refuses::default(),
         }
     }
 
@@ -316,7 +339,8 @@ impl TestWorld {
         let process = &mut self.processes[at];
         process.leases = Leases::new();
         for lane in 0..process.lanes.len() {
-            let log = TestLog { memory: broker.open(&process.name, lane as u32), rereads: self.rereads };
+            let (rereads, refuses) = (self.rereads, self.refuses.clone());
+            let log = TestLog { memory: broker.open(&process.name, lane as u32), rereads, refuses };
             let restorer = InlineRestorer::new(process.store.clone(), log.changelog().unwrap(), Arc::clone(&settings));
             let machine = Explosive(SessionEngine::new(APP, Arc::clone(&policy)));
             let leases = process.leases.clone();
@@ -377,6 +401,11 @@ impl TestWorld {
 
     /// Turns every lane until nothing is left to do; false when virtual time ran out.
     pub(crate) fn settle(&mut self) -> bool {
+        self.settle_with(&mut |_| ())
+    }
+
+    /// The same, with something of the test's own after each round.
+    pub(crate) fn settle_with(&mut self, between: &mut dyn FnMut(&mut Self)) -> bool {
         let deadline = self.broker.now_ms() + PATIENCE_MS;
         while self.broker.now_ms() < deadline {
             let before = self.trace.len();
@@ -385,6 +414,7 @@ impl TestWorld {
                     self.turn(at, lane);
                 }
             }
+            between(self);
             if self.trace.len() == before {
                 if self.is_settled() {
                     return true;
@@ -437,7 +467,7 @@ impl TestWorld {
         };
         reader.read(task, self.broker.changelog_range(task).start, &mut take).unwrap();
         let mut store = MemoryStore::new();
-        store.commit(&changes).unwrap();
+        store.commit(changes).unwrap();
         store
     }
 

@@ -1,7 +1,8 @@
 //! Where the broker of these tests comes from: `KAFKA_BOOTSTRAP`, else a local one from the jars that `broker/fetch.sh` brings.
 //!
 //! A local broker dies with the test process, however that ends: a shell waits for the end of its standard input, which this process
-//! holds. Its log stays under cargo's temporary directory until the next run.
+//! holds. Its log stays under cargo's temporary directory until the next run. Its JVM is made to start fast; benchmarks give it
+//! other arguments with `KAFKA_BROKER_JAVA`.
 
 use std::fs;
 use std::io::Read;
@@ -30,6 +31,7 @@ const CLUSTER_ID: &str = "MkU3OEVBNTcwNTJENDM2Qg";
 pub(crate) struct Broker {
     /// Where clients connect.
     pub(crate) bootstrap: String,
+    log: PathBuf,
     watchdog: Child,
 }
 
@@ -76,7 +78,7 @@ fn lib() -> PathBuf {
     cache.join("loopwarden/kafka-4.1.0/lib")
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
 }
 
@@ -92,6 +94,19 @@ fn sweep(root: &Path) {
 }
 
 fn start(name: &str, proxy: Option<&Proxy>) -> Broker {
+    let (port, controller) = (free_port(), free_port());
+    let broker = launch(name, &format!("127.0.0.1:{port}"), &[], |dir| {
+        server_properties(dir, port, controller, proxy.map_or(port, |proxy| proxy.port))
+    });
+    if let Some(proxy) = proxy {
+        proxy.serve(&broker.bootstrap);
+    }
+    broker.wait_until_up();
+    broker
+}
+
+/// Formats the storage, with `format` as further arguments, and starts the broker; it may not answer yet.
+pub(crate) fn launch(name: &str, bootstrap: &str, format: &[String], properties: impl FnOnce(&Path) -> String) -> Broker {
     let lib = lib();
     assert!(
         lib.is_dir(),
@@ -102,16 +117,13 @@ fn start(name: &str, proxy: Option<&Proxy>) -> Broker {
     sweep(root);
     let dir = root.join(format!("broker-{}-{name}", std::process::id()));
     fs::create_dir_all(&dir).expect("a directory for the broker");
-    let (port, controller) = (free_port(), free_port());
-    let properties = dir.join("server.properties");
-    fs::write(&properties, server_properties(&dir, port, controller, proxy.map_or(port, |proxy| proxy.port)))
-        .expect("server.properties");
+    fs::write(dir.join("server.properties"), properties(&dir)).expect("server.properties");
 
     // The shell ends the broker when this process is gone, and with it the data; the log stays for whoever has to look.
     let script = r#"
         set -u
-        JAVA="java -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto -cp $LIB/*"
-        $JAVA kafka.tools.StorageTool format -t "$CLUSTER" -c "$DIR/server.properties" >"$DIR/format.log" 2>&1 </dev/null || exit 1
+        JAVA="java ${KAFKA_BROKER_JAVA:--Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1} -Xshare:auto -cp $LIB/*"
+        $JAVA kafka.tools.StorageTool format -t "$CLUSTER" -c "$DIR/server.properties" "$@" >"$DIR/format.log" 2>&1 </dev/null || exit 1
         $JAVA kafka.Kafka "$DIR/server.properties" >"$DIR/broker.log" 2>&1 </dev/null &
         echo started
         cat >/dev/null
@@ -120,7 +132,8 @@ fn start(name: &str, proxy: Option<&Proxy>) -> Broker {
         rm -rf "$DIR/data"
     "#;
     let mut watchdog = Command::new("sh")
-        .args(["-c", &format!("set -f\n{script}")])
+        .args(["-c", &format!("set -f\n{script}"), "sh"])
+        .args(format)
         .env("LIB", &lib)
         .env("DIR", &dir)
         .env("CLUSTER", CLUSTER_ID)
@@ -132,26 +145,23 @@ fn start(name: &str, proxy: Option<&Proxy>) -> Broker {
     let formatted = watchdog.stdout.take().expect("piped").read_exact(&mut started);
     assert!(formatted.is_ok(), "formatting the broker's storage failed: see {}", dir.join("format.log").display());
 
-    let broker = Broker { bootstrap: format!("127.0.0.1:{port}"), watchdog };
-    if let Some(proxy) = proxy {
-        proxy.serve(&broker.bootstrap);
-    }
-    wait_until_up(&broker.bootstrap, &dir.join("broker.log"));
-    broker
+    Broker { bootstrap: bootstrap.to_owned(), log: dir.join("broker.log"), watchdog }
 }
 
-/// Asks until the broker answers.
-fn wait_until_up(bootstrap: &str, log: &Path) {
-    let client: BaseConsumer = ClientConfig::new()
-        .set("bootstrap.servers", bootstrap)
-        .set("reconnect.backoff.ms", "50")
-        .set("reconnect.backoff.max.ms", "200")
-        .set_log_level(rdkafka::config::RDKafkaLogLevel::Emerg)
-        .create()
-        .expect("a client");
-    let deadline = Deadline::after(START_WAIT);
-    while client.fetch_metadata(None, Duration::from_secs(1)).is_err() {
-        assert!(!deadline.is_over(), "the broker on {bootstrap} does not answer: see {}", log.display());
+impl Broker {
+    /// Asks until it answers.
+    pub(crate) fn wait_until_up(&self) {
+        let client: BaseConsumer = ClientConfig::new()
+            .set("bootstrap.servers", &self.bootstrap)
+            .set("reconnect.backoff.ms", "50")
+            .set("reconnect.backoff.max.ms", "200")
+            .set_log_level(rdkafka::config::RDKafkaLogLevel::Emerg)
+            .create()
+            .expect("a client");
+        let deadline = Deadline::after(START_WAIT);
+        while client.fetch_metadata(None, Duration::from_secs(1)).is_err() {
+            assert!(!deadline.is_over(), "the broker on {} does not answer: see {}", self.bootstrap, self.log.display());
+        }
     }
 }
 

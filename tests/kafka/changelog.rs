@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use loopwarden::clock::Deadline;
 use loopwarden::event::NextOffset;
 use loopwarden::log::Changelog;
 use loopwarden::log::ChangelogRange;
@@ -9,16 +10,19 @@ use loopwarden::log::Destination;
 use loopwarden::log::Flow;
 use loopwarden::log::Log;
 use loopwarden::log::LogError;
+use loopwarden::log::LogEvent;
 use loopwarden::log::kafka::KafkaLog;
 use loopwarden::log::kafka::KafkaOptions;
 use loopwarden::log::kafka::Start;
 
 use crate::broker;
+use crate::world::PATIENCE;
 use crate::world::World;
 use crate::world::commit;
 use crate::world::output;
 use crate::world::session;
 use crate::world::swarm;
+use crate::world::take;
 
 fn reader(log: &KafkaLog) -> Box<dyn Changelog> {
     log.changelog().expect("a reader").expect("there is one")
@@ -117,6 +121,42 @@ fn the_groups_offset_is_withheld_while_a_transaction_on_it_is_open() {
     assert!(matches!(withheld, Err(LogError::Transient(_))), "{withheld:?}");
     pending.abort();
     assert_eq!(reader.committed(session(0), Duration::from_secs(10)), Ok(Some(NextOffset(3))));
+}
+
+#[test]
+fn what_lies_behind_an_open_transaction_is_seen_by_who_asks_for_it() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 1);
+    let log = world.open();
+    let mut reader = reader(&log);
+    let position = output(Destination::Changelog(session(0)), "position", "p");
+    let pending = world.write_open(&world.options.changelog_topic(session(0).stage), &position);
+    assert_eq!(reader.range(session(0)).expect("a range"), ChangelogRange { start: 0, end: 0 });
+    assert_eq!(reader.high_watermark(session(0)), Ok(1));
+    pending.abort();
+}
+
+#[test]
+fn a_position_outside_of_its_partition_is_said_once_and_the_task_reads_on_when_it_is_started_anew() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 1);
+    world.produce(&[(0, "a", "e0"), (0, "a", "e1")]);
+    let mut log = world.running(1);
+    assert_eq!(take(&mut log, 2).len(), 2);
+    log.start(session(0), NextOffset(1_000)).expect("started");
+    let deadline = Deadline::after(PATIENCE);
+    loop {
+        assert!(!deadline.is_over(), "no error");
+        match log.poll(Duration::from_millis(100), &mut |task, _| panic!("{task} handed over a record")) {
+            Ok(event) => assert_eq!(event, LogEvent::Records(0)),
+            Err(error) => {
+                assert!(matches!(error, LogError::OutOfRange(_)), "{error:?}");
+                break;
+            }
+        }
+    }
+    log.start(session(0), NextOffset(1)).expect("started");
+    assert_eq!(take(&mut log, 1), vec![(session(0), 1, "e1".to_owned())]);
 }
 
 #[test]

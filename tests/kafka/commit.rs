@@ -1,13 +1,20 @@
 //! One commit: all of it is visible, or nothing.
 
+use std::time::Duration;
+
+use loopwarden::clock::Deadline;
 use loopwarden::event::NextOffset;
 use loopwarden::event::partition_of;
+use loopwarden::limits;
 use loopwarden::log::CommitOutcome;
 use loopwarden::log::Destination;
+use loopwarden::log::Flow;
 use loopwarden::log::Log;
+use loopwarden::log::LogEvent;
 use loopwarden::log::kafka::KafkaLog;
 
 use crate::broker;
+use crate::world::PATIENCE;
 use crate::world::World;
 use crate::world::commit;
 use crate::world::committed;
@@ -51,8 +58,31 @@ fn outputs_state_and_offsets_become_visible_together() {
     let places: Vec<_> = changelog.iter().map(|seen| (seen.partition, seen.key.as_slice())).collect();
     assert_eq!(places, vec![(0, b"head".as_slice()), (0, b"position"), (1, b"position")]);
 
-    let steps = log.commit_steps();
+    let steps = log.commit_steps().unwrap();
     assert!(steps.send_us > 0 && steps.drain_us > 0 && steps.offsets_us > 0 && steps.commit_us > 0, "{steps:?}");
+}
+
+#[test]
+fn a_record_of_very_many_headers_fills_a_poll_by_itself_and_its_first_headers_are_read() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 1);
+    world.produce_with_headers(2, 20_000);
+    world.produce(&[(0, "a", "x"), (0, "a", "y")]);
+    let mut log = world.running(1);
+    let (mut headers, mut polls) = (Vec::new(), Vec::new());
+    let deadline = Deadline::after(PATIENCE);
+    while headers.len() < 4 {
+        assert!(!deadline.is_over(), "{headers:?}");
+        let event = log.poll(Duration::from_millis(100), &mut |_, record| {
+            headers.push(record.meta.headers.len());
+            Flow::Continue
+        });
+        if let LogEvent::Records(count @ 1..) = event.expect("a poll") {
+            polls.push(count);
+        }
+    }
+    assert_eq!(headers, [limits::HEADERS_MAX, limits::HEADERS_MAX, 0, 0]);
+    assert_eq!(polls[..2], [1, 1], "{polls:?}");
 }
 
 #[test]
@@ -188,7 +218,7 @@ fn a_commit_is_fast_when_drained_first() {
         }
         log.stage(output(Destination::Commands, "a", &format!("c{n}")));
         commit(&mut log, &[(session(0), 0)]);
-        let steps = log.commit_steps();
+        let steps = log.commit_steps().unwrap();
         totals.push((steps.send_us + steps.drain_us + steps.offsets_us + steps.commit_us, steps));
     }
     totals.sort_by_key(|(total, _)| *total);

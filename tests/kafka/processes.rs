@@ -1,10 +1,14 @@
 //! Real processes: stopped, joined, left, cut off, started for the first time. Whatever happens, the auditor sees each output once
 //! and the end is that of the uninterrupted run.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
+
+use loopwarden::event::Stage;
 
 use crate::broker;
 use crate::proxy::Action;
+use crate::proxy::END_TXN;
 use crate::proxy::Proxy;
 use crate::proxy::Side;
 use crate::scenario::Scenario;
@@ -16,6 +20,12 @@ fn processed(scenario: &mut Scenario, events: u64) {
     scenario.wait(&format!("{events} events"), PATIENCE, |scenario| scenario.processed() >= events);
 }
 
+/// Who committed last for each partition of events.
+fn readers(scenario: &Scenario) -> BTreeSet<String> {
+    let audit = scenario.look();
+    audit.positions.iter().filter(|(task, _)| task.stage == Stage::Session).map(|(_, at)| at.owner.clone()).collect()
+}
+
 #[test]
 fn a_process_that_was_stopped_beyond_its_session_wakes_up_and_publishes_nothing_twice() {
     let Some(bootstrap) = broker::bootstrap() else { return };
@@ -25,18 +35,15 @@ fn a_process_that_was_stopped_beyond_its_session_wakes_up_and_publishes_nothing_
     }
     scenario.wait("both ready", PATIENCE, |scenario| scenario.processes.iter().all(crate::process::Process::is_ready));
     scenario.produce(4_000);
-    scenario.wait("both at work", PATIENCE, |scenario| {
-        let owners: std::collections::BTreeSet<_> = scenario.look().positions.values().map(|at| at.owner.clone()).collect();
-        owners.len() == 2
-    });
+    scenario.wait("both read events", PATIENCE, |scenario| readers(scenario).len() == 2);
     // In the middle of its work: with open transactions as often as not.
     scenario.processes[0].freeze();
     scenario.produce(4_000);
     processed(&mut scenario, 8_000);
+    assert_eq!(readers(&scenario).len(), 1, "its tasks moved while it was stopped");
     scenario.processes[0].thaw();
     scenario.produce(4_000);
     scenario.settle();
-    assert!(scenario.processes[1].told("tasks assigned") >= 2, "its tasks moved while it was stopped");
     scenario.verify().assert_exactly_once();
 }
 
@@ -83,13 +90,75 @@ fn a_coordinator_that_never_answers_holds_a_process_for_40_s_at_most() {
     }
     scenario.produce(2_000);
     let ended = scenario.processes[0].wait(Duration::from_secs(40));
-    let troubles = scenario.processes[0].told("transaction aborted") + scenario.processes[0].told("log in trouble");
+    let noticed =
+        ["transaction aborted", "log in trouble", "nobody knows how the transaction ended", "fenced; restoring", "tasks lost"];
+    let troubles: usize = noticed.iter().map(|words| scenario.processes[0].told(words)).sum();
     println!("with a silent coordinator for 40 s: ended {ended:?}, troubles told {troubles}");
     assert!(ended.is_some() || troubles > 0, "it neither ended nor noticed");
     proxy.release("");
     if ended.is_some() {
         scenario.start(0);
     }
+    scenario.produce(1_000);
+    scenario.settle();
+    scenario.verify().assert_exactly_once();
+}
+
+#[test]
+fn a_broker_that_does_not_hand_out_identities_is_waited_for_and_is_no_hang() {
+    let proxy = Proxy::new();
+    let Some(broker) = broker::behind("identities", &proxy) else { return };
+    let mut scenario = Scenario::new(&broker.bootstrap, "identities", 23, 2);
+    scenario.add(1, &[]);
+    scenario.produce(2_000);
+    processed(&mut scenario, 500);
+    // The end of a transaction is unknown, so the producer must be replaced; and no new one gets its id.
+    proxy.arm("", 22, Side::Answer, Action::Drop, usize::MAX);
+    proxy.arm("", END_TXN, Side::Answer, Action::Drop, usize::MAX);
+    scenario.produce(2_000);
+    let ended = scenario.processes[0].wait(Duration::from_secs(45));
+    assert!(ended.is_none(), "it ended with {ended:?}");
+    assert!(
+        scenario.processes[0].told("taking over the transactional id takes too long") > 0,
+        "it was never in need of a producer"
+    );
+    proxy.release("");
+    scenario.settle();
+    scenario.verify().assert_exactly_once();
+}
+
+/// Makes the next file that the store writes to one that nobody ever reads: whoever opens it waits for ever.
+fn stall_disk(state_dir: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let number = |name: &str| name.split(['.', '-']).find_map(|part| part.parse::<u64>().ok());
+    let names = std::fs::read_dir(state_dir).expect("a store").flatten().map(|entry| entry.file_name());
+    let last = names.filter_map(|name| number(&name.to_string_lossy())).max().expect("files");
+    let pipes: Vec<_> = (last + 1..last + 400).map(|number| state_dir.join(format!("{number:06}.log"))).collect();
+    // One of these names may be taken by now.
+    std::process::Command::new("mkfifo").args(&pipes).status().expect("mkfifo");
+    pipes
+}
+
+#[test]
+fn a_lane_that_hangs_takes_its_process_with_it_and_nothing_is_lost_or_doubled() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let mut scenario = Scenario::new(bootstrap, "hang", 24, 2);
+    // A small write buffer: the store soon begins another write-ahead log.
+    scenario.add(1, &["limits.write_buffer_bytes=1048576"]);
+    scenario.produce(1_000);
+    processed(&mut scenario, 500);
+    let pipes = stall_disk(&scenario.processes[0].state_dir());
+    scenario.produce(6_000);
+    let ended = scenario.processes[0].wait(Duration::from_secs(120));
+    let signal = std::os::unix::process::ExitStatusExt::signal(&ended.expect("a hung lane holds its process for ever"));
+    assert_eq!(signal, Some(6), "it ended, but not by the watchdog");
+    assert_eq!(scenario.processes[0].told("a lane hangs"), 1);
+    for pipe in pipes {
+        // Files that the store has made in between stay.
+        if std::os::unix::fs::FileTypeExt::is_fifo(&std::fs::metadata(&pipe).expect("it is there").file_type()) {
+            std::fs::remove_file(pipe).expect("removed");
+        }
+    }
+    scenario.start(0);
     scenario.produce(1_000);
     scenario.settle();
     scenario.verify().assert_exactly_once();

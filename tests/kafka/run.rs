@@ -20,15 +20,15 @@ use crate::world::Seen;
 use crate::world::World;
 
 /// A directory of one test. Not the system's temporary one: state is refused there.
-struct Scratch(PathBuf);
+pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         Self(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("run-{}-{name}", std::process::id())))
     }
 
     /// What the last process said.
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.0.with_extension("log")).unwrap_or_default()
     }
 }
@@ -41,7 +41,7 @@ impl Drop for Scratch {
 }
 
 /// The program with the settings of a world.
-fn program(world: &World, arguments: &[&str]) -> Command {
+pub(crate) fn program(world: &World, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
         command.env_remove(name);
@@ -65,11 +65,11 @@ fn program(world: &World, arguments: &[&str]) -> Command {
 }
 
 /// A running process; it is killed with this value, if it still runs.
-struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Running {
     /// Starts it and waits until it is ready.
-    fn start(world: &World, scratch: &Scratch) -> Self {
+    pub(crate) fn start(world: &World, scratch: &Scratch) -> Self {
         let dir = scratch.0.to_string_lossy().into_owned();
         let mut child = program(world, &["run", "--data-dir", &dir])
             .stdout(Stdio::piped())
@@ -84,7 +84,7 @@ impl Running {
     }
 
     /// Sends a signal and waits for the end. Returns the exit code.
-    fn end(mut self, signal: &str) -> Option<i32> {
+    pub(crate) fn end(mut self, signal: &str) -> Option<i32> {
         let sent = Command::new("kill").args([&format!("-{signal}"), &self.0.id().to_string()]).status().expect("kill");
         assert!(sent.success());
         self.0.wait().expect("the process").code()
@@ -118,7 +118,7 @@ fn call(session: &str, number: u32) -> (String, String) {
 }
 
 /// Writes records, keyed, placed by murmur2.
-fn produce(world: &World, records: &[(String, Option<Vec<u8>>)]) {
+pub(crate) fn produce(world: &World, records: &[(String, Option<Vec<u8>>)]) {
     let producer: BaseProducer = rdkafka::ClientConfig::new()
         .set("bootstrap.servers", &world.options.bootstrap_servers)
         .set("partitioner", "murmur2_random")
@@ -135,7 +135,7 @@ fn produce(world: &World, records: &[(String, Option<Vec<u8>>)]) {
     producer.flush(PATIENCE).expect("delivered");
 }
 
-fn events(sessions: std::ops::Range<u32>) -> Vec<(String, Option<Vec<u8>>)> {
+pub(crate) fn events(sessions: std::ops::Range<u32>) -> Vec<(String, Option<Vec<u8>>)> {
     let calls = sessions.flat_map(|session| (0..3).map(move |number| call(&format!("s{session}"), number)));
     calls.map(|(key, event)| (key, Some(event.into_bytes()))).collect()
 }

@@ -216,14 +216,6 @@ fn failing(session: &str, id: usize, swarm: &str, url: &str, time_ms: i64) -> St
     .to_string()
 }
 
-fn working(session: &str, id: u64, time_ms: i64) -> String {
-    json!({
-        "id": format!("{session}-{id}"), "session_id": session, "swarm_id": "busy", "time": time_ms, "kind": "tool",
-        "tool": "read_file", "args": {"path": format!("src/{id}.rs")}, "result": format!("text number {id}"), "outcome": "ok",
-    })
-    .to_string()
-}
-
 /// Steps that a swarm was told.
 fn steps(commands: &Commands, swarm: &str) -> Vec<u64> {
     let mine = commands.of_swarm().into_iter().filter(|command| command["swarm_id"] == swarm);
@@ -314,72 +306,6 @@ fn fifty_failing_sessions_are_one_command_although_processes_are_killed() {
         ids.push(told[0]["id"].as_str().unwrap().to_owned());
     }
     assert_eq!(ids[0], ids[1]);
-}
-
-/// Mean length of a commit.
-fn commit_ms(lanes: &Fleet) -> u64 {
-    let reports = lanes.handles().iter().map(|handle| handle.report().stats.commit[0]);
-    let (us, count) = reports.fold((0, 0), |(us, count), commits| (us + commits.sum_us, count + commits.count()));
-    us / count.max(1) / 1_000
-}
-
-/// A measurement, not a claim: from the call that crosses the step to its command at a `read_committed` reader.
-#[test]
-fn a_swarm_is_told_soon() {
-    const PARTITIONS: u32 = 8;
-    const RATE: u64 = 5_000;
-    const PROBES: usize = 150;
-    let Some(bootstrap) = broker::bootstrap() else { return };
-    let world = World::new(bootstrap, PARTITIONS);
-    let lanes = lanes(&world, "lw-0", 2, "default", &json!({}));
-    let (producer, mut commands) = (producer(&world), Commands::of(&world));
-    sentinel(&producer, &world, PARTITIONS, &mut commands, 0, clock::now_ms());
-    let began = clock::Stopwatch::start();
-    let (mut sent, mut probes, mut delays): (u64, Vec<Duration>, Vec<Duration>) = (0, Vec::new(), Vec::new());
-    let deadline = Deadline::after(PATIENCE * 2);
-    while delays.len() < PROBES {
-        assert!(!deadline.is_over(), "only {} of {PROBES} probes came back", delays.len());
-        let due = began.elapsed().as_micros() as u64 * RATE / 1_000_000;
-        let now_ms = clock::now_ms();
-        while sent < due.min(sent + 500) {
-            // Workers that get on; each tenth call fails, each in a way of its own: counted, and no step is crossed.
-            let session = format!("s{}", sent % 2_000);
-            let json = if sent.is_multiple_of(10) {
-                failing(&session, sent as usize, "busy", &format!("http://x{sent}"), now_ms)
-            } else {
-                working(&session, sent, now_ms)
-            };
-            send(&producer, &world, PARTITIONS, &session, &json, now_ms);
-            sent += 1;
-        }
-        if probes.len() < PROBES && probes.len() < began.elapsed().as_millis() as usize / 60 {
-            let probe = probes.len();
-            for worker in 0..10 {
-                let session = format!("p{probe}-{worker}");
-                let json = failing(&session, 0, &format!("probe-{probe}"), "http://dead", now_ms);
-                send(&producer, &world, PARTITIONS, &session, &json, now_ms);
-            }
-            probes.push(began.elapsed());
-        }
-        producer.poll(Duration::ZERO);
-        if let Some((.., command)) = commands.next(Duration::from_millis(1)) {
-            let probe = command["swarm_id"].as_str().and_then(|swarm| swarm.strip_prefix("probe-"));
-            if let Some(sent_at) = probe.and_then(|number| probes.get(number.parse::<usize>().unwrap())) {
-                delays.push(began.elapsed().saturating_sub(*sent_at));
-            }
-        }
-    }
-    delays.sort_unstable();
-    println!(
-        "event to swarm command at {:.0} events/s, {} ms a commit: p50 {:?}, p90 {:?}, p99 {:?}, max {:?}",
-        sent as f64 / began.elapsed().as_secs_f64(),
-        commit_ms(&lanes),
-        delays[PROBES / 2],
-        delays[PROBES * 9 / 10],
-        delays[PROBES * 99 / 100],
-        delays[PROBES - 1]
-    );
-    assert_eq!(lanes.stop(true), Exit::Stopped);
 }
 
 /// The interpreter with Kafka's client; `None` where it cannot be had, which is said aloud.

@@ -24,6 +24,7 @@ use loopwarden::log::kafka::Start;
 use loopwarden::log::kafka::TopicNames;
 use loopwarden::log::kafka::admin;
 use loopwarden::log::kafka::admin::Admin;
+use loopwarden::store::StoreOwner;
 use rdkafka::ClientConfig;
 use rdkafka::Message;
 use rdkafka::Offset;
@@ -31,7 +32,9 @@ use rdkafka::TopicPartitionList;
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::consumer::Consumer;
 use rdkafka::error::KafkaError;
+use rdkafka::message::Header;
 use rdkafka::message::Headers;
+use rdkafka::message::OwnedHeaders;
 use rdkafka::producer::BaseProducer;
 use rdkafka::producer::BaseRecord;
 use rdkafka::producer::Producer;
@@ -80,8 +83,8 @@ impl World {
         let world = Self::named(bootstrap);
         let admin = Admin::new(&world.options).expect("an admin client");
         let mut plans = admin::plan(&world.options, partitions, 1);
-        // Fixed timestamps of the distant past: they are kept, and nothing is deleted by age.
-        for plan in &mut plans {
+        // Fixed timestamps of the distant past: they are kept, and nothing is deleted by age. Sums stay as planned, which keeps them.
+        for plan in plans.iter_mut().filter(|plan| plan.purpose != admin::Purpose::SwarmCounts) {
             plan.config.retain(|(key, _)| !matches!(*key, "retention.ms" | "message.timestamp.type"));
             plan.config.push(("retention.ms", "-1".into()));
         }
@@ -113,6 +116,7 @@ impl World {
             native: NativeSettings::default(),
             fetch_bytes_max: 16 << 20,
             swarm: true,
+            reads: &[Stage::Session, Stage::Swarm],
             value_bytes_max: 256 * 1024,
         };
         Self { options }
@@ -121,6 +125,12 @@ impl World {
     /// Options of another lane or instance.
     pub(crate) fn options_of(&self, instance: &str, lane: u32) -> KafkaOptions {
         KafkaOptions { instance: instance.into(), lane, ..self.options.clone() }
+    }
+
+    /// Whom the state of a process belongs to.
+    pub(crate) fn owner(&self, instance: &str) -> StoreOwner {
+        let cluster = Admin::new(&self.options).and_then(|admin| admin.cluster_id()).expect("a cluster");
+        StoreOwner { app: self.options.app.clone(), instance: instance.to_owned(), cluster: Some(cluster) }
     }
 
     /// Opens the log of lane 0 of `lw-0`.
@@ -149,6 +159,18 @@ impl World {
         producer.flush(PATIENCE).expect("delivered");
     }
 
+    /// Writes so many events to partition 0, each with so many headers.
+    pub(crate) fn produce_with_headers(&self, events: usize, headers: usize) {
+        let producer: BaseProducer = self.client().create().expect("a producer");
+        for _ in 0..events {
+            let more = |headers: OwnedHeaders, _| headers.insert(Header { key: "h", value: Some("") });
+            let headers = (0..headers).fold(OwnedHeaders::new(), more);
+            let record = BaseRecord::<str, str>::to(&self.options.topics.input).partition(0).payload("e").headers(headers);
+            producer.send(record).map_err(|(error, _)| error).expect("queued");
+        }
+        producer.flush(PATIENCE).expect("delivered");
+    }
+
     /// Writes one event at a time of its own, and says at which offset.
     pub(crate) fn append(&self, partition: i32, key: &str, value: &str, timestamp_ms: i64) -> u64 {
         let end = |client: &BaseProducer| {
@@ -161,6 +183,22 @@ impl World {
         producer.flush(PATIENCE).expect("delivered");
         assert_eq!(end(&producer), offset + 1, "nobody else writes events here");
         offset
+    }
+
+    /// A producer outside of any transaction.
+    pub(crate) fn writer(&self) -> BaseProducer {
+        self.client().set("queue.buffering.max.kbytes", "1000000").create().expect("a producer")
+    }
+
+    /// Writes one record with a time.
+    pub(crate) fn write(&self, producer: &mut BaseProducer, partition: i32, value: &str, timestamp_ms: i64) {
+        let record = BaseRecord::<str, str>::to(&self.options.topics.input).partition(partition).payload(value);
+        producer.send(record.timestamp(timestamp_ms)).map_err(|(error, _)| error).expect("queued");
+    }
+
+    /// Waits until everything is written.
+    pub(crate) fn flush(&self, producer: &BaseProducer) {
+        producer.flush(PATIENCE).expect("delivered");
     }
 
     /// The group's stable offset of a task, asked by a client of nobody.

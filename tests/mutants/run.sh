@@ -4,25 +4,55 @@
 #
 #   bash tests/mutants/run.sh            all of them
 #   bash tests/mutants/run.sh 07 22      those whose names begin so
+#   bash tests/mutants/run.sh --check    only whether every patch applies: seconds, nothing is built
 #
-# The copy lives below the target directory and shares it, so that only this package compiles again. CARGO may name a wrapper.
+# Sources and target directory are copies of their own (MUTANTS_DIR), so that a run disturbs no other build and is disturbed by none;
+# compiled dependencies are copied once, and of a mutant only this package is compiled again, without optimisations.
+# CARGO may name a wrapper. A build and a test have a time bound each; a test that exceeds it is red: a mutant may hang.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-root=$PWD
 target=${CARGO_TARGET_DIR:-$HOME/.cache/loopwarden/target}
-export CARGO_TARGET_DIR=$target
-copy=$target/mutants
+dir=${MUTANTS_DIR:-$HOME/.cache/loopwarden/mutants}
+copy=$dir/copy
+sources=$dir/sources
 cargo=${CARGO:-cargo}
-log=$target/mutants.log
+build_s=900
+test_s=240
+export CARGO_TARGET_DIR=$dir/target CARGO_TERM_COLOR=never
 
+say() { printf '%s\n' "$*"; }
+
+# The sources as they are when the run begins: it goes on with these, whatever becomes of them meanwhile.
+snapshot() {
+  rm -rf "$sources"
+  git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
+    [ ! -f "$file" ] || { mkdir -p "$sources/$(dirname "$file")" && cp "$file" "$sources/$file"; }
+  done
+}
+
+# Brings the copy back to the sources. Only what differs is written: what did not change is not compiled again.
 fresh() {
   mkdir -p "$copy"
-  # Only what differs is written: what did not change is not compiled again.
-  git ls-files -z --cached --others --exclude-standard -- src config tests examples Cargo.toml Cargo.lock .cargo .clippy.toml README.md |
-    while IFS= read -r -d '' file; do
-      [ -f "$file" ] || continue
-      cmp -s "$file" "$copy/$file" || { mkdir -p "$copy/$(dirname "$file")" && cp "$file" "$copy/$file"; }
-    done
+  (diff -rq "$sources" "$copy" || true) | while read -r what file rest; do
+    case "$what $file" in
+      "Files $sources"/*) cp "$file" "$copy/${file#"$sources"/}" ;;
+      "Only in") rest=${rest/: //}
+        case $rest in
+          "$sources"/*) mkdir -p "$copy/$(dirname "${rest#"$sources"/}")" && cp -r "$rest" "$copy/${rest#"$sources"/}" ;;
+          "$copy"/*) rm -rf "$rest" ;;
+        esac ;;
+    esac
+  done
+}
+
+# Compiled dependencies, without what is this package's own.
+dependencies() {
+  [ ! -d "$CARGO_TARGET_DIR/release" ] && [ -d "$target/release" ] || return 0
+  say "copying compiled dependencies to $CARGO_TARGET_DIR"
+  mkdir -p "$CARGO_TARGET_DIR/release"
+  cp "$target"/.rustc_info.json "$target"/CACHEDIR.TAG "$CARGO_TARGET_DIR" 2>/dev/null || true
+  (cd "$target/release" && tar cf - --exclude='*loopwarden-*' --exclude='deps/it-*' --exclude='deps/kafka-*' --exclude='deps/chaos-*' \
+    .fingerprint build deps) | tar xf - -C "$CARGO_TARGET_DIR/release"
 }
 
 # Lines `target test` of the patches given, each once.
@@ -30,73 +60,100 @@ named() { sed -n 's/^Caught by: //p' "$@" | sort -u; }
 
 # Builds the test programs of some targets, and prints `target path` for each.
 build() {
-  local arguments=()
+  local arguments=(--config 'profile.release.package.loopwarden.opt-level=0' --config 'profile.release.package.loopwarden.debug=0' --config 'profile.release.incremental=true') one
   for one in "$@"; do
     case $one in lib) arguments+=(--lib) ;; *) arguments+=(--test "$one") ;; esac
   done
-  (cd "$copy" && $cargo test --release --locked --quiet --no-run "${arguments[@]}" --message-format=json 2>"$log") |
+  (cd "$copy" && timeout -k 10 $build_s $cargo test --release --locked --quiet --no-run "${arguments[@]}" --message-format=json 2>"$dir/build.log") |
     sed -n 's/.*"kind":\["\(lib\|test\)"\].*"name":"\([a-z]*\)".*"executable":"\([^"]*\)".*/\1 \2 \3/p' |
     while read -r kind name path; do
-      [ "$kind" = lib ] && echo "lib $path" || echo "$name $path"
+      [ "$kind" = lib ] && say "lib $path" || say "$name $path"
     done
 }
 
-# Runs one test of a program from the copy; its exit code.
-try() { (cd "$copy" && timeout 300 nice "$1" --exact "$2" >"$log" 2>&1); }
+# Runs one test of a program from the copy; green, red, slow or missing.
+try() {
+  local code=0
+  (cd "$copy" && timeout -k 10 $test_s nice "$1" --exact "$2" >"$dir/test.log" 2>&1) || code=$?
+  case $code in
+    0) grep -q '^test result: ok. 1 passed' "$dir/test.log" && say green || say missing ;;
+    124 | 137) say slow ;;
+    *) say red ;;
+  esac
+}
 
+# Applies a patch to the copy, and fails where it does not fit exactly.
+apply() { patch -d "$copy" -p1 -s --fuzz=0 --no-backup-if-mismatch <"$1" >"$dir/patch.log" 2>&1; }
+
+only_check=0
+if [ "${1:-}" = --check ]; then
+  only_check=1
+  shift
+  # Beside a run that may be going on, not in its copy.
+  dir=$(mktemp -d)
+  copy=$dir/copy sources=$dir/sources
+  trap 'rm -rf "$dir"' EXIT
+fi
+snapshot
 patches=()
-for patch in tests/mutants/[0-9]*.patch; do
+for patch in "$sources"/tests/mutants/[0-9]*.patch; do
   name=$(basename "$patch" .patch)
   [ $# -eq 0 ] && patches+=("$patch")
   for wanted in "$@"; do
     case $name in "$wanted"*) patches+=("$patch") ;; esac
   done
 done
-[ ${#patches[@]} -gt 0 ] || { echo "no such mutant"; exit 2; }
+[ ${#patches[@]} -gt 0 ] || { say "no such mutant"; exit 2; }
 
-fresh
-targets=$(named "${patches[@]}" | cut -d' ' -f1 | sort -u)
-# shellcheck disable=SC2086
-built=$(build $targets)
-program() { awk -v target="$1" '$1 == target { print $2 }' <<<"$built"; }
-red=0
-while read -r kind test; do
-  grep -q '^test result: ok. 1 passed' <(cd "$copy" && timeout 300 "$(program "$kind")" --exact "$test" 2>&1) ||
-    { echo "RED WITHOUT A MUTANT, OR NO SUCH TEST: $kind $test"; red=1; }
-done < <(named "${patches[@]}")
-[ $red = 0 ] || exit 1
-
-caught=0
 bad=()
+fresh
 for patch in "${patches[@]}"; do
   name=$(basename "$patch" .patch)
+  [ -n "$(named "$patch")" ] || { say "NO TEST   $name names none"; bad+=("$name"); }
+  apply "$patch" || { say "STALE     $name: $(head -1 "$dir/patch.log")"; bad+=("$name"); }
   fresh
-  if ! patch -d "$copy" -p1 -s --fuzz=0 <"$patch" >"$log" 2>&1; then
-    echo "STALE     $name"
-    bad+=("$name")
-    continue
-  fi
-  kinds=$(named "$patch" | cut -d' ' -f1 | sort -u)
-  # shellcheck disable=SC2086
-  built=$(build $kinds)
+done
+[ ${#bad[@]} -eq 0 ] || { say "${#bad[@]} of ${#patches[@]} patches are of no use: ${bad[*]}"; exit 1; }
+[ $only_check = 0 ] || { say "${#patches[@]} patches apply"; exit 0; }
+
+dependencies
+program() { awk -v target="$1" '$1 == target { print $2 }' <<<"$built"; }
+# shellcheck disable=SC2046
+built=$(build $(named "${patches[@]}" | cut -d' ' -f1 | sort -u))
+while read -r kind test; do
+  found=$(try "$(program "$kind")" "$test")
+  [ "$found" = green ] || { say "WITHOUT A MUTANT $found: $kind $test"; tail -5 "$dir/test.log" "$dir/build.log"; exit 1; }
+done < <(named "${patches[@]}")
+say "$(named "${patches[@]}" | wc -l) tests are green without a mutant"
+
+caught=0
+for patch in "${patches[@]}"; do
+  name=$(basename "$patch" .patch)
+  began=$SECONDS
+  fresh
+  apply "$patch" || { say "STALE     $name"; bad+=("$name"); continue; }
+  # shellcheck disable=SC2046
+  built=$(build $(named "$patch" | cut -d' ' -f1 | sort -u)) || built=
   if [ -z "$built" ]; then
-    echo "NO BUILD  $name"
-    tail -20 "$log"
+    say "NO BUILD  $name"
+    grep -m1 -A8 '^error' "$dir/build.log" || tail -20 "$dir/build.log"
     bad+=("$name")
     continue
   fi
-  survived=""
+  built_s=$((SECONDS - began))
+  survived=
   while read -r kind test; do
-    try "$(program "$kind")" "$test" && survived="$survived $test"
+    found=$(try "$(program "$kind")" "$test")
+    case $found in red | slow) ;; *) survived="$survived $test" ;; esac
   done < <(named "$patch")
   if [ -n "$survived" ]; then
-    echo "SURVIVED  $name:$survived"
+    say "SURVIVED  $name:$survived"
     bad+=("$name")
   else
-    echo "caught    $name"
+    say "caught    $name (built in $built_s s, tested in $((SECONDS - began - built_s)) s)"
     caught=$((caught + 1))
   fi
 done
 fresh
-echo "$caught caught of ${#patches[@]}"
-[ ${#bad[@]} -eq 0 ] || { echo "not caught: ${bad[*]}"; exit 1; }
+say "$caught caught of ${#patches[@]}"
+[ ${#bad[@]} -eq 0 ] || { say "not caught: ${bad[*]}"; exit 1; }

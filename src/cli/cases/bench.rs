@@ -82,6 +82,7 @@ pub struct Bench {
     /// What a restart reads: written at restarts only, and then only what has changed, as a commit does.
     store: MemoryStore,
     offset: u64,
+    watermark: EventTime,
 }
 
 /// A timer that is due: in the order in which a task fires them.
@@ -95,14 +96,21 @@ impl Bench {
     /// A bench under a policy.
     #[must_use]
     pub fn new(policy: Arc<Policy>) -> Self {
+        Self::of_app("loopwarden", policy)
+    }
+
+    /// A bench that speaks in an application's name.
+    #[must_use]
+    pub fn of_app(app: &str, policy: Arc<Policy>) -> Self {
         Self {
-            engine: SessionEngine::new("loopwarden", Arc::clone(&policy)),
-            swarm: SwarmEngine::new("loopwarden", Arc::clone(&policy)),
+            engine: SessionEngine::new(app, Arc::clone(&policy)),
+            swarm: SwarmEngine::new(app, Arc::clone(&policy)),
             policy,
             sessions: BTreeMap::new(),
             counters: BTreeMap::new(),
             store: MemoryStore::new(),
             offset: 0,
+            watermark: EventTime(i64::MIN),
         }
     }
 
@@ -122,16 +130,33 @@ impl Bench {
         };
         self.offset += 1;
         let event = decode(Some(payload), &meta)?;
-        let place = Place { topic: "cases", partition: 0, offset: self.offset - 1 };
+        Ok(self.apply(&event, ("cases", 0, self.offset - 1)))
+    }
+
+    /// The session of an event, as it stands.
+    #[must_use]
+    pub fn session(&self, event: &Event<'_>) -> Option<&Session> {
+        self.sessions.get(&session_key(event)).map(|(_, session)| session)
+    }
+
+    /// Calls and agents of the counters of swarms, as they stand.
+    pub fn counters(&self) -> impl Iterator<Item = (&SwarmCallKey, (u32, u32))> {
+        self.counters.iter().map(|(key, counter)| (key, counter.totals()))
+    }
+
+    /// Applies one event that was read somewhere: topic, partition, offset.
+    pub fn apply(&mut self, event: &Event<'_>, (topic, partition, offset): (&str, u32, u64)) -> Answer {
+        self.watermark = self.watermark.max(event.time);
+        let place = Place { topic, partition, offset, watermark: self.watermark };
         let mut answer = Answer::default();
-        self.fire_timers(event.time, &mut answer);
+        self.fire_timers(self.watermark, &mut answer);
         let mut sums = SwarmSums::default();
         let mut reset = None;
-        for key in self.reached(&event) {
+        for key in self.reached(event) {
             let mut effects = Effects::default();
-            let own = key == session_key(&event);
+            let own = key == session_key(event);
             let Some((subject, session)) = self.sessions.get_mut(&key) else { continue };
-            let input = if own { Input::Event(&event, place) } else { Input::Reset(&event, place) };
+            let input = if own { Input::Event(event, place) } else { Input::Reset(event, place) };
             self.engine.apply(subject, session, input, &mut effects);
             for call in effects.counts.drain(..) {
                 sums.add(&self.policy, call);
@@ -162,7 +187,7 @@ impl Bench {
                 answer.command = Some(command);
             }
         }
-        Ok(answer)
+        answer
     }
 
     /// Keys of the sessions an event reaches, its own first made.
@@ -227,14 +252,10 @@ impl Bench {
     fn forget(&mut self, key: &str) {
         self.sessions.remove(key);
         let mut gone = vec![Change { task: TASK, key: stored::head_key(key.as_bytes()), value: None }];
-        let slots = 0..=u16::MAX;
-        gone.extend(slots.take(self.policy.history_steps).map(|slot| Change {
-            task: TASK,
-            key: step::key(key.as_bytes(), slot),
-            value: None,
-        }));
+        let pages = 0..=step::page_of(self.policy.history_steps as u16);
+        gone.extend(pages.map(|page| Change { task: TASK, key: step::key(key.as_bytes(), page), value: None }));
         // A store in memory does not fail.
-        drop(self.store.commit(&gone));
+        drop(self.store.commit(gone));
     }
 
     /// Writes what has changed of every session through the store's encoding, drops the engines, and loads all of it again; under
@@ -245,22 +266,22 @@ impl Bench {
     pub fn restart(&mut self, policy: Option<Arc<Policy>>) -> Result<Vec<Mark>, StoreError> {
         let mut marks = Vec::new();
         for (key, (_, session)) in &mut self.sessions {
-            self.store.commit(&changes(key.as_bytes(), session)?)?;
+            self.store.commit(changes(key.as_bytes(), session)?)?;
         }
         if let Some(policy) = policy {
             self.policy = policy;
         }
-        self.engine = SessionEngine::new("loopwarden", Arc::clone(&self.policy));
-        self.swarm = SwarmEngine::new("loopwarden", Arc::clone(&self.policy));
+        let app = self.engine.app().to_owned();
+        self.engine = SessionEngine::new(&app, Arc::clone(&self.policy));
+        self.swarm = SwarmEngine::new(&app, Arc::clone(&self.policy));
         for (key, (_, session)) in &mut self.sessions {
             *session = match stored::load(&self.store, TASK, key.as_bytes(), self.policy.history_steps)? {
                 Some(loaded) => {
                     if loaded.stored.capacity != loaded.session.history.capacity() {
                         marks.push(Mark::RingResized);
-                        let stale = loaded.stored.slots();
-                        let gone: Vec<Change> =
-                            stale.map(|slot| Change { task: TASK, key: step::key(key.as_bytes(), slot), value: None }).collect();
-                        self.store.commit(&gone)?;
+                        let stale = loaded.stored.pages().into_iter();
+                        let gone = stale.map(|page| Change { task: TASK, key: step::key(key.as_bytes(), page), value: None });
+                        self.store.commit(gone.collect())?;
                     }
                     loaded.session
                 }
@@ -283,13 +304,7 @@ fn changes(key: &[u8], session: &mut Session) -> Result<Vec<Change>, StoreError>
     if !session.has_begun {
         return Ok(changes);
     }
-    let history = &session.history;
-    for changed in session.changed_steps.iter().filter_map(|sequence| history.get(*sequence)) {
-        let value = Some(step::encode(changed, history.tool(changed))?);
-        changes.push(Change { task: TASK, key: step::key(key, history.slot(changed.sequence)), value });
-    }
-    let head = stored::encode_head(&session.head, &stored::StoredRing::of(history))?;
-    changes.push(Change { task: TASK, key: stored::head_key(key), value: Some(head) });
+    stored::changes(TASK, key, (&session.head, &session.history), &session.changed_steps, &mut changes)?;
     session.changed_steps.clear();
     Ok(changes)
 }

@@ -12,6 +12,7 @@ use crate::event::Outcome;
 use crate::event::RecordMeta;
 use crate::event::RecordOffset;
 use crate::event::decode;
+use crate::identity::Arguments;
 use crate::identity::call_identity;
 use crate::identity::canonical_text;
 use crate::identity::fingerprint_text;
@@ -30,7 +31,8 @@ pub(super) fn check(policy: &Policy, case: &Case) -> Vec<Mismatch> {
         }
     };
     let facts = &case.facts;
-    let print = |at: usize| with_call(case, at, |tool, args| fingerprint_text(tool, args, &policy.identity.fingerprint));
+    let print =
+        |at: usize| with_call(case, at, |tool, args| fingerprint_text(tool, &Arguments::of(args), &policy.identity.fingerprint));
     for (one, two, same) in &facts.fingerprint_equal {
         expect("fingerprint_equal", same.to_string(), (print(*one) == print(*two)).to_string());
     }
@@ -44,7 +46,7 @@ pub(super) fn check(policy: &Policy, case: &Case) -> Vec<Mismatch> {
         let shell = &policy.identity.fingerprint.shell;
         let got = with_call(case, *at, |tool, args| {
             shell
-                .command(tool, args)
+                .command(tool, &Arguments::of(args))
                 .and_then(|command| shell.simple_read(&command).map(std::borrow::Cow::into_owned))
                 .unwrap_or_default()
         });
@@ -57,7 +59,9 @@ pub(super) fn check(policy: &Policy, case: &Case) -> Vec<Mismatch> {
         expect("canonical_args", text.clone(), with_call(case, *at, |_, args| canonical_text(args)));
     }
     for (at, hash) in &facts.call_sha256 {
-        let got = with_call(case, *at, |tool, args| call_identity(tool, args, &policy.tools.get(tool).call).0.to_string());
+        let got = with_call(case, *at, |tool, args| {
+            call_identity(tool, &Arguments::of(args), &policy.tools.get(tool).call).0.to_string()
+        });
         expect("call_sha256", hash.clone(), got);
     }
     for (at, is_poll) in &facts.is_poll {
@@ -100,7 +104,7 @@ fn outcome(policy: &Policy, case: &Case, at: usize) -> String {
             let compared = if result.stable_result.is_absent() { &result.result } else { &result.stable_result };
             let error = result.error_message.as_deref().filter(|_| !is_ok);
             let tool = policy.tools.get(tool.unwrap_or_default());
-            outcome_identity(is_ok, compared, error, &policy.outcomes.rules, &tool.outcome).to_string()
+            outcome_identity(is_ok, &compared.view(), error, &policy.outcomes.rules, &tool.outcome).to_string()
         }
         _ => "no result".to_owned(),
     })

@@ -1,6 +1,5 @@
 //! A lane's file log, watched: what went through is counted, and it can be brought to an early end.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
@@ -21,63 +20,65 @@ use crate::log::LogError;
 use crate::log::LogEvent;
 use crate::log::Output;
 use crate::log::file::FileLog;
-use crate::report::EventIndex;
+use crate::report::Said;
+
+use super::witness::Book;
+
+/// Lines that are no events, kept of each partition with their place and reason. All are counted.
+const DEAD_LETTERS_MAX: usize = 1_000;
 
 /// What all lanes of a replay share.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    /// End as soon as possible.
-    pub(super) stop: Arc<AtomicBool>,
-    /// End at the first dead letter.
-    pub(super) is_strict: bool,
+    /// Somebody asked all of it to end.
+    pub(super) asked: Arc<AtomicBool>,
+    /// This replay cannot go on, and ends as soon as possible.
+    pub(super) stop: AtomicBool,
     /// Records handed over so far, for the progress line.
     pub(super) records: AtomicU64,
 }
 
-/// What one lane has seen.
-#[derive(Debug, Default)]
-pub(super) struct Seen {
-    /// Distinct sessions, by the hash of their name: a replay of millions of them must fit into memory.
-    pub(super) sessions: BTreeSet<u64>,
-    /// Events of labelled sessions.
-    pub(super) index: EventIndex,
+impl Watch {
+    /// Whether nothing more is to be read.
+    pub(super) fn is_over(&self) -> bool {
+        self.asked.load(Ordering::Acquire) || self.stop.load(Ordering::Acquire)
+    }
 }
 
 /// The log.
 pub(super) struct WatchedLog {
     log: FileLog,
     watch: Arc<Watch>,
-    seen: Seen,
-    last_session: Vec<u8>,
+    book: Book,
+    staged: Staged,
+    kept: Kept,
+}
+
+/// Of a transaction, until it is committed.
+#[derive(Debug, Default)]
+struct Staged {
+    said: Vec<Said>,
+    dead_letters: usize,
+}
+
+/// What may still be handed on.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    commands: bool,
+    dead_letters_left: usize,
 }
 
 impl WatchedLog {
-    pub(super) fn new(log: FileLog, watch: Arc<Watch>, index: EventIndex) -> Self {
-        Self { log, watch, seen: Seen { sessions: BTreeSet::new(), index }, last_session: Vec::new() }
+    /// With `keeps_commands` the commands can be taken from the collector; else only what the book makes of them is left.
+    pub(super) fn new(log: FileLog, watch: Arc<Watch>, book: Book, keeps_commands: bool) -> Self {
+        let kept = Kept { commands: keeps_commands, dead_letters_left: DEAD_LETTERS_MAX };
+        Self { log, watch, book, staged: Staged::default(), kept }
     }
 
-    /// What it has seen.
-    pub(super) const fn seen(&self) -> &Seen {
-        &self.seen
+    /// What was seen.
+    pub(super) const fn book(&self) -> &Book {
+        &self.book
     }
-}
-
-fn note(seen: &mut Seen, last: &mut Vec<u8>, record: &Record<'_>) {
-    let Some(key) = record.meta.key else { return };
-    if last != key {
-        seen.sessions.insert(hash(key));
-        key.clone_into(last);
-    }
-    if let Some(value) = record.value {
-        seen.index.note(key, value);
-    }
-}
-
-/// FNV-1a, mixed once more: it only counts.
-fn hash(bytes: &[u8]) -> u64 {
-    let fold = |state: u64, byte: &u8| (state ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    let fnv = bytes.iter().fold(0xcbf2_9ce4_8422_2325, fold);
-    (fnv ^ (fnv >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl Log for WatchedLog {
@@ -86,19 +87,15 @@ impl Log for WatchedLog {
     }
 
     fn poll(&mut self, wait: Duration, handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow) -> Result<LogEvent, LogError> {
-        if self.watch.stop.load(Ordering::Acquire) {
+        if self.watch.is_over() {
             return Ok(LogEvent::End);
         }
-        let Self { log, watch, seen, last_session } = self;
         let mut records = 0;
-        let event = log.poll(wait, &mut |task, record| {
-            if task.stage == Stage::Session {
-                records += 1;
-                note(seen, last_session, record);
-            }
+        let event = self.log.poll(wait, &mut |task, record| {
+            records += u64::from(task.stage == Stage::Session);
             handler(task, record)
         });
-        watch.records.fetch_add(records, Ordering::Relaxed);
+        self.watch.records.fetch_add(records, Ordering::Relaxed);
         event
     }
 
@@ -122,22 +119,45 @@ impl Log for WatchedLog {
         self.log.stage(output);
     }
 
-    fn stage_from(&mut self, cause: (TaskId, RecordOffset), output: Output) {
+    fn stage_from(&mut self, cause: (TaskId, RecordOffset), mut output: Output) {
         match output.destination {
             // A report has no use for rows, and they are as many as the commands.
             Destination::State => return,
-            Destination::DeadLetters { .. } if self.watch.is_strict => self.watch.stop.store(true, Ordering::Release),
+            Destination::Commands => {
+                self.staged.said.extend(output.value.as_deref().and_then(Said::parse));
+                if !self.kept.commands {
+                    return;
+                }
+            }
+            Destination::DeadLetters { .. } => {
+                if self.staged.dead_letters >= self.kept.dead_letters_left {
+                    return;
+                }
+                // Its headers say why; what it held is in the file.
+                output.value = None;
+                self.staged.dead_letters += 1;
+            }
             _ => {}
         }
         self.log.stage_from(cause, output);
     }
 
     fn discard(&mut self) {
+        self.staged = Staged::default();
         self.log.discard();
     }
 
     fn commit(&mut self, offsets: &[(TaskId, NextOffset)]) -> CommitOutcome {
-        self.log.commit(offsets)
+        let staged = std::mem::take(&mut self.staged);
+        let outcome = self.log.commit(offsets);
+        if matches!(outcome, CommitOutcome::Committed { .. }) {
+            self.kept.dead_letters_left -= staged.dead_letters;
+            let mut book = self.book.open();
+            for said in staged.said {
+                book.note_said(said);
+            }
+        }
+        outcome
     }
 
     fn reopen(&mut self) -> Result<(), LogError> {
@@ -146,6 +166,10 @@ impl Log for WatchedLog {
 
     fn changelog(&self) -> Result<Option<Box<dyn Changelog>>, LogError> {
         self.log.changelog()
+    }
+
+    fn keeps_changelog(&self) -> bool {
+        self.log.keeps_changelog()
     }
 
     fn commits_state(&self) -> bool {

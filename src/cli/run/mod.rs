@@ -1,13 +1,14 @@
 //! `run`: the lanes until they are told to stop, or one of them ends.
 
+mod memory;
 mod notify;
+mod reload;
 mod serve;
 mod station;
 mod status;
 mod upkeep;
 mod world;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -18,7 +19,6 @@ use std::time::Duration;
 
 use crate::cli::args::LogArgs;
 use crate::cli::args::RunArgs;
-use crate::cli::exit_code;
 use crate::cli::failure::Failure;
 use crate::cli::failure::Outcome;
 use crate::cli::output::Output;
@@ -26,12 +26,16 @@ use crate::cli::output::say;
 use crate::cli::setup;
 use crate::cli::signals;
 use crate::cli::signals::Asked;
+use crate::clock;
+use crate::clock::Deadline;
 use crate::clock::Stopwatch;
 use crate::config::Config;
 use crate::config::Loaded;
 use crate::http::Server;
 use crate::policy::Policy;
+use crate::task;
 use crate::task::Exit;
+use crate::task::LaneSettings;
 use crate::task::SystemClock;
 use crate::telemetry::logging::LogControl;
 
@@ -47,8 +51,8 @@ use world::World;
 
 /// How often the process looks after its lanes.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Keys that a reload puts in force; anything else needs a restart.
-const RELOADED: [&str; 2] = ["policy", "log.level"];
+/// How often state that was left behind is looked for.
+const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
 
 /// Runs until told to stop.
 ///
@@ -57,13 +61,17 @@ const RELOADED: [&str; 2] = ["policy", "log.level"];
 pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
     let loaded = setup::load(&args.config, log)?;
     let control = setup::log_as_configured(&loaded.config)?;
-    let policy = setup::policy(&loaded.config.policy)?;
+    let loaded_policy = reload::load(&loaded.config.policy)?;
+    let in_force = reload::in_force(&loaded_policy);
+    let policy = Arc::clone(&in_force.policy);
     // Before anything slow: a signal during the start is a wish to stop too.
     let signals = signals::listen()?;
     let config = &loaded.config;
     let data_dir = config.data_dir()?;
     std::fs::create_dir_all(data_dir)
         .map_err(|error| Failure::coded("E0406", format!("cannot make data_dir {}: {error}", data_dir.display())))?;
+    reload::keep(data_dir, &loaded_policy)
+        .map_err(|error| Failure::coded("E0406", format!("cannot write to data_dir {}: {error}", data_dir.display())))?;
     let parts = Parts { config, policy: &policy, data_dir, clock: SystemClock::start() };
     let mut world = match &config.kafka {
         Some(kafka) => world::kafka(&parts, kafka)?,
@@ -71,12 +79,18 @@ pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
     };
     world.fleet.watch()?;
     let manager = Manager::of_environment();
-    let station = Arc::new(station(&loaded, &policy, &control, &parts.clock, &world)?);
+    let station = Arc::new(station(&loaded, in_force, &control, &parts.clock, &world));
     let server = serve::start(config, &station)?;
     let upkeep = world.broker.clone().map(|broker| Upkeep::start(broker, config.embedded.retention_ms)).transpose()?;
-    let ended = look_after(&world, &signals, &manager, &|| reload(args, log, &loaded, &control, &world, &station), &|sum| {
-        ready(config, &policy, &world, sum, &server);
-    });
+    let ended = look_after(
+        &world,
+        &signals,
+        (&manager, &control),
+        &|| reload::reload(args, log, &loaded, &control, &world, &station),
+        &|sum| {
+            ready(config, &policy, &world, sum, &server);
+        },
+    );
     manager.tell("STOPPING=1");
     station.is_draining.store(true, Ordering::Release);
     let leave = ended == Ended::Told(Asked::Leave);
@@ -104,14 +118,8 @@ pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
 }
 
 /// What the listener may know of all this.
-fn station(
-    loaded: &Loaded,
-    policy: &Arc<Policy>,
-    control: &LogControl,
-    clock: &SystemClock,
-    world: &World,
-) -> Result<Station, Failure> {
-    Ok(Station {
+fn station(loaded: &Loaded, in_force: InForce, control: &LogControl, clock: &SystemClock, world: &World) -> Station {
+    Station {
         facts: Facts {
             mode: loaded.config.mode.as_str(),
             place: world.place.clone(),
@@ -123,19 +131,13 @@ fn station(
         clock: *clock,
         store: world.store.clone(),
         broker: world.broker.clone(),
+        recent: world.recent.clone(),
         control: control.clone(),
-        in_force: Mutex::new(in_force(&loaded.config.policy, policy)?),
+        in_force: Mutex::new(in_force),
         since: Stopwatch::start(),
         has_started: AtomicBool::new(false),
         is_draining: AtomicBool::new(false),
-    })
-}
-
-/// A policy with its values, for the listener.
-fn in_force(name_or_path: &str, policy: &Arc<Policy>) -> Result<InForce, Failure> {
-    let nothing = BTreeMap::<String, String>::new();
-    let loaded = crate::config::policy::load_with(name_or_path, &nothing)?;
-    Ok(InForce { policy: Arc::clone(policy), values: station::values(loaded.effective()) })
+    }
 }
 
 /// Why the lanes are to end.
@@ -148,12 +150,13 @@ enum Ended {
 fn look_after(
     world: &World,
     signals: &std::sync::mpsc::Receiver<Asked>,
-    manager: &Manager,
+    (manager, control): (&Manager, &LogControl),
     reload: &dyn Fn(),
     ready: &dyn Fn(&Sum),
 ) -> Ended {
-    let mut status = StatusLine::new();
+    let mut status = StatusLine::new(world.broker.is_some());
     let mut is_ready = false;
+    let mut sweep = Deadline::after(SWEEP_EVERY);
     loop {
         match signals.recv_timeout(LOOK_EVERY) {
             Ok(Asked::Reload) => {
@@ -178,7 +181,24 @@ fn look_after(
             }
         }
         manager.tell("WATCHDOG=1");
+        control.tell_left_out();
+        if sweep.is_over() {
+            sweep = Deadline::after(SWEEP_EVERY);
+            sweep_released(world);
+        }
         status.due(|| Sum::of(world.fleet.handles())).iter().for_each(say);
+    }
+}
+
+/// Removes state that was left behind by tasks of other processes. The embedded log holds all of its tasks for ever.
+fn sweep_released(world: &World) {
+    if world.broker.is_some() {
+        return;
+    }
+    let kept_ms = LaneSettings::default().delete_retention_ms;
+    // A failed write ends the lanes too, with its code.
+    if let Err(error) = task::sweep(&mut world.store.clone(), &world.leases, clock::now_ms(), kept_ms) {
+        say(format!("warning: {error}"));
     }
 }
 
@@ -196,35 +216,6 @@ fn ready(config: &Config, policy: &Policy, world: &World, sum: &Sum, server: &Se
     let mut out = Output::stdout();
     // Nobody has to read it.
     let first = serve::first_contact(config, server, world.broker.is_some());
-    let _ = out.line(line).and_then(|()| out.line(first)).and_then(|()| out.flush());
-}
-
-/// SIGHUP: policy and log filter, all or nothing.
-fn reload(args: &RunArgs, log: &LogArgs, before: &Loaded, control: &LogControl, world: &World, station: &Station) {
-    let loaded = match setup::load(&args.config, log) {
-        Ok(loaded) => loaded,
-        Err(failure) => return refuse(&failure),
-    };
-    let policy = match setup::policy(&loaded.config.policy) {
-        Ok(policy) => policy,
-        Err(failure) => return refuse(&failure),
-    };
-    if let Err(bad) = control.set(&loaded.config.log.level) {
-        return refuse(&Failure::new(exit_code::CONFIG, bad.to_string()));
-    }
-    world.fleet.set_policy(&Arc::clone(&policy));
-    // Loaded a moment ago; a file that changed since is shown at the next reload.
-    if let Ok(in_force) = in_force(&loaded.config.policy, &policy) {
-        station.adopt(in_force);
-    }
-    let others: Vec<String> = before.changed_keys(&loaded).into_iter().filter(|key| !RELOADED.contains(&key.as_str())).collect();
-    if !others.is_empty() {
-        say(format!("warning: a restart is needed for {}", others.join(", ")));
-    }
-    say(format!("reloaded: policy {} ({})", policy.profile, policy.hash));
-}
-
-fn refuse(failure: &Failure) {
-    say(failure.message.as_deref().unwrap_or_default());
-    say("not reloaded: everything stays as it was");
+    let _ =
+        out.line(line).and_then(|()| out.line(memory::told(config))).and_then(|()| out.line(first)).and_then(|()| out.flush());
 }

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
@@ -17,7 +18,6 @@ use crate::clock;
 use crate::clock::Deadline;
 use crate::clock::Stopwatch;
 use crate::config::Effective;
-use crate::event::TaskId;
 use crate::event::partition_of;
 use crate::http::Answered;
 use crate::http::Probe;
@@ -27,10 +27,14 @@ use crate::log::embedded::EmbeddedBroker;
 use crate::policy::Detector;
 use crate::policy::Policy;
 use crate::store::RocksStore;
+use crate::store::StoreError;
 use crate::task::AgentView;
 use crate::task::Ask;
 use crate::task::Clock as _;
+use crate::task::CounterView;
 use crate::task::LaneHandle;
+use crate::task::Numbered;
+use crate::task::Recent;
 use crate::task::SystemClock;
 use crate::task::TaskState;
 use crate::task::TaskView;
@@ -69,6 +73,8 @@ pub(super) struct Station {
     pub(super) clock: SystemClock,
     pub(super) store: RocksStore,
     pub(super) broker: Option<EmbeddedBroker>,
+    /// With Kafka, the last commands.
+    pub(super) recent: Recent,
     pub(super) control: LogControl,
     pub(super) in_force: Mutex<InForce>,
     pub(super) since: Stopwatch,
@@ -97,10 +103,23 @@ impl Station {
         sum
     }
 
-    fn ends(&self) -> Vec<(TaskId, u64)> {
-        let Some(broker) = &self.broker else { return Vec::new() };
-        let tasks = self.lanes.iter().flat_map(|lane| lane.report().tasks);
-        tasks.map(|task| (task.id, broker.input_range(task.id).end)).collect()
+    /// Asks every lane, and puts their answers together.
+    fn ask_all<T>(&self, ask: impl Fn(SyncSender<Result<Vec<T>, StoreError>>) -> Ask) -> Result<Vec<T>, Unanswered> {
+        let (reply, answers) = sync_channel(self.lanes.len().max(1));
+        for (number, lane) in self.lanes.iter().enumerate() {
+            if !lane.ask(ask(reply.clone())) {
+                return Err(Unanswered(format!("lane {number} is too busy to answer")));
+            }
+        }
+        drop(reply);
+        let deadline = Deadline::after(ASK_WAIT);
+        let mut found = Vec::new();
+        for _ in &self.lanes {
+            let answer = answers.recv_timeout(deadline.left());
+            let answer = answer.map_err(|_| Unanswered("a lane did not answer in time".to_owned()))?;
+            found.extend(answer.map_err(|error| Unanswered(error.to_string()))?);
+        }
+        Ok(found)
     }
 
     fn policy_name(&self) -> (String, String) {
@@ -141,6 +160,11 @@ impl Warden for Station {
             format!("{} of {} tasks run", sum.running, sum.tasks),
             if sum.running + sum.poisoned.len() >= sum.tasks { Ok(()) } else { Err("restoring".to_owned()) },
         );
+        let held_up = sum.held_up;
+        probe.check(
+            "lanes go on",
+            if held_up == 0 { Ok(()) } else { Err(format!("{held_up} cannot commit or read; see the log")) },
+        );
         for task in &sum.poisoned {
             // Why is in the log and behind an admin route: it may name records.
             let name = task.split(':').next().unwrap_or_default();
@@ -175,7 +199,6 @@ impl Warden for Station {
             policy: (profile, hash, self.facts.mode.to_owned()),
             topic: self.facts.topic.clone(),
             lanes: self.lanes.iter().map(LaneHandle::report).collect(),
-            ends: self.ends(),
             now_ms: clock::now_ms(),
             store: self.store.stats().ok(),
             log: self.broker.as_ref().map(|broker| (broker.input_bytes(), readers)),
@@ -209,7 +232,6 @@ impl Warden for Station {
                 |(detector, row): (&Detector, &[u64; 4])| (detector.as_str().to_owned(), Value::from(row.iter().sum::<u64>()));
             Value::Object(Detector::ALL.iter().zip(rows).map(of).collect::<Map<String, Value>>())
         };
-        let lag = self.broker.is_some().then(|| self.tasks().iter().filter_map(|(_, _, lag)| *lag).sum::<u64>());
         let [nudges, blocks, unblocks] = stats.commands.map(|modes| modes.iter().sum::<u64>());
         json!({
             "version": env!("CARGO_PKG_VERSION"),
@@ -225,7 +247,7 @@ impl Warden for Station {
             "commands": { "nudge": nudges, "block": blocks, "unblock": unblocks },
             "detections": by_detector(&stats.detections),
             "tasks": { "all": sum.tasks, "running": sum.running, "poisoned": sum.poisoned.len() },
-            "lag_records": lag,
+            "lag_records": sum.lag_records,
         })
     }
 
@@ -240,34 +262,25 @@ impl Warden for Station {
     fn tasks(&self) -> Vec<(TaskView, usize, Option<u64>)> {
         let mut tasks = Vec::new();
         for (number, lane) in self.lanes.iter().enumerate() {
-            for task in lane.report().tasks {
-                let next = task.position.as_ref().map(|position| position.next_offset.0);
-                let end = self.broker.as_ref().map(|broker| broker.input_range(task.id).end);
-                let lag = next.zip(end).map(|(next, end)| end.saturating_sub(next));
-                tasks.push((task, number, lag));
-            }
+            let report = lane.report();
+            tasks.extend(report.tasks.iter().map(|task| (task.clone(), number, report.lag(task))));
         }
         tasks.sort_by_key(|(task, ..)| task.id);
         tasks
     }
 
     fn session(&self, tenant: Option<&str>, session_id: &str) -> Result<Vec<AgentView>, Unanswered> {
-        let (reply, answers) = sync_channel(self.lanes.len().max(1));
-        for (number, lane) in self.lanes.iter().enumerate() {
-            let ask = Ask::Session { tenant: tenant.map(str::to_owned), session_id: session_id.to_owned(), reply: reply.clone() };
-            if !lane.ask(ask) {
-                return Err(Unanswered(format!("lane {number} is too busy to answer")));
-            }
-        }
-        drop(reply);
-        let deadline = Deadline::after(ASK_WAIT);
-        let mut agents = Vec::new();
-        for _ in &self.lanes {
-            let answer = answers.recv_timeout(deadline.left());
-            let answer = answer.map_err(|_| Unanswered("a lane did not answer in time".to_owned()))?;
-            agents.extend(answer.map_err(|error| Unanswered(error.to_string()))?);
-        }
-        Ok(agents)
+        let (tenant, session_id) = (tenant.map(str::to_owned), session_id.to_owned());
+        self.ask_all(|reply| Ask::Session { tenant: tenant.clone(), session_id: session_id.clone(), reply })
+    }
+
+    fn swarm(&self, tenant: &str, swarm_id: &str) -> Result<Vec<CounterView>, Unanswered> {
+        let (tenant, swarm_id) = (tenant.to_owned(), swarm_id.to_owned());
+        self.ask_all(|reply| Ask::Swarm { tenant: tenant.clone(), swarm_id: swarm_id.clone(), reply })
+    }
+
+    fn recent(&self, after: u64) -> (Vec<Numbered>, u64) {
+        self.recent.after(after)
     }
 
     fn place_of(&self, session_id: &str) -> String {

@@ -18,7 +18,11 @@ pub(super) struct Sum {
     pub(super) tasks: usize,
     pub(super) running: usize,
     pub(super) poisoned: Vec<String>,
+    /// Lanes that cannot commit or read.
+    pub(super) held_up: usize,
     pub(super) sessions_cached: usize,
+    /// Records all tasks together are behind; none where no end is known yet.
+    pub(super) lag_records: Option<u64>,
 }
 
 impl Sum {
@@ -27,9 +31,13 @@ impl Sum {
         for report in handles.iter().map(LaneHandle::report) {
             sum.stats.add(&report.stats);
             sum.sessions_cached += report.sessions_cached;
-            for task in report.tasks {
+            sum.held_up += usize::from(report.is_held_up);
+            for task in &report.tasks {
+                if let Some(lag) = report.lag(task) {
+                    *sum.lag_records.get_or_insert(0) += lag;
+                }
                 sum.tasks += 1;
-                match task.state {
+                match &task.state {
                     TaskState::Running => sum.running += 1,
                     TaskState::Poisoned(why) => sum.poisoned.push(format!("{}: {why}", task.id)),
                     TaskState::Restoring => {}
@@ -39,13 +47,24 @@ impl Sum {
         sum
     }
 
-    /// Every task runs, and there is one.
+    /// Every task runs, and there is one; no lane is held up.
     pub(super) const fn is_ready(&self) -> bool {
-        self.tasks > 0 && self.running == self.tasks
+        self.tasks > 0 && self.running == self.tasks && self.held_up == 0
     }
 
     fn events(&self) -> u64 {
         self.stats.events.iter().sum()
+    }
+}
+
+/// What may be the cause where nothing comes in.
+const fn silence(is_embedded: bool) -> &'static str {
+    if is_embedded {
+        "warning[W0304]: no event has arrived yet\n  POST events to /v1/events at the address above, one JSON object a line"
+    } else {
+        "warning[W0304]: nothing consumed for 30 s\n  \
+         wrong topic, `start = \"latest\"`, or no permission: loopwarden check --connect\n  \
+         nothing produced: kafka-console-consumer --topic … --from-beginning shows what is there"
     }
 }
 
@@ -55,12 +74,14 @@ pub(super) struct StatusLine {
     is_shown: bool,
     next: Deadline,
     last_events: u64,
+    is_embedded: bool,
     is_silent_told: bool,
 }
 
 impl StatusLine {
-    pub(super) fn new() -> Self {
-        Self { is_shown: std::io::stderr().is_terminal(), next: Deadline::after(EVERY), last_events: 0, is_silent_told: false }
+    pub(super) fn new(is_embedded: bool) -> Self {
+        let is_shown = std::io::stderr().is_terminal();
+        Self { is_shown, next: Deadline::after(EVERY), last_events: 0, is_embedded, is_silent_told: false }
     }
 
     /// What is to be said now, if anything.
@@ -76,21 +97,29 @@ impl StatusLine {
             let detections: u64 = sum.stats.detections.iter().flatten().sum();
             let commands: u64 = sum.stats.commands.iter().flatten().sum();
             let rate = events.saturating_sub(self.last_events) / EVERY.as_secs();
+            let lag = sum.lag_records.map_or_else(|| "unknown".to_owned(), |lag| lag.to_string());
             lines.push(format!(
-                "{events} events ({rate}/s), {} sessions in memory, {detections} findings, {commands} commands, {} of {} tasks running",
+                "{events} events ({rate}/s), lag {lag}, {} sessions in memory, {detections} findings, {commands} commands, {} of {} tasks \
+                 running",
                 sum.sessions_cached, sum.running, sum.tasks
             ));
         }
         if events == 0 && sum.is_ready() && !self.is_silent_told {
             self.is_silent_told = true;
-            lines.push(
-                "warning[W0304]: nothing consumed for 30 s\n  \
-                 wrong topic, `start = \"latest\"`, or no permission: loopwarden check --connect\n  \
-                 nothing produced: kafka-console-consumer --topic … --from-beginning shows what is there"
-                    .to_owned(),
-            );
+            lines.push(silence(self.is_embedded).to_owned());
         }
         self.last_events = events;
         lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_without_kafka_is_no_matter_of_topics() {
+        assert!(silence(true).contains("/v1/events") && !silence(true).contains("kafka"));
+        assert!(silence(false).contains("--connect"));
     }
 }

@@ -5,12 +5,16 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
+use crate::cli::exit_code;
 use crate::cli::failure::Failure;
+use crate::cli::output::say;
 use crate::cli::setup;
 use crate::cli::setup::SWARM;
+use crate::cli::topics;
 use crate::config::Config;
 use crate::config::KafkaConfig;
 use crate::engine::SessionEngine;
+use crate::event::Stage;
 use crate::log::Changelog;
 use crate::log::InputNames;
 use crate::log::Log;
@@ -22,6 +26,11 @@ use crate::log::kafka::KafkaLog;
 use crate::log::kafka::KafkaOptions;
 use crate::log::kafka::admin;
 use crate::log::kafka::admin::Admin;
+use crate::log::kafka::admin::Purpose;
+use crate::log::kafka::admin::Severity;
+use crate::log::kafka::admin::TopicPlan;
+use crate::log::kafka::admin::TopicProblem;
+use crate::log::kafka::fate::E_NOT_AUTHORISED;
 use crate::policy::Policy;
 use crate::store::RocksOptions;
 use crate::store::RocksStore;
@@ -37,6 +46,7 @@ use crate::task::LaneSettings;
 use crate::task::Leases;
 use crate::task::OnInputLoss;
 use crate::task::ProcessMode;
+use crate::task::Recent;
 use crate::task::RestorePool;
 use crate::task::Suspect;
 use crate::task::SystemClock;
@@ -55,8 +65,12 @@ pub(super) struct World {
     pub(super) pools: Pools,
     /// The database.
     pub(super) store: RocksStore,
+    /// Which lane holds which task.
+    pub(super) leases: Leases,
     /// The embedded log, in embedded mode.
     pub(super) broker: Option<EmbeddedBroker>,
+    /// With Kafka, its last commands.
+    pub(super) recent: Recent,
     /// Topics and brokers, for people.
     pub(super) place: String,
     /// Topic of events.
@@ -153,25 +167,43 @@ pub(super) fn embedded(parts: &Parts<'_>) -> Result<World, Failure> {
     }
     let place = format!("embedded log in {}", parts.data_dir.display());
     let (topic, partitions) = (InputNames::default().events, Some(broker.partitions().session));
-    Ok(World { fleet, pools: Pools::default(), store, broker: Some(broker), place, topic, partitions })
+    Ok(World {
+        fleet,
+        pools: Pools::default(),
+        store,
+        leases,
+        broker: Some(broker),
+        recent: Recent::default(),
+        place,
+        topic,
+        partitions,
+    })
+}
+
+/// Lanes of a process on Kafka: those that were asked for read events, and one more reads the sums of all swarms.
+pub(super) const fn kafka_lanes(config: &Config) -> u32 {
+    if SWARM { config.lanes + 1 } else { config.lanes }
 }
 
 /// The fleet's Kafka.
 pub(super) fn kafka(parts: &Parts<'_>, kafka: &KafkaConfig) -> Result<World, Failure> {
     let config = parts.config;
-    let options = KafkaOptions { swarm: SWARM, ..setup::kafka_options(config, kafka, 0)? };
+    let options = setup::kafka_options(config, kafka, 0)?;
     let admin = Admin::new(&options)?;
     let cluster = admin.cluster_id()?;
-    make_internal_topics(&admin, &options)?;
+    prepare_topics(&admin, &options)?;
     let store = parts.store(Some(cluster))?;
     let settings = Arc::new(parts.settings());
     let suspects = Arc::new(parts.suspects()?);
-    let (leases, pools) = (Leases::new(), Pools::default());
-    let mut fleet = Fleet::new(parts.clock, config.lanes as usize);
-    for number in 0..config.lanes {
-        let options = KafkaOptions { lane: number, ..options.clone() };
-        let (settings, leases, suspects, pools) =
-            (Arc::clone(&settings), leases.clone(), Arc::clone(&suspects), Arc::clone(&pools));
+    let (leases, pools, recent) = (Leases::new(), Pools::default(), Recent::default());
+    let lanes = kafka_lanes(config);
+    let mut fleet = Fleet::new(parts.clock, lanes as usize);
+    for number in 0..lanes {
+        // Sums are few: one lane of a process reads them, whatever the number of those that read events.
+        let reads: &[Stage] = if number < config.lanes { &[Stage::Session] } else { &[Stage::Swarm] };
+        let options = KafkaOptions { lane: number, reads, ..options.clone() };
+        let (settings, leases, suspects, pools, recent) =
+            (Arc::clone(&settings), leases.clone(), Arc::clone(&suspects), Arc::clone(&pools), recent.clone());
         let (store, policy, dir, clock) = (store.clone(), Arc::clone(parts.policy), parts.data_dir.to_owned(), parts.clock);
         fleet.spawn(move || {
             let app = options.app.clone();
@@ -186,7 +218,8 @@ pub(super) fn kafka(parts: &Parts<'_>, kafka: &KafkaConfig) -> Result<World, Fai
             let pool = pool.map_err(|error| Exit::Failed(format!("cannot start a restore thread: {error}")))?;
             let restorer = pool.client();
             pools.lock().unwrap_or_else(PoisonError::into_inner).push(pool);
-            noted(Lane::new(log, store, SessionEngine::new(&app, policy), restorer, leases, settings), &dir, number, &suspects)
+            let lane = Lane::new(log, store, SessionEngine::new(&app, policy), restorer, leases, settings).with_recent(recent);
+            noted(lane, &dir, number, &suspects)
         })?;
     }
     let place = format!(
@@ -194,19 +227,20 @@ pub(super) fn kafka(parts: &Parts<'_>, kafka: &KafkaConfig) -> Result<World, Fai
         options.bootstrap_servers, options.app, options.topics.input, options.topics.commands
     );
     let partitions = admin.describe(&options.topics.input)?.map(|facts| facts.partitions);
-    Ok(World { fleet, pools, store, broker: None, place, topic: options.topics.input, partitions })
+    Ok(World { fleet, pools, store, leases, broker: None, recent, place, topic: options.topics.input, partitions })
 }
 
 fn exit(error: LogError) -> Exit {
     match error {
-        LogError::Transient(cause) => Exit::Failed(cause),
+        LogError::Transient(cause) | LogError::OutOfRange(cause) => Exit::Failed(cause),
         LogError::Lost(cause) => Exit::Fenced(cause),
         LogError::Fatal { code, message } => Exit::Fatal { code, message },
     }
 }
 
-/// Makes the internal topics of a group that has never worked. Those that vanished are an error, and no fresh start.
-fn make_internal_topics(admin: &Admin, options: &KafkaOptions) -> Result<(), Failure> {
+/// Makes the internal topics of a group that has never worked; those that vanished are an error, and no fresh start. Refuses topics that
+/// would lose state, and says what else is not as it should be.
+fn prepare_topics(admin: &Admin, options: &KafkaOptions) -> Result<(), Failure> {
     let Some(input) = admin.describe(&options.topics.input)? else {
         let mut message = format!("topic \"{}\" does not exist on {}", options.topics.input, options.bootstrap_servers);
         let similar = admin.similar_to(&options.topics.input)?;
@@ -217,12 +251,24 @@ fn make_internal_topics(admin: &Admin, options: &KafkaOptions) -> Result<(), Fai
         message.push_str("\n  create it with: loopwarden topics create");
         return Err(Failure::coded("E0102", message));
     };
-    let mut missing = Vec::new();
-    for plan in admin::plan(options, input.partitions, input.replication.max(1)) {
-        if plan.purpose.is_internal() && admin.describe(&plan.name)?.is_none() {
-            missing.push(plan);
+    let plans = admin::plan(options, input.partitions, input.replication.max(1));
+    let (mut missing, mut problems) = (Vec::new(), Vec::new());
+    for plan in plans {
+        let found = if plan.purpose == Purpose::Input { Ok(Some(input.clone())) } else { admin.describe(&plan.name) };
+        match found {
+            Ok(Some(found)) => problems.extend(admin::compare(&plan, &found)),
+            Ok(None) if plan.purpose.is_internal() => missing.push(plan),
+            // What is for others is theirs to make, and need not be described by this identity.
+            Ok(None) => {}
+            Err(LogError::Fatal { code: E_NOT_AUTHORISED, .. }) if !plan.purpose.is_internal() => {}
+            Err(error) => return Err(error.into()),
         }
     }
+    make_internal(admin, options, &missing)?;
+    refuse(&problems)
+}
+
+fn make_internal(admin: &Admin, options: &KafkaOptions, missing: &[TopicPlan]) -> Result<(), Failure> {
     if missing.is_empty() {
         return Ok(());
     }
@@ -237,6 +283,15 @@ fn make_internal_topics(admin: &Admin, options: &KafkaOptions) -> Result<(), Fai
             ),
         ));
     }
-    admin.create(&missing)?;
+    admin.create(missing)?;
     Ok(())
+}
+
+/// Refuses what would lose state (rules I6 and R2), and tells the rest.
+fn refuse(problems: &[TopicProblem]) -> Result<(), Failure> {
+    let (errors, warnings): (Vec<_>, Vec<_>) = problems.iter().partition(|problem| problem.severity == Severity::Error);
+    warnings.into_iter().map(topics::told).for_each(say);
+    let Some(first) = errors.first() else { return Ok(()) };
+    let told: Vec<String> = errors.iter().map(|problem| topics::told(problem)).collect();
+    Err(Failure::new(exit_code::of_error(first.code), told.join("\n")))
 }

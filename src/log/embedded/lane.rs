@@ -17,6 +17,7 @@ use crate::log::Changelog;
 use crate::log::CommitOutcome;
 use crate::log::Destination;
 use crate::log::Flow;
+use crate::log::InputEnd;
 use crate::log::Log;
 use crate::log::LogError;
 use crate::log::LogEvent;
@@ -251,6 +252,12 @@ impl Log for EmbeddedLog {
         let Some(reading) = self.readings.get_mut(&task) else {
             return Err(LogError::Transient(format!("{task} is not assigned")));
         };
+        let end = self.broker.input_range(task).end;
+        if next.0 > end {
+            // Everything up to there would be taken for done.
+            let message = format!("{task} stands at {next}, but its input ends at {end}: state and log are not of one directory");
+            return Err(LogError::Fatal { code: "E0502", message });
+        }
         *reading = Reading { next: next.0, running: true };
         Ok(())
     }
@@ -302,6 +309,11 @@ impl Log for EmbeddedLog {
 
     fn swarm_partitions(&self) -> u32 {
         self.broker.shared.options.partitions
+    }
+
+    fn input_ends(&self) -> Vec<InputEnd> {
+        let end = |task: &TaskId| InputEnd { task: *task, end: self.broker.input_range(*task).end, held_back: 0 };
+        self.readings.keys().map(end).collect()
     }
 
     fn owner(&self) -> &str {

@@ -12,7 +12,7 @@ use crate::log::file::exchange::Shared;
 /// One output of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collected {
-    /// Line that caused it; of the swarm stage, the line up to which the sums were committed that caused it.
+    /// Line that caused it; of the swarm stage, that of the last call in the sums that caused it.
     pub line: u64,
     /// Task that said it.
     pub task: TaskId,
@@ -47,8 +47,8 @@ impl Collector {
         sorted(std::mem::take(&mut *self.lock()))
     }
 
-    /// Takes what no lane can add to any more, so that a long replay need not be held in memory. The swarm stage speaks behind its
-    /// line: of it, everything that is there.
+    /// Takes what no lane can add to any more, so that a long replay need not be held in memory: what is taken in turn is what
+    /// [`Collector::take`] would take at the end, in its order.
     #[must_use]
     pub fn take_settled(&self) -> Vec<Collected> {
         // Asked first: what is committed by then has been added.

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::Condvar;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
 use std::sync::PoisonError;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::event::partition_of;
@@ -15,15 +18,25 @@ use crate::log::Destination;
 use crate::log::LogError;
 use crate::log::Output;
 use crate::log::file::REPLAY_PARTITIONS;
+use crate::log::file::logs::LogsRead;
+use crate::log::file::logs::Refused;
+use crate::transcript::Format;
+use crate::transcript::Tally;
 
 /// Chunks that wait for a lane. With the reader's bounds on a chunk, this bounds what is read ahead.
 const CHUNKS_MAX: usize = 4;
+/// A chunk that one huge line has blown up is not kept for others.
+const SPARE_BYTES_MAX: usize = 4 << 20;
+/// Refused pieces that are kept with their places; the rest is counted.
+const REFUSED_KEPT: usize = 10_000;
 
 /// One line, placed. Its bytes stand in the chunk.
 #[derive(Debug, Clone)]
 pub(super) struct PlacedLine {
-    pub(super) value: std::ops::Range<usize>,
-    pub(super) key: Option<std::ops::Range<usize>>,
+    pub(super) value: Option<Range<usize>>,
+    pub(super) key: Option<Range<usize>>,
+    /// Names and values.
+    pub(super) headers: Vec<(Range<usize>, Option<Range<usize>>)>,
     pub(super) line: u64,
     pub(super) partition: u32,
     pub(super) offset: u64,
@@ -40,13 +53,21 @@ pub(super) struct Chunk {
     pub(super) upto: u64,
 }
 
+impl Chunk {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.lines.clear();
+        self.upto = 0;
+    }
+}
+
 /// A report on its way to the swarm stage.
 #[derive(Debug)]
 pub(super) struct SwarmRecord {
     pub(super) partition: u32,
     pub(super) offset: u64,
-    /// How far in the input the commit was that sent it.
-    pub(super) position: u64,
+    /// The line that it belongs to.
+    pub(super) line: u64,
     pub(super) output: Output,
 }
 
@@ -55,6 +76,8 @@ struct LaneState {
     chunks: VecDeque<Chunk>,
     /// Everything before this line is committed; `u64::MAX` at the end.
     committed: u64,
+    /// The line of the first report that the lane has taken and not committed.
+    taken: Option<u64>,
     closed: bool,
 }
 
@@ -64,20 +87,32 @@ struct State {
     /// Every line has been handed to a queue, or reading failed.
     read: bool,
     failed: Option<LogError>,
+    /// Why there was no more to read, where that is no failure of the lanes.
+    damaged: Option<LogError>,
+    /// Reading ended before the input did: at the first line that is no event.
+    is_cut: bool,
     files: Vec<(u64, String)>,
-    /// Reports by how far their commit was, lane, order within the lane.
+    logs: BTreeMap<Format, LogsRead>,
+    /// Pieces of logs that are none, the first of them.
+    refused: Vec<Refused>,
+    refused_total: u64,
+    /// Files of a directory that are no logs.
+    skipped: u64,
+    /// Reports by their line, lane, order within the lane.
     waiting: BTreeMap<(u64, u32, u64), Output>,
     staged: u64,
     swarm: Vec<VecDeque<SwarmRecord>>,
     swarm_next: Vec<u64>,
+    /// Chunks that lanes are done with: their memory is warm, fresh memory costs a reader more than reading.
+    spare: Vec<Chunk>,
 }
 
 impl State {
     /// Lets reports through that no lane can overtake any more.
     fn release(&mut self) {
         let floor = self.lanes.iter().map(|lane| lane.committed).min().unwrap_or(u64::MAX);
-        while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 <= floor) {
-            let ((position, ..), output) = first.remove_entry();
+        while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 < floor) {
+            let ((line, ..), output) = first.remove_entry();
             let partition = match output.destination {
                 Destination::SwarmPartition { partition } => partition % REPLAY_PARTITIONS,
                 _ => partition_of(&output.key, REPLAY_PARTITIONS),
@@ -90,7 +125,7 @@ impl State {
             else {
                 continue;
             };
-            queue.push_back(SwarmRecord { partition, offset: *next, position, output });
+            queue.push_back(SwarmRecord { partition, offset: *next, line, output });
             *next += 1;
         }
     }
@@ -137,21 +172,39 @@ pub(super) enum More {
 pub(super) struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    /// How much of the input is read: bytes of files as they lie on disk, records of a topic.
+    read: Arc<AtomicU64>,
 }
 
 impl Shared {
     pub(super) fn new(lanes: u32) -> Self {
         let state = State {
-            lanes: (0..lanes).map(|_| LaneState { chunks: VecDeque::new(), committed: 0, closed: false }).collect(),
+            lanes: (0..lanes).map(|_| LaneState { chunks: VecDeque::new(), committed: 0, taken: None, closed: false }).collect(),
             read: false,
             failed: None,
+            damaged: None,
+            is_cut: false,
             files: Vec::new(),
+            logs: BTreeMap::new(),
+            refused: Vec::new(),
+            refused_total: 0,
+            skipped: 0,
             waiting: BTreeMap::new(),
             staged: 0,
             swarm: (0..REPLAY_PARTITIONS).map(|_| VecDeque::new()).collect(),
             swarm_next: vec![0; REPLAY_PARTITIONS as usize],
+            spare: Vec::new(),
         };
-        Self { state: Mutex::new(state), changed: Condvar::new() }
+        Self { state: Mutex::new(state), changed: Condvar::new(), read: Arc::default() }
+    }
+
+    pub(super) fn note_read(&self, amount: u64) {
+        self.read.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// The counter itself, for readers that count by themselves.
+    pub(super) fn reading(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.read)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -161,6 +214,53 @@ impl Shared {
     /// A file begins at this line.
     pub(super) fn note_file(&self, first: u64, name: String) {
         self.lock().files.push((first, name));
+    }
+
+    /// A log is read.
+    pub(super) fn note_log(&self, format: Format, tally: &Tally) {
+        let mut state = self.lock();
+        let read = state.logs.entry(format).or_default();
+        read.logs += 1;
+        read.tally.add(tally);
+    }
+
+    pub(super) fn note_refused(&self, refused: Vec<Refused>) {
+        if refused.is_empty() {
+            return;
+        }
+        let mut state = self.lock();
+        state.refused_total += refused.len() as u64;
+        let room = REFUSED_KEPT.saturating_sub(state.refused.len());
+        state.refused.extend(refused.into_iter().take(room));
+    }
+
+    /// Reading ends before the input does.
+    pub(super) fn note_cut(&self) {
+        self.lock().is_cut = true;
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        self.lock().is_cut
+    }
+
+    pub(super) fn damaged(&self) -> Option<LogError> {
+        self.lock().damaged.clone()
+    }
+
+    pub(super) fn note_skipped(&self) {
+        self.lock().skipped += 1;
+    }
+
+    /// What was read of logs, by their kind, and how many files were none.
+    pub(super) fn logs(&self) -> (BTreeMap<Format, LogsRead>, u64) {
+        let state = self.lock();
+        (state.logs.clone(), state.skipped)
+    }
+
+    /// The first refused pieces, and how many there were.
+    pub(super) fn refused(&self) -> (Vec<Refused>, u64) {
+        let state = self.lock();
+        (state.refused.clone(), state.refused_total)
     }
 
     pub(super) fn locate(&self, line: u64) -> Option<(String, u64)> {
@@ -181,14 +281,40 @@ impl Shared {
             drop(state);
             self.changed.notify_all();
         }
-        !self.lock().lanes.iter().all(|lane| lane.closed)
+        !self.is_abandoned()
     }
 
-    /// The reader is done.
-    pub(super) fn end(&self, failed: Option<LogError>) {
+    /// An empty chunk, with room in it where a lane has given one back.
+    pub(super) fn chunk(&self) -> Chunk {
+        self.lock().spare.pop().unwrap_or_default()
+    }
+
+    /// A lane is done with these.
+    pub(super) fn give_back(&self, chunks: impl Iterator<Item = Chunk>) {
+        let mut state = self.lock();
+        let spare_max = state.lanes.len() * CHUNKS_MAX;
+        for mut chunk in chunks {
+            if state.spare.len() < spare_max && chunk.bytes.capacity() <= SPARE_BYTES_MAX {
+                chunk.clear();
+                state.spare.push(chunk);
+            }
+        }
+    }
+
+    /// No lane is left that would read.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.lock().lanes.iter().all(|lane| lane.closed)
+    }
+
+    /// The reader is done. With `ends_at_damage` the lanes come to their end with what was read; else each is told why not.
+    pub(super) fn end(&self, failed: Option<LogError>, ends_at_damage: bool) {
         let mut state = self.lock();
         state.read = true;
-        state.failed = failed;
+        if ends_at_damage {
+            state.damaged = failed;
+        } else {
+            state.failed = failed;
+        }
         drop(state);
         self.changed.notify_all();
     }
@@ -201,6 +327,7 @@ impl Shared {
             let done = state.read && !state.has_chunk(lane);
             if let Some(of_lane) = state.lane(lane) {
                 of_lane.committed = if done { u64::MAX } else { of_lane.committed.max(position) };
+                of_lane.taken = None;
             }
             state.release();
             self.changed.notify_all();
@@ -215,7 +342,11 @@ impl Shared {
         if state.has_swarm(lane) {
             let mine: BTreeSet<usize> = (0..state.swarm.len()).filter(|partition| state.owns(lane, *partition as u32)).collect();
             let queues = state.swarm.iter_mut().enumerate().filter(|(partition, _)| mine.contains(partition));
-            return Ok(More::Swarm(queues.flat_map(|(_, queue)| queue.drain(..)).collect()));
+            let taken: Vec<SwarmRecord> = queues.flat_map(|(_, queue)| queue.drain(..)).collect();
+            if let Some(lane) = state.lane(lane) {
+                lane.taken = taken.iter().map(|report| report.line).chain(lane.taken).min();
+            }
+            return Ok(More::Swarm(taken));
         }
         if let Some(chunk) = state.lane(lane).and_then(|lane| lane.chunks.pop_front()) {
             drop(state);
@@ -231,25 +362,32 @@ impl Shared {
         Ok(if state.is_over() { More::Over } else { More::Nothing })
     }
 
-    /// Reports of a lane's commit, which covers its lines before `position`.
-    pub(super) fn send(&self, lane: u32, position: u64, outputs: Vec<Output>) {
+    /// A lane's commit, which covers its lines before `position`: its reports with their lines, and the line of the first report it
+    /// holds that is not behind it.
+    pub(super) fn send(&self, lane: u32, position: u64, outputs: Vec<(u64, Output)>, held: Option<u64>) {
         let mut state = self.lock();
-        for output in outputs {
+        for (line, output) in outputs {
             state.staged += 1;
-            let key = (position, lane, state.staged);
+            let key = (line, lane, state.staged);
             state.waiting.insert(key, output);
         }
         if let Some(lane) = state.lane(lane) {
             lane.committed = lane.committed.max(position);
+            lane.taken = held;
         }
         state.release();
         drop(state);
         self.changed.notify_all();
     }
 
-    /// The line before which every lane has committed.
+    /// The line before which no lane has anything left to say, of neither stage.
     pub(super) fn floor(&self) -> u64 {
-        self.lock().lanes.iter().map(|lane| lane.committed).min().unwrap_or(0)
+        let state = self.lock();
+        let committed = state.lanes.iter().map(|lane| lane.committed);
+        let taken = state.lanes.iter().filter_map(|lane| lane.taken);
+        let queued = state.swarm.iter().flatten().map(|report| report.line);
+        let waiting = state.waiting.keys().map(|(line, ..)| *line).take(1);
+        committed.chain(taken).chain(queued).chain(waiting).min().unwrap_or(0)
     }
 
     /// The lane reads no more; nobody waits for it.
@@ -258,6 +396,7 @@ impl Shared {
         if let Some(lane) = state.lane(lane) {
             lane.closed = true;
             lane.committed = u64::MAX;
+            lane.taken = None;
             lane.chunks.clear();
         }
         let mine: Vec<u32> = (0..REPLAY_PARTITIONS).filter(|partition| state.owns(lane, *partition)).collect();

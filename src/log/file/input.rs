@@ -7,10 +7,15 @@ use std::io::BufReader;
 use std::io::Cursor;
 use std::io::Read;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
 
 use crate::log::LogError;
 
 const BUFFER_BYTES: usize = 256 * 1024;
+/// First bytes by which an input is told.
+const HEAD_BYTES: usize = 128 * 1024;
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
@@ -39,11 +44,23 @@ impl FileInput {
         }
     }
 
+    /// Whether it can be read only once: standard input, a pipe, anything but a regular file or a directory. What is opened of it
+    /// twice is lost.
+    #[must_use]
+    pub fn is_read_once(&self) -> bool {
+        match self {
+            Self::Path(path) => std::fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir()),
+            Self::Stdin => true,
+        }
+    }
+
     /// Whether it can be opened: better said before anything is read.
     pub(super) fn check(&self) -> Result<(), LogError> {
         let Self::Path(path) = self else { return Ok(()) };
+        if self.is_read_once() {
+            return Ok(());
+        }
         match File::open(path).and_then(|file| file.metadata()) {
-            Ok(about) if about.is_dir() => Err(self.unreadable(&"it is a directory")),
             Ok(_) => Ok(()),
             Err(error) => Err(self.unreadable(&error)),
         }
@@ -53,11 +70,65 @@ impl FileInput {
         LogError::Fatal { code: "E0302", message: format!("cannot read {}: {cause}", self.name()) }
     }
 
-    pub(super) fn open(&self) -> io::Result<Box<dyn BufRead + Send>> {
+    /// Opens it; what is read of it, as it lies on disk, is added to `read`.
+    pub(super) fn open(&self, read: Arc<AtomicU64>) -> io::Result<Opened> {
         match self {
-            Self::Path(path) => decoded(File::open(path)?),
-            Self::Stdin => decoded(io::stdin()),
+            Self::Path(path) => Opened::begin(decoded(Counted { source: File::open(path)?, read })?, self.is_read_once()),
+            Self::Stdin => Opened::begin(decoded(Counted { source: io::stdin(), read })?, true),
         }
+    }
+
+    /// Bytes of it on disk; nobody knows those of a pipe.
+    pub(super) fn bytes(&self) -> Option<u64> {
+        match self {
+            Self::Path(path) if !self.is_read_once() => Some(std::fs::metadata(path).map_or(0, |about| about.len())),
+            Self::Path(_) | Self::Stdin => None,
+        }
+    }
+}
+
+/// An open input and its first bytes, plain.
+pub(super) struct Opened {
+    head: Vec<u8>,
+    source: Box<dyn BufRead + Send>,
+}
+
+impl Opened {
+    /// `is_live`: who writes may wait for us, so a line must do.
+    fn begin(mut source: Box<dyn BufRead + Send>, is_live: bool) -> io::Result<Self> {
+        let mut head = Vec::new();
+        loop {
+            let buffer = source.fill_buf()?;
+            let count = buffer.len().min(HEAD_BYTES - head.len());
+            head.extend(buffer.iter().take(count));
+            source.consume(count);
+            if count == 0 || (is_live && head.contains(&b'\n')) {
+                return Ok(Self { head, source });
+            }
+        }
+    }
+
+    pub(super) fn head(&self) -> &[u8] {
+        &self.head
+    }
+
+    /// The whole of it, from its beginning.
+    pub(super) fn into_source(self) -> Box<dyn BufRead + Send> {
+        Box::new(Cursor::new(self.head).chain(self.source))
+    }
+}
+
+/// A source whose bytes are counted.
+struct Counted<R> {
+    source: R,
+    read: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.source.read(buffer)?;
+        self.read.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
     }
 }
 

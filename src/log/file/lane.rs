@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::event::EventTime;
+use crate::event::Header;
 use crate::event::NextOffset;
 use crate::event::Record;
 use crate::event::RecordMeta;
@@ -192,7 +194,7 @@ impl FileLog {
                         value_bytes_max: self.value_bytes_max,
                     };
                     self.report_cursor += 1;
-                    self.hand_over(task, report.position, &Record { meta, value: report.output.value.as_deref() }, room, handler);
+                    self.hand_over(task, report.line, &Record { meta, value: report.output.value.as_deref() }, room, handler);
                 }
             }
         }
@@ -229,11 +231,35 @@ impl FileLog {
 
     /// Drops what is behind the last commit.
     fn forget(&mut self) {
-        self.chunks.drain(..self.cursor.0.min(self.chunks.len()));
+        self.shared.give_back(self.chunks.drain(..self.cursor.0.min(self.chunks.len())));
         self.cursor.0 = 0;
         self.reports.drain(..self.report_cursor.min(self.reports.len()));
         self.report_cursor = 0;
         self.lines.clear();
+    }
+
+    /// Reports with the line they belong to: the first of this commit that was recorded as late as the last call they sum up.
+    fn placed(&self, reports: Vec<Output>) -> Vec<(u64, Output)> {
+        if reports.is_empty() {
+            return Vec::new();
+        }
+        let (chunk, line) = self.cursor;
+        let whole = self.chunks.iter().take(chunk).flat_map(|chunk| &chunk.lines);
+        let begun = self.chunks.get(chunk).into_iter().flat_map(|chunk| chunk.lines.iter().take(line));
+        // The latest time up to each line: it never falls, so the first line at or after a time is found by halving.
+        let mut latest_ms = i64::MIN;
+        let read: Vec<(i64, u64)> = whole
+            .chain(begun)
+            .map(|line| {
+                latest_ms = latest_ms.max(line.timestamp_ms);
+                (latest_ms, line.line)
+            })
+            .collect();
+        let line_at = |time_ms| {
+            let found = read.get(read.partition_point(|(latest_ms, _)| *latest_ms < time_ms));
+            found.map_or_else(|| self.position.saturating_sub(1), |(_, line)| *line)
+        };
+        reports.into_iter().map(|output| (line_at(output.timestamp_ms), output)).collect()
     }
 
     /// The line of a cause; where it is not known, the one handed over last.
@@ -255,10 +281,15 @@ fn record<'a>(chunk: &'a Chunk, line: &'a PlacedLine, names: &'a InputNames, val
         offset: RecordOffset(line.offset),
         timestamp: EventTime(line.timestamp_ms),
         key: line.key.as_ref().and_then(|key| chunk.bytes.get(key.clone())),
-        headers: Vec::new(),
+        headers: line.headers.iter().filter_map(|header| header_of(chunk, header)).collect(),
         value_bytes_max,
     };
-    Record { meta, value: chunk.bytes.get(line.value.clone()) }
+    Record { meta, value: line.value.as_ref().and_then(|value| chunk.bytes.get(value.clone())) }
+}
+
+fn header_of<'a>(chunk: &'a Chunk, (name, value): &'a (Range<usize>, Option<Range<usize>>)) -> Option<Header<'a>> {
+    let name = std::str::from_utf8(chunk.bytes.get(name.clone())?).ok()?;
+    Some((name, value.as_ref().and_then(|value| chunk.bytes.get(value.clone()))))
 }
 
 impl Log for FileLog {
@@ -357,9 +388,11 @@ impl Log for FileLog {
             }
         }
         self.collector.add(outputs);
-        self.shared.send(self.lane, self.position, counts);
+        let counts = self.placed(counts);
         self.uncommitted = 0;
         self.forget();
+        let held = self.reports.iter().map(|report| report.line).min();
+        self.shared.send(self.lane, self.position, counts, held);
         CommitOutcome::Committed { changelog_next: Vec::new() }
     }
 
@@ -370,6 +403,10 @@ impl Log for FileLog {
 
     fn changelog(&self) -> Result<Option<Box<dyn Changelog>>, LogError> {
         Ok(None)
+    }
+
+    fn keeps_changelog(&self) -> bool {
+        false
     }
 
     fn commits_state(&self) -> bool {

@@ -1,42 +1,46 @@
-//! The thread that reads: lines to places, places to lanes, in rounds of input, so that no lane gets far ahead of another.
+//! The thread that reads files: lines to places, places to lanes.
 
 use std::io::BufRead;
 use std::io::Read;
 use std::sync::Arc;
 
+use crate::event::EventTime;
+use crate::event::RecordMeta;
+use crate::event::RecordOffset;
+use crate::event::decode;
 use crate::event::partition_of;
 use crate::log::LogError;
 use crate::log::file::FileInput;
 use crate::log::file::FileOptions;
 use crate::log::file::REPLAY_PARTITIONS;
-use crate::log::file::exchange::Chunk;
-use crate::log::file::exchange::PlacedLine;
 use crate::log::file::exchange::Shared;
+use crate::log::file::folder::Group;
+use crate::log::file::logs;
+use crate::log::file::logs::Strand;
+use crate::log::file::logs::session_name;
+use crate::log::file::pieces::Pieces;
+use crate::log::file::rounds::Placing;
+use crate::log::file::rounds::Rounds;
 use crate::log::file::scan::scan;
+use crate::transcript::Detected;
+use crate::transcript::Layout;
+use crate::transcript::detect;
 
-/// Lines of a round, over all lanes.
-const ROUND_LINES: u64 = 4_096;
-/// Bytes after which a round ends early.
-const ROUND_BYTES: usize = 4 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-pub(super) fn start(inputs: Vec<FileInput>, options: &FileOptions, shared: Arc<Shared>) -> Result<(), LogError> {
+pub(super) fn start(inputs: Vec<Group>, options: &FileOptions, shared: Arc<Shared>) -> Result<(), LogError> {
     let mut reader = Reader {
-        round: Vec::new(),
-        lanes: options.lanes.max(1),
+        rounds: Rounds::new(options.lanes, Arc::clone(&shared)),
         value_bytes_max: options.value_bytes_max,
-        line: 0,
-        first_of_round: 0,
-        bytes: 0,
+        is_strict: options.is_strict,
         timestamp_ms: 0,
         topic: None,
-        shared,
     };
-    reader.begin_round();
+    let ends_at_damage = options.ends_at_damage;
     // Not joined: it may stand in a read of standard input for ever. It ends with the lanes at the next line.
     let spawned = std::thread::Builder::new().name("lw-read".to_owned()).spawn(move || {
-        let failed = reader.run(&inputs).err();
-        reader.shared.end(failed);
+        let failed = reader.run(inputs).err();
+        shared.end(failed, ends_at_damage);
     });
     spawned
         .map(drop)
@@ -44,76 +48,124 @@ pub(super) fn start(inputs: Vec<FileInput>, options: &FileOptions, shared: Arc<S
 }
 
 struct Reader {
-    round: Vec<Chunk>,
-    lanes: u32,
+    rounds: Rounds,
     value_bytes_max: usize,
-    /// Number of the line to be read.
-    line: u64,
-    first_of_round: u64,
-    bytes: usize,
+    is_strict: bool,
     /// Timestamp of the line before.
     timestamp_ms: i64,
     /// The topic a line named last: usually the next one names it too.
     topic: Option<Arc<str>>,
-    shared: Arc<Shared>,
+}
+
+/// Whether reading goes on.
+enum Reading {
+    On,
+    /// The first line that is no event ends a strict reading.
+    Cut,
+    /// Nobody takes lines any more.
+    Abandoned,
 }
 
 impl Reader {
-    fn run(&mut self, inputs: &[FileInput]) -> Result<(), LogError> {
-        for input in inputs {
-            let first = self.line;
-            self.shared.note_file(first, input.name());
-            let mut source = input.open().map_err(|error| input.unreadable(&error))?;
-            let mut line = Vec::new();
-            loop {
-                line.clear();
-                let read = read_line(&mut *source, self.value_bytes_max, &mut line);
-                let more = match read {
-                    Ok(more) => more,
-                    Err(error) => {
-                        // What was read before the damage is good.
-                        self.end_round();
-                        return Err(input.unreadable(&format!("after line {}: {error}", self.line - first)));
-                    }
-                };
-                if !more {
-                    break;
+    /// Events as they are first, one file after the other; then the logs of agents, side by side.
+    fn run(&mut self, groups: Vec<Group>) -> Result<(), LogError> {
+        let mut logs = Vec::new();
+        for Group { files, is_found } in groups {
+            let Some(input) = files.first() else { continue };
+            let opened = match input.open(self.rounds.shared().reading()) {
+                Ok(opened) => opened,
+                Err(error) if is_found => {
+                    self.rounds.shared().note_refused(vec![(input.name(), 0, format!("cannot be read: {error}"))]);
+                    continue;
                 }
-                let text = if self.line == first { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line) } else { &line };
-                self.place(text);
-                if (self.line - self.first_of_round >= ROUND_LINES || self.bytes >= ROUND_BYTES) && !self.end_round() {
+                Err(error) => return Err(input.unreadable(&error)),
+            };
+            let reading = match detect(opened.head()) {
+                Detected::Log(format, _) => {
+                    logs.push(Strand::new(format, session_name(input), files, opened));
+                    Reading::On
+                }
+                Detected::Unknown if is_found => {
+                    self.rounds.shared().note_skipped();
+                    Reading::On
+                }
+                Detected::EventDocument => self.document(input, opened.into_source())?,
+                Detected::Events | Detected::Unknown => self.events(input, opened.into_source())?,
+            };
+            match reading {
+                Reading::On => {}
+                Reading::Cut => {
+                    self.rounds.shared().note_cut();
+                    self.rounds.end();
                     return Ok(());
                 }
+                Reading::Abandoned => return Ok(()),
             }
         }
-        self.end_round();
+        if !logs.is_empty() {
+            self.rounds.shared().note_file(self.rounds.line(), "logs of agents, event".to_owned());
+            if !logs::read(logs, &mut self.rounds, &mut self.timestamp_ms, self.is_strict) && self.rounds.shared().is_abandoned()
+            {
+                return Ok(());
+            }
+        }
+        self.rounds.end();
         Ok(())
     }
 
-    fn begin_round(&mut self) {
-        self.round = (0..self.lanes).map(|_| Chunk::default()).collect();
-        self.first_of_round = self.line;
-        self.bytes = 0;
-    }
-
-    /// Hands the round over; false when nobody takes it.
-    fn end_round(&mut self) -> bool {
-        for chunk in &mut self.round {
-            chunk.upto = self.line;
+    /// Reads a file of events, one a line.
+    fn events(&mut self, input: &FileInput, mut source: Box<dyn BufRead + Send>) -> Result<Reading, LogError> {
+        let first = self.rounds.line();
+        self.rounds.shared().note_file(first, input.name());
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = read_line(&mut *source, self.value_bytes_max, &mut line);
+            match read {
+                Ok(true) => {}
+                Ok(false) => return Ok(Reading::On),
+                Err(error) => {
+                    // What was read before the damage is good.
+                    self.rounds.end();
+                    return Err(input.unreadable(&format!("after line {}: {error}", self.rounds.line() - first)));
+                }
+            }
+            let text = if self.rounds.line() == first { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line) } else { &line };
+            let reading = self.place(text);
+            if !matches!(reading, Reading::On) {
+                return Ok(reading);
+            }
         }
-        let round = std::mem::take(&mut self.round);
-        self.begin_round();
-        self.shared.push(round)
     }
 
-    /// Puts a line into the chunk of its lane. Empty lines only count.
-    fn place(&mut self, text: &[u8]) {
-        let line = self.line;
-        self.line += 1;
+    /// Reads a document: an array of events, or one event over several lines. Its elements are numbered as lines are.
+    fn document(&mut self, input: &FileInput, source: Box<dyn BufRead + Send>) -> Result<Reading, LogError> {
+        self.rounds.shared().note_file(self.rounds.line(), format!("{}, element", input.name()));
+        let (mut pieces, mut piece) = (Pieces::new(source, Layout::Document), Vec::new());
+        loop {
+            match pieces.next(&mut piece, self.value_bytes_max) {
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(Reading::On),
+                Err(error) => {
+                    self.rounds.end();
+                    return Err(input.unreadable(&format!("after line {}: {error}", pieces.line())));
+                }
+            }
+            let reading = self.place(&piece);
+            if !matches!(reading, Reading::On) {
+                return Ok(reading);
+            }
+        }
+    }
+
+    /// Places a line. Empty ones only count.
+    fn place(&mut self, text: &[u8]) -> Reading {
         if text.trim_ascii().is_empty() {
-            return;
+            self.rounds.skip();
+            return if self.rounds.end_if_full() { Reading::On } else { Reading::Abandoned };
         }
         let found = scan(text);
+        let line = self.rounds.line();
         let by_session = || found.session_id.as_deref().map_or(0, |session| partition_of(session.as_bytes(), REPLAY_PARTITIONS));
         let (partition, offset) = found.place.unwrap_or_else(|| (by_session(), line));
         self.timestamp_ms = found.timestamp_ms.unwrap_or(self.timestamp_ms);
@@ -121,22 +173,40 @@ impl Reader {
             Some(last) if **last == *topic => Arc::clone(last),
             _ => Arc::clone(self.topic.insert(Arc::from(&*topic))),
         });
-        let Some(chunk) = self.round.get_mut((partition % self.lanes) as usize) else { return };
-        let start = chunk.bytes.len();
-        chunk.bytes.extend_from_slice(text);
-        let end = chunk.bytes.len();
-        let key = found.session_id.map(|session| {
-            chunk.bytes.extend_from_slice(session.as_bytes());
-            end..chunk.bytes.len()
-        });
-        self.bytes += text.len();
-        chunk.lines.push(PlacedLine { value: start..end, key, line, partition, offset, timestamp_ms: self.timestamp_ms, topic });
+        let placing = Placing {
+            value: Some(text),
+            key: found.session_id.as_deref().map(str::as_bytes),
+            headers: &[],
+            partition,
+            offset,
+            timestamp_ms: self.timestamp_ms,
+            topic,
+        };
+        self.rounds.put(&placing);
+        // Its lane says again what is wrong with it: it is the last line that any lane reads, however many threads there are.
+        if self.is_strict && !self.is_event(&placing) {
+            return Reading::Cut;
+        }
+        if self.rounds.end_if_full() { Reading::On } else { Reading::Abandoned }
+    }
+
+    fn is_event(&self, placing: &Placing<'_>) -> bool {
+        let meta = RecordMeta {
+            topic: placing.topic.as_deref().unwrap_or_default(),
+            partition: placing.partition,
+            offset: RecordOffset(placing.offset),
+            timestamp: EventTime(placing.timestamp_ms),
+            key: placing.key,
+            headers: Vec::new(),
+            value_bytes_max: self.value_bytes_max,
+        };
+        decode(placing.value, &meta).is_ok()
     }
 }
 
 /// Reads a line without its end; false at the end of input. Of a longer line than `bytes_max` it keeps one byte more than that
 /// and drops the rest unseen.
-fn read_line(source: &mut dyn BufRead, bytes_max: usize, line: &mut Vec<u8>) -> std::io::Result<bool> {
+pub(super) fn read_line(source: &mut dyn BufRead, bytes_max: usize, line: &mut Vec<u8>) -> std::io::Result<bool> {
     // Room for the line's end, and for the byte that makes it too long.
     let room = bytes_max as u64 + 3;
     if (&mut *source).take(room).read_until(b'\n', line)? == 0 {

@@ -1,4 +1,4 @@
-//! Topics as they should be, as they are, and the way from one to the other.
+//! A client that makes topics, describes them and compares them with their plans.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -23,144 +23,29 @@ use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::types::RDKafkaRespErr;
 
 use crate::clock::Deadline;
-use crate::event::Stage;
 use crate::limits;
 use crate::log::LogError;
+use crate::log::kafka::changelog;
 use crate::log::kafka::context::PlainContext;
 use crate::log::kafka::fate;
+use crate::log::kafka::plan::missing;
+use crate::log::kafka::plan::uneven;
 use crate::log::kafka::settings;
 use crate::log::kafka::settings::KafkaOptions;
 use crate::log::kafka::topics::similar;
 
-/// Partitions of the event topic where nobody said: a power of two hardly helps, many divisors do.
-pub const PARTITIONS_DEFAULT: u32 = 24;
-/// Copies of each record where nobody said.
-pub const REPLICATION_DEFAULT: u16 = 3;
-
-/// What a topic is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Purpose {
-    /// Events from agents.
-    Input,
-    /// Commands to agents.
-    Commands,
-    /// Verdicts in force.
-    State,
-    /// What could not be an event.
-    DeadLetters,
-    /// Committed copy of a stage's state.
-    Changelog(Stage),
-    /// From the session stage to the swarm stage.
-    SwarmCounts,
-}
-
-impl Purpose {
-    /// Whether only this program uses the topic: then `run` may make it for a group without offsets.
-    #[must_use]
-    pub const fn is_internal(self) -> bool {
-        matches!(self, Self::Changelog(_) | Self::SwarmCounts)
-    }
-}
-
-/// One topic as it should be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TopicPlan {
-    /// Name.
-    pub name: String,
-    /// What it is for.
-    pub purpose: Purpose,
-    /// Partitions.
-    pub partitions: u32,
-    /// Copies.
-    pub replication: u16,
-    /// Topic settings, by name.
-    pub config: Vec<(&'static str, String)>,
-}
+pub use crate::log::kafka::plan::PARTITIONS_DEFAULT;
+pub use crate::log::kafka::plan::Purpose;
+pub use crate::log::kafka::plan::REPLICATION_DEFAULT;
+pub use crate::log::kafka::plan::Severity;
+pub use crate::log::kafka::plan::TopicFacts;
+pub use crate::log::kafka::plan::TopicPlan;
+pub use crate::log::kafka::plan::TopicProblem;
+pub use crate::log::kafka::plan::compare;
+pub use crate::log::kafka::plan::plan;
 
 /// Between two questions whether a new topic is known.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
-
-const HOUR_MS: u64 = 3_600_000;
-const DAY_MS: u64 = 24 * HOUR_MS;
-
-/// Every topic of a group (`wire.md` section 5). Fewer copies than two cannot insist on two.
-#[must_use]
-pub fn plan(options: &KafkaOptions, partitions: u32, replication: u16) -> Vec<TopicPlan> {
-    let deleted = |days: u64| vec![("cleanup.policy", "delete".to_owned()), ("retention.ms", (days * DAY_MS).to_string())];
-    let compacted = |delete_retention_ms: u64, dirty: &str| {
-        vec![
-            ("cleanup.policy", "compact".to_owned()),
-            ("delete.retention.ms", delete_retention_ms.to_string()),
-            ("segment.ms", HOUR_MS.to_string()),
-            ("min.cleanable.dirty.ratio", dirty.to_owned()),
-        ]
-    };
-    let with = |mut config: Vec<(&'static str, String)>, key, value: String| {
-        config.push((key, value));
-        config
-    };
-    let topics = &options.topics;
-    let mut plans = vec![
-        (topics.input.clone(), Purpose::Input, with(deleted(7), "message.timestamp.type", "LogAppendTime".into())),
-        (topics.commands.clone(), Purpose::Commands, deleted(7)),
-        (topics.state.clone(), Purpose::State, with(compacted(DAY_MS, "0.1"), "max.compaction.lag.ms", HOUR_MS.to_string())),
-        (topics.dead_letters.clone(), Purpose::DeadLetters, deleted(14)),
-        (options.changelog_topic(Stage::Session), Purpose::Changelog(Stage::Session), compacted(3 * DAY_MS, "0.2")),
-    ];
-    if options.swarm {
-        plans.push((options.input_topic(Stage::Swarm), Purpose::SwarmCounts, deleted(1)));
-        plans.push((options.changelog_topic(Stage::Swarm), Purpose::Changelog(Stage::Swarm), compacted(3 * DAY_MS, "0.2")));
-    }
-    plans
-        .into_iter()
-        .map(|(name, purpose, mut config)| {
-            config.push(("min.insync.replicas", if replication >= 2 { "2" } else { "1" }.to_owned()));
-            config.push(("unclean.leader.election.enable", "false".to_owned()));
-            TopicPlan { name, purpose, partitions, replication, config }
-        })
-        .collect()
-}
-
-/// One topic as it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TopicFacts {
-    /// Partitions.
-    pub partitions: u32,
-    /// Fewest copies of a partition.
-    pub replication: u16,
-    /// Settings, by name, as far as they may be read.
-    pub config: Vec<(String, String)>,
-}
-
-impl TopicFacts {
-    /// A setting's value.
-    #[must_use]
-    pub fn get(&self, key: &str) -> Option<&str> {
-        self.config.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
-    }
-}
-
-/// How much a difference matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// It works, but not as promised.
-    Warning,
-    /// It must not run like this.
-    Error,
-}
-
-/// One difference between plan and fact.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TopicProblem {
-    /// Documented code.
-    pub code: &'static str,
-    /// How much it matters.
-    pub severity: Severity,
-    /// Topic.
-    pub topic: String,
-    /// What is wrong and what to do.
-    pub message: String,
-}
 
 /// What became of one topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,6 +59,8 @@ pub enum Created {
 /// A client that administers. Not for the hot path: each call blocks.
 pub struct Admin {
     client: AdminClient<PlainContext>,
+    /// The admin client hands out neither log lines nor errors: why no broker answers is asked of this one.
+    asker: BaseConsumer<PlainContext>,
     bootstrap: String,
 }
 
@@ -184,20 +71,29 @@ impl Admin {
     /// A setting librdkafka refuses.
     pub fn new(options: &KafkaOptions) -> Result<Self, LogError> {
         let client = settings::admin(options)
-            .create_with_context(PlainContext)
+            .create_with_context(PlainContext::default())
             .map_err(|error| fate::of(&error, "making the admin client"))?;
-        Ok(Self { client, bootstrap: options.bootstrap_servers.clone() })
+        Ok(Self { client, asker: changelog::make(options, "asker")?, bootstrap: options.bootstrap_servers.clone() })
     }
 
     /// Id of the cluster: a store belongs to one.
     ///
     /// # Errors
-    /// E0101 when no broker answers.
+    /// E0101 when no broker answers, E0103 when none lets this client in.
     pub fn cluster_id(&self) -> Result<String, LogError> {
-        self.client
-            .inner()
-            .fetch_cluster_id(limits::CONNECT_WAIT)
-            .ok_or_else(|| fate::fatal(fate::E_UNREACHABLE, format!("no broker answers on {}", self.bootstrap)))
+        let deadline = Deadline::after(limits::CONNECT_WAIT);
+        loop {
+            if let Some(id) = self.asker.client().fetch_cluster_id(ASK_AGAIN) {
+                return Ok(id);
+            }
+            // Log lines and errors come with a poll; there is nothing to be read.
+            drop(self.asker.poll(ASK_AGAIN));
+            let failure = self.asker.context().failure();
+            // One broker that refuses will go on doing so, and the others, if there are any, would have answered in the same time.
+            if deadline.is_over() || failure.as_ref().is_some_and(|failure| failure.is_refused) {
+                return Err(fate::unreachable(&format!("no broker answers on {}", self.bootstrap), failure));
+            }
+        }
     }
 
     /// Number of brokers: more copies of a topic than that cannot be.
@@ -222,13 +118,11 @@ impl Admin {
     pub fn group_has_offsets(&self, options: &KafkaOptions) -> Result<bool, LogError> {
         let Some(input) = self.describe(&options.topics.input)? else { return Ok(false) };
         let asking = format!("asking {} for the offsets of group \"{}\"", self.bootstrap, options.app);
-        let client: BaseConsumer<PlainContext> =
-            settings::reader(options, "offsets").create_with_context(PlainContext).map_err(|error| fate::of(&error, &asking))?;
         let mut list = TopicPartitionList::new();
         for partition in 0..input.partitions {
             list.add_partition(&options.topics.input, partition as i32);
         }
-        let list = client.committed_offsets(list, limits::CONNECT_WAIT).map_err(|error| fate::of(&error, &asking))?;
+        let list = self.asker.committed_offsets(list, limits::CONNECT_WAIT).map_err(|error| fate::of(&error, &asking))?;
         Ok(list.elements().iter().any(|element| matches!(element.offset(), Offset::Offset(_))))
     }
 
@@ -258,7 +152,13 @@ impl Admin {
                 Err((name, RDKafkaErrorCode::TopicAlreadyExists)) => Ok((name, Created::Existed)),
                 Err((name, code)) => {
                     let error = rdkafka::error::KafkaError::Global(code);
-                    Err(match fate::of(&error, &format!("creating topic \"{name}\"")) {
+                    let doing = format!("creating topic \"{name}\"");
+                    let is_denied =
+                        matches!(code, RDKafkaErrorCode::TopicAuthorizationFailed | RDKafkaErrorCode::ClusterAuthorizationFailed);
+                    if is_denied {
+                        return Err(fate::missing_permission(&doing, &error, "Create on the topic or on the cluster"));
+                    }
+                    Err(match fate::of(&error, &doing) {
                         LogError::Transient(cause) => fate::fatal(fate::E_TOPIC_SHAPE, cause),
                         other => other,
                     })
@@ -304,24 +204,26 @@ impl Admin {
         }
         let partitions = topic.partitions();
         let replication = partitions.iter().map(|partition| partition.replicas().len()).min().unwrap_or(0);
+        let config = self.config_of(name, &asking)?;
         Ok(Some(TopicFacts {
             partitions: partitions.len() as u32,
             replication: replication as u16,
-            config: self.config_of(name, &asking)?,
+            is_config_known: config.is_some(),
+            config: config.unwrap_or_default(),
         }))
     }
 
-    fn config_of(&self, name: &str, asking: &str) -> Result<Vec<(String, String)>, LogError> {
+    fn config_of(&self, name: &str, asking: &str) -> Result<Option<Vec<(String, String)>>, LogError> {
         let options = AdminOptions::new().request_timeout(Some(limits::ASK_WAIT));
         let resources = wait_for(self.client.describe_configs(&[ResourceSpecifier::Topic(name)], &options))
             .map_err(|error| fate::of(&error, asking))?;
         let mut config = Vec::new();
         for resource in resources {
-            // Without DescribeConfigs the settings stay unknown, and are not complained about.
-            let Ok(resource) = resource else { continue };
+            let Ok(resource) = resource else { return Ok(None) };
             config.extend(resource.entries.into_iter().filter_map(|entry| Some((entry.name, entry.value?))));
         }
-        Ok(config)
+        // Every topic has settings: the client hands out a refusal as none.
+        Ok((!config.is_empty()).then_some(config))
     }
 
     /// Names of topics that a missing one may have been meant to be.
@@ -337,99 +239,30 @@ impl Admin {
         Ok(similar(name, &names).into_iter().map(str::to_owned).collect())
     }
 
-    /// Compares topics with their plans. An internal topic that is missing is E0105 if the group has worked before.
+    /// Compares topics with their plans. An internal topic that is missing is E0105 if the group has worked before; one that must not
+    /// be looked at is E0103.
     ///
     /// # Errors
-    /// E0101, E0103.
+    /// E0101.
     pub fn check(&self, plans: &[TopicPlan], group_has_offsets: bool) -> Result<Vec<TopicProblem>, LogError> {
         let mut problems = Vec::new();
         let mut facts = Vec::new();
         for plan in plans {
-            match self.describe(&plan.name)? {
-                Some(found) => {
+            match self.describe(&plan.name) {
+                Ok(Some(found)) => {
                     problems.extend(compare(plan, &found));
                     facts.push((plan, found));
                 }
-                None => problems.push(missing(plan, group_has_offsets, &self.similar_to(&plan.name)?)),
+                Ok(None) => problems.push(missing(plan, group_has_offsets, &self.similar_to(&plan.name)?)),
+                Err(LogError::Fatal { code: code @ fate::E_NOT_AUTHORISED, message }) => {
+                    problems.push(TopicProblem { code, severity: Severity::Error, topic: plan.name.clone(), message });
+                }
+                Err(error) => return Err(error),
             }
         }
         problems.extend(uneven(&facts));
         Ok(problems)
     }
-}
-
-fn missing(plan: &TopicPlan, group_has_offsets: bool, similar: &[String]) -> TopicProblem {
-    let vanished = plan.purpose.is_internal() && group_has_offsets;
-    let mut message = if vanished {
-        "an internal topic of a group that has worked before is gone; see `loopwarden explain E0105` before making it anew"
-            .to_owned()
-    } else {
-        "does not exist; create it with: loopwarden topics create".to_owned()
-    };
-    if !similar.is_empty() {
-        message.push_str("\n  topics that look similar: ");
-        message.push_str(&similar.join(", "));
-    }
-    let code = if vanished { fate::E_INTERNAL_VANISHED } else { fate::E_TOPIC_MISSING };
-    TopicProblem { code, severity: Severity::Error, topic: plan.name.clone(), message }
-}
-
-/// Differences of one topic, judged by what they break.
-#[must_use]
-pub fn compare(plan: &TopicPlan, facts: &TopicFacts) -> Vec<TopicProblem> {
-    let mut problems = Vec::new();
-    let mut say = |severity, message| {
-        problems.push(TopicProblem { code: fate::E_TOPIC_SHAPE, severity, topic: plan.name.clone(), message });
-    };
-    for (key, wanted) in &plan.config {
-        let Some(found) = facts.get(key) else { continue };
-        if found == wanted {
-            continue;
-        }
-        let severity = match (*key, plan.purpose) {
-            // Anything but compact alone loses Positions of idle partitions (rule I6), or never shrinks.
-            ("cleanup.policy", Purpose::Changelog(_) | Purpose::State) => Severity::Error,
-            // Rule R2 counts on tombstones of this age.
-            ("delete.retention.ms", Purpose::Changelog(_)) if less(found, wanted) => Severity::Error,
-            ("message.timestamp.type" | "min.insync.replicas" | "unclean.leader.election.enable" | "cleanup.policy", _) => {
-                Severity::Warning
-            }
-            ("retention.ms", _) if less(found, wanted) => Severity::Warning,
-            // Longer retention and other paces of compaction are a matter of taste.
-            _ => continue,
-        };
-        say(severity, format!("{key} is {found}, should be {wanted}"));
-    }
-    problems
-}
-
-/// Whether `found` is a smaller number; -1 is for ever.
-fn less(found: &str, wanted: &str) -> bool {
-    matches!((found.parse::<i64>(), wanted.parse::<i64>()), (Ok(found), Ok(wanted)) if found >= 0 && found < wanted)
-}
-
-/// Inputs and their changelogs must have equal counts (rule B8).
-fn uneven(facts: &[(&TopicPlan, TopicFacts)]) -> Vec<TopicProblem> {
-    let of = |purpose| facts.iter().find(|(plan, _)| plan.purpose == purpose);
-    let mut problems = Vec::new();
-    for (input, changelog) in
-        [(Purpose::Input, Purpose::Changelog(Stage::Session)), (Purpose::SwarmCounts, Purpose::Changelog(Stage::Swarm))]
-    {
-        if let (Some((input, input_facts)), Some((changelog, changelog_facts))) = (of(input), of(changelog))
-            && input_facts.partitions != changelog_facts.partitions
-        {
-            problems.push(TopicProblem {
-                code: fate::E_TOPIC_SHAPE,
-                severity: Severity::Error,
-                topic: changelog.name.clone(),
-                message: format!(
-                    "has {} partitions, its input \"{}\" has {}: both must be equal",
-                    changelog_facts.partitions, input.name, input_facts.partitions
-                ),
-            });
-        }
-    }
-    problems
 }
 
 struct Unpark(Thread);
@@ -450,70 +283,5 @@ fn wait_for<F: Future>(future: F) -> F::Output {
             Poll::Ready(output) => return output,
             Poll::Pending => thread::park(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::log::kafka::settings::tests::options;
-
-    fn facts(plan: &TopicPlan) -> TopicFacts {
-        TopicFacts {
-            partitions: plan.partitions,
-            replication: plan.replication,
-            config: plan.config.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect(),
-        }
-    }
-
-    fn plan_of(purpose: Purpose) -> TopicPlan {
-        plan(&options(), 24, 3).into_iter().find(|plan| plan.purpose == purpose).expect("planned")
-    }
-
-    fn changed(plan: &TopicPlan, key: &str, value: &str) -> TopicFacts {
-        let mut facts = facts(plan);
-        facts.config.iter_mut().find(|(name, _)| name == key).expect("planned").1 = value.to_owned();
-        facts
-    }
-
-    #[test]
-    fn a_topic_made_as_planned_has_no_problem() {
-        for plan in plan(&options(), 24, 3) {
-            assert_eq!(compare(&plan, &facts(&plan)), vec![], "{}", plan.name);
-        }
-    }
-
-    #[test]
-    fn a_changelog_that_deletes_is_refused() {
-        let plan = plan_of(Purpose::Changelog(Stage::Session));
-        let problems = compare(&plan, &changed(&plan, "cleanup.policy", "compact,delete"));
-        assert_eq!(problems.len(), 1);
-        assert_eq!((problems[0].severity, problems[0].code), (Severity::Error, "E0104"));
-    }
-
-    #[test]
-    fn shorter_retention_warns_and_longer_does_not() {
-        let plan = plan_of(Purpose::Input);
-        assert_eq!(compare(&plan, &changed(&plan, "retention.ms", "3600000")).len(), 1);
-        assert_eq!(compare(&plan, &changed(&plan, "retention.ms", "-1")), vec![]);
-    }
-
-    #[test]
-    fn an_input_on_the_producers_clock_warns() {
-        let plan = plan_of(Purpose::Input);
-        let problems = compare(&plan, &changed(&plan, "message.timestamp.type", "CreateTime"));
-        assert_eq!(problems.iter().map(|problem| problem.severity).collect::<Vec<_>>(), vec![Severity::Warning]);
-    }
-
-    #[test]
-    fn a_vanished_internal_topic_is_no_fresh_start() {
-        let plan = plan_of(Purpose::Changelog(Stage::Swarm));
-        assert_eq!(missing(&plan, true, &[]).code, "E0105");
-        assert_eq!(missing(&plan, false, &[]).code, "E0102");
-    }
-
-    #[test]
-    fn no_topic_name_has_an_underscore() {
-        assert!(plan(&options(), 24, 3).iter().all(|plan| !plan.name.contains('_')));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rdkafka::ClientConfig;
 use rdkafka::Message;
 use rdkafka::Offset;
 use rdkafka::TopicPartitionList;
@@ -37,23 +38,37 @@ pub struct KafkaChangelog {
     options: KafkaOptions,
     topics: Topics,
     /// One client per changelog topic: the EOF event names a partition, but no topic.
-    session: Option<BaseConsumer<PlainContext>>,
-    swarm: Option<BaseConsumer<PlainContext>>,
+    session: Option<Reader>,
+    swarm: Option<Reader>,
+    /// Sees what is not committed too. Made only when the end of a changelog is in doubt.
+    uncommitted: Option<BaseConsumer<PlainContext>>,
+}
+
+/// A client, and where it goes on by itself.
+struct Reader {
+    client: BaseConsumer<PlainContext>,
+    /// The task it is assigned to, and the offset that it would hand over next. What it has fetched ahead of that is kept from one
+    /// part of a restore to the next.
+    reading: Option<(TaskId, u64)>,
 }
 
 impl KafkaChangelog {
     pub(super) fn new(options: KafkaOptions, topics: Topics) -> Self {
-        Self { options, topics, session: None, swarm: None }
+        Self { options, topics, session: None, swarm: None, uncommitted: None }
     }
 
     fn client(&mut self, stage: Stage) -> Result<&BaseConsumer<PlainContext>, LogError> {
+        Ok(&self.reader(stage)?.client)
+    }
+
+    fn reader(&mut self, stage: Stage) -> Result<&mut Reader, LogError> {
         let slot = match stage {
             Stage::Session => &mut self.session,
             Stage::Swarm => &mut self.swarm,
         };
         match slot {
-            Some(client) => Ok(client),
-            None => Ok(slot.insert(make(&self.options, stage.as_str())?)),
+            Some(reader) => Ok(reader),
+            None => Ok(slot.insert(Reader { client: make(&self.options, stage.as_str())?, reading: None })),
         }
     }
 
@@ -77,10 +92,14 @@ fn no_such_stage(task: TaskId) -> LogError {
 
 /// A consumer that is only ever assigned.
 pub(super) fn make(options: &KafkaOptions, name: &str) -> Result<BaseConsumer<PlainContext>, LogError> {
-    settings::reader(options, name).create_with_context(PlainContext).map_err(|error| fate::of(&error, "making a reader"))
+    make_from(&settings::reader(options, name))
 }
 
-/// First offset that exists, and the last stable one: these clients read what is committed.
+fn make_from(config: &ClientConfig) -> Result<BaseConsumer<PlainContext>, LogError> {
+    config.create_with_context(PlainContext::default()).map_err(|error| fate::of(&error, "making a reader"))
+}
+
+/// First offset that exists, and the end as the client sees it: the last stable offset, for one that reads what is committed.
 pub(super) fn watermarks(client: &BaseConsumer<PlainContext>, topic: &str, partition: u32) -> Result<ChangelogRange, LogError> {
     let (start, end) = client
         .fetch_watermarks(topic, partition as i32, limits::ASK_WAIT)
@@ -131,6 +150,15 @@ impl Changelog for KafkaChangelog {
         self.watermarks(&topic, task)
     }
 
+    fn high_watermark(&mut self, task: TaskId) -> Result<u64, LogError> {
+        let topic = self.changelog_topic(task)?;
+        let client = match &mut self.uncommitted {
+            Some(client) => client,
+            slot => slot.insert(make_from(&settings::uncommitted_reader(&self.options))?),
+        };
+        Ok(watermarks(client, &topic, task.partition)?.end)
+    }
+
     fn input_range(&mut self, task: TaskId) -> Result<ChangelogRange, LogError> {
         let topic = self.input_topic(task)?;
         self.watermarks(&topic, task)
@@ -143,17 +171,23 @@ impl Changelog for KafkaChangelog {
         handler: &mut dyn FnMut(u64, &[u8], Option<&[u8]>) -> Flow,
     ) -> Result<u64, LogError> {
         let topic = self.changelog_topic(task)?;
-        let client = self.client(task.stage)?;
-        let reading = format!("reading {topic}/{}", task.partition);
-        let mut list = TopicPartitionList::new();
-        list.add_partition_offset(&topic, task.partition as i32, Offset::Offset(from as i64))
-            .and_then(|()| client.assign(&list))
-            .map_err(|error| fate::of(&error, &reading))?;
-        let read = drain(client, from, &reading, handler);
-        // Whatever came of it, nothing is fetched on: the next read may be of another task.
+        let Reader { client, reading } = self.reader(task.stage)?;
+        let what = format!("reading {topic}/{}", task.partition);
+        if reading.take() != Some((task, from)) {
+            let mut list = TopicPartitionList::new();
+            list.add_partition_offset(&topic, task.partition as i32, Offset::Offset(from as i64))
+                .and_then(|()| client.assign(&list))
+                .map_err(|error| fate::of(&error, &what))?;
+        }
+        let drained = drain(client, from, &what, handler);
+        if let Ok(Drained::Stopped(next)) = drained {
+            *reading = Some((task, next));
+            return Ok(next);
+        }
+        // The end is told once for each assignment; and after an error nothing is fetched on.
         let unassigned = client.unassign();
-        let next = read?;
-        unassigned.map_err(|error| fate::of(&error, &reading))?;
+        let (Drained::Stopped(next) | Drained::End(next)) = drained?;
+        unassigned.map_err(|error| fate::of(&error, &what))?;
         Ok(next)
     }
 
@@ -169,8 +203,16 @@ impl Changelog for KafkaChangelog {
     }
 }
 
+/// How reading ended, with the offset to go on at.
+enum Drained {
+    /// The handler has enough for now.
+    Stopped(u64),
+    /// There is nothing more.
+    End(u64),
+}
+
 /// Reads to the EOF event (rule R4): control records leave gaps, so that the last record need not lie before the end.
-fn drain(client: &BaseConsumer<PlainContext>, from: u64, reading: &str, handler: &mut Handler<'_>) -> Result<u64, LogError> {
+fn drain(client: &BaseConsumer<PlainContext>, from: u64, reading: &str, handler: &mut Handler<'_>) -> Result<Drained, LogError> {
     let mut next = from;
     let mut idle = Deadline::after(limits::READ_IDLE_MAX);
     let mut turns = 0_u32;
@@ -180,7 +222,7 @@ fn drain(client: &BaseConsumer<PlainContext>, from: u64, reading: &str, handler:
                 let offset = message.offset().max(0) as u64;
                 next = offset + 1;
                 if handler(offset, message.key().unwrap_or_default(), message.payload()) == Flow::Stop {
-                    return Ok(next);
+                    return Ok(Drained::Stopped(next));
                 }
                 // A clock per thousand records: a restore reads millions.
                 turns = turns.wrapping_add(1);
@@ -188,7 +230,7 @@ fn drain(client: &BaseConsumer<PlainContext>, from: u64, reading: &str, handler:
                     idle = Deadline::after(limits::READ_IDLE_MAX);
                 }
             }
-            Some(Err(KafkaError::PartitionEOF(_))) => return Ok(next),
+            Some(Err(KafkaError::PartitionEOF(_))) => return Ok(Drained::End(next)),
             Some(Err(error)) => {
                 if matches!(
                     error.rdkafka_error_code(),
@@ -196,7 +238,7 @@ fn drain(client: &BaseConsumer<PlainContext>, from: u64, reading: &str, handler:
                 ) {
                     return Err(LogError::Transient(format!("{reading}: offset {next} is outside of the partition")));
                 }
-                if let Some(error) = fate::of_running(&error) {
+                if let Some(error) = fate::of_running(&error, reading) {
                     return Err(error);
                 }
             }

@@ -1,6 +1,7 @@
 //! The consumer of a lane: many records per poll, an event about the assignment at a time, every answer given by the lane.
 
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 use std::thread;
@@ -26,9 +27,11 @@ use crate::event::RecordOffset;
 use crate::event::TaskId;
 use crate::limits;
 use crate::log::Flow;
+use crate::log::InputEnd;
 use crate::log::LogError;
 use crate::log::LogEvent;
 use crate::log::kafka::context::ConsumerSide;
+use crate::log::kafka::context::Extent;
 use crate::log::kafka::fate;
 use crate::log::kafka::rebalance::Kind;
 use crate::log::kafka::settings;
@@ -37,15 +40,22 @@ use crate::log::kafka::topics::Topics;
 
 /// Between two tries of a seek that came before the partition's fetcher.
 const SEEK_AGAIN: Duration = Duration::from_millis(5);
+/// What a header counts for in a poll, whatever it holds. Bytes.
+const HEADER_BYTES: usize = 64;
 
 pub(super) struct LaneConsumer {
     consumer: BaseConsumer<ConsumerSide>,
     topics: Topics,
     /// Tasks that are assigned, and for those that are read the offset to hand over next.
     tasks: BTreeMap<TaskId, Option<u64>>,
+    /// Tasks that the client may have stopped fetching when it said that a position is out of range; it does not say whose. A seek is
+    /// refused for them: they are assigned anew before it.
+    halted: BTreeSet<TaskId>,
     /// An error that came after records in the same poll.
     postponed: Option<LogError>,
     value_bytes_max: usize,
+    /// What it does, for messages.
+    reading: String,
 }
 
 impl LaneConsumer {
@@ -54,21 +64,28 @@ impl LaneConsumer {
         let consumer: BaseConsumer<ConsumerSide> = settings::lane_consumer(options)
             .create_with_context(ConsumerSide::default())
             .map_err(|error| fate::of(&error, "making the consumer"))?;
-        consumer.subscribe(&topics.inputs()).map_err(|error| fate::of(&error, "subscribing"))?;
-        Ok(Self { consumer, topics, tasks: BTreeMap::new(), postponed: None, value_bytes_max: options.value_bytes_max })
+        let inputs: Vec<String> = options.reads.iter().map(|stage| options.input_topic(*stage)).collect();
+        let names: Vec<&str> = inputs.iter().map(String::as_str).collect();
+        consumer.subscribe(&names).map_err(|error| fate::of(&error, "subscribing"))?;
+        let reading = format!("reading {} in group \"{}\"", names.join(" and "), options.app);
+        let value_bytes_max = options.value_bytes_max;
+        Ok(Self { consumer, topics, tasks: BTreeMap::new(), halted: BTreeSet::new(), postponed: None, value_bytes_max, reading })
     }
 
     pub(super) fn group_metadata(&self) -> Option<ConsumerGroupMetadata> {
         self.consumer.group_metadata()
     }
 
-    /// Last stable offset of every assigned task's input, as of the last statistics.
-    pub(super) fn ends(&self) -> Vec<(TaskId, u64)> {
-        let ends = self.consumer.context().ends();
-        ends.into_iter()
-            .filter_map(|((topic, partition), end)| Some((self.topics.task_of(&topic, partition as i32)?, end)))
-            .filter(|(task, _)| self.tasks.contains_key(task))
-            .collect()
+    /// Where the input of every assigned task ends, as of the last statistics and of what was handed over since.
+    pub(super) fn ends(&self) -> Vec<InputEnd> {
+        let end = |((topic, partition), seen): ((String, u32), Extent)| {
+            let task = self.topics.task_of(&topic, partition as i32)?;
+            // The last offset before the end may be a transaction's marker, which nobody is ever handed over.
+            let handed_over = self.tasks.get(&task)?.unwrap_or_default();
+            let end = if seen.is_drained { handed_over } else { seen.stable.max(handed_over) };
+            Some(InputEnd { task, end, held_back: seen.held_back })
+        };
+        self.consumer.context().ends().into_iter().filter_map(end).collect()
     }
 
     pub(super) fn poll(
@@ -89,16 +106,17 @@ impl LaneConsumer {
                     // Only inputs are subscribed.
                     let Some(task) = self.topics.task_of(message.topic(), message.partition()) else { continue };
                     records += 1;
-                    bytes += message.payload_len();
+                    let headers = message.headers();
+                    bytes += weight(&message, headers);
                     if let Some(next) = self.tasks.get_mut(&task) {
                         *next = u64::try_from(message.offset() + 1).ok();
                     }
-                    if hand_over(&message, task, self.value_bytes_max, handler) == Flow::Stop {
+                    if hand_over(&message, headers, task, self.value_bytes_max, handler) == Flow::Stop {
                         break;
                     }
                 }
                 Some(Err(error)) => {
-                    if let Some(error) = fate::of_running(&error) {
+                    if let Some(error) = self.fate_of(&error) {
                         if records == 0 {
                             return Err(error);
                         }
@@ -164,12 +182,10 @@ impl LaneConsumer {
     }
 
     pub(super) fn assign(&mut self, tasks: &[TaskId]) -> Result<(), LogError> {
-        if let Some(task) = tasks.iter().find(|task| !self.topics.has_changelog(**task)) {
-            return Err(fate::fatal(
-                fate::E_TOPIC_SHAPE,
-                format!("task {task} was assigned, but its changelog has no such partition: the input has grown"),
-            ));
-        }
+        // The last one first: it says how many there are now.
+        let mut last_first = tasks.to_vec();
+        last_first.sort_unstable_by(|one, two| two.cmp(one));
+        last_first.into_iter().try_for_each(|task| self.topics.expect_changelog(task))?;
         let mut list = self.list(tasks.iter().copied());
         // Any place will do: nothing is read before the seek. A stored offset would have to be asked for.
         list.set_all_offsets(Offset::Beginning).map_err(|error| fate::of(&error, "assigning"))?;
@@ -181,7 +197,31 @@ impl LaneConsumer {
         Ok(())
     }
 
+    /// What an error of a poll means, and what the client has stopped with it.
+    fn fate_of(&mut self, error: &KafkaError) -> Option<LogError> {
+        let fate = fate::of_running(error, &self.reading);
+        if matches!(fate, Some(LogError::OutOfRange(_))) {
+            self.halted.extend(self.tasks.keys());
+        }
+        fate
+    }
+
+    /// Has the client fetch a task again that it may have stopped fetching. The group takes no notice.
+    fn assign_again(&mut self, task: TaskId, next: NextOffset) -> Result<(), LogError> {
+        let list = self.offsets(&[(task, next)])?;
+        self.consumer.pause(&list).map_err(|error| self.failed(&error, "pausing"))?;
+        // Fails where a former try came so far and no further; what is wrong else shows in the next call.
+        let _ = self.consumer.incremental_unassign(&list);
+        self.consumer.incremental_assign(&list).map_err(|error| self.failed(&error, "assigning anew"))?;
+        self.consumer.pause(&list).map_err(|error| self.failed(&error, "pausing"))?;
+        self.halted.remove(&task);
+        Ok(())
+    }
+
     pub(super) fn start(&mut self, task: TaskId, next: NextOffset) -> Result<(), LogError> {
+        if self.halted.contains(&task) {
+            self.assign_again(task, next)?;
+        }
         self.seek(task, next)?;
         // An application's pause survives everything but this call.
         self.consumer.resume(&self.list([task])).map_err(|error| self.failed(&error, "resuming"))?;
@@ -225,6 +265,7 @@ impl LaneConsumer {
     pub(super) fn unassign(&mut self, tasks: &[TaskId]) -> Result<(), LogError> {
         for task in tasks {
             self.tasks.remove(task);
+            self.halted.remove(task);
         }
         match self.consumer.incremental_unassign(&self.list(tasks.iter().copied())) {
             Ok(()) => Ok(()),
@@ -251,7 +292,7 @@ impl LaneConsumer {
     pub(super) fn turn(&mut self, wait: Duration) {
         // A record that slips through is read again: release seeks.
         if let Some(Err(error)) = self.consumer.poll(wait)
-            && let Some(error) = fate::of_running(&error)
+            && let Some(error) = self.fate_of(&error)
         {
             self.postponed = Some(error);
         }
@@ -304,8 +345,15 @@ impl Drop for LaneConsumer {
     }
 }
 
-fn hand_over(
+/// Bytes a record counts for in a poll, which must be over long before the lane is missed.
+fn weight<H: Headers>(message: &BorrowedMessage<'_>, headers: Option<&H>) -> usize {
+    // Each header is taken apart by the client before one is read, those that are left out too.
+    message.payload_len() + message.key_len() + headers.map_or(0, |headers| headers.count() * HEADER_BYTES)
+}
+
+fn hand_over<H: Headers>(
     message: &BorrowedMessage<'_>,
+    headers: Option<&H>,
     task: TaskId,
     value_bytes_max: usize,
     handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow,
@@ -316,16 +364,65 @@ fn hand_over(
         offset: RecordOffset(message.offset().max(0) as u64),
         timestamp: EventTime(message.timestamp().to_millis().unwrap_or(0)),
         key: message.key(),
-        headers: message.headers().map_or_else(Vec::new, read_headers),
+        headers: headers.map_or_else(Vec::new, read_headers),
         value_bytes_max,
     };
     handler(task, &Record { meta, value: message.payload() })
 }
 
-/// A header whose name is not UTF-8 is left out: the client's only accessor panics on it, and any producer may write one.
+/// The first headers of a record, up to one whose name is not UTF-8: the client's only accessor panics on it, which costs too much to be
+/// done for each of many, and any producer may write them.
 pub(super) fn read_headers<H: Headers>(headers: &H) -> Vec<(&str, Option<&[u8]>)> {
-    (0..headers.count())
-        .filter_map(|at| catch_unwind(AssertUnwindSafe(|| headers.try_get(at))).ok().flatten())
+    (0..headers.count().min(limits::HEADERS_MAX))
+        .map_while(|at| catch_unwind(AssertUnwindSafe(|| headers.try_get(at))).ok().flatten())
         .map(|header| (header.key, header.value))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use rdkafka::message::Header;
+
+    use super::*;
+
+    /// So many headers; reading the one at `bad` panics as the client's do.
+    struct Fake {
+        count: usize,
+        bad: usize,
+        asked: Cell<usize>,
+    }
+
+    impl Headers for Fake {
+        fn count(&self) -> usize {
+            self.count
+        }
+
+        fn try_get(&self, at: usize) -> Option<Header<'_, &[u8]>> {
+            self.asked.set(self.asked.get() + 1);
+            if at >= self.bad {
+                // Like a panic, but without a line on stderr.
+                std::panic::resume_unwind(Box::new("not UTF-8"));
+            }
+            Some(Header { key: "name", value: Some(b"value") })
+        }
+    }
+
+    fn read(count: usize, bad: usize) -> (usize, usize) {
+        let headers = Fake { count, bad, asked: Cell::new(0) };
+        (read_headers(&headers).len(), headers.asked.get())
+    }
+
+    #[test]
+    fn of_very_many_headers_the_first_are_read() {
+        assert_eq!(read(3, usize::MAX), (3, 3));
+        assert_eq!(read(300_000, usize::MAX), (limits::HEADERS_MAX, limits::HEADERS_MAX));
+    }
+
+    #[test]
+    fn very_many_names_that_are_no_text_cost_one_panic() {
+        assert_eq!(read(300_000, 2), (2, 3));
+        assert_eq!(read(300_000, 0), (0, 1));
+    }
 }

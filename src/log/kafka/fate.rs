@@ -4,6 +4,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::error::RDKafkaErrorCode as Code;
 
 use crate::log::LogError;
+use crate::log::kafka::context::Failure;
 
 /// Brokers cannot be reached.
 pub const E_UNREACHABLE: &str = "E0101";
@@ -19,7 +20,8 @@ pub const E_INTERNAL_VANISHED: &str = "E0105";
 pub const E_FENCED: &str = "E0501";
 
 /// What an error of a running client means for the lane; `None`: nothing, the client goes on by itself and has told the log.
-pub(super) fn of_running(error: &KafkaError) -> Option<LogError> {
+/// `doing` says what it was about.
+pub(super) fn of_running(error: &KafkaError, doing: &str) -> Option<LogError> {
     if let KafkaError::MessageConsumptionFatal(code) = error {
         return Some(lost(&format!("the consumer failed for good: {code}")));
     }
@@ -37,14 +39,17 @@ pub(super) fn of_running(error: &KafkaError) -> Option<LogError> {
         | Code::CoordinatorLoadInProgress
         | Code::NotLeaderForPartition
         | Code::LeaderNotAvailable => None,
-        Code::AutoOffsetReset | Code::OffsetOutOfRange => Some(LogError::Transient(
-            "a position is outside of its partition; all tasks of the lane are to be checked for lost input".into(),
-        )),
+        // Told once: the client fetches nothing more of the partition before it is sought.
+        Code::AutoOffsetReset | Code::OffsetOutOfRange => {
+            Some(LogError::OutOfRange(format!("{doing}: a position is outside of its partition")))
+        }
         // The member polls again by this very call, and rejoins.
         Code::PollExceeded => {
             Some(LogError::Transient("max.poll.interval.ms passed between two polls: the group has taken the tasks away".into()))
         }
-        _ => Some(of(error, "reading")),
+        // The client does not say which topic.
+        Code::TopicAuthorizationFailed => Some(missing_permission(doing, error, "Read on the topic")),
+        _ => Some(of(error, doing)),
     }
 }
 
@@ -63,11 +68,11 @@ pub(super) fn of(error: &KafkaError, doing: &str) -> LogError {
         | Code::ProducerFenced
         | Code::InvalidProducerEpoch
         | Code::UnreleasedInstanceId => lost(&format!("{doing}: {error}")),
-        Code::TopicAuthorizationFailed => missing_permission(doing, error, "Read or Write on the topic"),
-        Code::GroupAuthorizationFailed => missing_permission(doing, error, "Read on the group"),
-        Code::TransactionalIdAuthorizationFailed => {
-            missing_permission(doing, error, "Write and Describe on the transactional id")
+        Code::TopicAuthorizationFailed => {
+            missing_permission(doing, error, "Describe on the topic, which comes with Read and with Write")
         }
+        Code::GroupAuthorizationFailed => missing_permission(doing, error, "Read on the group"),
+        Code::TransactionalIdAuthorizationFailed => missing_permission(doing, error, "Write on the transactional id"),
         Code::ClusterAuthorizationFailed => missing_permission(doing, error, "IdempotentWrite or Create on the cluster"),
         Code::Authentication | Code::SaslAuthenticationFailed | Code::UnsupportedSASLMechanism | Code::SSL => {
             fatal(E_NOT_AUTHORISED, format!("{doing}: {error}; check mechanism, user, password and certificates"))
@@ -79,7 +84,22 @@ pub(super) fn of(error: &KafkaError, doing: &str) -> LogError {
     }
 }
 
-fn missing_permission(doing: &str, error: &KafkaError, acl: &str) -> LogError {
+/// No broker could be asked, and what the client knows about why.
+pub(super) fn unreachable(doing: &str, failure: Option<Failure>) -> LogError {
+    match failure {
+        Some(Failure { is_refused: true, reason }) => fatal(
+            E_NOT_AUTHORISED,
+            format!("{doing}: {reason}\n  check kafka.sasl_mechanism, username and password, and the certificates of both sides"),
+        ),
+        Some(Failure { reason, .. }) => fatal(
+            E_UNREACHABLE,
+            format!("{doing}: {reason}\n  check kafka.bootstrap_servers, and what security the broker expects"),
+        ),
+        None => fatal(E_UNREACHABLE, format!("{doing}; check kafka.bootstrap_servers, and what security the broker expects")),
+    }
+}
+
+pub(super) fn missing_permission(doing: &str, error: &KafkaError, acl: &str) -> LogError {
     fatal(E_NOT_AUTHORISED, format!("{doing}: {error}; the missing permission is {acl}"))
 }
 
@@ -99,18 +119,19 @@ mod tests {
 
     #[test]
     fn a_fenced_consumer_is_lost_and_says_so_by_code() {
-        let fate = of_running(&KafkaError::MessageConsumptionFatal(Code::FencedInstanceId));
+        let fate = of_running(&KafkaError::MessageConsumptionFatal(Code::FencedInstanceId), "reading");
         assert!(matches!(fate, Some(LogError::Lost(cause)) if cause.starts_with("E0501: ")));
     }
 
     #[test]
     fn a_broker_that_is_away_is_no_event_for_the_lane() {
-        assert_eq!(of_running(&KafkaError::MessageConsumption(Code::AllBrokersDown)), None);
+        assert_eq!(of_running(&KafkaError::MessageConsumption(Code::AllBrokersDown), "reading"), None);
     }
 
     #[test]
-    fn a_reset_position_is_transient_so_that_the_lane_looks_for_lost_input() {
-        assert!(matches!(of_running(&KafkaError::MessageConsumption(Code::AutoOffsetReset)), Some(LogError::Transient(_))));
+    fn a_reset_position_has_a_fate_of_its_own_so_that_the_lane_looks_for_lost_input() {
+        let fate = of_running(&KafkaError::MessageConsumption(Code::AutoOffsetReset), "reading");
+        assert!(matches!(fate, Some(LogError::OutOfRange(_))));
     }
 
     #[test]

@@ -8,6 +8,8 @@ mod changelog;
 mod consumer;
 mod context;
 pub mod fate;
+pub mod permissions;
+mod plan;
 mod producer;
 pub mod range;
 mod rebalance;
@@ -23,7 +25,9 @@ use crate::event::TaskId;
 use crate::limits;
 use crate::log::Changelog;
 use crate::log::CommitOutcome;
+use crate::log::CommitSteps;
 use crate::log::Flow;
+use crate::log::InputEnd;
 use crate::log::Log;
 use crate::log::LogError;
 use crate::log::LogEvent;
@@ -31,7 +35,6 @@ use crate::log::Output;
 use crate::log::Partitions;
 
 pub use changelog::KafkaChangelog;
-pub use producer::CommitSteps;
 pub use settings::KafkaOptions;
 pub use settings::NativeSettings;
 pub use settings::Secret;
@@ -56,6 +59,8 @@ pub struct KafkaLog {
     /// The producer is to be replaced before the next transaction (rule C17).
     replace: bool,
     replaced: u64,
+    /// A permission that the last commit lacked: trying again would not help.
+    denied: Option<LogError>,
     staged: Vec<Output>,
     steps: CommitSteps,
 }
@@ -69,7 +74,7 @@ impl KafkaLog {
     pub fn open(options: KafkaOptions) -> Result<Self, LogError> {
         let producer = LaneProducer::new(&options)?;
         let topics = Topics::fetch(producer.client(), &options)?;
-        take_over(&producer, || ())?;
+        take_over(&producer, limits::TAKE_OVER_WAIT, || ())?;
         let consumer = LaneConsumer::join(&options, topics.clone())?;
         Ok(Self {
             owner: options.transactional_id(),
@@ -80,6 +85,7 @@ impl KafkaLog {
             suspect: false,
             replace: false,
             replaced: 0,
+            denied: None,
             staged: Vec::new(),
             steps: CommitSteps::default(),
         })
@@ -91,22 +97,10 @@ impl KafkaLog {
         self.topics.partitions()
     }
 
-    /// Steps of the last commit.
-    #[must_use]
-    pub fn commit_steps(&self) -> CommitSteps {
-        self.steps
-    }
-
     /// How many producers were replaced after a commit that succeeded (rule C17).
     #[must_use]
     pub fn producers_replaced(&self) -> u64 {
         self.replaced
-    }
-
-    /// Last stable offset of each assigned task's input, at most 5 s old: for the lag.
-    #[must_use]
-    pub fn input_ends(&self) -> Vec<(TaskId, u64)> {
-        self.consumer.as_ref().map_or_else(Vec::new, LaneConsumer::ends)
     }
 
     fn member(&mut self) -> Result<&mut LaneConsumer, LogError> {
@@ -138,6 +132,7 @@ impl KafkaLog {
         let metadata = || consumer.group_metadata();
         let ended = producer.commit(staged, &self.topics, &offsets, &metadata, &mut self.steps);
         self.replace = ended.replace;
+        self.denied = ended.denied;
         self.suspect = match ended.outcome {
             CommitOutcome::Committed { .. } => false,
             CommitOutcome::Aborted { reopen, .. } => reopen,
@@ -148,8 +143,8 @@ impl KafkaLog {
 }
 
 /// Runs `init_transactions` in slices, with `between` after each that was not enough.
-fn take_over(producer: &LaneProducer, mut between: impl FnMut()) -> Result<(), LogError> {
-    let deadline = Deadline::after(limits::TAKE_OVER_WAIT);
+fn take_over(producer: &LaneProducer, wait: Duration, mut between: impl FnMut()) -> Result<(), LogError> {
+    let deadline = Deadline::after(wait);
     while !producer.init(limits::TAKE_OVER_SLICE.min(deadline.left()))? {
         between();
         if deadline.is_over() {
@@ -161,6 +156,9 @@ fn take_over(producer: &LaneProducer, mut between: impl FnMut()) -> Result<(), L
 
 impl Log for KafkaLog {
     fn poll(&mut self, wait: Duration, handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow) -> Result<LogEvent, LogError> {
+        if let Some(denied) = self.denied.take() {
+            return Err(denied);
+        }
         self.member()?.poll(wait, handler)
     }
 
@@ -197,6 +195,10 @@ impl Log for KafkaLog {
         outcome
     }
 
+    fn commit_steps(&self) -> Option<CommitSteps> {
+        Some(self.steps)
+    }
+
     fn reopen(&mut self) -> Result<(), LogError> {
         let Self { options, consumer, producer, .. } = self;
         let consumer = consumer.as_mut().ok_or_else(|| LogError::Lost("the log is closed".into()))?;
@@ -204,7 +206,7 @@ impl Log for KafkaLog {
         self.suspect = true;
         *producer = None;
         let fresh = LaneProducer::new(options)?;
-        let taken = take_over(&fresh, || consumer.turn(Duration::from_millis(1)));
+        let taken = take_over(&fresh, limits::REOPEN_WAIT, || consumer.turn(Duration::from_millis(1)));
         consumer.release()?;
         taken?;
         *producer = Some(fresh);
@@ -223,6 +225,10 @@ impl Log for KafkaLog {
 
     fn swarm_partitions(&self) -> u32 {
         self.topics.partitions().swarm
+    }
+
+    fn input_ends(&self) -> Vec<InputEnd> {
+        self.consumer.as_ref().map_or_else(Vec::new, LaneConsumer::ends)
     }
 
     fn owner(&self) -> &str {

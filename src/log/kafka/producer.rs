@@ -1,4 +1,4 @@
-//! The transactional producer of a lane: one commit is begin, send, drain, offsets, commit (`rdkafka-facts.md` section 1).
+//! The transactional producer of a lane: one commit is begin, send, offsets, drain, commit (`decisions.md`).
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -19,6 +19,7 @@ use crate::clock::Stopwatch;
 use crate::event::TaskId;
 use crate::limits;
 use crate::log::CommitOutcome;
+use crate::log::CommitSteps;
 use crate::log::Destination;
 use crate::log::LogError;
 use crate::log::Output;
@@ -29,24 +30,13 @@ use crate::log::kafka::settings;
 use crate::log::kafka::settings::KafkaOptions;
 use crate::log::kafka::topics::Topics;
 
-/// How long the last commit took, by step. Microseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CommitSteps {
-    /// Begin and hand everything to the client.
-    pub send_us: u64,
-    /// Until every record was acknowledged.
-    pub drain_us: u64,
-    /// The offsets.
-    pub offsets_us: u64,
-    /// The decision.
-    pub commit_us: u64,
-}
-
 /// What a commit came to.
 pub(super) struct Ended {
     pub(super) outcome: CommitOutcome,
     /// A request may be under way that nobody waits for any more: a new epoch must fence it (rule C17).
     pub(super) replace: bool,
+    /// What this identity must not do, if that is why.
+    pub(super) denied: Option<LogError>,
 }
 
 pub(super) struct LaneProducer {
@@ -96,7 +86,17 @@ impl LaneProducer {
     ) -> Ended {
         *steps = CommitSteps::default();
         let outcome = self.run(staged, topics, offsets, metadata, steps);
-        Ended { outcome, replace: self.producer.context().broken() }
+        let context = self.producer.context();
+        let Some(said) = context.take_denied().filter(|_| !matches!(outcome, CommitOutcome::Committed { .. })) else {
+            return Ended { outcome, replace: context.broken(), denied: None };
+        };
+        // Where the very first topic is denied there is nothing to abort, which the client takes for the end of its identity.
+        let outcome = match outcome {
+            CommitOutcome::Fenced { cause } => aborted(cause, true),
+            other => other,
+        };
+        let message = format!("committing: {said}");
+        Ended { outcome, replace: context.broken(), denied: Some(fate::fatal(fate::E_NOT_AUTHORISED, message)) }
     }
 
     fn run(
@@ -123,23 +123,17 @@ impl LaneProducer {
             return self.abort(format!("sending to {destination:?}: {error}"), false, &error);
         }
 
+        // While the records are on their way: the two paths share only the first of their requests.
+        let offered = self.offer(offsets, metadata);
+        steps.offsets_us = watch.lap_us();
+        if let Err(outcome) = offered {
+            return outcome;
+        }
+
         let drained = self.drain(staged.len());
         steps.drain_us = watch.lap_us();
         if let Err(error) = drained {
             return self.abort(format!("delivery: {error}"), false, &error);
-        }
-
-        let Some(metadata) = metadata() else {
-            return self.abort("the consumer has no group".into(), false, &KafkaError::Canceled);
-        };
-        let sent = self.producer.send_offsets_to_transaction(offsets, &metadata, limits::OFFSETS_WAIT);
-        steps.offsets_us = watch.lap_us();
-        if let Err(error) = sent {
-            let timed_out = matches!(
-                error.rdkafka_error_code(),
-                Some(RDKafkaErrorCode::OperationTimedOut | RDKafkaErrorCode::RequestTimedOut)
-            );
-            return self.abort(format!("offsets: {error}"), timed_out, &error);
         }
 
         let committed = self.producer.commit_transaction(limits::COMMIT_WAIT);
@@ -149,6 +143,29 @@ impl LaneProducer {
             Err(error) if self.is_fatal(&error) => fenced("commit", &error),
             Err(error) => CommitOutcome::Unknown { cause: format!("commit: {error}") },
         }
+    }
+
+    /// Offsets and membership into the transaction: from here a member that takes over waits for the end of it.
+    fn offer(
+        &self,
+        offsets: &TopicPartitionList,
+        metadata: &dyn Fn() -> Option<ConsumerGroupMetadata>,
+    ) -> Result<(), CommitOutcome> {
+        let Some(metadata) = metadata() else {
+            return Err(self.abort("the consumer has no group".into(), false, &KafkaError::Canceled));
+        };
+        let Err(error) = self.producer.send_offsets_to_transaction(offsets, &metadata, limits::OFFSETS_WAIT) else {
+            return Ok(());
+        };
+        let context = self.producer.context();
+        match error.rdkafka_error_code() {
+            Some(RDKafkaErrorCode::TopicAuthorizationFailed) => context.deny(&error.to_string(), "Read on that topic"),
+            Some(RDKafkaErrorCode::GroupAuthorizationFailed) => context.deny(&error.to_string(), "Read on the group"),
+            _ => {}
+        }
+        let timed_out =
+            matches!(error.rdkafka_error_code(), Some(RDKafkaErrorCode::OperationTimedOut | RDKafkaErrorCode::RequestTimedOut));
+        Err(self.abort(format!("offsets: {error}"), timed_out, &error))
     }
 
     fn send(&self, staged: &[Output], topics: &Topics, slots: &BTreeMap<TaskId, u32>) -> Result<(), (KafkaError, Destination)> {

@@ -83,6 +83,9 @@ pub struct KafkaOptions {
     pub instance: String,
     /// Number of the lane in the process.
     pub lane: u32,
+    /// Stages whose inputs the lane reads. The assignor balances a member's partitions over all it subscribes to, so that a lane of
+    /// both may come to have all events of a group and another one none: each lane of a process reads one.
+    pub reads: &'static [Stage],
     /// Topics.
     pub topics: TopicNames,
     /// Where a new group begins.
@@ -103,13 +106,17 @@ impl KafkaOptions {
     /// `{app}-{instance}-{lane}`: stable, so that a restart finishes its own leftover.
     #[must_use]
     pub fn transactional_id(&self) -> String {
-        format!("{}-{}-{}", self.app, self.instance, self.lane)
+        format!("{}-{}", self.app, self.group_instance_id())
     }
 
-    /// `{instance}-{lane}`: a restart within the session timeout moves nothing.
+    /// `{instance}-{lane}`, and `{instance}-swarm` for the lane that reads sums alone: a restart within the session timeout moves
+    /// nothing, with another number of lanes neither.
     #[must_use]
     pub fn group_instance_id(&self) -> String {
-        format!("{}-{}", self.instance, self.lane)
+        match self.reads {
+            [Stage::Swarm] => format!("{}-swarm", self.instance),
+            _ => format!("{}-{}", self.instance, self.lane),
+        }
     }
 
     /// The topic a stage reads.
@@ -154,6 +161,7 @@ pub const EVERY_CLIENT: &[Setting] = &[
     set("allow.auto.create.topics", "false", "a typing error must not make a topic"),
     set("socket.timeout.ms", "10000", "a silent broker is noticed within a transaction"),
     set("topic.metadata.refresh.interval.ms", "60000", "notice grown topics"),
+    set("socket.nagle.disable", "true", "a commit is many small requests in a row: none must wait for the answer to another"),
     set("client.software.name", "loopwarden", "brokers can count who connects"),
 ];
 
@@ -266,6 +274,13 @@ pub(super) fn reader(options: &KafkaOptions, client: &str) -> ClientConfig {
     consumer(options, client, READER)
 }
 
+/// The same, but it sees the ends of partitions where records lie that are not committed, or not yet.
+pub(super) fn uncommitted_reader(options: &KafkaOptions) -> ClientConfig {
+    let mut config = reader(options, "ends");
+    config.set("isolation.level", "read_uncommitted");
+    config
+}
+
 /// Configuration of a lane's producer.
 pub(super) fn producer(options: &KafkaOptions) -> ClientConfig {
     let mut config = base(options, "producer");
@@ -327,6 +342,7 @@ pub(super) mod tests {
             native: NativeSettings::default(),
             fetch_bytes_max: 16 << 20,
             swarm: true,
+            reads: &[Stage::Session, Stage::Swarm],
             value_bytes_max: 1 << 18,
         }
     }

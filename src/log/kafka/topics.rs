@@ -56,13 +56,7 @@ impl Topics {
             let input = fetch(client, options, &options.input_topic(*stage), deadline)?;
             let changelog = fetch(client, options, &options.changelog_topic(*stage), deadline)?;
             if input.partitions != changelog.partitions {
-                return Err(fate::fatal(
-                    fate::E_TOPIC_SHAPE,
-                    format!(
-                        "topic \"{}\" has {} partitions and its changelog \"{}\" has {}: both must be equal",
-                        input.name, input.partitions, changelog.name, changelog.partitions
-                    ),
-                ));
+                return Err(uneven(&input.name, input.partitions, &changelog));
             }
             stages.push(StageTopics { stage: *stage, input, changelog });
         }
@@ -74,11 +68,6 @@ impl Topics {
             dead_letters: fetch(client, options, &options.topics.dead_letters, deadline)?,
             swarm_counts,
         })
-    }
-
-    /// Names of the input topics, to be subscribed.
-    pub(super) fn inputs(&self) -> Vec<&str> {
-        self.stages.iter().map(|topics| topics.input.name.as_str()).collect()
     }
 
     /// Partition counts of the inputs; 0 for a stage that does not run.
@@ -107,9 +96,17 @@ impl Topics {
         self.of(task.stage).map(|topics| topics.changelog.name.as_str())
     }
 
-    /// Whether the task's changelog partition existed at the start.
-    pub(super) fn has_changelog(&self, task: TaskId) -> bool {
-        self.of(task.stage).is_some_and(|topics| task.partition < topics.changelog.partitions)
+    /// That the task's changelog partition existed at the start.
+    ///
+    /// # Errors
+    /// E0104: the input has grown.
+    pub(super) fn expect_changelog(&self, task: TaskId) -> Result<(), LogError> {
+        match self.of(task.stage) {
+            Some(topics) if task.partition >= topics.changelog.partitions => {
+                Err(uneven(&topics.input.name, task.partition + 1, &topics.changelog))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Topic and partition of an output; without a partition the client's murmur2 decides.
@@ -132,6 +129,22 @@ impl Topics {
             Destination::Changelog(task) => (self.changelog_of(task).unwrap_or(""), Some(task.partition as i32)),
         }
     }
+}
+
+/// Input and changelog do not fit: a task would have no place for its state, or state no task.
+fn uneven(input: &str, partitions: u32, changelog: &Topic) -> LogError {
+    let Topic { name, partitions: beside } = changelog;
+    let way_out = if partitions > *beside {
+        format!(
+            "; if the input was to grow, stop every process and let its changelog grow as well:\n  kafka-topics.sh --alter --topic {name} \
+             --partitions {partitions}\n  sessions whose key lies in another partition now begin anew"
+        )
+    } else {
+        String::new()
+    };
+    let message =
+        format!("topic \"{input}\" has {partitions} partitions and its changelog \"{name}\" has {beside}: both must be equal");
+    fate::fatal(fate::E_TOPIC_SHAPE, message + &way_out)
 }
 
 fn fetch<C: ClientContext>(
@@ -160,7 +173,7 @@ fn fetch<C: ClientContext>(
             Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED) => {
                 return Err(fate::fatal(
                     fate::E_NOT_AUTHORISED,
-                    format!("{asking}: the missing permission is Describe on the topic"),
+                    format!("{asking}: the missing permission is Describe on the topic, which comes with Read and with Write"),
                 ));
             }
             Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART | RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION) => {

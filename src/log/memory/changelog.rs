@@ -30,6 +30,10 @@ impl Changelog for MemoryChangelog {
         Ok(self.broker.changelog_range(task))
     }
 
+    fn high_watermark(&mut self, task: TaskId) -> Result<u64, LogError> {
+        Ok(self.broker.lock().partition((MemoryTopic::Changelog(task.stage), task.partition)).high_watermark())
+    }
+
     fn input_range(&mut self, task: TaskId) -> Result<ChangelogRange, LogError> {
         Ok(self.broker.input_range(task))
     }

@@ -129,16 +129,21 @@ impl MemoryLog {
     }
 
     /// The next records of the running tasks, beginning after the task served last.
-    fn collect(&self, state: &mut State) -> Result<Vec<(TaskId, MemoryRecord)>, LogError> {
+    fn collect(&mut self, state: &mut State) -> Result<Vec<(TaskId, MemoryRecord)>, LogError> {
+        for (task, reading) in self.readings.iter_mut().filter(|(_, reading)| reading.running) {
+            let partition = state.partition((MemoryTopic::Input(task.stage), task.partition));
+            if reading.next < partition.start() || reading.next > partition.high_watermark() {
+                // As the client does it: said once, then silence until the next start.
+                reading.running = false;
+                return Err(LogError::OutOfRange(format!("OFFSET_OUT_OF_RANGE: {task} at {}", reading.next)));
+            }
+        }
         let mut batch = Vec::new();
         let after = self.readings.iter().filter(|(task, _)| Some(**task) > self.last_served);
         let before = self.readings.iter().filter(|(task, _)| Some(**task) <= self.last_served);
         for (task, reading) in after.chain(before).filter(|(_, reading)| reading.running) {
             let room = state.config.poll_records_max.saturating_sub(batch.len());
             let partition = state.partition((MemoryTopic::Input(task.stage), task.partition));
-            if reading.next < partition.start() || reading.next > partition.high_watermark() {
-                return Err(LogError::Transient(format!("OFFSET_OUT_OF_RANGE: {task} at {}", reading.next)));
-            }
             batch.extend(partition.committed(reading.next).take(room).map(|record| (*task, record.clone())));
         }
         Ok(batch)

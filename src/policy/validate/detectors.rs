@@ -1,7 +1,9 @@
 //! The rules of each detector's settings.
 
 use crate::identity::MaskSet;
+use crate::identity::StopWords;
 use crate::limits::ERROR_CHARS_MAX;
+use crate::limits::EXPLORED_TURNS_MAX;
 use crate::limits::POLICY_MS_MAX;
 use crate::limits::READABLE_BYTES_MAX;
 use crate::limits::SWARM_KEYS_MAX;
@@ -206,7 +208,7 @@ fn semantic_repeat(of: &mut Settings<'_>, raw: &RawSemanticRepeat) -> SemanticRe
         similarity: of.check.share("detectors.semantic_repeat.similarity", raw.similarity),
         window_steps: of.window(raw.window_steps),
         output_chars: of.check.integer(&of.path("output_chars"), raw.output_chars, 0, READABLE_BYTES_MAX as i64) as usize,
-        stop_words: of.check.names("detectors.semantic_repeat.stop_words", &raw.stop_words),
+        stop_words: StopWords::new(&of.check.names("detectors.semantic_repeat.stop_words", &raw.stop_words)),
     }
 }
 
@@ -321,7 +323,7 @@ fn exploration(of: &mut Settings<'_>, raw: &RawExploration) -> Exploration {
         mode: of.mode(&raw.mode),
         threshold: of.count("threshold", raw.threshold, 1),
         turns: of.count("turns", raw.turns, 1),
-        slice_turns: of.count("slice_turns", raw.slice_turns, 1),
+        slice_turns: of.check.integer(&of.path("slice_turns"), raw.slice_turns, 1, EXPLORED_TURNS_MAX as i64) as u32,
         slice_files: of.count("slice_files", raw.slice_files, 0),
     }
 }

@@ -19,6 +19,7 @@ use rocksdb::DB;
 use rocksdb::DBRawIterator;
 use rocksdb::FlushOptions;
 use rocksdb::ReadOptions;
+use rocksdb::WriteBatch;
 use rocksdb::WriteOptions;
 use rocksdb::properties;
 use rocksdb::statistics::Ticker;
@@ -26,12 +27,14 @@ use rocksdb::statistics::Ticker;
 use crate::event::TaskId;
 use crate::store::Change;
 use crate::store::KeyFamily;
+use crate::store::LoadBatch;
 use crate::store::ScanFlow;
 use crate::store::StateKey;
 use crate::store::StateStore;
 use crate::store::StoreError;
 use crate::store::keys::after_prefix;
 use crate::store::keys::database_key;
+use crate::store::keys::task_of;
 use crate::store::keys::task_prefix;
 
 pub use batch::RocksBatch;
@@ -279,14 +282,38 @@ impl StateStore for RocksStore {
         self.scan_raw(Area::State, &start, end.as_deref(), &mut |key, value| visit(key.get(head..).unwrap_or_default(), value))
     }
 
-    fn commit(&mut self, changes: &[Change]) -> Result<(), StoreError> {
-        self.write(self.changes(changes))
+    fn tasks(&self) -> Result<Vec<TaskId>, StoreError> {
+        let mut tasks = Vec::new();
+        let mut from = Some(Vec::new());
+        // From the first key of a task to the first of the next.
+        while let Some(start) = from.take() {
+            self.scan_raw(Area::State, &start, None, &mut |key, _| {
+                let found = task_of(key);
+                tasks.extend(found);
+                from = found.and_then(|id| after_prefix(&task_prefix(id)));
+                ScanFlow::Break(())
+            })?;
+        }
+        Ok(tasks)
     }
 
-    fn load(&mut self, changes: &[Change]) -> Result<(), StoreError> {
+    fn commit(&mut self, changes: Vec<Change>) -> Result<(), StoreError> {
+        self.write(self.changes(&changes))
+    }
+
+    fn load(&mut self, batch: &mut LoadBatch) -> Result<(), StoreError> {
+        self.check()?;
+        let handle = self.handle(Area::State)?;
+        let mut writes = WriteBatch::with_capacity_bytes(batch.bytes());
+        for (key, value) in batch.last_values() {
+            match value {
+                Some(value) => writes.put_cf(handle, key, value),
+                None => writes.delete_cf(handle, key),
+            }
+        }
         let mut how = WriteOptions::default();
         how.disable_wal(true);
-        self.write_opt(self.changes(changes), &how)
+        self.shared.db.write_opt(writes, &how).map_err(|error| self.fail("cannot write", &error))
     }
 
     fn flush(&mut self) -> Result<(), StoreError> {
@@ -297,15 +324,25 @@ impl StateStore for RocksStore {
     }
 
     fn wipe(&mut self, task: TaskId) -> Result<(), StoreError> {
+        // Deleting a range leaves a mark that every later look at the range must pass: not where there is nothing.
+        let mut is_empty = true;
+        let prefix = task_prefix(task);
+        let end = after_prefix(&prefix);
+        self.scan_raw(Area::State, &prefix, end.as_deref(), &mut |_, _| {
+            is_empty = false;
+            ScanFlow::Break(())
+        })?;
+        if is_empty {
+            return Ok(());
+        }
         // In two writes, the first one synced: whatever comes between, data without a Position are never taken for state.
         let mut position = self.batch();
         position.change(&Change { task, key: StateKey::position(), value: None });
         let mut how = WriteOptions::default();
         how.set_sync(true);
         self.write_opt(position, &how)?;
-        let prefix = task_prefix(task);
         let mut rest = self.batch();
-        rest.delete_range(Area::State, &prefix, &after_prefix(&prefix).unwrap_or_else(|| vec![u8::MAX; prefix.len() + 1]));
+        rest.delete_range(Area::State, &prefix, &end.unwrap_or_else(|| vec![u8::MAX; prefix.len() + 1]));
         self.write(rest)
     }
 }

@@ -19,43 +19,30 @@ pub struct StoreOwner {
     pub app: String,
     /// Stable name of the process.
     pub instance: String,
-    /// Id of the Kafka cluster; `None` while unknown, and in embedded mode.
+    /// Id of the Kafka cluster; `None` in embedded mode, whose positions mean nothing to Kafka, and the other way round.
     pub cluster: Option<String>,
 }
 
-/// Checks the record of a directory, and writes it where it is missing or learns its cluster only now.
+/// Checks the record of a directory, and writes it where it is missing.
 pub(super) fn claim(store: &RocksStore, owner: &StoreOwner) -> Result<(), StoreError> {
-    let mut claimed = owner.clone();
-    if let Some(bytes) = store.get_raw(Area::Meta, KEY)? {
-        let found: StoreOwner = codec::decode("the state directory", FORMAT, &bytes)?;
-        let dir = store.dir().display();
-        for (what, theirs, ours) in [("application", &found.app, &owner.app), ("instance", &found.instance, &owner.instance)] {
-            if theirs != ours {
-                return Err(StoreError::OtherOwner(format!("state in {dir} belongs to {what} \"{theirs}\", this is \"{ours}\"")));
-            }
+    let Some(bytes) = store.get_raw(Area::Meta, KEY)? else {
+        let mut batch = store.batch();
+        batch.put(Area::Meta, KEY, &codec::encode(FORMAT, owner)?);
+        store.write(batch)?;
+        return store.sync_wal();
+    };
+    let found: StoreOwner = codec::decode("the state directory", FORMAT, &bytes)?;
+    let facts = |owner: &StoreOwner| {
+        let world = match &owner.cluster {
+            Some(cluster) => format!("the Kafka cluster \"{cluster}\""),
+            None => "an embedded log".to_owned(),
+        };
+        [format!("application \"{}\"", owner.app), format!("instance \"{}\"", owner.instance), world]
+    };
+    match facts(&found).into_iter().zip(facts(owner)).find(|(theirs, ours)| theirs != ours) {
+        Some((theirs, ours)) => {
+            Err(StoreError::OtherOwner(format!("state in {} belongs to {theirs}, this is {ours}", store.dir().display())))
         }
-        if let (Some(theirs), Some(ours)) = (&found.cluster, &owner.cluster)
-            && theirs != ours
-        {
-            return Err(StoreError::OtherOwner(format!("state in {dir} belongs to cluster \"{theirs}\", this is \"{ours}\"")));
-        }
-        if owner.cluster.is_none() || found == *owner {
-            return Ok(());
-        }
-        claimed.cluster.clone_from(&owner.cluster);
-    }
-    let mut batch = store.batch();
-    batch.put(Area::Meta, KEY, &codec::encode(FORMAT, &claimed)?);
-    store.write(batch)?;
-    store.sync_wal()
-}
-
-impl RocksStore {
-    /// Says which cluster this is, once it is known.
-    ///
-    /// # Errors
-    /// [`StoreError::OtherOwner`] if the directory belongs to another.
-    pub fn claim(&self, owner: &StoreOwner) -> Result<(), StoreError> {
-        claim(self, owner)
+        None => Ok(()),
     }
 }

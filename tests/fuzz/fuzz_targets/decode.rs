@@ -28,6 +28,6 @@ fuzz_target!(|bytes: &[u8]| {
         _ => Vec::new(),
     };
     for content in &contents {
-        let _ = (canonical_text(content), readable_text(content));
+        let _ = (canonical_text(content), readable_text(&content.view()));
     }
 });

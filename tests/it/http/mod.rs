@@ -3,6 +3,8 @@
 mod client;
 mod embedded;
 mod hostile;
+mod readme;
+mod reload;
 mod table;
 
 use std::fs;
@@ -51,11 +53,16 @@ struct Running {
 impl Running {
     /// Starts it on a directory and waits until it is ready.
     fn start(dir: &Path, settings: &[&str]) -> Self {
+        Self::start_with(dir, &["--log-level", "warn"], settings)
+    }
+
+    /// The same with arguments of its own.
+    fn start_with(dir: &Path, arguments: &[&str], settings: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
             command.env_remove(name);
         }
-        command.args(["--log-level", "warn", "run", "--data-dir"]).arg(dir.join("data"));
+        command.arg("run").args(arguments).arg("--data-dir").arg(dir.join("data"));
         for setting in ["http.listen=127.0.0.1:0", "instance=lw-0", "lanes=2"].iter().chain(settings) {
             command.args(["--set", setting]);
         }

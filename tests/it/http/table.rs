@@ -16,6 +16,8 @@ use loopwarden::http::routes::Access;
 use loopwarden::http::routes::ROUTES;
 use loopwarden::http::routes::Route;
 use loopwarden::task::AgentView;
+use loopwarden::task::CounterView;
+use loopwarden::task::Numbered;
 use loopwarden::task::TaskView;
 use serde_json::Value;
 use serde_json::json;
@@ -80,6 +82,15 @@ impl Warden for NoLanes {
 
     fn session(&self, _: Option<&str>, _: &str) -> Result<Vec<AgentView>, Unanswered> {
         Err(Unanswered("lane 0 is too busy to answer".to_owned()))
+    }
+
+    fn swarm(&self, _: &str, _: &str) -> Result<Vec<CounterView>, Unanswered> {
+        Ok(Vec::new())
+    }
+
+    fn recent(&self, after: u64) -> (Vec<Numbered>, u64) {
+        let command: Arc<[u8]> = Arc::from(&br#"{"id":"one"}"#[..]);
+        (if after == 0 { vec![(1, command)] } else { Vec::new() }, 1)
     }
 
     fn place_of(&self, _: &str) -> String {
@@ -161,6 +172,17 @@ fn with_kafka_the_embedded_routes_say_where_the_topics_are() {
         assert_eq!((answer.status, answer.json()["error"].as_str()), (404, Some("embedded_only")), "{}", route.path);
         assert!(answer.text.contains("Kafka"));
     }
+    server.stop();
+}
+
+#[test]
+fn with_kafka_the_overview_has_the_commands_that_came_since() {
+    let (server, client) = without_lanes(None);
+    let first = client.get("/overview").json();
+    assert_eq!((&first["recent"], &first["recent_last"]), (&json!([{ "id": "one" }]), &json!(1)));
+    assert_eq!(client.get("/overview?after=1").json()["recent"], json!([]));
+    assert_eq!(client.get("/overview?after=-1").status, 400);
+    assert_eq!(client.get("/swarms/nobody").status, 404);
     server.stop();
 }
 
@@ -253,7 +275,7 @@ fn metrics_are_open_metrics_and_no_name_from_the_wire_is_a_label() {
     let (families, series) = read_metrics(&page.text);
     assert!(series.len() < 1_000, "{} series", series.len());
     assert!(families.len() > 40, "{} families", families.len());
-    for (name, count) in series.iter().filter(|(name, _)| name.contains("_count")) {
+    for (name, count) in series.iter().filter(|(name, _)| name.split('{').next().is_some_and(|name| name.ends_with("_count"))) {
         let labels = name.split_once('{').map_or("", |(_, labels)| labels.trim_end_matches('}'));
         let bucket = name.split('{').next().unwrap().replace("_count", "_bucket");
         let last = series

@@ -144,10 +144,24 @@ impl World for Embedded {
 crate::contract!(contract, super::Embedded);
 
 #[test]
+fn a_task_that_stands_behind_the_end_of_its_log_does_not_start() {
+    let mut world = Embedded::new();
+    let mut log = world.ready();
+    world.append(0, "a", "e0", 1);
+    log.start(session(0), NextOffset(1)).unwrap();
+    let refused = log.start(session(0), NextOffset(88_120)).unwrap_err();
+    assert!(
+        matches!(&refused, LogError::Fatal { code: "E0502", message } if message.contains("stands at 88120, but its input ends at 1")),
+        "{refused}"
+    );
+}
+
+#[test]
 fn numbers_of_outputs_have_no_gaps_and_go_on_after_a_restart() {
     let mut world = Embedded::new();
     let mut log = world.ready();
     for n in 0..3u64 {
+        world.append(0, "s", "e", 1);
         log.stage(command("s", &format!("{n}a")));
         log.stage(Output { destination: Destination::DeadLetters { source_partition: 0 }, ..command("k", "bad") });
         log.stage(command("t", &format!("{n}b")));

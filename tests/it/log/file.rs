@@ -266,10 +266,17 @@ fn drive(mut log: FileLog, every: usize) -> Vec<(u32, String)> {
 fn replay(path: &PathBuf, lanes: u32, every: usize) -> (Vec<Collected>, Vec<(u32, String)>) {
     let mut replay = open(std::slice::from_ref(path), lanes);
     let threads: Vec<_> = replay.lanes.drain(..).map(|log| std::thread::spawn(move || drive(log, every))).collect();
+    let mut collected = Vec::new();
+    while threads.iter().any(|thread| !thread.is_finished()) {
+        // What is taken on the way is in its final order, of both stages.
+        collected.extend(replay.collector.take_settled());
+        std::thread::yield_now();
+    }
     let mut swarm: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
     // Within a partition the order stays.
     swarm.sort_by_key(|(partition, _)| *partition);
-    (replay.collector.take(), swarm)
+    collected.extend(replay.collector.take());
+    (collected, swarm)
 }
 
 #[test]

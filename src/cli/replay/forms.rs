@@ -1,0 +1,287 @@
+//! The forms a replay's answer takes: tables, programs' formats, the page; and what its exit code says.
+
+use std::path::Path;
+
+use crate::cli::args::FailOn;
+use crate::cli::args::ReplayArgs;
+use crate::cli::args::ReplayFormat;
+use crate::cli::exit_code;
+use crate::cli::failure::Failure;
+use crate::cli::failure::Outcome;
+use crate::cli::output::Output;
+use crate::cli::output::OutputFormat;
+use crate::cli::output::say;
+use crate::config::Diagnostic;
+use crate::policy::Policy;
+use crate::report::Change;
+use crate::report::Comparison;
+use crate::report::Report;
+use crate::report::Timeline;
+use crate::report::counted;
+use crate::report::grouped;
+use crate::report::html;
+use crate::task::Stats;
+
+use super::Found;
+use super::input;
+use super::known::Known;
+
+/// Lines that are no event, told on standard error; the rest is counted.
+const REJECTED_SHOWN: usize = 20;
+/// Sessions that loop most, with their calls.
+const LOOPS_SHOWN: usize = 20;
+/// Swarms with their calls, in the table.
+const SWARMS_SHOWN: usize = 10;
+
+/// Combinations of arguments that make no sense.
+pub(super) fn check(args: &ReplayArgs) -> Outcome {
+    if args.against.is_some() {
+        if args.output == ReplayFormat::Ndjson {
+            return Err(Failure::new(
+                exit_code::USAGE,
+                "error: --output ndjson gives the commands of one policy; leave --against out",
+            ));
+        }
+        input::must_last(&args.files, "two policies read their input twice")?;
+    }
+    Ok(())
+}
+
+/// What a replay found.
+pub(super) fn report(args: &ReplayArgs, policy: &Policy, known: &Known, found: Found) -> Report {
+    let Found { rejections, refused, stats, ledger, is_partial, .. } = found;
+    let judgement = known.judge(&ledger);
+    Report {
+        sources: match &args.range.topic {
+            Some(topic) => vec![format!("topic {topic}")],
+            None => args.files.iter().map(|file| file.display().to_string()).collect(),
+        },
+        profile: policy.profile.clone(),
+        policy_sha256: policy.hash.to_string(),
+        events: events(&stats),
+        sessions: ledger.sessions.count(),
+        is_estimate: ledger.sessions.is_estimate(),
+        rejected: stats.rejected.iter().sum::<u64>() + refused,
+        rejections,
+        is_partial,
+        counts: ledger.counts,
+        spent: ledger.spent,
+        tools: ledger.tools,
+        timeline: if ledger.timeline.has_events() { ledger.timeline } else { Timeline::default() },
+        swarms: ledger.swarms,
+        duplicates: stats.duplicates,
+        loops: ledger.loops.top(LOOPS_SHOWN),
+        blind_spots: blind_spots(&stats),
+        judgement,
+    }
+}
+
+/// Writes the report to standard output, and to a file where one is asked for. With ndjson the commands have been written.
+pub(super) fn write_report(args: &ReplayArgs, report: &Report) -> Outcome {
+    if let Some(file) = &args.report {
+        write_page(file, &html::report(report))?;
+    }
+    let mut out = Output::stdout();
+    match args.output {
+        ReplayFormat::Ndjson => {}
+        ReplayFormat::Json => out.line(format!("{:#}", report.to_json()))?,
+        ReplayFormat::Csv => out.table(&report.counts.table(), OutputFormat::Csv)?,
+        ReplayFormat::Html => out.text(html::report(report))?,
+        ReplayFormat::Table => {
+            out.line(report.headline())?;
+            out.line("")?;
+            out.table(&report.counts.table_with_total(), OutputFormat::Table)?;
+            if report.counts.shadow() > 0 {
+                out.line(format!("of these {} nudged or blocked; the others were spoken about in shadow only", told(report)))?;
+            }
+            if report.counts.unblocks() > 0 {
+                out.line(format!("{} lifted before they expired", counted(report.counts.unblocks(), "block")))?;
+            }
+            let spent = report.spent.total();
+            if spent.is_known() {
+                out.line(format!(
+                    "{} calls and texts in loops, {} tokens, {:.2} US dollars",
+                    grouped(spent.calls),
+                    grouped(spent.tokens),
+                    spent.cost_usd()
+                ))?;
+            }
+            if !report.swarms.is_empty() {
+                out.line("")?;
+                out.table(&report.swarms.table(SWARMS_SHOWN), OutputFormat::Table)?;
+            }
+            if let Some(judgement) = &report.judgement {
+                out.text(format!("\n{}", judgement.to_text()))?;
+                if !judgement.by_detector.is_empty() {
+                    out.line("")?;
+                    out.table(&judgement.table(), OutputFormat::Table)?;
+                }
+            }
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// How many sessions and swarms were told something that counts.
+fn told(report: &Report) -> String {
+    let told = report.counts.told();
+    format!("{} {}", grouped(told), if told == 1 { "was" } else { "were" })
+}
+
+/// Writes the comparison of two policies.
+pub(super) fn write_comparison(args: &ReplayArgs, now: &Report, before: &Report, comparison: &Comparison) -> Outcome {
+    if let Some(file) = &args.report {
+        write_page(file, &html::comparison(now, before, comparison))?;
+    }
+    let mut out = Output::stdout();
+    match args.output {
+        ReplayFormat::Html => out.text(html::comparison(now, before, comparison))?,
+        ReplayFormat::Csv => out.table(&comparison.table(), OutputFormat::Csv)?,
+        ReplayFormat::Json => out.line(format!(
+            "{:#}",
+            serde_json::json!({
+                "is_partial": now.is_partial || before.is_partial,
+                "is_complete": comparison.left_out == 0,
+                "changes": comparison.table().to_objects(),
+                "examples": comparison.example_table().to_objects(),
+                "policy": now.to_json(),
+                "against": before.to_json(),
+            })
+        ))?,
+        ReplayFormat::Table | ReplayFormat::Ndjson => {
+            out.line(format!("policy   {}", now.headline()))?;
+            out.line(format!("against  {}", before.headline()))?;
+            out.line("")?;
+            out.table(&comparison.table(), OutputFormat::Table)?;
+            if comparison.left_out > 0 {
+                out.line(format!("not complete: {} commands were beyond what is kept", grouped(comparison.left_out)))?;
+            }
+            if !comparison.examples.is_empty() {
+                out.line("")?;
+                out.table(&comparison.example_table(), OutputFormat::Table)?;
+            }
+            for (name, side) in [("policy", now), ("against", before)] {
+                if let Some(judgement) = &side.judgement {
+                    out.text(format!("\n{name}\n{}", judgement.to_text()))?;
+                }
+            }
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// Writes a page to a file.
+pub(in crate::cli) fn write_page(file: &Path, page: &str) -> Outcome {
+    std::fs::write(file, page)
+        .map_err(|error| Failure::new(exit_code::FAILED, format!("error: cannot write {}: {error}", file.display())))?;
+    say(format!("the report is in {}", file.display()));
+    Ok(())
+}
+
+/// The exit code of a report.
+pub(super) fn answer(args: &ReplayArgs, report: &Report) -> Outcome {
+    let (nudges, blocks) = (report.counts.nudges(), report.counts.blocks());
+    is_no(args, report, nudges + blocks > 0, blocks > 0)
+}
+
+/// The exit code of a comparison: `--fail-on` asks for what is new.
+pub(super) fn answer_to_change(args: &ReplayArgs, now: &Report, comparison: &Comparison) -> Outcome {
+    let blocked = comparison.by_detector.values().any(|changes| changes.get(Change::NewlyBlocked) > 0);
+    let nudged = comparison.by_detector.values().any(|changes| changes.get(Change::NewlyNudged) > 0);
+    is_no(args, now, nudged || blocked, blocked)
+}
+
+fn is_no(args: &ReplayArgs, report: &Report, has_any: bool, has_block: bool) -> Outcome {
+    let fails = match args.fail_on {
+        Some(FailOn::Nudge) => has_any,
+        Some(FailOn::Block) => has_block,
+        None => false,
+    };
+    if fails || (args.strict && report.rejected > 0) {
+        return Err(Failure::answer_is_no());
+    }
+    if report.events == 0 && report.rejected > 0 {
+        return Err(Failure::new(
+            exit_code::FAILED,
+            "error: nothing in this input is an event; one JSON object a line, or an array of them: loopwarden schema print tool-event",
+        ));
+    }
+    Ok(())
+}
+
+/// Names the first lines that are no events.
+pub(in crate::cli) fn tell_rejected(found: &Found) {
+    for rejection in found.rejections.iter().take(REJECTED_SHOWN) {
+        say(format!("{}:{}: no event: {}", rejection.file, rejection.line, rejection.reason));
+    }
+    let more = rejected(found).saturating_sub(found.rejections.len().min(REJECTED_SHOWN) as u64);
+    if more > 0 {
+        say(format!("… and {} more lines that are no events", grouped(more)));
+    }
+}
+
+/// Lines that are no events.
+pub(in crate::cli) fn rejected(found: &Found) -> u64 {
+    found.stats.rejected.iter().sum::<u64>() + found.refused
+}
+
+fn events(stats: &Stats) -> u64 {
+    stats.events.iter().sum()
+}
+
+/// How much was read, and how fast.
+pub(super) fn summary(found: &Found) -> String {
+    let partial = if found.is_partial { " (stopped before the end)" } else { "" };
+    let duplicates = match found.stats.duplicates {
+        0 => String::new(),
+        many => format!(", {} under an id that was there before", grouped(many)),
+    };
+    let seconds = found.elapsed.as_secs_f64().max(0.001);
+    let events = events(&found.stats);
+    format!(
+        "{} of {}, {} rejected{duplicates}, in {seconds:.1} s ({}/s){partial}",
+        counted(events, "event"),
+        counted(found.ledger.sessions.count(), "session"),
+        grouped(rejected(found)),
+        grouped((events as f64 / seconds) as u64)
+    )
+}
+
+/// Which detectors had nothing to read.
+pub(in crate::cli) fn blind_spots(stats: &Stats) -> Vec<String> {
+    let [calls, results, both, ..] = stats.events;
+    let [args, result, time, _] = stats.without;
+    let all = calls + results + both;
+    let mut warnings = Vec::new();
+    if calls + both > 0 && args == calls + both {
+        let warning = Diagnostic::new("W0301", format!("100 % of {} calls have no arguments", grouped(args)));
+        warnings
+            .push(warning.help("detectors that compare calls cannot work; turn on argument capture in the agent").to_string());
+    }
+    if results + both > 0 && result == results + both {
+        warnings
+            .push(format!("none of {} results says what came back: detectors that compare answers saw nothing", grouped(result)));
+    }
+    if all > 0 && results + both == 0 {
+        warnings.push("there are calls, but no results: detectors that compare answers saw nothing".to_owned());
+    }
+    if all > 0 && time >= all {
+        warnings.push("no event says when it happened: windows and rates mean nothing here".to_owned());
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fleet_without_arguments_is_told_so() {
+        let mut stats = Stats::default();
+        stats.events[2] = 10;
+        stats.without[0] = 10;
+        let told = blind_spots(&stats);
+        assert_eq!(told.len(), 1);
+        assert!(told[0].starts_with("warning[W0301]: 100 % of 10 calls"), "{told:?}");
+    }
+}

@@ -1,0 +1,130 @@
+//! What a replay reads: files or a range of a topic, and what is to be known of their live run.
+
+use std::path::PathBuf;
+
+use crate::cli::args::LogArgs;
+use crate::cli::args::ReplayArgs;
+use crate::cli::exit_code;
+use crate::cli::failure::Failure;
+use crate::cli::range;
+use crate::cli::range::TopicRange;
+use crate::log::InputNames;
+use crate::log::file::FileInput;
+use crate::log::file::FileOptions;
+use crate::log::file::FileReplay;
+use crate::log::file::LogsRead;
+use crate::log::file::REPLAY_PARTITIONS;
+use crate::log::kafka::range::KafkaRange;
+use crate::report::grouped;
+use crate::task::LaneSettings;
+
+/// Where events come from.
+pub(in crate::cli) enum Source {
+    Files(Vec<FileInput>),
+    Topic(Box<TopicRange>),
+}
+
+impl Source {
+    /// The source that the arguments name.
+    pub(super) fn of(args: &ReplayArgs, log: &LogArgs) -> Result<Self, Failure> {
+        let (settings, _) = range::split_sets(&args.set);
+        Ok(match range::open(&args.range, settings, log)? {
+            Some(topic) => Self::Topic(Box::new(topic)),
+            None => Self::files(&args.files),
+        })
+    }
+
+    /// Files, and what they are called.
+    pub(in crate::cli) fn files(files: &[PathBuf]) -> Self {
+        Self::Files(Self::inputs(files))
+    }
+
+    fn inputs(files: &[PathBuf]) -> Vec<FileInput> {
+        files.iter().map(|file| FileInput::from_argument(&file.to_string_lossy())).collect()
+    }
+
+    /// Name of the application: part of every command id.
+    pub(in crate::cli) fn app(&self) -> &str {
+        match self {
+            Self::Files(_) => "loopwarden",
+            Self::Topic(topic) => topic.config.app(),
+        }
+    }
+
+    /// The policy, where the command line names none: that of the live run.
+    pub(in crate::cli) fn policy(&self) -> &str {
+        match self {
+            Self::Files(_) => "default",
+            Self::Topic(topic) => &topic.config.policy,
+        }
+    }
+
+    /// How far event times of one partition may lie apart. Milliseconds.
+    pub(in crate::cli) fn lateness_ms(&self) -> i64 {
+        match self {
+            Self::Files(_) => LaneSettings::default().lateness_ms,
+            Self::Topic(topic) => topic.config.lateness_ms,
+        }
+    }
+
+    /// Begins to read, for so many lanes; `is_strict`: to the first line that is no event; `ends_at_damage`: what cannot be read on
+    /// ends the input and fails nothing. May be done again: a pipe is then at its end.
+    pub(in crate::cli) fn open(&self, lanes: u32, is_strict: bool, ends_at_damage: bool) -> Result<FileReplay, Failure> {
+        let lanes = lanes.clamp(1, REPLAY_PARTITIONS);
+        let options = FileOptions { lanes, is_strict, ends_at_damage, ..FileOptions::default() };
+        Ok(match self {
+            Self::Files(inputs) => FileReplay::open(inputs.clone(), &options)?,
+            Self::Topic(topic) => {
+                let TopicRange { extent, options: kafka, config } = &**topic;
+                let options = FileOptions {
+                    app: config.app().to_owned(),
+                    names: InputNames {
+                        events: kafka.topics.input.clone(),
+                        swarm_counts: kafka.input_topic(crate::event::Stage::Swarm),
+                    },
+                    value_bytes_max: config.limits.record_bytes_max,
+                    ..options
+                };
+                FileReplay::open_topic(KafkaRange::read(kafka, extent)?, &options)?
+            }
+        })
+    }
+}
+
+/// Refuses standard input and pipes, whose contents are there once, to those who read them again and again.
+pub(in crate::cli) fn must_last(files: &[PathBuf], why: &str) -> Result<(), Failure> {
+    let once = Source::inputs(files).into_iter().find(FileInput::is_read_once);
+    let told = |once: FileInput| {
+        Failure::new(exit_code::USAGE, format!("error: {why}, and {} is there once; save it to a file", once.name()))
+    };
+    once.map_or(Ok(()), |once| Err(told(once)))
+}
+
+/// What was read of logs of agents and what was not, a line for each kind.
+pub(in crate::cli) fn told(replay: &FileReplay) -> Vec<String> {
+    let (logs, skipped) = replay.logs();
+    let mut lines: Vec<String> = logs.iter().map(|(format, read)| line(format.as_str(), read)).collect();
+    if skipped > 0 {
+        lines.push(format!("not read, since they are no known log: {} other files", grouped(skipped)));
+    }
+    lines
+}
+
+fn line(name: &str, read: &LogsRead) -> String {
+    let by_kind = |counts: &mut dyn Iterator<Item = (String, u64)>| -> String {
+        let mut counts: Vec<(String, u64)> = counts.collect();
+        counts.sort_by(|(one, many), (other, more)| more.cmp(many).then_with(|| one.cmp(other)));
+        let named: Vec<String> = counts.iter().map(|(kind, count)| format!("{} {kind}", grouped(*count))).collect();
+        if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) }
+    };
+    let tally = &read.tally;
+    format!(
+        "{name}: {} {} read as {} events{}; {} entries ignored{}",
+        grouped(read.logs),
+        if read.logs == 1 { "log" } else { "logs" },
+        grouped(tally.events.values().sum()),
+        by_kind(&mut tally.events.iter().map(|(kind, count)| ((*kind).to_owned(), *count))),
+        grouped(tally.ignored.values().sum()),
+        by_kind(&mut tally.ignored.iter().map(|(kind, count)| (kind.clone(), *count))),
+    )
+}

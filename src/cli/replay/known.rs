@@ -1,0 +1,84 @@
+//! What people know about the sessions: labelled stretches, and how they ended.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::path::PathBuf;
+
+use crate::cli::exit_code;
+use crate::cli::failure::Failure;
+use crate::report::BadRow;
+use crate::report::Ending;
+use crate::report::EventIndex;
+use crate::report::Judgement;
+use crate::report::Keep;
+use crate::report::Label;
+use crate::report::Ledger;
+use crate::report::judge;
+
+/// Bytes of a file of labels or outcomes.
+const ROWS_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Labels and outcomes, where they are given.
+#[derive(Debug, Default)]
+pub(in crate::cli) struct Known {
+    labels: Option<Vec<Label>>,
+    endings: Option<Vec<Ending>>,
+}
+
+impl Known {
+    /// Reads them.
+    pub(in crate::cli) fn read(labels: Option<&PathBuf>, outcomes: Option<&PathBuf>) -> Result<Self, Failure> {
+        Ok(Self {
+            labels: labels.map(|file| rows(file, Label::parse)).transpose()?,
+            endings: outcomes.map(|file| rows(file, one_each(BTreeMap::new()))).transpose()?,
+        })
+    }
+
+    /// Whether there is nothing to judge by.
+    pub(in crate::cli) const fn is_empty(&self) -> bool {
+        self.labels.is_none() && self.endings.is_none()
+    }
+
+    /// What a replay must keep to be judged by them.
+    pub(in crate::cli) fn keep(&self, fates: bool) -> Keep {
+        let (labels, endings) = self.all();
+        let labelled = labels.iter().map(|label| (label.tenant.clone(), label.session.clone()));
+        let ended = endings.iter().map(|ending| (ending.tenant.clone(), ending.session.clone()));
+        Keep { said_of: labelled.chain(ended).collect(), index: EventIndex::of(labels, endings), fates, only_commands: false }
+    }
+
+    fn all(&self) -> (&[Label], &[Ending]) {
+        (self.labels.as_deref().unwrap_or_default(), self.endings.as_deref().unwrap_or_default())
+    }
+
+    /// Judges what was found.
+    pub(in crate::cli) fn judge(&self, ledger: &Ledger) -> Option<Judgement> {
+        let (labels, endings) = self.all();
+        (!self.is_empty()).then(|| judge(&ledger.said, labels, &ledger.index, endings))
+    }
+}
+
+/// Reads outcomes, and refuses a second one of a session that says something else.
+fn one_each(mut known: BTreeMap<(String, String), Option<bool>>) -> impl FnMut(&str) -> Result<Ending, BadRow> {
+    move |line| {
+        let ending = Ending::parse(line)?;
+        let before = known.insert((ending.tenant.clone(), ending.session.clone()), ending.success);
+        if before.is_some_and(|before| before != ending.success) {
+            return Err(BadRow(format!("another row says something else of session {:?}", ending.session)));
+        }
+        Ok(ending)
+    }
+}
+
+fn rows<T>(file: &Path, mut parse: impl FnMut(&str) -> Result<T, BadRow>) -> Result<Vec<T>, Failure> {
+    use std::io::Read as _;
+    let name = file.display();
+    let fail = |cause: String| Failure::new(exit_code::FAILED, format!("error: cannot read {name}: {cause}"));
+    let opened = std::fs::File::open(file).map_err(|error| fail(error.to_string()))?;
+    let mut text = String::new();
+    opened.take(ROWS_BYTES_MAX).read_to_string(&mut text).map_err(|error| fail(error.to_string()))?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    lines
+        .map(|(at, line)| parse(line).map_err(|bad| Failure::new(exit_code::FAILED, format!("error: {name}:{}: {bad}", at + 1))))
+        .collect()
+}

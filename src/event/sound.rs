@@ -1,0 +1,359 @@
+//! One pass over JSON text that nobody has looked at yet: is it valid, not too deep, without unpaired surrogates, and where are its
+//! fields?
+//!
+//! It says yes or no. Why not is found out afterwards by slower means (`json::faults`, `json::is_valid`), since what is refused is
+//! rare; a test holds the two against each other.
+
+use std::borrow::Cow;
+
+use crate::event::json;
+use crate::limits::JSON_DEPTH_MAX;
+
+/// The open containers are the bits of one word.
+const _: () = assert!(JSON_DEPTH_MAX <= u64::BITS as usize);
+
+/// Whether a text is one JSON value, no deeper than allowed and without unpaired surrogates.
+pub(crate) fn is_sound(text: &str) -> bool {
+    let mut scanner = Scanner { text, at: 0 };
+    scanner.value(JSON_DEPTH_MAX).is_some() && scanner.is_at_end()
+}
+
+/// Shows the fields of a text that is one sound object, in source order, equal keys included: key, unescaped, and source text of the
+/// value. None where it is no such text; what was shown until then means nothing.
+pub(super) fn fields<'a>(text: &'a str, mut visit: impl FnMut(Cow<'a, str>, &'a str)) -> Option<()> {
+    let mut scanner = Scanner { text, at: 0 };
+    scanner.expect(b'{')?;
+    if scanner.peek_after_space()? == b'}' {
+        scanner.at += 1;
+    } else {
+        loop {
+            let key = scanner.key()?;
+            let value = scanner.peek_after_space().map(|_| scanner.at)?;
+            scanner.value(JSON_DEPTH_MAX - 1)?;
+            visit(key, text.get(value..scanner.at)?);
+            match scanner.peek_after_space()? {
+                b',' => scanner.at += 1,
+                b'}' => break scanner.at += 1,
+                _ => return None,
+            }
+        }
+    }
+    scanner.is_at_end().then_some(())
+}
+
+struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    /// Skips one value of at most so many levels. No recursion: hostile depth costs nothing.
+    fn value(&mut self, depth_max: usize) -> Option<()> {
+        let mut open = 0;
+        // One bit for each open container, the innermost lowest: whether it is an object.
+        let mut kinds = 0_u64;
+        loop {
+            match self.peek_after_space()? {
+                b'"' => _ = self.string()?,
+                b'-' | b'0'..=b'9' => self.number()?,
+                opener @ (b'{' | b'[') => {
+                    let is_object = opener == b'{';
+                    open += 1;
+                    if open > depth_max {
+                        return None;
+                    }
+                    kinds = kinds << 1 | u64::from(is_object);
+                    self.at += 1;
+                    let is_empty = matches!((self.peek_after_space()?, is_object), (b'}', true) | (b']', false));
+                    if !is_empty {
+                        if is_object {
+                            self.key()?;
+                        }
+                        continue;
+                    }
+                }
+                _ => self.word()?,
+            }
+            // After a value: what it stands in ends, or goes on with the next one.
+            while open > 0 {
+                let is_object = kinds & 1 == 1;
+                match (self.peek_after_space()?, is_object) {
+                    (b',', _) => break,
+                    (b'}', true) | (b']', false) => {
+                        open -= 1;
+                        kinds >>= 1;
+                        self.at += 1;
+                    }
+                    _ => return None,
+                }
+            }
+            if open == 0 {
+                return Some(());
+            }
+            self.at += 1;
+            if kinds & 1 == 1 {
+                self.key()?;
+            }
+        }
+    }
+
+    /// A key and its colon.
+    fn key(&mut self) -> Option<Cow<'a, str>> {
+        if self.peek_after_space()? != b'"' {
+            return None;
+        }
+        let start = self.at;
+        let has_escapes = self.string()?;
+        let source = self.text.get(start..self.at)?;
+        self.expect(b':')?;
+        Some(if has_escapes { json::unquote(source) } else { Cow::Borrowed(source.get(1..source.len() - 1)?) })
+    }
+
+    /// A string from its opening quote on; whether it holds escapes.
+    fn string(&mut self) -> Option<bool> {
+        let bytes = self.text.as_bytes();
+        let mut has_escapes = false;
+        let mut at = self.at + 1;
+        loop {
+            at = plain_end(bytes, at);
+            match bytes.get(at)? {
+                b'"' => {
+                    self.at = at + 1;
+                    return Some(has_escapes);
+                }
+                b'\\' => {
+                    has_escapes = true;
+                    at = escape_end(bytes, at)?;
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    fn number(&mut self) -> Option<()> {
+        self.skip(|byte| byte == b'-', 1);
+        match self.peek()? {
+            b'0' => self.at += 1,
+            _ => self.digits()?,
+        }
+        if self.skip(|byte| byte == b'.', 1) {
+            self.digits()?;
+        }
+        if self.skip(|byte| matches!(byte, b'e' | b'E'), 1) {
+            self.skip(|byte| matches!(byte, b'+' | b'-'), 1);
+            self.digits()?;
+        }
+        Some(())
+    }
+
+    fn digits(&mut self) -> Option<()> {
+        self.skip(|byte| byte.is_ascii_digit(), usize::MAX).then_some(())
+    }
+
+    fn word(&mut self) -> Option<()> {
+        let rest = self.text.as_bytes().get(self.at..)?;
+        let word = [&b"true"[..], b"false", b"null"].into_iter().find(|word| rest.starts_with(word))?;
+        self.at += word.len();
+        Some(())
+    }
+
+    /// Skips at most so many bytes of a kind; whether there was one.
+    fn skip(&mut self, is_meant: impl Fn(u8) -> bool, most: usize) -> bool {
+        let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
+        let count = rest.iter().take(most).take_while(|byte| is_meant(**byte)).count();
+        self.at += count;
+        count > 0
+    }
+
+    fn expect(&mut self, byte: u8) -> Option<()> {
+        (self.peek_after_space()? == byte).then(|| self.at += 1)
+    }
+
+    #[inline]
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    #[inline]
+    fn peek_after_space(&mut self) -> Option<u8> {
+        self.at = json::skip_space(self.text, self.at);
+        self.peek()
+    }
+
+    fn is_at_end(&mut self) -> bool {
+        self.peek_after_space().is_none()
+    }
+}
+
+/// Offset of the first byte from `at` on that is not simply part of a string: a quote, a backslash, a control character. Eight bytes
+/// at a time.
+#[inline]
+fn plain_end(bytes: &[u8], at: usize) -> usize {
+    let rest = bytes.get(at..).unwrap_or_default();
+    let (words, tail) = rest.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let hits = json::bytes_equal(word, b'"') | json::bytes_equal(word, b'\\') | json::bytes_below(word, b' ');
+        if hits != 0 {
+            return at + index * 8 + (hits.trailing_zeros() / 8) as usize;
+        }
+    }
+    let plain = tail.iter().take_while(|byte| !matches!(byte, b'"' | b'\\' | 0..=0x1F)).count();
+    at + words.len() * 8 + plain
+}
+
+/// Offset after the escape at `at`; after both halves of a surrogate pair. None for what is no escape, and for half a pair.
+#[inline]
+fn escape_end(bytes: &[u8], at: usize) -> Option<usize> {
+    match bytes.get(at + 1)? {
+        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Some(at + 2),
+        b'u' => match json::unit(bytes, at)? {
+            0xD800..=0xDBFF => matches!(json::unit(bytes, at + 6), Some(0xDC00..=0xDFFF)).then_some(at + 12),
+            0xDC00..=0xDFFF => None,
+            _ => Some(at + 6),
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::fields;
+    use super::is_sound;
+    use crate::event::json;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+        #[test]
+        fn one_pass_says_what_the_slower_means_say(pieces in proptest::collection::vec(piece(), 0..24)) {
+            for text in [pieces.concat(), format!("{{\"a\":{}}}", pieces.concat()), format!("[\"{}\"]", pieces.concat())] {
+                let sound = json::is_valid(&text) && json::faults(&text) == json::Faults::default();
+                prop_assert_eq!(is_sound(&text), sound, "{}", text);
+                let mut found = Vec::new();
+                let read = fields(&text, |key, value| found.push((key, value))).is_some();
+                prop_assert_eq!(read, sound && text.trim_start().starts_with('{'), "{}", text);
+                if read {
+                    prop_assert_eq!(found, json::fields(&text).collect::<Vec<_>>());
+                }
+            }
+        }
+    }
+
+    /// Pieces of JSON that often enough make JSON, and often enough just not.
+    fn piece() -> impl Strategy<Value = String> {
+        let fixed = [
+            "{",
+            "}",
+            "[",
+            "]",
+            "\"",
+            "\"",
+            ",",
+            ":",
+            "{\"k\":",
+            "\"x\"",
+            ",\"y\":",
+            "[]",
+            "{}",
+            "0",
+            "1",
+            "-",
+            ".",
+            "e",
+            "+",
+            "true",
+            "false",
+            "null",
+            "\\",
+            "\\n",
+            "\\\"",
+            "\\u00e9",
+            "\\ud83d",
+            "\\ude00",
+            "\\u12",
+            " ",
+            "\n",
+            "\u{1}",
+            "é",
+            "plain text",
+        ];
+        prop_oneof![
+            8 => proptest::sample::select(fixed.to_vec()).prop_map(str::to_owned),
+            1 => (60_usize..70).prop_map(|levels| format!("{}{}", "[".repeat(levels), "]".repeat(levels))),
+            1 => any::<f64>().prop_map(|number| number.to_string()),
+        ]
+    }
+
+    #[test]
+    fn values_are_told_from_what_is_none() {
+        for (text, sound) in [
+            (r#" {"a" : [1, -0.5e+3, "x\n\u00e9", true, {}], "b":null} "#, true),
+            ("\"\"", true),
+            ("0", true),
+            ("-0", true),
+            ("1E5", true),
+            ("[[],[{}],{\"a\":[]}]", true),
+            (r#""\ud83d\ude00""#, true),
+            ("", false),
+            (" ", false),
+            ("01", false),
+            ("1.", false),
+            (".5", false),
+            ("1e", false),
+            ("-", false),
+            ("+1", false),
+            ("truE", false),
+            ("nullx", false),
+            ("[1,]", false),
+            ("[,1]", false),
+            ("[1 2]", false),
+            ("[1}", false),
+            ("{\"a\":1]", false),
+            ("{\"a\"}", false),
+            ("{\"a\":}", false),
+            ("{\"a\":1,}", false),
+            ("{a:1}", false),
+            ("[1", false),
+            ("\"a", false),
+            ("\"a\nb\"", false),
+            ("\"\u{1f}\"", false),
+            (r#""\x""#, false),
+            (r#""\u12g4""#, false),
+            (r#""\u12"#, false),
+            (r#""\ud83d""#, false),
+            (r#""\ude00""#, false),
+            (r#""\ud83d\ud83d""#, false),
+            ("1 2", false),
+            ("{} {}", false),
+            ("\u{a0}1", false),
+        ] {
+            assert_eq!(is_sound(text), sound, "{text}");
+        }
+    }
+
+    #[test]
+    fn sixty_four_levels_are_allowed() {
+        let nested = |open: &str, close: &str, levels: usize| format!("{}0{}", open.repeat(levels), close.repeat(levels));
+        assert!(is_sound(&nested("[", "]", 64)) && !is_sound(&nested("[", "]", 65)));
+        let object = |levels| nested("{\"a\":", "}", levels);
+        let depth = |text: &str| fields(text, |_, _| ()).is_some();
+        assert!(is_sound(&object(64)) && depth(&object(64)));
+        assert!(!is_sound(&object(65)) && !depth(&object(65)));
+    }
+
+    #[test]
+    fn fields_come_in_source_order_with_unescaped_keys() {
+        let mut found = Vec::new();
+        let text = r#" { "a" : [1, {"x":"}"}] , "\u0062\"" :"\\", "a":null} "#;
+        assert!(fields(text, |key, value| found.push(format!("{key}={value}"))).is_some());
+        assert_eq!(found, [r#"a=[1, {"x":"}"}]"#, r#"b"="\\""#, "a=null"]);
+        for text in ["{}", " { } "] {
+            assert!(fields(text, |_, _| unreachable!()).is_some());
+        }
+        for text in ["[1]", "", "{", "{}x", "{\"a\":1}}", "1"] {
+            assert!(fields(text, |_, _| ()).is_none(), "{text}");
+        }
+    }
+}

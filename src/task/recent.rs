@@ -1,0 +1,81 @@
+//! The last commands of a process, for whoever looks at it where they are in a topic: bounded, and only what is committed.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::PoisonError;
+
+use crate::limits::RECENT_BYTES_MAX;
+use crate::limits::RECENT_COMMANDS_MAX;
+
+/// A command as it was published, with its number in this process, from 1.
+pub type Numbered = (u64, Arc<[u8]>);
+
+#[derive(Debug, Default)]
+struct Ring {
+    /// Number of the last one.
+    last: u64,
+    bytes: usize,
+    commands: VecDeque<Arc<[u8]>>,
+}
+
+/// The ring; clones are the same one. Lanes take its lock once a commit that holds a command.
+#[derive(Debug, Clone, Default)]
+pub struct Recent(Arc<Mutex<Ring>>);
+
+impl Recent {
+    fn lock(&self) -> MutexGuard<'_, Ring> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// These became visible, in this order.
+    pub(super) fn extend(&self, commands: Vec<Arc<[u8]>>) {
+        let mut ring = self.lock();
+        for command in commands {
+            ring.last += 1;
+            ring.bytes += command.len();
+            ring.commands.push_back(command);
+        }
+        while ring.commands.len() > RECENT_COMMANDS_MAX || (ring.bytes > RECENT_BYTES_MAX && ring.commands.len() > 1) {
+            let gone = ring.commands.pop_front().map_or(0, |command| command.len());
+            ring.bytes = ring.bytes.saturating_sub(gone);
+        }
+    }
+
+    /// Those after a number that are still kept, oldest first, and the number of the last one ever.
+    #[must_use]
+    pub fn after(&self, number: u64) -> (Vec<Numbered>, u64) {
+        let ring = self.lock();
+        let first = ring.last - ring.commands.len() as u64 + 1;
+        let numbered = (first..).zip(ring.commands.iter().cloned());
+        (numbered.filter(|(own, _)| *own > number).collect(), ring.last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(recent: &Recent, after: u64) -> Vec<u64> {
+        recent.after(after).0.into_iter().map(|(number, _)| number).collect()
+    }
+
+    #[test]
+    fn the_last_ones_are_kept_under_numbers_that_stay() {
+        let recent = Recent::default();
+        assert_eq!(recent.after(0), (vec![], 0));
+        recent.extend(vec![Arc::from(*b"a"), Arc::from(*b"b")]);
+        assert_eq!((numbers(&recent, 0), numbers(&recent, 1), numbers(&recent, 2)), (vec![1, 2], vec![2], vec![]));
+        recent.extend((0..RECENT_COMMANDS_MAX).map(|_| Arc::from(*b"c")).collect());
+        assert_eq!(numbers(&recent, 0).len(), RECENT_COMMANDS_MAX);
+        assert_eq!((numbers(&recent, 0)[0], recent.after(0).1), (3, RECENT_COMMANDS_MAX as u64 + 2));
+    }
+
+    #[test]
+    fn huge_commands_are_bounded_by_bytes_and_the_last_is_always_kept() {
+        let recent = Recent::default();
+        recent.extend((0..3).map(|_| Arc::from(vec![b'x'; RECENT_BYTES_MAX])).collect());
+        assert_eq!(numbers(&recent, 0), vec![3]);
+    }
+}

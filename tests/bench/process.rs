@@ -1,0 +1,73 @@
+//! What the benchmarks of whole processes share: time and memory of a process, its metrics, its end.
+
+use std::io::Read;
+use std::io::Write;
+use std::net::TcpListener;
+use std::net::TcpStream;
+use std::process::Child;
+use std::process::Command;
+use std::time::Duration;
+
+use rdkafka::ClientConfig;
+use rdkafka::admin::AdminClient;
+use rdkafka::admin::AdminOptions;
+use rdkafka::admin::NewTopic;
+use rdkafka::admin::TopicReplication;
+use rdkafka::client::DefaultClientContext;
+
+/// What the broker's harness asks of its test binary.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The whole answer, with its head; `None` while nobody answers.
+pub(crate) fn get(port: u16, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+/// Asks a process to end, and waits.
+pub(crate) fn stop(child: &mut Child) {
+    let _ = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+    let _ = child.wait();
+}
+
+/// The sum of two fields of a `stat` file, counted after the name. Seconds; the kernel counts in hundredths.
+fn seconds_of(file: &str, fields: [usize; 2]) -> f64 {
+    let stat = std::fs::read_to_string(file).unwrap_or_default();
+    let after: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    fields.iter().map(|at| after.get(*at).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0)).sum::<f64>() / 100.0
+}
+
+/// User and system time of a process so far. Seconds.
+pub(crate) fn cpu_seconds(pid: u32) -> f64 {
+    seconds_of(&format!("/proc/{pid}/stat"), [11, 12])
+}
+
+/// The same of all children that have ended.
+pub(crate) fn children_cpu_seconds() -> f64 {
+    seconds_of("/proc/self/stat", [13, 14])
+}
+
+pub(crate) fn resident_mib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) / 1024
+}
+
+/// Makes topics of one copy, as the broker has them by default.
+pub(crate) fn create_topics(bootstrap: &str, topics: &[&str], partitions: i32) {
+    let admin: AdminClient<DefaultClientContext> = ClientConfig::new().set("bootstrap.servers", bootstrap).create().unwrap();
+    let new: Vec<NewTopic<'_>> =
+        topics.iter().map(|topic| NewTopic::new(topic, partitions, TopicReplication::Fixed(1))).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for made in runtime.block_on(admin.create_topics(&new, &AdminOptions::new())).unwrap() {
+        made.unwrap();
+    }
+}

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Every benchmark, one after the other; what they print is kept under tests/bench/runs/<date>-<cores>x-<processor>/ with the command lines.
+# Usage: run.sh [NAME…]   (only these: small guard replay kafka default partitions restore commit latency sessions)
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1 | tr -cs 'A-Za-z0-9\n' '-' | sed 's/-*$//' | tr 'A-Z' 'a-z')
+out=tests/bench/runs/$(date -u +%Y-%m-%d)-$(nproc)x-${processor:-unknown}
+mkdir -p "$out"
+{
+  echo "commit $(git rev-parse HEAD)$(git diff --quiet || echo ' and changes on top')"
+  echo "processor $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1), $(nproc) cores, $(awk '/MemTotal/ { printf "%.0f GiB", $2 / 1048576 }' /proc/meminfo)"
+  echo "kernel $(uname -r), $(rustc --version)"
+} >"$out/machine.txt"
+chosen=" $* "
+# A broker as people run it, with the arguments of Kafka's own scripts.
+export KAFKA_BROKER_JAVA=${KAFKA_BROKER_JAVA:--Xmx1g -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35}
+
+# keep NAME COMMAND…: runs it, keeps what it prints under NAME and the command line beside it.
+keep() {
+  local name=$1
+  shift
+  [ "$chosen" = "  " ] || [[ $chosen == *" ${name%%-*} "* ]] || return 0
+  echo "== $name: $*"
+  printf '%s\n%s\n' "# $*" "# load before: $(cut -d' ' -f1-3 /proc/loadavg)" >"$out/$name.txt"
+  "$@" 2>/dev/null | tee -a "$out/$name.txt"
+}
+
+pipeline() { keep "$1" cargo bench --locked --bench pipeline -- "${@:2}"; }
+
+keep small cargo bench --locked --bench small -- --output-format bencher
+keep guard bash tests/bench/guard.sh
+pipeline replay-default --replay --profile default --rounds 3
+pipeline replay-hackeurope --replay --profile hackeurope --rounds 3
+pipeline kafka-hackeurope --events 2400000 --profile hackeurope --rounds 2 --baselines
+pipeline default --events 1200000 --profile default --rounds 2
+for partitions in 4 32 128; do
+  pipeline "partitions-$partitions" --events 600000 --partitions "$partitions"
+done
+pipeline restore --events 1200000 --profile default --restore
+keep commit cargo bench --locked --bench commit
+keep latency cargo bench --locked --bench latency -- --rates 1000,5000,20000
+for sessions in 10000 100000 1000000; do
+  keep "sessions-$sessions" cargo bench --locked --bench sessions -- --sessions "$sessions" --active 10000
+done
+echo "kept in $out"

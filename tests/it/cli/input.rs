@@ -1,0 +1,226 @@
+//! What `replay` and `tune` read, how far, and what they know about it: pipes, damage, strictness, labels, tenants.
+
+use super::*;
+
+fn json(arguments: &[&str], code: u8) -> Value {
+    serde_json::from_str(&stdout(&expect(&[arguments, &["--output", "json"]].concat(), code))).unwrap()
+}
+
+/// A call that is like no other.
+fn call(id: u32, session: &str, more: &str) -> String {
+    format!(r#"{{"id":"{id}","kind":"tool","session_id":"{session}","tool":"t","args":{{"n":{id}}},"result":"{id}"{more}}}"#)
+}
+
+fn piped(arguments: &[&str], input: &[u8]) -> Output {
+    let mut child =
+        program().args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    let bytes = input.to_vec();
+    // Whoever refuses it does not read it.
+    let writer = std::thread::spawn(move || drop(pipe.write_all(&bytes)));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    output
+}
+
+#[test]
+fn a_pipe_is_read_like_its_file_and_never_where_it_would_be_read_twice() {
+    for file in [fleet(), root("tests/golden/transcript/claude-code/log.jsonl")] {
+        let text = fs::read(&file).unwrap();
+        let from_file = json(&["replay", &file], exit_code::DONE);
+        let output = piped(&["replay", "/dev/stdin", "--output", "json"], &text);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(serde_json::from_str::<Value>(&stdout(&output)).unwrap(), from_file, "{file}");
+    }
+    let set = "detectors.exact_repeat.threshold=3,4";
+    let labels = root("no-such-labels");
+    for arguments in
+        [&["replay", "/dev/stdin", "--against", "default"][..], &["tune", "/dev/stdin", "--labels", &labels, "--set", set]]
+    {
+        let output = piped(arguments, b"{}");
+        assert_eq!(output.status.code(), Some(i32::from(exit_code::USAGE)), "{arguments:?} {}", stderr(&output));
+        assert!(stderr(&output).contains("/dev/stdin is there once"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn strictness_ends_the_input_at_the_first_bad_line_whatever_the_threads_and_for_both_policies() {
+    let scratch = Scratch::new("strict");
+    let mut lines: Vec<String> = (0..20_000).map(|n| call(n, &format!("s{}", n % 97), "")).collect();
+    for bad in [10, 4_000, 9_000, 19_000] {
+        lines[bad] = "no event".to_owned();
+    }
+    let file = scratch.write("events.ndjson", &lines.join("\n"));
+    for lanes in ["1", "3"] {
+        let output = expect(&["replay", &file, "--strict", "--lanes", lanes, "--output", "json"], exit_code::ANSWER_IS_NO);
+        let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!((report["events"].as_u64(), report["rejected"].as_u64()), (Some(10), Some(1)));
+        assert_eq!((&report["is_partial"], &report["rejections"][0]["line"]), (&Value::Bool(true), &Value::from(11)));
+        assert!(!stderr(&output).contains("more"), "{}", stderr(&output));
+    }
+    let mut fleet: Vec<String> = fs::read_to_string(fleet()).unwrap().lines().map(str::to_owned).collect();
+    fleet.insert(500, "no event".to_owned());
+    let file = scratch.write("fleet.ndjson", &fleet.join("\n"));
+    let compared = json(&["replay", &file, "--strict", "--against", "default"], exit_code::ANSWER_IS_NO);
+    assert_eq!((compared["policy"]["events"].as_u64(), compared["against"]["events"].as_u64()), (Some(500), Some(500)));
+    let row = compared["changes"].as_array().unwrap().last().unwrap();
+    assert!(row["newly_nudged"] == 0 && row["same"].as_u64() > Some(0), "{compared:#}");
+    // Logs of agents end there too, and the report says that it is not whole.
+    let logs = root("tests/golden/transcript/hostile.jsonl");
+    assert_eq!(json(&["replay", &logs, "--strict"], exit_code::ANSWER_IS_NO)["is_partial"], true);
+}
+
+#[test]
+fn of_a_damaged_file_the_report_has_what_was_read_and_says_that_this_is_not_all() {
+    let scratch = Scratch::new("damaged");
+    let text: String = (0..50_000_u32)
+        .map(|n| call(n, &format!("s{}", n % 97), &format!(r#","x":{}"#, n.wrapping_mul(0x9e37_79b9))) + "\n")
+        .collect();
+    let packed = zstd::encode_all(text.as_bytes(), 1).unwrap();
+    let file = scratch.0.join("cut.zst");
+    fs::write(&file, &packed[..packed.len() / 2]).unwrap();
+    let file = file.to_string_lossy().into_owned();
+    let mut told = Vec::new();
+    for arguments in [&["replay", &file][..], &["replay", &file, "--lanes", "1"], &["replay", &file, "--against", "default"]] {
+        let output = expect(&[arguments, &["--output", "json"]].concat(), exit_code::FAILED);
+        let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!(report["is_partial"], true);
+        let report = if report["policy"]["events"].is_null() { report } else { report["policy"].clone() };
+        told.push(report["events"].as_u64().unwrap());
+        assert_eq!(stderr(&output).matches("E0302").count(), 1, "{}", stderr(&output));
+    }
+    assert!(told[0] > 1_000 && told.iter().all(|events| *events == told[0]), "{told:?}");
+}
+
+#[test]
+fn events_in_one_document_are_read_and_an_input_without_any_event_is_a_failure() {
+    let scratch = Scratch::new("document");
+    let events: Vec<Value> =
+        fs::read_to_string(fleet()).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let expected = json(&["replay", &fleet()], exit_code::DONE);
+    let array = Value::Array(events);
+    for text in [array.to_string(), format!("{array:#}")] {
+        let got = json(&["replay", &scratch.write("events.json", &text)], exit_code::DONE);
+        assert_eq!((&got["events"], &got["total"]), (&expected["events"], &expected["total"]));
+    }
+    let file = scratch.write("none.csv", "a,b\n1,2\n");
+    let output = expect(&["replay", &file], exit_code::FAILED);
+    assert!(stderr(&output).contains("nothing in this input is an event"), "{}", stderr(&output));
+}
+
+#[test]
+fn what_is_about_a_topic_is_refused_beside_files() {
+    for (flag, value) in [("--from", "7d"), ("--to", "now"), ("--set", "kafka.group=mine")] {
+        let told = stderr(&expect(&["replay", &fleet(), flag, value], exit_code::USAGE));
+        assert!(told.contains("--topic"), "{told}");
+        expect(&["inspect", "session", "coding-01", "--file", &fleet(), flag, value], exit_code::USAGE);
+    }
+    expect(&["inspect", "session", "coding-01", "--from", "7d"], exit_code::USAGE);
+    expect(&["inspect", "session", "coding-01", "--file", &fleet(), "-c", "/nonexistent"], exit_code::USAGE);
+    expect(&["replay", &fleet(), "-c", "/nonexistent"], exit_code::USAGE);
+}
+
+#[test]
+fn a_session_belongs_to_its_tenant_in_counts_and_judgements() {
+    let scratch = Scratch::new("tenants");
+    let again = |id: u32, tenant: &str| {
+        format!(
+            r#"{{"id":"{id}","kind":"tool","session_id":"s","tenant":"{tenant}","tool":"Bash","args":{{"command":"make"}},"result":"no rule","outcome":"error"}}"#
+        )
+    };
+    let text: Vec<String> = (0..8).map(|id| again(id, "loops")).chain((0..2).map(|id| again(id, "calm"))).collect();
+    let file = scratch.write("events.ndjson", &text.join("\n"));
+    let labels = scratch.write(
+        "labels.jsonl",
+        "{\"tenant\":\"loops\",\"session\":\"s\",\"label\":\"loop\",\"first_event_index\":0,\"last_event_index\":9}\n\
+         {\"tenant\":\"calm\",\"session\":\"s\",\"label\":\"ok\",\"first_event_index\":0,\"last_event_index\":9}\n",
+    );
+    let outcomes = scratch.write(
+        "outcomes.jsonl",
+        "{\"tenant\":\"calm\",\"session\":\"s\",\"success\":true}\n{\"session\":\"s\",\"success\":true}\n",
+    );
+    let report = json(&["replay", &file, "--labels", &labels, "--outcomes", &outcomes], exit_code::DONE);
+    assert_eq!((report["sessions"].as_u64(), report["total"]["told"].as_u64()), (Some(2), Some(1)), "{report:#}");
+    let judged = &report["judgement"];
+    assert_eq!((judged["loops"]["found"].as_u64(), judged["look_alikes"]["nudged"].as_u64()), (Some(1), Some(0)));
+    assert_eq!(judged["successful"], serde_json::json!({ "sessions": 1, "nudged": 0, "blocked": 0 }));
+    assert_eq!(judged["outcomes_without_session"], 1);
+    let told = stderr(&expect(&["inspect", "session", "s", "--file", &file], exit_code::FAILED));
+    assert!(told.contains("tenant \"calm\", tenant \"loops\""), "{told}");
+    let bad = scratch.write("bad.jsonl", "{\"session\":\"s\",\"success\":true}\n{\"session\":\"s\",\"success\":false}\n");
+    assert!(stderr(&expect(&["replay", &file, "--outcomes", &bad], exit_code::FAILED)).contains("bad.jsonl:2: "));
+}
+
+#[test]
+fn a_sweep_says_what_it_could_not_know() {
+    let scratch = Scratch::new("notes");
+    let outcomes =
+        scratch.write("outcomes.jsonl", "{\"session\":\"s\",\"success\":true}\n{\"session\":\"gone\",\"success\":true}\n");
+    let event = |id: u32| format!(r#"{{"id":"{id}","kind":"tool","session_id":"s","tool":"t"}}"#);
+    let file = scratch.write("events.ndjson", &format!("{}\nno event\n{}\n", event(0), event(1)));
+    let arguments = ["tune", &file, "--outcomes", &outcomes, "--set", "detectors.exact_repeat.threshold=3,4", "--output", "json"];
+    let output = expect(&arguments, exit_code::DONE);
+    let told = stderr(&output);
+    for part in ["events.ndjson:2: no event: not_json", "no events, and left out: 1 line", "W0301", "the sessions of 1 outcome"] {
+        assert!(told.matches(part).count() == 1, "{part} once in {told}");
+    }
+    let sweep: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let point = &sweep["points"][0];
+    assert!(point["loops_found"].is_null() && point["false_alarms"].is_null() && point["successes_nudged"] == 0, "{sweep:#}");
+    assert!(sweep["notes"].as_array().unwrap().len() >= 3, "{sweep:#}");
+}
+
+#[test]
+fn a_looping_swarm_is_named_in_every_form_for_people_and_programs() {
+    let report = json(&["replay", &fleet()], exit_code::DONE);
+    let swarm = &report["swarms"][0];
+    assert_eq!((swarm["swarm"].as_str(), swarm["tool"].as_str()), (Some("price-crawl"), Some("http_get")), "{report:#}");
+    assert_eq!((swarm["calls"].as_u64(), swarm["agents"].as_u64(), swarm["nudges"].as_u64()), (Some(10), Some(6), Some(1)));
+    assert!(stdout(&expect(&["replay", &fleet()], exit_code::DONE)).contains("price-crawl"));
+    let page = stdout(&expect(&["replay", &fleet(), "--output", "html"], exit_code::DONE));
+    assert!(page.contains("<h2>Swarms that loop</h2>") && page.contains("price-crawl"));
+}
+
+#[test]
+fn events_without_a_time_have_no_timeline_and_a_second_copy_is_counted_as_such() {
+    let scratch = Scratch::new("timeless");
+    let again = |id: u32| format!(r#"{{"id":"{id}","kind":"tool","session_id":"s","tool":"t","args":{{}},"result":"x"}}"#);
+    let file = scratch.write("events.ndjson", &(0..8).map(|id| again(id) + "\n").collect::<String>());
+    let report = json(&["replay", &file], exit_code::DONE);
+    assert!(report["total"]["nudges"].as_u64() > Some(0));
+    assert_eq!((&report["timeline"]["slices"], &report["loops"][0]["first"]), (&serde_json::json!([]), &Value::Null));
+    assert!(!stdout(&expect(&["replay", &file, "--output", "html"], exit_code::DONE)).contains("1970"));
+    let shown = stdout(&expect(&["inspect", "session", "s", "--file", &file], exit_code::DONE));
+    assert!(!shown.contains("1970-01-01T00:00:00.000Z"), "{shown}");
+    let twice = expect(&["replay", &file, &file, "--output", "json"], exit_code::DONE);
+    assert!(stderr(&twice).contains("8 under an id that was there before"), "{}", stderr(&twice));
+    assert_eq!(serde_json::from_str::<Value>(&stdout(&twice)).unwrap()["duplicates"], 8);
+}
+
+#[test]
+fn events_of_partitions_that_share_a_lane_all_count() {
+    let scratch = Scratch::new("many-partitions");
+    let at = |partition: u32, offset: u32| {
+        let place = format!(r#","_record":{{"partition":{partition},"offset":{offset},"timestamp":{offset}}}"#);
+        call(offset + 100 * partition, &format!("s{partition}"), &place)
+    };
+    // The second partition of the lane lies far behind the first.
+    let lines: Vec<String> = (50..60).flat_map(|at_| [at(0, at_), at(24, at_ - 50)]).collect();
+    let report = json(&["replay", &scratch.write("events.ndjson", &lines.join("\n"))], exit_code::DONE);
+    assert_eq!((report["events"].as_u64(), report["tools"][0]["calls"].as_u64()), (Some(20), Some(20)), "{report:#}");
+}
+
+#[test]
+fn check_names_the_tools_that_lose_their_rule_and_the_example_of_the_documentation_loses_none() {
+    let scratch = Scratch::new("own-rules");
+    let check = |policy: &str| {
+        let set = format!("policy={}", scratch.write("own.toml", policy));
+        stdout(&expect(&["check", "--set", &set], exit_code::DONE))
+    };
+    let told = check("profile = \"ours\"\n[[tool]]\nnames = [\"jobs__*\"]\nclass = \"poll\"\n");
+    assert!(told.contains("replaces the base's: without a rule now Bash, "), "{told}");
+    let page = fs::read_to_string(root("src/docs/detection.md")).unwrap();
+    let rules = page.split("## Own rules").nth(1).unwrap();
+    let example = rules.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    assert!(example.contains("jobs__*") && !check(example).contains("without a rule"), "{example}");
+}

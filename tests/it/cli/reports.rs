@@ -1,0 +1,182 @@
+//! `replay` as a page, two policies, `tune`: what a reader of a report gets.
+
+use super::*;
+
+const NAME: &str = "<script>alert(1)</script>";
+
+/// Calls of one session, equal ones, each with what it cost.
+fn repeated(session: &str, calls: u32) -> String {
+    let event = |at: u32| {
+        serde_json::json!({
+            "id": format!("{session}-{at}"), "kind": "tool", "session_id": session, "tool": NAME, "args": { "q": "secret-argument" },
+            "result": "secret-result", "outcome": "error", "time": format!("2026-01-05T09:{:02}:{:02}Z", at / 60, at % 60),
+            "usage": { "input_tokens": 90, "output_tokens": 10, "cost_usd": 0.5 },
+        })
+    };
+    (0..calls).map(|at| format!("{}\n", event(at))).collect()
+}
+
+fn json(arguments: &[&str], code: u8) -> Value {
+    serde_json::from_str(&stdout(&expect(&[arguments, &["--output", "json"]].concat(), code))).unwrap()
+}
+
+#[test]
+fn the_page_is_complete_in_itself_and_holds_neither_content_nor_foreign_markup() {
+    let scratch = Scratch::new("page");
+    let file = scratch.write("events.ndjson", &repeated(NAME, 20));
+    let page = stdout(&expect(&["replay", &file, "--output", "html"], exit_code::DONE));
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+    assert!(page.contains("&lt;script&gt;alert(1)") && !page.contains("<script"));
+    for word in ["secret-", "http:", "https:", "src=", "url("] {
+        assert!(!page.contains(word), "{word}");
+    }
+    assert!(
+        page.contains("<dt>tokens in loops</dt>") && page.contains("prefers-color-scheme: dark") && page.contains("@media print")
+    );
+    assert_eq!(page.matches(">A</span>").count(), 21, "a cell for each call, and the letter's meaning");
+    // The same page whatever the threads, and in a file beside another form.
+    let copy = scratch.0.join("copy.html").to_string_lossy().into_owned();
+    let table = stdout(&expect(&["replay", &file, "--lanes", "1", "--report", &copy], exit_code::DONE));
+    assert!(table.starts_with("20 events of 1 session,") && table.contains("calls and texts in loops, "), "{table}");
+    assert_eq!(fs::read_to_string(&copy).unwrap(), page);
+    expect(&["replay", &file, "--report", &scratch.0.join("no/such/folder").to_string_lossy()], exit_code::FAILED);
+}
+
+#[test]
+fn a_report_for_programs_has_the_loops_with_their_calls_and_what_they_cost() {
+    let scratch = Scratch::new("loops");
+    let mut text = repeated("long", 300);
+    text.push_str(&repeated("short", 6));
+    let report = json(&["replay", &scratch.write("events.ndjson", &text)], exit_code::DONE);
+    let loops = report["loops"].as_array().unwrap();
+    assert_eq!((loops[0]["session"].as_str(), loops[1]["session"].as_str(), loops.len()), (Some("long"), Some("short"), 2));
+    let long = &loops[0];
+    assert_eq!((long["calls"].as_u64(), long["repeated"][0]["failed"].as_u64()), (Some(300), Some(140)));
+    assert_eq!(long["strip"].as_array().unwrap().len() + long["strip_end"].as_array().unwrap().len(), 140, "bounded");
+    assert_eq!(long["strip_left_out"], 160);
+    // From the third call on a detector counts it.
+    assert_eq!(long["in_loop"], serde_json::json!({ "calls": 298, "tokens": 29_800, "cost_usd": 149.0 }));
+    assert_eq!(report["tools"][0]["calls"], 306);
+    let in_slices: u64 =
+        report["timeline"]["slices"].as_array().unwrap().iter().map(|slice| slice["events"].as_u64().unwrap()).sum();
+    assert_eq!(in_slices, 306);
+}
+
+#[test]
+fn what_a_call_costs_is_counted_once_however_its_events_are_cut() {
+    let scratch = Scratch::new("halves");
+    let event = |at: u32, kind: &str| {
+        let mut event = serde_json::json!({
+            "id": format!("{kind}-{at}"), "kind": kind, "session_id": "s", "tool": "t", "call_id": format!("c{at}"),
+            "time": format!("2026-01-05T09:00:{at:02}Z"),
+        });
+        if kind == "tool_call" {
+            event["args"] = serde_json::json!({ "q": 1 });
+            event["usage"] = serde_json::json!({ "input_tokens": 90, "output_tokens": 10 });
+        } else {
+            event["result"] = "no".into();
+            event["outcome"] = "error".into();
+        }
+        format!("{event}\n")
+    };
+    let text: String = (0..10).map(|at| event(at, "tool_call") + &event(at, "tool_result")).collect();
+    let report = json(&["replay", &scratch.write("events.ndjson", &text)], exit_code::DONE);
+    let (calls, tokens) = (report["in_loops"]["calls"].as_u64().unwrap(), report["in_loops"]["tokens"].as_u64().unwrap());
+    assert!((7..=8).contains(&calls), "{calls}");
+    assert_eq!(tokens, 100 * calls);
+    assert_eq!((report["tools"][0]["calls"].as_u64(), report["tools"][0]["failed"].as_u64()), (Some(10), Some(10)));
+}
+
+#[test]
+fn another_policy_is_compared_by_detector_and_tool_with_examples() {
+    let scratch = Scratch::new("against");
+    let file = scratch.write("events.ndjson", &repeated("looping", 8));
+    let set = ["--set", "detectors.exact_repeat.threshold=2", "--set", "detectors.exact_repeat.block_at=4"];
+    let stricter = [&["replay", &file, "--against", "default"], &set[..]].concat();
+    let change = json(&stricter, exit_code::DONE);
+    let row = change["changes"].as_array().unwrap().iter().find(|row| row["name"] == "exact_repeat").unwrap();
+    assert_eq!((row["newly_blocked"].as_u64(), row["no_longer_blocked"].as_u64()), (Some(1), Some(0)), "{change:#}");
+    let example = &change["examples"][0];
+    assert_eq!((example["change"].as_str(), example["session"].as_str()), (Some("newly_blocked"), Some("looping")));
+    assert!(change["changes"].as_array().unwrap().iter().any(|row| row["by"] == "tool" && row["newly_blocked"] == 1));
+    assert!(stdout(&expect(&stricter, exit_code::DONE)).contains("newly_blocked"));
+    let page = stdout(&expect(&[&stricter[..], &["--output", "html"]].concat(), exit_code::DONE));
+    assert!(page.contains("newly blocked by <code>exact_repeat</code>") && !page.contains("<script"));
+    // For scripts: only what is new counts.
+    expect(&[&stricter[..], &["--fail-on", "block"]].concat(), exit_code::ANSWER_IS_NO);
+    expect(&["replay", &file, "--policy", "default", "--against", "default", "--fail-on", "nudge"], exit_code::DONE);
+    assert!(stderr(&expect(&["replay", "-", "--against", "default"], exit_code::USAGE)).contains("standard input"));
+    expect(&[&stricter[..], &["--output", "ndjson"]].concat(), exit_code::USAGE);
+}
+
+#[test]
+fn thresholds_are_swept_over_a_grid_and_judged() {
+    let scratch = Scratch::new("tune");
+    let labels = scratch.write(
+        "labels.jsonl",
+        "{\"session\":\"loops\",\"label\":\"loop\",\"first_event_index\":0,\"last_event_index\":99,\"kind\":\"exact\"}\n\
+         {\"session\":\"fine\",\"label\":\"ok\",\"first_event_index\":0,\"last_event_index\":99,\"kind\":\"poll\"}\n",
+    );
+    let file = scratch.write("events.ndjson", &(repeated("loops", 8) + &repeated("fine", 4)));
+    let only = ["outcome_repeat", "near_repeat", "stagnation", "dead_end", "state_repeat"]
+        .map(|name| format!("detectors.{name}.mode=off"));
+    let mut arguments = vec!["tune", &file, "--labels", &labels, "--set", "detectors.exact_repeat.threshold=3,6,9,x"];
+    for set in &only {
+        arguments.extend(["--set", set]);
+    }
+    let swept = json(&arguments, exit_code::DONE);
+    let told: Vec<(u64, u64, String)> = swept["points"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .take(3)
+        .map(|row| (row["loops_found"].as_u64().unwrap(), row["false_alarms"].as_u64().unwrap(), row["note"].to_string()))
+        .collect();
+    assert_eq!(told, [(1, 1, "null".to_owned()), (1, 0, "\"best\"".to_owned()), (0, 0, "null".to_owned())], "{swept:#}");
+    assert!(swept["points"][3]["note"].as_str().unwrap().contains("threshold"), "a value that cannot be says why");
+    assert_eq!(swept["points"][1]["delay_events"], 5);
+    let table = stdout(&expect(&arguments, exit_code::DONE));
+    assert!(table.contains("false alarms in 1 look-alikes") && table.contains("\n1 |*"), "{table}");
+    let page = stdout(&expect(&[&arguments[..], &["--output", "html"]].concat(), exit_code::DONE));
+    assert!(page.contains("<svg class=\"plane\"") && !page.contains("<script"));
+    let csv = stdout(&expect(&[&arguments[..], &["--output", "csv"]].concat(), exit_code::DONE));
+    assert!(csv.starts_with("row,detectors.exact_repeat.threshold,") && csv.lines().count() == 5, "{csv}");
+    let wide = (0..300).map(|value| value.to_string()).collect::<Vec<_>>().join(",");
+    let set = format!("detectors.exact_repeat.threshold={wide}");
+    expect(&["tune", &file, "--labels", &labels, "--set", &set], exit_code::USAGE);
+    expect(&["tune", &file, "--set", "detectors.exact_repeat.threshold=3"], exit_code::USAGE);
+    expect(&["tune", &file, "--labels", &labels, "--set", "detectors.no_such.threshold=3"], exit_code::CONFIG);
+}
+
+/// Interrupted in the middle of its input, a replay reports what it has seen, and says that this is not all.
+#[test]
+fn an_interrupted_replay_leaves_a_valid_partial_report() {
+    for form in ["json", "html"] {
+        let mut child = program()
+            .args(["replay", "-", "--output", form])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        // More than the reader may run ahead of the lanes: when all is written, lanes run, and signals are listened to.
+        for round in 0..1_000 {
+            input.write_all(repeated(&format!("s{round}"), 50).as_bytes()).unwrap();
+        }
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        // Its input had not ended.
+        drop(input);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let text = stdout(&output);
+        if form == "json" {
+            let report: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(report["is_partial"], true);
+            assert!(report["events"].as_u64().unwrap() > 0 && report["loops"][0]["session"].is_string(), "{report:#}");
+        } else {
+            assert!(text.contains("<b>Partial:</b>") && text.ends_with("</html>\n"));
+        }
+        assert!(stderr(&output).contains("stopped before the end"));
+    }
+}

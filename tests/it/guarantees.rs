@@ -1,0 +1,225 @@
+//! The page on guarantees: every promise names tests that exist, and those that no other file decides are decided here.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use loopwarden::engine::SessionEngine;
+use loopwarden::log::Destination;
+use loopwarden::log::file::FileInput;
+use loopwarden::log::file::FileOptions;
+use loopwarden::log::file::FileReplay;
+use loopwarden::log::memory::MemoryTopic;
+use loopwarden::store::MemoryStore;
+use loopwarden::task::Breaker;
+use loopwarden::task::CommitTrigger;
+use loopwarden::task::InlineRestorer;
+use loopwarden::task::Lane;
+use loopwarden::task::LaneSettings;
+use loopwarden::task::Leases;
+use loopwarden::task::ProcessMode;
+use loopwarden::task::SystemClock;
+use loopwarden::task::Turn;
+
+use crate::store::temp_dir::TempDir;
+use crate::world::APP;
+use crate::world::Fed;
+use crate::world::PARTITIONS;
+use crate::world::TestWorld;
+use crate::world::config;
+use crate::world::feed;
+use crate::world::fleet;
+use crate::world::outputs_by_task;
+use crate::world::policy;
+use crate::world::settings;
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// Whether a name such as `it::lane::batch_cuts_do_not_show` is that of a test: program, file or folder, function. Clauses of the
+/// contract are functions in `tests/common`; `chaos::kill_loop` is a program, and no test function.
+fn names_a_test(name: &str) -> bool {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let parts: Vec<&str> = name.split("::").collect();
+    let [program, .., function] = parts[..] else { return false };
+    let folder = if program == "lib" { root.join("src") } else { root.join("tests").join(program) };
+    let module = parts.get(1).map(|module| folder.join(module));
+    let is_module = module.is_some_and(|module| module.is_dir() || module.with_extension("rs").is_file());
+    if !folder.is_dir() || (parts.len() > 2 && !is_module) {
+        return false;
+    }
+    let mut files = Vec::new();
+    sources(&folder, &mut files);
+    sources(&root.join("tests/common"), &mut files);
+    files.iter().any(|file| {
+        fs::read_to_string(file)
+            .unwrap()
+            .split("fn ")
+            .any(|rest| rest.strip_prefix(function).is_some_and(|rest| rest.starts_with(['(', '<'])))
+    })
+}
+
+#[test]
+fn every_guarantee_names_tests_that_exist() {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/docs/guarantees.md")).unwrap();
+    let rows: Vec<Vec<&str>> =
+        page.lines().filter(|line| line.starts_with("| G")).map(|line| line.split(" | ").collect()).collect();
+    for (at, row) in rows.iter().enumerate() {
+        assert_eq!(row[0], format!("| G{}", at + 1), "promises are numbered without a gap");
+        let names: Vec<&str> = row[2].split('`').skip(1).step_by(2).collect();
+        assert!(!names.is_empty(), "{} names no test", row[0]);
+        for name in names {
+            assert!(names_a_test(name), "{}: there is no test {name}", row[0]);
+        }
+    }
+    assert!(rows.len() >= 19, "{} promises", rows.len());
+    assert!(!names_a_test("it::lane::no_such_test") && !names_a_test("it::no_such_test") && !names_a_test("it::nowhere::fleet"));
+}
+
+/// What log lines say, for a test to read.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn nothing_of_an_agents_content_leaves_in_commands_rows_sums_or_log_lines() {
+    const SECRET: &str = "hunter2-7f3a";
+    const ALONE: &str = "LOOPWARDEN_TEST_ALONE";
+    // Whether a place in the code logs at all is remembered for the whole process: other tests, which listen to nothing, would decide.
+    if std::env::var_os(ALONE).is_none() {
+        let name = "guarantees::nothing_of_an_agents_content_leaves_in_commands_rows_sums_or_log_lines";
+        let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+        let output = alone.args(["--exact", name, "--nocapture"]).env(ALONE, "1").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+        return;
+    }
+    let mut records: Vec<Fed> = Vec::new();
+    for number in 0..400_i64 {
+        let time_ms = 1_795_291_200_000 + number * 200;
+        let session = format!("s{}", number % 5);
+        // A loop, with the content in every field that carries some; and what is refused, or panics.
+        let what = match number % 40 {
+            38 => format!(r#""kind":"message","role":"assistant","text":"{SECRET}""#),
+            39 => format!(r#""kind":"tool","tool":"boom","args":{{"q":"{SECRET}"}},"result":"{SECRET}""#),
+            37 => format!(r#""kind":"{SECRET}""#),
+            _ => format!(
+                r#""kind":"tool","tool":"Bash","call_id":"c{number}","swarm_id":"w","args":{{"command":"cat {SECRET}","{SECRET}":1}},"outcome":"error","error":"{SECRET} failed","result":"{SECRET}","state":"{SECRET}""#
+            ),
+        };
+        let json = format!(r#"{{"id":"e{number}","session_id":"{session}","time":{time_ms},{what}}}"#);
+        records.push((session, Some(json.into_bytes()), time_ms));
+    }
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(move || writer.clone()).finish();
+    let world = tracing::subscriber::with_default(subscriber, || {
+        let mut world = TestWorld::new(config(20), settings(CommitTrigger::EveryRecords(1)));
+        feed(&world.broker, &records);
+        world.start("lw", 1);
+        assert!(world.settle(), "{:?}", world.exits);
+        world
+    });
+    let holds = |bytes: &[u8]| bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes());
+    for topic in [MemoryTopic::Commands, MemoryTopic::State, MemoryTopic::Input(loopwarden::event::Stage::Swarm)] {
+        let records = world.broker.committed(topic);
+        assert!(records.len() >= 5, "{topic:?} says too little to prove anything");
+        for record in records {
+            let parts = [record.key, record.value].into_iter().chain(record.headers.into_iter().map(|(_, value)| value));
+            for part in parts.flatten() {
+                assert!(!holds(&part), "{topic:?}: {}", String::from_utf8_lossy(&part));
+            }
+        }
+    }
+    let lines = lines.0.lock().unwrap();
+    assert!(String::from_utf8_lossy(&lines).contains("finding"), "log lines were not taken");
+    let line = String::from_utf8_lossy(&lines).lines().find(|line| line.contains(SECRET)).map(str::to_owned);
+    assert_eq!(line, None);
+    // A dead letter is the record itself, as the page says.
+    assert!(world.broker.committed(MemoryTopic::DeadLetters).iter().any(|letter| holds(letter.value.as_deref().unwrap())));
+}
+
+#[test]
+fn a_replay_of_exported_records_gives_the_ids_of_production() {
+    // What was produced: whole events only, since a line of a file cannot hold everything a record can.
+    let mut records = fleet(21, 600);
+    records.retain(|(_, value, _)| {
+        value
+            .as_deref()
+            .is_some_and(|value| serde_json::from_slice::<serde_json::Value>(value).is_ok_and(|json| json["tool"] != "boom"))
+    });
+    let production = LaneSettings { swarm: false, ..settings(CommitTrigger::Timed { max_ms: 100, min_ms: 5 }) };
+    let mut world = TestWorld::new(config(20), production.clone());
+    feed(&world.broker, &records);
+    world.start("lw", 2);
+    assert!(world.settle(), "{:?}", world.exits);
+    let mut expected = BTreeMap::new();
+    for (task, outputs) in outputs_by_task(&world.broker) {
+        expected.insert(task, outputs.into_iter().map(|seen| seen.id).collect::<Vec<_>>());
+    }
+
+    // The export: each event with the place it had.
+    let mut offsets = [0_u64; PARTITIONS as usize];
+    let mut text = String::new();
+    for (session, value, timestamp_ms) in &records {
+        let partition = loopwarden::event::partition_of(session.as_bytes(), PARTITIONS);
+        let mut json: serde_json::Value = serde_json::from_slice(value.as_deref().unwrap()).unwrap();
+        json["_record"] = serde_json::json!({
+            "topic": "exported", "partition": partition, "offset": offsets[partition as usize], "timestamp": timestamp_ms
+        });
+        offsets[partition as usize] += 1;
+        text.push_str(&format!("{json}\n"));
+    }
+    let dir = TempDir::new();
+    let path = dir.path().join("export.ndjson");
+    fs::write(&path, text).unwrap();
+    let mut replay = FileReplay::open(vec![FileInput::Path(path)], &FileOptions::default()).unwrap();
+    let replayed = Arc::new(LaneSettings {
+        mode: ProcessMode::Replay,
+        trigger: CommitTrigger::EveryRecords(4_096),
+        breaker: Breaker::Report,
+        ..production
+    });
+    let store = MemoryStore::new();
+    let restorer = Box::new(InlineRestorer::new(store.clone(), None, Arc::clone(&replayed)));
+    let engine = SessionEngine::new(APP, policy());
+    let mut lane = Lane::new(replay.lanes.remove(0), store, engine, restorer, Leases::new(), replayed);
+    while !matches!(lane.turn(&SystemClock::start()), Turn::Ended(_)) {}
+    let mut found = BTreeMap::<String, Vec<String>>::new();
+    for collected in replay.collector.take() {
+        let header = |name: &str| {
+            let found = collected.output.headers.iter().find(|(header, _)| header == name);
+            found.map(|(_, value)| String::from_utf8(value.clone()).unwrap())
+        };
+        if matches!(collected.output.destination, Destination::Commands) {
+            found.entry(header("lw_task").unwrap()).or_default().push(header("ce_id").unwrap());
+        }
+    }
+    assert!(found.values().map(Vec::len).sum::<usize>() > 20);
+    expected.retain(|_, ids| !ids.is_empty());
+    // Dead letters have places, not ids of commands.
+    expected.values_mut().for_each(|ids| ids.retain(|id| !id.contains('/')));
+    assert_eq!(found, expected);
+}

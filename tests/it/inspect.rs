@@ -1,0 +1,176 @@
+//! `inspect`: a session, a swarm, a task; from files and of a running process. And a replay of logs of agents.
+
+use std::io::BufRead as _;
+use std::io::BufReader;
+use std::io::Read as _;
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::process::Stdio;
+
+use loopwarden::cli::exit_code;
+use serde_json::Value;
+
+use crate::cli::Scratch;
+use crate::cli::expect;
+use crate::cli::fleet;
+use crate::cli::program;
+use crate::cli::root;
+use crate::cli::signal;
+use crate::cli::stderr;
+use crate::cli::stdout;
+
+const CLAUDE: &str = "5b0c7d1e-0000-4000-8000-000000000001";
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&stdout(&expect(&[arguments, &["--output", "json"]].concat(), exit_code::DONE))).unwrap()
+}
+
+#[test]
+fn a_session_is_shown_event_by_event_with_what_was_seen_and_said_and_why_not() {
+    let log = root("tests/golden/transcript/claude-code/log.jsonl");
+    let shown = json(&["inspect", "session", CLAUDE, "--file", &log]);
+    let steps = shown["steps"].as_array().unwrap();
+    let nudged: Vec<&Value> = steps.iter().filter(|step| !step["commands"].as_array().unwrap().is_empty()).collect();
+    assert!(nudged.iter().any(|step| step["commands"][0]["code"] == "exact_repeat" && step["tool"] == "Bash"), "{shown:#}");
+    // The same commands as a replay of the same file, id by id.
+    let replayed = stdout(&expect(&["replay", &log, "--output", "ndjson"], exit_code::DONE));
+    let ids = |commands: &mut dyn Iterator<Item = Value>| -> Vec<String> {
+        commands.map(|command| command["id"].to_string()).collect()
+    };
+    let inspected = ids(&mut steps.iter().flat_map(|step| step["commands"].as_array().unwrap().clone()));
+    let replayed = ids(&mut replayed.lines().map(|line| serde_json::from_str(line).unwrap()));
+    assert_eq!(inspected, replayed);
+    // Findings that led to no command say why.
+    let silent =
+        steps.iter().flat_map(|step| step["findings"].as_array().unwrap()).filter(|finding| !finding["why_silent"].is_null());
+    assert!(silent.count() > 0, "{shown:#}");
+    assert!(steps.iter().any(|step| step["streaks"].as_array().unwrap().iter().any(|streak| streak["name"] == "exact")));
+    // Other thresholds: an earlier word with a lower one, none with a higher.
+    let at = |threshold: u64| {
+        let rows = shown["thresholds"].as_array().unwrap();
+        rows.iter().find(|row| row["detector"] == "exact_repeat" && row["threshold"] == threshold).cloned().unwrap_or_default()
+    };
+    assert_eq!(at(3)["in_force"], "in force");
+    assert!(at(2)["first_at"].as_u64() < at(3)["first_at"].as_u64(), "{shown:#}");
+    assert_eq!((at(4)["nudges"].as_u64(), at(5)), (Some(0), Value::Null));
+}
+
+#[test]
+fn content_is_shown_on_demand_only() {
+    let log = root("tests/golden/transcript/claude-code/log.jsonl");
+    for output in ["table", "json"] {
+        let quiet = stdout(&expect(&["inspect", "session", CLAUDE, "--file", &log, "--output", output], exit_code::DONE));
+        assert!(!quiet.contains("lockfileVersion") && !quiet.contains("npm test"), "{quiet}");
+        let arguments = ["inspect", "session", CLAUDE, "--file", &log, "--output", output, "--show-content"];
+        assert!(stdout(&expect(&arguments, exit_code::DONE)).contains("lockfileVersion"));
+    }
+    let table = stdout(&expect(&["inspect", "session", CLAUDE, "--file", &log, "--limit", "3"], exit_code::DONE));
+    assert!(table.contains("the newest 3 shown") && table.contains("Other thresholds"), "{table}");
+    let none = expect(&["inspect", "session", "nobody", "--file", &log], exit_code::FAILED);
+    assert!(stderr(&none).contains("no event of session \"nobody\""), "{}", stderr(&none));
+}
+
+#[test]
+fn a_swarm_and_a_task_are_added_up() {
+    let shown = json(&["inspect", "swarm", "price-crawl", "--file", &fleet()]);
+    let commands = shown["commands"].as_array().unwrap();
+    assert_eq!(commands.len(), 1, "{shown:#}");
+    assert_eq!(commands[0]["code"], "swarm_repeat");
+    let replayed = stdout(&expect(&["replay", &fleet(), "--output", "ndjson"], exit_code::DONE));
+    let replayed: Vec<Value> = replayed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(replayed.iter().any(|command| command["id"] == commands[0]["id"]), "the replay knows no such id");
+    let first = &shown["fingerprints"][0];
+    assert!(first["said_or_why_not"].as_str().unwrap().starts_with("NUDGE"), "{first}");
+    assert!(shown["sessions_total"].as_u64().unwrap() >= 3);
+    let table = stdout(&expect(&["inspect", "swarm", "price-crawl", "--file", &fleet()], exit_code::DONE));
+    assert!(table.contains("NUDGE at") && table.contains("http_get"), "{table}");
+
+    let all: u64 = (0..24)
+        .filter_map(|partition| {
+            let output = program()
+                .args(["inspect", "task", &format!("session:{partition}"), "--file", &fleet(), "--output", "json"])
+                .output();
+            let output = output.unwrap();
+            output.status.success().then(|| serde_json::from_slice::<Value>(&output.stdout).unwrap()["records"].as_u64().unwrap())
+        })
+        .sum();
+    assert_eq!(all, std::fs::read_to_string(fleet()).unwrap().lines().count() as u64);
+    expect(&["inspect", "task", "three", "--file", &fleet()], exit_code::USAGE);
+}
+
+#[test]
+fn a_running_process_is_asked_for_what_it_holds() {
+    let scratch = Scratch::new("inspect");
+    let dir = scratch.0.join("state").to_string_lossy().into_owned();
+    let mut child = program()
+        .args(["run", "--data-dir", &dir, "--set", "http.listen=127.0.0.1:0", "--set", "lanes=1"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let told = lines.find_map(|line| Some(line.unwrap().split_once("http://")?.1.to_owned())).unwrap();
+    let address: String = told.chars().take_while(|letter| letter.is_ascii_digit() || matches!(letter, '.' | ':')).collect();
+    let body: String = (0..3)
+        .map(|at| {
+            format!(
+                "{{\"id\":\"e{at}\",\"kind\":\"tool\",\"session_id\":\"a/b\",\"tool\":\"Bash\",\"args\":{{\"command\":\"make\"}},\"result\":\"no rule\",\"outcome\":\"error\"}}\n"
+            )
+        })
+        .collect();
+    let mut stream = TcpStream::connect(&address).unwrap();
+    write!(
+        stream,
+        "POST /v1/events HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains(" 202 "), "{answer}");
+    // The command comes once the session is committed.
+    let mut stream = TcpStream::connect(&address).unwrap();
+    write!(stream, "GET /v1/commands?wait=30s HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("exact_repeat"), "{answer}");
+    let shown = json(&["inspect", "session", "a/b", "--address", &address]);
+    assert_eq!(shown["agents"][0]["steps"].as_array().unwrap().len(), 3, "{shown:#}");
+    let table = stdout(&expect(&["inspect", "session", "a/b", "--address", &address], exit_code::DONE));
+    assert!(table.contains("exact_repeat") && table.contains("3 steps kept"), "{table}");
+    let tasks: Vec<Value> =
+        (0..4).map(|at| json(&["inspect", "task", &format!("session:{at}"), "--address", &address])).collect();
+    assert!(tasks.iter().all(|task| task["state"] == "running"), "{tasks:?}");
+    let none = expect(&["inspect", "session", "nobody", "--address", &address], exit_code::FAILED);
+    assert!(stderr(&none).contains("no such session"), "{}", stderr(&none));
+    expect(&["inspect", "swarm", "nobody", "--address", &address], exit_code::FAILED);
+    signal(&child, "TERM");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn logs_of_agents_are_replayed_from_a_directory_and_what_is_none_is_told_by_file_and_line() {
+    let logs = root("tests/golden/transcript");
+    let output = expect(&["replay", &logs, "--output", "json"], exit_code::DONE);
+    let (json, told): (Value, String) = (serde_json::from_str(&stdout(&output)).unwrap(), stderr(&output));
+    for part in [
+        "Claude Code: 2 logs read as",
+        "Codex: 2 logs read as",
+        "OpenHands: 2 logs read as",
+        "entries ignored (",
+        "file-history-snapshot",
+    ] {
+        assert!(told.contains(part), "{part} in\n{told}");
+    }
+    assert!(told.contains("hostile.jsonl:2: no event: not_json"), "{told}");
+    assert_eq!(json["sessions"], 6, "{json:#}");
+    assert!(json["rejected"].as_u64().unwrap() > 10);
+    let found = json["detectors"].as_array().unwrap();
+    assert!(found.iter().any(|row| row["detector"] == "exact_repeat" && row["nudges"].as_u64() >= Some(2)), "{json:#}");
+    let strict = expect(&["replay", &logs, "--strict"], exit_code::ANSWER_IS_NO);
+    assert_eq!(stderr(&strict).matches("no event: ").count(), 1, "{}", stderr(&strict));
+    let one = expect(&["replay", &logs, "--output", "ndjson", "--lanes", "1"], exit_code::DONE);
+    let two = expect(&["replay", &logs, "--output", "ndjson", "--lanes", "3"], exit_code::DONE);
+    assert!(one.stdout == two.stdout && !one.stdout.is_empty());
+    let empty = Scratch::new("no-logs");
+    assert!(stderr(&expect(&["replay", &empty.0.to_string_lossy()], exit_code::FAILED)).contains("no file below this directory"));
+}

@@ -1,0 +1,71 @@
+//! A `reset` with scope `session`: the same agents whatever the cuts are, and no more of them at a time than a commit takes.
+
+use loopwarden::limits::RESET_AGENTS_MAX;
+use loopwarden::task::CommitTrigger;
+use loopwarden::task::LaneSettings;
+
+use crate::world::Fed;
+use crate::world::TestWorld;
+use crate::world::config;
+use crate::world::feed;
+use crate::world::reference;
+use crate::world::settings;
+
+const TIMED: CommitTrigger = CommitTrigger::Timed { max_ms: 100, min_ms: 5 };
+const START_MS: i64 = 1_795_291_200_000;
+
+/// An event of an agent of one session.
+fn event(number: usize, agent: &str, time_ms: i64, rest: &str) -> Fed {
+    let json = format!(r#"{{"id":"e{number}","session_id":"s","agent":{{"id":"{agent}"}},"time":{time_ms},{rest}}}"#);
+    ("s".to_owned(), Some(json.into_bytes()), time_ms)
+}
+
+fn call(number: usize, agent: &str, time_ms: i64) -> Fed {
+    event(number, agent, time_ms, &format!(r#""kind":"tool","tool":"Bash","args":{{"command":"c{number}"}},"result":"r""#))
+}
+
+#[test]
+fn a_reset_of_many_agents_is_committed_in_parts_and_that_does_not_show() {
+    const AGENTS: usize = 60;
+    const OVERLAY_BYTES: usize = 40_000;
+    let mut records: Vec<Fed> = (0..AGENTS * 20).map(|n| call(n, &format!("a{:02}", n % AGENTS), START_MS + n as i64)).collect();
+    records.push(event(records.len(), "z", START_MS + 2_000, r#""kind":"reset","scope":"session""#));
+    records.push(call(records.len(), "z", START_MS + 2_001));
+    let mut world = TestWorld::new(config(500), LaneSettings { overlay_bytes_max: OVERLAY_BYTES, ..settings(TIMED) });
+    feed(&world.broker, &records);
+    world.start("lw", 1);
+    let mut largest = 0;
+    assert!(world.settle_with(&mut |world| {
+        largest = largest.max(world.processes[0].lanes[0].as_ref().unwrap().bytes().0);
+    }));
+    world.audit();
+    world.outcome().assert_is(&reference(&records), "");
+    // Nothing is passed over by more than the agent it comes with: a head, and a ring of which each step is written again.
+    assert!(largest < OVERLAY_BYTES + 8_000, "{largest} bytes at once");
+    let stats = world.processes[0].lanes[0].as_ref().unwrap().stats();
+    // The record is read several times, and yet no redelivery.
+    assert_eq!((stats.duplicates, stats.limit_reset_agents), (0, 0));
+}
+
+#[test]
+fn agents_that_are_forgotten_but_not_written_take_no_place_among_those_a_reset_reaches() {
+    const ENDED: usize = 50;
+    let agent = |number: usize| format!("a{number:05}");
+    let mut records: Vec<Fed> = (0..ENDED).map(|n| event(n, &agent(n), START_MS, r#""kind":"session_end""#)).collect();
+    records.extend((ENDED..RESET_AGENTS_MAX + 2 * ENDED).map(|n| call(n, &agent(n), START_MS + 1_000)));
+    let settled = records.len();
+    // The first of these lets the ended ones be forgotten, the second comes before that is committed.
+    records.push(call(settled, "z", START_MS + 4_000));
+    records.push(event(settled + 1, "z", START_MS + 4_001, r#""kind":"reset","scope":"session""#));
+    let mut world = TestWorld::new(config(500), settings(TIMED));
+    feed(&world.broker, &records[..settled]);
+    world.start("lw", 1);
+    assert!(world.settle());
+    feed(&world.broker, &records[settled..]);
+    assert!(world.settle());
+    world.audit();
+    let stats = world.processes[0].lanes[0].as_ref().unwrap().stats();
+    assert_eq!(stats.sessions_forgotten, ENDED as u64);
+    assert!(stats.limit_reset_agents > 0);
+    world.outcome().assert_is(&reference(&records), "");
+}

@@ -1,0 +1,190 @@
+//! The restore machine, step by step: what it trusts, what it waits for, what it saves on the way.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loopwarden::event::NextOffset;
+use loopwarden::event::TaskId;
+use loopwarden::log::Changelog;
+use loopwarden::log::ChangelogRange;
+use loopwarden::log::Flow;
+use loopwarden::log::Log;
+use loopwarden::log::LogError;
+use loopwarden::log::memory::Fault;
+use loopwarden::log::memory::Faults;
+use loopwarden::log::memory::Step;
+use loopwarden::store::Change;
+use loopwarden::store::KeyFamily;
+use loopwarden::store::MemoryStore;
+use loopwarden::store::Position;
+use loopwarden::store::StateKey;
+use loopwarden::store::StateStore;
+use loopwarden::task::Clock;
+use loopwarden::task::CommitTrigger;
+use loopwarden::task::LaneSettings;
+use loopwarden::task::Leases;
+use loopwarden::task::Restore;
+use loopwarden::task::RestoreStep;
+use loopwarden::task::Task;
+
+use crate::world::PARTITIONS;
+use crate::world::TestWorld;
+use crate::world::WALL_MS;
+use crate::world::config;
+use crate::world::feed;
+use crate::world::fleet;
+use crate::world::session_task;
+use crate::world::settings;
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// A clock that the test moves; the broker's stands still.
+struct At(Cell<i64>);
+
+impl Clock for At {
+    fn mono_us(&self) -> u64 {
+        self.0.get() as u64 * 1_000
+    }
+
+    fn wall_ms(&self) -> i64 {
+        WALL_MS + self.0.get()
+    }
+}
+
+fn restore<S: StateStore>(id: TaskId, store: S) -> Restore<S> {
+    Restore::new(Task::new(id, Leases::new().take(id).unwrap()), store, Arc::new(LaneSettings::default()))
+}
+
+fn position(store: &impl StateStore, id: TaskId) -> Option<Position> {
+    store.get(id, &StateKey::position()).unwrap().map(|bytes| Position::decode(&bytes).unwrap())
+}
+
+/// A changelog so large that a restore saves its progress on the way: one key, written again and again.
+struct Large;
+
+const LARGE_RECORDS: u64 = 1_000;
+
+impl Changelog for Large {
+    fn committed(&mut self, _task: TaskId, _wait: Duration) -> Result<Option<NextOffset>, LogError> {
+        Ok(None)
+    }
+
+    fn range(&mut self, _task: TaskId) -> Result<ChangelogRange, LogError> {
+        Ok(ChangelogRange { start: 0, end: LARGE_RECORDS })
+    }
+
+    fn high_watermark(&mut self, _task: TaskId) -> Result<u64, LogError> {
+        Ok(LARGE_RECORDS)
+    }
+
+    fn input_range(&mut self, _task: TaskId) -> Result<ChangelogRange, LogError> {
+        Ok(ChangelogRange { start: 0, end: 0 })
+    }
+
+    fn read(
+        &mut self,
+        _task: TaskId,
+        from: u64,
+        handler: &mut dyn FnMut(u64, &[u8], Option<&[u8]>) -> Flow,
+    ) -> Result<u64, LogError> {
+        let (key, value) = (StateKey::new(KeyFamily::Head, b"s".to_vec()).to_changelog(), vec![0; 5 << 20]);
+        for offset in from..LARGE_RECORDS {
+            if handler(offset, &key, Some(&value)) == Flow::Stop {
+                return Ok(offset + 1);
+            }
+        }
+        Ok(LARGE_RECORDS)
+    }
+
+    fn first_offset(&mut self, _task: TaskId) -> Result<NextOffset, LogError> {
+        Ok(NextOffset(0))
+    }
+}
+
+#[test]
+fn a_restore_that_was_cut_short_does_not_make_its_state_look_younger() {
+    let (id, mut store, clock) = (session_task(0), MemoryStore::new(), At(Cell::new(70 * HOUR_MS)));
+    let old = Position { changelog_next: 1, at_end_ms: WALL_MS, ..Position::default() };
+    let value = Some(old.encode_for_store().unwrap());
+    store.commit(vec![Change { task: id, key: StateKey::position(), value }]).unwrap();
+    let mut first = restore(id, store.clone());
+    while position(&store, id).is_some_and(|position| position.changelog_next == 1) {
+        assert!(matches!(first.step(Some(&mut Large), &clock), RestoreStep::Again(0)));
+    }
+    let saved = position(&store, id).unwrap();
+    assert!((2..LARGE_RECORDS).contains(&saved.changelog_next), "{saved:?}");
+    assert_eq!(saved.at_end_ms, WALL_MS);
+    // Two days later deletions that lie in the rest may be gone from the changelog.
+    clock.0.set(120 * HOUR_MS);
+    drop(first);
+    let mut second = restore(id, store.clone());
+    assert!(matches!(second.step(Some(&mut Large), &clock), RestoreStep::Again(0)));
+    assert_eq!(position(&store, id), None);
+}
+
+/// A world in which a commit is decided, and its markers are not in the changelog yet; and a task that it touched.
+fn undecided() -> (TestWorld, TaskId) {
+    let trigger = CommitTrigger::Timed { max_ms: 100, min_ms: 5 };
+    let mut world = TestWorld::new(config(10), LaneSettings { overlay_records_max: 5, ..settings(trigger) });
+    let records = fleet(7, 80);
+    feed(&world.broker, &records[..40]);
+    world.start("lw", 1);
+    assert!(world.settle());
+    world.broker.set_faults(Faults::script([(Step::AfterCommit, Fault::SlowMarkers { offsets_first: true })]));
+    feed(&world.broker, &records[40..]);
+    let hidden = |world: &TestWorld| {
+        let beyond = |id: &TaskId| {
+            let next = position(&world.processes[0].store, *id).map_or(0, |position| position.changelog_next);
+            next > world.broker.changelog_range(*id).end
+        };
+        (0..PARTITIONS).map(session_task).find(beyond)
+    };
+    for _ in 0..100 {
+        if let Some(id) = hidden(&world) {
+            return (world, id);
+        }
+        world.turn(0, 0);
+    }
+    panic!("no commit was cut off");
+}
+
+/// Steps a restore for ten minutes in which nothing comes; then the markers do.
+fn waits_and_is_ready(world: &TestWorld, mut restore: Restore<impl StateStore>) -> Position {
+    let clock = At(Cell::new(0));
+    let mut changelog = world.processes[0].lanes[0].as_ref().unwrap().log().changelog().unwrap().unwrap();
+    for _ in 0..600 {
+        let step = restore.step(Some(&mut *changelog), &clock);
+        assert!(matches!(step, RestoreStep::Again(_)), "{step:?}");
+        clock.0.set(clock.0.get() + 1_000);
+    }
+    world.broker.advance(1);
+    for _ in 0..100 {
+        match restore.step(Some(&mut *changelog), &clock) {
+            RestoreStep::Again(wait_ms) => clock.0.set(clock.0.get() + wait_ms as i64),
+            RestoreStep::Ready(ready) => return ready.position,
+            RestoreStep::Failed(error) => panic!("{error}"),
+        }
+    }
+    panic!("not ready");
+}
+
+#[test]
+fn state_ahead_of_the_last_stable_offset_is_kept_while_a_marker_is_on_its_way() {
+    let (world, id) = undecided();
+    let store = world.processes[0].store.clone();
+    let (before, keys) = (position(&store, id).unwrap(), store.memory.len());
+    let after = waits_and_is_ready(&world, restore(id, store.clone()));
+    assert_eq!(after.deterministic(), before.deterministic());
+    assert_eq!(store.memory.len(), keys);
+}
+
+#[test]
+fn a_changelog_behind_the_group_is_waited_for_as_long_as_a_marker_is_missing() {
+    let (world, id) = undecided();
+    let wanted = position(&world.processes[0].store, id).unwrap();
+    // A disk that has nothing of it.
+    let after = waits_and_is_ready(&world, restore(id, MemoryStore::new()));
+    assert_eq!(after.next_offset, world.broker.group_offset(id).unwrap());
+    assert_eq!(after.deterministic(), wanted.deterministic());
+}

@@ -1,0 +1,327 @@
+//! Logs of agents as files: whose they are, what becomes of each line, and what happens to lines that are none.
+
+use std::fs;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use loopwarden::event::EventTime;
+use loopwarden::event::NextOffset;
+use loopwarden::event::RecordMeta;
+use loopwarden::event::RecordOffset;
+use loopwarden::event::decode;
+use loopwarden::log::Flow;
+use loopwarden::log::Log;
+use loopwarden::log::LogEvent;
+use loopwarden::log::file::FileInput;
+use loopwarden::log::file::FileOptions;
+use loopwarden::log::file::FileReplay;
+use loopwarden::transcript::Converter;
+use loopwarden::transcript::Format;
+use loopwarden::transcript::PIECE_BYTES_MAX;
+use serde_json::Value;
+use serde_json::json;
+
+use crate::store::temp_dir::TempDir;
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/transcript").join(name)
+}
+
+/// Everything a replay hands to its lane, in order: time and value.
+fn read(paths: &[PathBuf], is_strict: bool) -> (Vec<(i64, Value)>, FileReplay) {
+    let inputs = paths.iter().cloned().map(FileInput::Path).collect();
+    let mut replay = FileReplay::open(inputs, &FileOptions { is_strict, ..FileOptions::default() }).unwrap();
+    let mut got = Vec::new();
+    let mut log = replay.lanes.pop().unwrap();
+    loop {
+        let event = log.poll(Duration::from_secs(60), &mut |_, record| {
+            decode(record.value, &record.meta).expect("what is converted is an event");
+            got.push((record.meta.timestamp.0, serde_json::from_slice(record.value.unwrap()).unwrap()));
+            Flow::Continue
+        });
+        match event.unwrap() {
+            LogEvent::Assigned(tasks) => {
+                log.assign(&tasks).unwrap();
+                tasks.iter().for_each(|task| log.start(*task, NextOffset(0)).unwrap());
+            }
+            LogEvent::End => return (got, replay),
+            _ => {}
+        }
+    }
+}
+
+/// Events, what was ignored, what was refused: a line each.
+fn told(path: &Path) -> String {
+    let (got, replay) = read(&[path.to_owned()], false);
+    let mut text: String = got.iter().map(|(_, event)| format!("{event}\n")).collect();
+    let (logs, skipped) = replay.logs();
+    for (format, read) in logs {
+        text += &format!(
+            "# {}: {} logs, events {:?}, ignored {:?}\n",
+            format.as_str(),
+            read.logs,
+            read.tally.events,
+            read.tally.ignored
+        );
+    }
+    if skipped > 0 {
+        text += &format!("# skipped {skipped}\n");
+    }
+    let (refused, total) = replay.refused();
+    assert_eq!(refused.len() as u64, total);
+    for (file, line, reason) in refused {
+        let name = Path::new(&file).file_name().unwrap().to_string_lossy().into_owned();
+        text += &format!("# {name}:{line}: {reason}\n");
+    }
+    text
+}
+
+#[test]
+fn every_format_reads_as_its_golden_file_says() {
+    let mut wrong = Vec::new();
+    for (name, log) in [
+        ("claude-code", "claude-code/log.jsonl"),
+        ("codex", "codex/log.jsonl"),
+        ("codex-older", "codex-older/log.jsonl"),
+        ("openhands", "openhands/log.json"),
+        ("openhands-events", "openhands-events"),
+        ("hostile", "hostile.jsonl"),
+    ] {
+        let got = told(&golden(log));
+        let expected = fs::read_to_string(golden(&format!("{name}.expected"))).unwrap_or_default();
+        if got != expected {
+            let place = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.expected"));
+            fs::write(&place, &got).unwrap();
+            wrong.push(format!("{name}: what came is in {}", place.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_first_refusal_ends_a_strict_reading() {
+    let (all, replay) = read(&[golden("hostile.jsonl")], false);
+    assert!(all.len() >= 2 && replay.refused().1 > 10);
+    let (some, replay) = read(&[golden("hostile.jsonl")], true);
+    assert_eq!((some.len(), replay.refused().1), (1, 1));
+}
+
+#[test]
+fn usage_of_a_reply_is_counted_once_and_at_its_call_whoever_speaks_in_between() {
+    let reply = |id: &str, agent: Option<&str>, block: Value, tokens: u64| {
+        let uuid = format!("{id}-{}-{tokens}", block["type"].as_str().unwrap());
+        json!({ "type": "assistant", "sessionId": "s", "uuid": uuid, "isSidechain": agent.is_some(), "agentId": agent,
+            "message": { "id": id, "role": "assistant", "content": [block], "stop_reason": null,
+                "usage": { "input_tokens": tokens, "output_tokens": 1 } } })
+    };
+    let text = || json!({ "type": "text", "text": "I will look." });
+    let call = |id: &str| json!({ "type": "tool_use", "id": id, "name": "Bash", "input": { "command": "make" } });
+    let result = json!({ "type": "user", "sessionId": "s", "uuid": "r", "message": { "role": "user", "content": [
+        { "type": "tool_result", "tool_use_id": "c1", "content": "no rule", "is_error": true }] } });
+    let progress = json!({ "type": "progress", "sessionId": "s", "uuid": "p" });
+    let lines = [
+        reply("main-1", None, text(), 100),
+        reply("side-1", Some("a"), text(), 7),
+        progress,
+        reply("main-1", None, call("c1"), 100),
+        reply("side-1", Some("a"), call("c2"), 7),
+        reply("main-1", None, call("c3"), 100),
+        result,
+        reply("main-2", None, text(), 40),
+        reply("main-3", None, text(), 50),
+    ];
+    let (mut made, mut converter) = (Vec::new(), Converter::new(Format::ClaudeCode, "name"));
+    for line in &lines {
+        converter.piece(line.to_string().as_bytes(), &mut made).unwrap();
+    }
+    // A line that is refused lets nothing go; the end of the log does.
+    let before = made.len();
+    converter.piece(br#"{"type":"user","sessionId":"s","uuid":"x","message":{"content":7}}"#, &mut made).unwrap_err();
+    assert_eq!(made.len(), before);
+    converter.finish(&mut made).unwrap();
+    let told: Vec<String> = made
+        .iter()
+        .map(|made| serde_json::from_str::<Value>(&made.json).unwrap())
+        .map(|event| format!("{} {}", event["id"].as_str().unwrap(), event["usage"]["input_tokens"]))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "main-1-text-100 null",
+            "side-1-text-7 null",
+            "main-1-tool_use-100 100",
+            "side-1-tool_use-7 7",
+            "main-1-tool_use-100 null",
+            "r null",
+            "main-2-text-40 40",
+            "main-3-text-50 50",
+        ]
+    );
+    assert_eq!(converter.tally().events.values().sum::<u64>(), 8);
+}
+
+fn line(session: &str, second: u32) -> String {
+    format!(
+        "{}\n",
+        json!({ "type": "user", "sessionId": session, "uuid": format!("{session}-{second}"), "message": { "role": "user", "content": "x" },
+            "timestamp": format!("2026-03-02T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60) })
+    )
+}
+
+#[test]
+fn logs_of_a_directory_are_read_side_by_side_in_the_order_of_their_times() {
+    let dir = TempDir::new();
+    // More than may be open at once; most are over before the next begins, some go on all the time.
+    for number in 0..300_u32 {
+        let folder = dir.path().join(format!("project-{}", number % 7));
+        fs::create_dir_all(&folder).unwrap();
+        let seconds = if number % 10 == 0 {
+            [number, number + 5_000, number + 50_000]
+        } else {
+            [10 * number, 10 * number + 3, 10 * number + 6]
+        };
+        let text: String = seconds.iter().map(|second| line(&format!("s{number}"), *second)).collect();
+        fs::write(folder.join(format!("{number}-log.jsonl")), text).unwrap();
+    }
+    fs::write(dir.path().join("notes.json"), "{\"a\": 1}").unwrap();
+    fs::write(dir.path().join("readme.txt"), "no log").unwrap();
+    let (got, replay) = read(&[dir.path().to_owned()], false);
+    assert_eq!(got.len(), 900);
+    assert!(got.is_sorted_by_key(|(time, _)| *time), "out of order");
+    let (logs, skipped) = replay.logs();
+    assert_eq!((logs[&Format::ClaudeCode].logs, skipped, replay.refused().1), (300, 1, 0));
+    assert_eq!(read(&[dir.path().to_owned()], false).0, got, "another reading gives another order");
+}
+
+#[test]
+fn events_and_logs_may_be_mixed_and_packed() {
+    let dir = TempDir::new();
+    let native = dir.path().join("events.ndjson");
+    fs::write(&native, "{\"id\":\"1\",\"kind\":\"tool\",\"session_id\":\"n\",\"tool\":\"t\"}\n").unwrap();
+    let packed = dir.path().join("log.jsonl.zst");
+    fs::write(&packed, zstd::encode_all(line("s", 1).as_bytes(), 1).unwrap()).unwrap();
+    let (got, replay) = read(&[packed, native, golden("codex")], false);
+    assert_eq!(got[0].1["session_id"], "n", "events as they are come first");
+    assert_eq!(replay.logs().0.keys().copied().collect::<Vec<_>>(), [Format::ClaudeCode, Format::Codex]);
+    assert!(got.len() > 3);
+}
+
+#[test]
+fn a_piece_that_is_too_long_is_refused_and_one_that_fits_is_shortened() {
+    let mut made = Vec::new();
+    let mut converter = Converter::new(Format::ClaudeCode, "name");
+    let of = |length: usize| {
+        json!({ "type": "user", "uuid": "u", "message": { "content": [
+            { "type": "tool_result", "tool_use_id": "t", "content": "x".repeat(length), "is_error": false }] } })
+        .to_string()
+    };
+    assert!(converter.piece(of(PIECE_BYTES_MAX).as_bytes(), &mut made).is_err() && made.is_empty());
+    converter.piece(of(PIECE_BYTES_MAX / 2).as_bytes(), &mut made).unwrap();
+    assert!(made[0].json.len() < 64 * 1024 && made[0].session_id == "name");
+    let meta = RecordMeta {
+        topic: "t",
+        partition: 0,
+        offset: RecordOffset(0),
+        timestamp: EventTime(0),
+        key: None,
+        headers: Vec::new(),
+        value_bytes_max: 256 * 1024,
+    };
+    decode(Some(made[0].json.as_bytes()), &meta).unwrap();
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_piece_gives_events_or_a_reason(text in hostile(), format in 0..3_usize) {
+        let format = [Format::ClaudeCode, Format::Codex, Format::OpenHands][format];
+        let mut made = Vec::new();
+        let _ = Converter::new(format, "name").piece(text.as_bytes(), &mut made);
+        let meta = RecordMeta { topic: "t", partition: 0, offset: RecordOffset(0), timestamp: EventTime(0), key: None,
+            headers: Vec::new(), value_bytes_max: 256 * 1024 };
+        for made in made {
+            proptest::prop_assert!(decode(Some(made.json.as_bytes()), &meta).is_ok(), "{}", made.json);
+        }
+    }
+}
+
+/// Objects of the fields that the formats have, with values of any type.
+fn hostile() -> impl proptest::strategy::Strategy<Value = String> {
+    use proptest::prelude::*;
+    const NAMES: [&str; 34] = [
+        "type",
+        "message",
+        "content",
+        "uuid",
+        "sessionId",
+        "payload",
+        "id",
+        "name",
+        "input",
+        "tool_use_id",
+        "call_id",
+        "output",
+        "action",
+        "args",
+        "observation",
+        "cause",
+        "source",
+        "kind",
+        "tool_name",
+        "tool_call_id",
+        "llm_message",
+        "timestamp",
+        "role",
+        "usage",
+        "history",
+        "extras",
+        "metadata",
+        "exit_code",
+        "info",
+        "last_token_usage",
+        "arguments",
+        "tool_call_metadata",
+        "model_response",
+        "text",
+    ];
+    const WORDS: [&str; 22] = [
+        "user",
+        "assistant",
+        "tool_use",
+        "tool_result",
+        "text",
+        "response_item",
+        "event_msg",
+        "function_call",
+        "function_call_output",
+        "token_count",
+        "session_meta",
+        "message",
+        "run",
+        "agent",
+        "finish",
+        "ActionEvent",
+        "ObservationEvent",
+        "MessageEvent",
+        "x",
+        "2026-03-02T10:00:00Z",
+        "{\"a\":1}",
+        "",
+    ];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        proptest::sample::select(&WORDS[..]).prop_map(Value::from),
+        ".{0,8}".prop_map(Value::from),
+    ];
+    let value = leaf.prop_recursive(5, 40, 6, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            proptest::collection::btree_map(proptest::sample::select(&NAMES[..]), inner, 0..6)
+                .prop_map(|fields| Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())),
+        ]
+    });
+    proptest::collection::btree_map(proptest::sample::select(&NAMES[..]), value, 0..9)
+        .prop_map(|fields| Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()).to_string())
+}

@@ -1,0 +1,82 @@
+//! An input that was given more partitions (B8): nothing is read without a changelog beside it, and the error says what to do.
+
+use std::time::Duration;
+
+use loopwarden::clock::Deadline;
+use loopwarden::event::NextOffset;
+use loopwarden::event::Stage;
+use loopwarden::log::Log;
+use loopwarden::log::LogError;
+use loopwarden::log::LogEvent;
+use loopwarden::log::kafka::KafkaLog;
+use rdkafka::ClientConfig;
+use rdkafka::admin::AdminClient;
+use rdkafka::admin::AdminOptions;
+use rdkafka::admin::NewPartitions;
+use rdkafka::client::DefaultClientContext;
+
+use crate::broker;
+use crate::world::PATIENCE;
+use crate::world::World;
+use crate::world::join;
+use crate::world::session;
+use crate::world::take;
+
+/// Gives a topic so many partitions.
+fn grow(world: &World, topic: &str, partitions: usize) {
+    let admin: AdminClient<DefaultClientContext> =
+        ClientConfig::new().set("bootstrap.servers", &world.options.bootstrap_servers).create().expect("an admin client");
+    let new = [NewPartitions::new(topic, partitions)];
+    let grown = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime")
+        .block_on(admin.create_partitions(&new, &AdminOptions::new().operation_timeout(Some(PATIENCE))));
+    grown.expect("an answer")[0].as_ref().expect("grown");
+}
+
+/// The error of a refusal, which must say what has grown and how to go on.
+fn refused(error: &LogError, world: &World) {
+    let LogError::Fatal { code, message } = error else { panic!("not fatal: {error:?}") };
+    assert_eq!(*code, "E0104", "{message}");
+    for words in
+        [world.options.topics.input.as_str(), &world.options.changelog_topic(Stage::Session), "--partitions 3", "begin anew"]
+    {
+        assert!(message.contains(words), "{words} is not in: {message}");
+    }
+}
+
+#[test]
+fn a_grown_input_is_refused_until_its_changelog_has_grown_too() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let mut world = World::new(bootstrap, 2);
+    // A running lane notices soon.
+    world.options.native.all.insert("topic.metadata.refresh.interval.ms".into(), "500".into());
+    let mut running = world.open();
+    for task in join(&mut running, 4) {
+        running.start(task, NextOffset(0)).expect("started");
+    }
+    grow(&world, &world.options.topics.input, 3);
+    let deadline = Deadline::after(PATIENCE);
+    let error = loop {
+        assert!(!deadline.is_over(), "the new partition is never assigned");
+        match running.poll(Duration::from_millis(100), &mut |task, _| panic!("{task} has no records")).expect("a poll") {
+            LogEvent::Assigned(tasks) if tasks.contains(&session(2)) => break running.assign(&tasks).expect_err("refused"),
+            LogEvent::Assigned(tasks) => running.assign(&tasks).expect("assigned"),
+            LogEvent::Revoked(tasks) | LogEvent::Lost(tasks) => running.unassign(&tasks).expect("unassigned"),
+            LogEvent::Records(_) | LogEvent::End => {}
+        }
+    };
+    refused(&error, &world);
+    drop(running);
+    // So does one that starts.
+    refused(&KafkaLog::open(world.options.clone()).err().expect("refused"), &world);
+    // Once both have grown, all of it is read.
+    grow(&world, &world.options.changelog_topic(Stage::Session), 3);
+    world.produce(&[(2, "a", "new")]);
+    let mut log = world.open();
+    for task in join(&mut log, 5) {
+        log.start(task, NextOffset(0)).expect("started");
+    }
+    assert_eq!(take(&mut log, 1), vec![(session(2), 0, "new".to_owned())]);
+}

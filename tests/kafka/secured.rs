@@ -1,0 +1,283 @@
+//! A broker with a listener for each kind of security and the authorizer on; certificates are made by openssl, permissions by one
+//! request in the broker's own protocol: its command line would cost a JVM for each.
+
+use std::fs;
+use std::io::Read as _;
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::broker;
+use crate::broker::Broker;
+
+/// What a listener asks of its clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listener {
+    /// Nothing: whoever comes may do everything.
+    Admin,
+    /// TLS; the client stays unknown, and may do everything.
+    Tls,
+    /// TLS with a certificate of the client.
+    Mutual,
+    /// TLS, user and password.
+    Plain,
+    /// TLS, user and proof of the password.
+    Scram,
+}
+
+const LISTENERS: [(Listener, &str, &str); 5] = [
+    (Listener::Admin, "ADMIN", "PLAINTEXT"),
+    (Listener::Tls, "TLS", "SSL"),
+    (Listener::Mutual, "MUTUAL", "SSL"),
+    (Listener::Plain, "PLAIN", "SASL_SSL"),
+    (Listener::Scram, "SCRAM", "SASL_SSL"),
+];
+
+/// The user of the SCRAM listener.
+pub(crate) const SCRAM_USER: &str = "scram-user";
+/// The user that the client's certificate names.
+pub(crate) const CERTIFIED_USER: &str = "CN=certified-user";
+
+/// Users of the PLAIN listener beyond those that a test names: `u0`, `u1`, …
+const USERS: usize = 32;
+
+/// The password of a user: no other text of a test may contain it.
+pub(crate) fn password(user: &str) -> String {
+    format!("pw0rd-of-{user}-xyzzy")
+}
+
+/// The broker and its files.
+pub(crate) struct Secured {
+    broker: Broker,
+    dir: PathBuf,
+    ports: [u16; LISTENERS.len()],
+}
+
+/// The shared one. `None` as for [`broker::bootstrap`], and where only a given broker is there.
+pub(crate) fn secured() -> Option<&'static Secured> {
+    static SHARED: OnceLock<Option<Secured>> = OnceLock::new();
+    let shared = SHARED.get_or_init(|| {
+        if std::env::var("LOOPWARDEN_KAFKA_TESTS").as_deref() == Ok("skip") || std::env::var("KAFKA_BOOTSTRAP").is_ok() {
+            return None;
+        }
+        Some(Secured::start())
+    });
+    if shared.is_none() {
+        println!("skipped: this test needs a broker of its own, with other listeners");
+    }
+    shared.as_ref()
+}
+
+impl Secured {
+    fn start() -> Self {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("broker-{}-certificates", std::process::id()));
+        fs::create_dir_all(&dir).expect("a directory for certificates");
+        certificates(&dir);
+        let ports = LISTENERS.map(|_| broker::free_port());
+        let scram: Vec<String> = ["SCRAM-SHA-256", "SCRAM-SHA-512"]
+            .into_iter()
+            .flat_map(|kind| ["--add-scram".to_owned(), format!("{kind}=[name={SCRAM_USER},password={}]", password(SCRAM_USER))])
+            .collect();
+        let admin = format!("127.0.0.1:{}", ports[0]);
+        let broker = broker::launch("secured", &admin, &scram, |data| properties(data, &dir, ports));
+        broker.wait_until_up();
+        Self { broker, dir, ports }
+    }
+
+    /// Where everything is allowed.
+    pub(crate) fn admin(&self) -> &str {
+        &self.broker.bootstrap
+    }
+
+    /// Where a listener listens.
+    pub(crate) fn address(&self, listener: Listener) -> String {
+        let at = LISTENERS.iter().position(|(of, ..)| *of == listener).expect("a listener");
+        format!("127.0.0.1:{}", self.ports[at])
+    }
+
+    /// A file of the test: `ca.pem`, `client.pem`, `client.key`, `other-ca.pem`.
+    pub(crate) fn file(&self, name: &str) -> String {
+        self.dir.join(name).to_string_lossy().into_owned()
+    }
+
+    /// A file that holds this, as a secret is mounted.
+    pub(crate) fn secret(&self, name: &str, secret: &str) -> String {
+        fs::write(self.dir.join(name), format!("{secret}\n")).expect("a file");
+        self.file(name)
+    }
+
+    /// Grants permissions; they count at once, or a moment later.
+    pub(crate) fn grant(&self, permissions: &[Permission]) {
+        let mut body = Vec::new();
+        put_i32(&mut body, permissions.len());
+        for permission in permissions {
+            body.push(permission.resource.code());
+            put_text(&mut body, &permission.name);
+            body.push(if permission.is_prefix { 4 } else { 3 });
+            put_text(&mut body, &format!("User:{}", permission.user));
+            put_text(&mut body, "*");
+            body.push(permission.operation.code());
+            // Allow.
+            body.push(3);
+        }
+        let mut request = Vec::new();
+        // CreateAcls, version 1, correlation 7, no client id.
+        request.extend_from_slice(&[0, 30, 0, 1, 0, 0, 0, 7, 0xff, 0xff]);
+        request.extend(body);
+        let mut stream = TcpStream::connect(self.admin()).expect("the broker");
+        stream.write_all(&(request.len() as u32).to_be_bytes()).expect("sent");
+        stream.write_all(&request).expect("sent");
+        let mut length = [0; 4];
+        stream.read_exact(&mut length).expect("an answer");
+        let mut answer = vec![0; u32::from_be_bytes(length) as usize];
+        stream.read_exact(&mut answer).expect("an answer");
+        // Correlation, throttle time, count; then code and message of each.
+        assert_eq!(answer[8..12], (permissions.len() as u32).to_be_bytes(), "{answer:?}");
+        assert!(answer[12..].chunks(4).all(|result| result[..2] == [0, 0]), "refused: {answer:?}");
+    }
+}
+
+fn put_i32(to: &mut Vec<u8>, number: usize) {
+    to.extend_from_slice(&(number as u32).to_be_bytes());
+}
+
+fn put_text(to: &mut Vec<u8>, text: &str) {
+    to.extend_from_slice(&(text.len() as u16).to_be_bytes());
+    to.extend_from_slice(text.as_bytes());
+}
+
+/// What a permission is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Resource {
+    Topic,
+    Group,
+    TransactionalId,
+}
+
+impl Resource {
+    /// As Strimzi writes it.
+    pub(crate) fn named(name: &str) -> Self {
+        match name {
+            "topic" => Self::Topic,
+            "group" => Self::Group,
+            "transactionalId" => Self::TransactionalId,
+            other => panic!("no resource: {other}"),
+        }
+    }
+
+    const fn code(self) -> u8 {
+        match self {
+            Self::Topic => 2,
+            Self::Group => 3,
+            Self::TransactionalId => 5,
+        }
+    }
+}
+
+/// What it allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Operation {
+    Read,
+    Write,
+    Create,
+    DescribeConfigs,
+}
+
+impl Operation {
+    /// As Strimzi writes it.
+    pub(crate) fn named(name: &str) -> Self {
+        match name {
+            "Read" => Self::Read,
+            "Write" => Self::Write,
+            "Create" => Self::Create,
+            "DescribeConfigs" => Self::DescribeConfigs,
+            other => panic!("more than is needed, or unknown here: {other}"),
+        }
+    }
+
+    const fn code(self) -> u8 {
+        match self {
+            Self::Read => 3,
+            Self::Write => 4,
+            Self::Create => 5,
+            Self::DescribeConfigs => 10,
+        }
+    }
+}
+
+/// One permission of one user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Permission {
+    pub(crate) user: String,
+    pub(crate) resource: Resource,
+    pub(crate) name: String,
+    pub(crate) is_prefix: bool,
+    pub(crate) operation: Operation,
+}
+
+fn properties(data: &Path, certificates: &Path, ports: [u16; LISTENERS.len()]) -> String {
+    let controller = broker::free_port();
+    let listeners: Vec<String> =
+        LISTENERS.iter().zip(ports).map(|((_, name, _), port)| format!("{name}://127.0.0.1:{port}")).collect();
+    let protocols: Vec<String> = LISTENERS.iter().map(|(_, name, protocol)| format!("{name}:{protocol}")).collect();
+    let users: String =
+        (0..USERS).map(|user| format!("u{user}")).map(|user| format!(" user_{user}=\"{}\"", password(&user))).collect();
+    let certificates = certificates.display();
+    format!(
+        "process.roles=broker,controller\n\
+         node.id=1\n\
+         controller.quorum.voters=1@127.0.0.1:{controller}\n\
+         listeners={listeners},CONTROLLER://127.0.0.1:{controller}\n\
+         advertised.listeners={listeners}\n\
+         inter.broker.listener.name=ADMIN\n\
+         controller.listener.names=CONTROLLER\n\
+         listener.security.protocol.map=CONTROLLER:PLAINTEXT,{protocols}\n\
+         authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n\
+         super.users=User:ANONYMOUS\n\
+         ssl.keystore.type=PEM\n\
+         ssl.keystore.location={certificates}/server.pem\n\
+         ssl.truststore.type=PEM\n\
+         ssl.truststore.location={certificates}/ca.pem\n\
+         listener.name.mutual.ssl.client.auth=required\n\
+         listener.name.plain.sasl.enabled.mechanisms=PLAIN\n\
+         listener.name.plain.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required{users};\n\
+         listener.name.scram.sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512\n\
+         listener.name.scram.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;\n\
+         listener.name.scram.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;\n\
+         log.dirs={}\n\
+         auto.create.topics.enable=false\n\
+         offsets.topic.replication.factor=1\n\
+         offsets.topic.num.partitions=4\n\
+         transaction.state.log.replication.factor=1\n\
+         transaction.state.log.min.isr=1\n\
+         transaction.state.log.num.partitions=4\n\
+         group.initial.rebalance.delay.ms=0\n",
+        data.join("data").display(),
+        listeners = listeners.join(","),
+        protocols = protocols.join(","),
+    )
+}
+
+/// An authority, a certificate of the broker, one of a client, and an authority that signed neither.
+fn certificates(dir: &Path) {
+    let script = r#"
+        set -eu
+        new="-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
+        authority() { openssl req -x509 $new -keyout "$1.key" -out "$1.pem" -subj "/CN=$1" -days 2; }
+        signed() {
+            openssl req $new -keyout "$1.key" -out "$1.csr" -subj "/CN=$2"
+            printf 'subjectAltName=IP:127.0.0.1\n' >"$1.ext"
+            openssl x509 -req -in "$1.csr" -CA ca.pem -CAkey ca.key -CAcreateserial -out "$1.pem" -days 2 -extfile "$1.ext"
+        }
+        authority ca
+        authority other-ca
+        signed server 127.0.0.1
+        signed client certified-user
+        cat server.key >>server.pem
+    "#;
+    let made = Command::new("sh").args(["-c", script]).current_dir(dir).output().expect("a shell");
+    assert!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
+}

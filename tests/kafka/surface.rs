@@ -1,0 +1,183 @@
+//! What people see of a process with Kafka: its last commands, a swarm, the lag, and that the lag comes down to nothing behind the
+//! markers of transactions.
+
+use std::cell::Cell;
+use std::fs;
+use std::io::BufRead as _;
+use std::io::BufReader;
+use std::io::Read as _;
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+use loopwarden::clock::Deadline;
+use serde_json::Value;
+
+use crate::broker;
+use crate::run::Scratch;
+use crate::run::events;
+use crate::run::produce;
+use crate::run::program;
+use crate::world::PATIENCE;
+use crate::world::World;
+
+/// Between two questions: a process answers fifty a second, and whoever asks more often is sent away.
+const PAUSE: Duration = Duration::from_millis(40);
+
+struct Running {
+    child: Child,
+    address: String,
+    /// Not asked again before.
+    next: Cell<Deadline>,
+}
+
+impl Running {
+    fn start(world: &World, scratch: &Scratch) -> Self {
+        let dir = scratch.0.to_string_lossy().into_owned();
+        let mut child = program(world, &["run", "--data-dir", &dir, "--set", "mode=live"])
+            .stdout(Stdio::piped())
+            .stderr(fs::File::create(scratch.0.with_extension("log")).expect("a log"))
+            .spawn()
+            .expect("the program");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let line = lines.by_ref().map(|line| line.expect("a line")).find(|line| line.contains("http://")).expect("an address");
+        let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next()).expect("an address").to_owned();
+        Self { child, address, next: Cell::new(Deadline::after(PAUSE)) }
+    }
+
+    fn get(&self, path: &str) -> String {
+        while !self.next.get().is_over() {
+            thread::park_timeout(self.next.get().left());
+        }
+        self.next.set(Deadline::after(PAUSE));
+        let mut stream = TcpStream::connect(&self.address).expect("the listener");
+        let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.address);
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        assert!(!answer.starts_with("HTTP/1.1 429 ") && !answer.starts_with("HTTP/1.1 5"), "{path}: {answer}");
+        answer.split_once("\r\n\r\n").expect("an answer").1.to_owned()
+    }
+
+    fn json(&self, path: &str) -> Value {
+        let text = self.get(path);
+        // Answers may come in chunks: a JSON text begins with a bracket.
+        let from = text.find('{').unwrap_or_else(|| panic!("{path}: {text}"));
+        let to = text.rfind('}').expect("an end");
+        serde_json::from_str(&text[from..=to]).unwrap_or_else(|error| panic!("{path}: {error}: {text}"))
+    }
+
+    /// The number of a metric's line.
+    fn metric(&self, line: &str) -> Option<f64> {
+        let page = self.get("/metrics");
+        page.lines().find_map(|found| found.strip_prefix(line)?.trim().parse().ok())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn with_kafka_the_page_has_the_last_commands_a_swarm_and_a_lag_that_ends_at_nothing() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::named(bootstrap);
+    let scratch = Scratch::new("surface");
+    fs::create_dir_all(&scratch.0).expect("a directory");
+    let created = program(&world, &["topics", "create", "--partitions", "2"]).output().expect("the program");
+    assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stderr));
+    let running = Running::start(&world, &scratch);
+    produce(&world, &events(0..5));
+    let swarm = |number: u32| {
+        let event = format!(
+            r#"{{"id":"w{number}","kind":"tool","session_id":"w{}","swarm_id":"hive","tool":"Bash","args":{{"command":"curl dead"}},"result":"refused","outcome":"error"}}"#,
+            number % 2
+        );
+        (format!("w{}", number % 2), Some(event.into_bytes()))
+    };
+    produce(&world, &(0..8).map(swarm).collect::<Vec<_>>());
+    let deadline = Deadline::after(PATIENCE);
+    let wait = |what: &str, is_so: &dyn Fn() -> bool| {
+        while !is_so() {
+            assert!(!deadline.is_over(), "{what}: {}\n{}", running.get("/overview"), running.get("/tasks"));
+        }
+    };
+    wait("commands", &|| running.json("/overview")["recent"].as_array().is_some_and(|commands| commands.len() >= 5));
+    let overview = running.json("/overview");
+    let last = overview["recent_last"].as_u64().expect("a number");
+    let command = &overview["recent"][0];
+    assert_eq!(command["mode"], "live", "{command}");
+    assert!(command["reason"]["summary"].as_str().is_some_and(|summary| summary.contains("Bash")), "{command}");
+    wait("all seen", &|| running.json(&format!("/overview?after={last}"))["recent_last"].as_u64() >= Some(last));
+    // The same commands as in the topic, in the same bytes.
+    let topic = world.values(&world.options.topics.commands);
+    assert!(topic.iter().any(|value| serde_json::from_str::<Value>(value).expect("JSON") == *command));
+
+    wait("the swarm", &|| running.json("/swarms/hive")["counters"][0]["calls"] == 8);
+    let counter = running.json("/swarms/hive")["counters"][0].clone();
+    assert_eq!((&counter["agents"], &counter["tool"]), (&Value::from(2), &Value::from("Bash")), "{counter}");
+    assert_eq!(running.json("/swarms/nobody")["error"], "no_such_swarm");
+    // The command asks the process for the same, and reads a session from the topic.
+    let bootstrap_servers = format!("kafka.bootstrap_servers={bootstrap}");
+    let inspect = |arguments: &[&str]| -> Value {
+        let all = [&["inspect"], arguments, &["--output", "json", "--set", &bootstrap_servers]].concat();
+        let output = Command::new(env!("CARGO_BIN_EXE_loopwarden")).args(all).output().expect("the program");
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let asked = inspect(&["swarm", "hive", "--address", &running.address]);
+    assert_eq!((&asked["counters"][0]["calls"], &asked["counters"][0]["agents"]), (&Value::from(8), &Value::from(2)), "{asked}");
+    let read = inspect(&["session", "w0", "--topic", &world.options.topics.input]);
+    assert_eq!(read["steps"].as_array().map(Vec::len), Some(4), "{read}");
+    wait("counters", &|| running.metric("loopwarden_swarm_counters{} ").is_some_and(|number| number >= 1.0));
+
+    // The sums were written by transactions: their markers are offsets that nobody is ever handed over.
+    let settled = || {
+        let overview = running.json("/overview");
+        overview["lag_records"] == 0
+            && ["0", "1"].iter().all(|partition| {
+                let seconds = format!("loopwarden_lag_seconds{{stage=\"swarm\",partition=\"{partition}\"}} ");
+                running.metric(&seconds) == Some(0.0)
+            })
+    };
+    wait("no lag", &settled);
+    assert_eq!(running.metric("loopwarden_lso_lag_records{stage=\"swarm\"} "), Some(0.0));
+    assert!(running.metric("loopwarden_rebalance_seconds_count{kind=\"assigned\"} ").is_some_and(|count| count >= 1.0));
+    assert!(running.metric("loopwarden_restore_seconds_count{stage=\"swarm\"} ").is_some_and(|count| count >= 2.0));
+    let stopped = Command::new("kill").args(["-TERM", &running.child.id().to_string()]).status().expect("kill");
+    assert!(stopped.success());
+}
+
+#[test]
+fn a_transaction_that_nobody_ends_is_seen_and_its_records_are_counted() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 1);
+    let scratch = Scratch::new("held");
+    fs::create_dir_all(&scratch.0).expect("a directory");
+    let running = Running::start(&world, &scratch);
+    let output = loopwarden::log::Output {
+        destination: loopwarden::log::Destination::Commands,
+        key: b"s".to_vec(),
+        value: Some(b"x".to_vec()),
+        headers: Vec::new(),
+        timestamp_ms: loopwarden::clock::now_ms(),
+    };
+    let pending = world.write_open(&world.options.topics.input, &output);
+    produce(&world, &events(0..1));
+    let held = || running.metric("loopwarden_lso_lag_records{stage=\"session\"} ").unwrap_or_default();
+    let deadline = Deadline::after(PATIENCE);
+    while held() < 4.0 {
+        assert!(!deadline.is_over(), "{} records are held back", held());
+    }
+    pending.abort();
+    while held() > 0.0 {
+        assert!(!deadline.is_over(), "{} records are held back", held());
+    }
+}
