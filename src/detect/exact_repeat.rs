@@ -139,7 +139,9 @@ pub const fn tier(count: u32, threshold: u32) -> u8 {
 fn in_window(settings: &ExactRepeat, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
     let threshold = tool.scaled(settings.threshold);
     let window = || history.counted_back().take(settings.window_steps as usize);
-    if !is_skipped(settings, step) {
+    // The ring holds at least as many of a call as the window: most calls are new to it, and the window need not be walked.
+    let may_have_enough = |step: &Step| history.calls_in_ring(step.call) >= threshold;
+    if !is_skipped(settings, step) && may_have_enough(step) {
         let (count, first) = count_equal(settings, window(), step);
         if count >= threshold {
             return Some(
@@ -153,11 +155,12 @@ fn in_window(settings: &ExactRepeat, tool: &ToolPolicy, history: &History, step:
     // Judged once per turn, all calls of the turn are current, and only the last of them was asked for.
     let by_turn = settings.evaluate == Evaluate::Turn && step.turn != 0;
     // Judged one by one, a hash has enough in the window only if it had enough when it was called last: that step has fired.
-    if !by_turn && !window().any(|earlier| earlier.has_fired(Detector::ExactRepeat)) {
+    let any_fired = || history.may_have_fired() && window().any(|earlier| earlier.has_fired(Detector::ExactRepeat));
+    if !by_turn && !any_fired() {
         return None;
     }
     let mut best: Option<(u32, u64, &Step)> = None;
-    for candidate in window().filter(|candidate| !is_skipped(settings, candidate)) {
+    for candidate in window().filter(|candidate| !is_skipped(settings, candidate) && may_have_enough(candidate)) {
         let (count, first) = count_equal(settings, window(), candidate);
         if best.is_none_or(|(most, ..)| count > most) {
             best = Some((count, first, candidate));

@@ -21,6 +21,8 @@ pub struct History {
     names: ToolNames,
     /// Steps that are open.
     open: usize,
+    /// Newest step with a finding, whatever became of it since.
+    last_fired: Option<u64>,
     /// Calls and event ids in the whole ring.
     ring: FingerprintIndex,
     /// Calls and outcomes of counted, complete steps from the floor on: what has been *seen*.
@@ -43,6 +45,9 @@ impl History {
         for (mut step, tool) in steps {
             step.tool = history.names.take(&tool);
             step.token_bits = step.tokens.bits();
+            if step.fired != 0 {
+                history.last_fired = Some(step.sequence);
+            }
             history.index(&step, true);
             history.steps.push_back(step);
         }
@@ -91,7 +96,14 @@ impl History {
     pub fn fire(&mut self, sequence: u64, detector: crate::policy::Detector) {
         if let Some(step) = self.position(sequence).and_then(|at| self.steps.get_mut(at)) {
             step.fire(detector);
+            self.last_fired = self.last_fired.max(Some(sequence));
         }
+    }
+
+    /// Whether a counted step may have a finding: false is certain, true is to be looked at.
+    #[must_use]
+    pub fn may_have_fired(&self) -> bool {
+        self.last_fired.is_some_and(|sequence| sequence >= self.floor)
     }
 
     /// Nothing earlier is seen again (but by `call_rate`, and redeliveries are still known).

@@ -319,14 +319,20 @@ impl SwarmEngine {
         let ends: Vec<EventTime> =
             counter.panes.keys().copied().filter(|end| touched.iter().any(|pane| is_in_window(rules, *pane, *end))).collect();
         for end in ends {
-            let (sum, workers) = window_sums(counter, rules, end);
-            if workers < rules.workers_min || sum < rules.threshold {
-                continue;
-            }
+            let sum = window_sum(counter, rules, end);
             let start = if rules.period_ms > 0 { end.0 - end.0.rem_euclid(rules.period_ms) } else { 0 };
             let epoch = counter.floor.map_or(start, |floor| start.max(floor.0));
             let told_step = counter.periods.get(&start).filter(|period| period.epoch == epoch).map_or(0, |period| period.step);
-            for step in new_steps(rules, told_step, sum) {
+            let steps = if sum < rules.threshold { Vec::new() } else { new_steps(rules, told_step, sum) };
+            // Nearly every report crosses no step; workers are counted for those that do.
+            if steps.is_empty() {
+                continue;
+            }
+            let workers = window_workers(counter, rules, end);
+            if workers < rules.workers_min {
+                continue;
+            }
+            for step in steps {
                 let told = counter.periods.get(&start).filter(|period| period.epoch == epoch);
                 let seq = told.map_or(1, |period| period.seq + 1);
                 let episode = told.map(|period| period.episode);
@@ -489,16 +495,16 @@ const fn is_in_window(rules: &Rules, pane: EventTime, end: EventTime) -> bool {
     rules.window_ms == 0 || (pane.0 <= end.0 && end.0 - pane.0 < rules.window_ms)
 }
 
-fn window_sums(counter: &SwarmCounter, rules: &Rules, end: EventTime) -> (u32, u32) {
-    let mut sum = 0u32;
-    let mut agents: Vec<&(String, String)> = Vec::new();
-    for (_, pane) in counter.panes.iter().filter(|(start, _)| is_in_window(rules, **start, end)) {
-        sum = sum.saturating_add(pane_calls(pane));
-        agents.extend(pane.agents.keys());
-    }
+fn window_sum(counter: &SwarmCounter, rules: &Rules, end: EventTime) -> u32 {
+    let panes = counter.panes.iter().filter(|(start, _)| is_in_window(rules, **start, end));
+    panes.fold(0u32, |sum, (_, pane)| sum.saturating_add(pane_calls(pane)))
+}
+
+fn window_workers(counter: &SwarmCounter, rules: &Rules, end: EventTime) -> u32 {
+    let mut agents: Vec<&(String, String)> = in_window(counter, rules, end).map(|(who, _)| who).collect();
     agents.sort_unstable();
     agents.dedup();
-    (sum, agents.len() as u32)
+    agents.len() as u32
 }
 
 /// The steps to be told at a sum, ascending: those above the greatest one told.

@@ -106,18 +106,18 @@ impl SwarmRecord {
     pub fn encode(&self) -> Result<Vec<u8>, StoreError> {
         let stored = match self {
             Self::Report(report) => {
-                let entry = |entry: &'_ SwarmEntry| StoredEntry {
+                let entries = report.entries.iter().map(|entry| StoredEntry {
                     pane: entry.pane.0,
-                    session_id: Cow::Owned(entry.session_id.clone()),
-                    agent_id: Cow::Owned(entry.agent_id.clone()),
+                    session_id: Cow::Borrowed(&entry.session_id),
+                    agent_id: Cow::Borrowed(&entry.agent_id),
                     calls: entry.calls,
                     last: entry.last.0,
-                };
+                });
                 Stored::Report {
                     tool: Cow::Borrowed(&report.tool),
                     recipe: StoredRecipe::of(&report.recipe),
                     record_time: report.record_time.0,
-                    entries: report.entries.iter().map(entry).collect(),
+                    entries: entries.collect(),
                 }
             }
             Self::Reset(time) => Stored::Reset { time: time.0 },

@@ -178,11 +178,11 @@ pub fn decode_head(bytes: &[u8]) -> Result<LoadedCounter, StoreError> {
 /// # Errors
 /// As [`codec::encode`].
 pub fn encode_pane(start: EventTime, pane: &Pane) -> Result<Vec<u8>, StoreError> {
-    let agent = |((session, agent), made): (&'_ (String, String), &Contribution)| {
-        (Cow::Owned(session.clone()), Cow::Owned(agent.clone()), made.calls, made.last.0.wrapping_sub(start.0))
-    };
+    let agents = pane.agents.iter().map(|((session, agent), made)| {
+        (Cow::Borrowed(session.as_str()), Cow::Borrowed(agent.as_str()), made.calls, made.last.0.wrapping_sub(start.0))
+    });
     let stored = StoredPane {
-        agents: pane.agents.iter().map(agent).collect(),
+        agents: agents.collect(),
         further: (pane.further_calls > 0).then(|| (pane.further_calls, pane.further_last.0.wrapping_sub(start.0))),
     };
     codec::encode(migrate::newest(KeyFamily::SwarmPane), &stored)

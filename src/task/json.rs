@@ -67,9 +67,11 @@ impl Object<'_> {
         _ = write!(self.field(name), "{}", number.into());
     }
 
-    /// What is not a number is no JSON; the wire then says nothing certain.
+    /// Four decimals: what binary fractions add behind them says nothing. What is not a number is no JSON; the wire then says nothing
+    /// certain.
     pub(super) fn ratio(&mut self, name: &str, value: f64) {
-        self.number(name, Number::from_f64(value).unwrap_or_else(|| 0.into()));
+        let rounded = (value * 10_000.0).round() / 10_000.0;
+        self.number(name, Number::from_f64(rounded).unwrap_or_else(|| 0.into()));
     }
 
     pub(super) fn time(&mut self, name: &str, time: EventTime) {
@@ -108,6 +110,7 @@ mod tests {
             json.object("inner", |inner| {
                 inner.number("n", -5_i64);
                 inner.ratio("r", 1.0);
+                inner.ratio("sum", 0.4 + 0.55);
                 inner.ratio("none", f64::NAN);
             });
             json.texts("list", ["a", "\t"]);
@@ -116,7 +119,7 @@ mod tests {
             json.time("at", EventTime(0));
         });
         let expected =
-            r#"{"plain":"größe","e\"scaped":"a\"b\\\n\u001f","empty":{},"inner":{"n":-5,"r":1.0,"none":0},"list":["a","\t"],"#
+            r#"{"plain":"größe","e\"scaped":"a\"b\\\n\u001f","empty":{},"inner":{"n":-5,"r":1.0,"sum":0.95,"none":0},"list":["a","\t"],"#
                 .replace("u001f", "u001f\u{7f}")
                 + r#""nothing":[],"objects":[{"n":1},{"n":2}],"at":"1970-01-01T00:00:00.000Z"}"#;
         assert_eq!(written, expected);

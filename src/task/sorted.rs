@@ -33,6 +33,17 @@ enum Complete {
     All,
 }
 
+/// What the commit must do about a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pending {
+    /// Set; the store is known to lack it. Removed again before the commit, it leaves no trace: most timers are moved within one.
+    Added,
+    /// Set; the store may have it.
+    Set,
+    /// Removed; the store may have it.
+    Removed,
+}
+
 /// The keys of a family that begin with a prefix.
 #[derive(Debug)]
 pub(super) struct SortedKeys {
@@ -41,7 +52,7 @@ pub(super) struct SortedKeys {
     held: BTreeSet<Key>,
     complete: Complete,
     /// Set or removed since the last commit.
-    changed: BTreeMap<Key, bool>,
+    changed: BTreeMap<Key, Pending>,
 }
 
 impl SortedKeys {
@@ -63,8 +74,17 @@ impl SortedKeys {
             Complete::To(last) => key <= *last,
             Complete::All => true,
         };
+        match self.changed.get_mut(&key) {
+            Some(Pending::Added | Pending::Set) => {}
+            Some(pending @ Pending::Removed) => *pending = Pending::Set,
+            // The store has it.
+            None if is_in_reach && self.held.contains(&key) => {}
+            None => {
+                self.changed.insert(key.clone(), if is_in_reach { Pending::Added } else { Pending::Set });
+            }
+        }
         if is_in_reach {
-            self.held.insert(key.clone());
+            self.held.insert(key);
             if self.held.len() > TIMERS_HELD_MAX {
                 self.held.pop_last();
                 if let Some(last) = self.held.last() {
@@ -72,12 +92,15 @@ impl SortedKeys {
                 }
             }
         }
-        self.changed.insert(key, true);
     }
 
     /// True when it was in memory, and so may have been the first.
     pub(super) fn remove(&mut self, key: &[u8]) -> bool {
-        self.changed.insert(key.to_vec(), false);
+        match self.changed.get_mut(key) {
+            Some(Pending::Added) => drop(self.changed.remove(key)),
+            Some(pending) => *pending = Pending::Removed,
+            None => drop(self.changed.insert(key.to_vec(), Pending::Removed)),
+        }
         self.held.remove(key)
     }
 
@@ -87,10 +110,10 @@ impl SortedKeys {
 
     /// Keys changed since the last commit.
     pub(super) fn changes(&self, task: TaskId, out: &mut Vec<Change>) {
-        out.extend(self.changed.iter().map(|(key, is_set)| Change {
+        out.extend(self.changed.iter().map(|(key, pending)| Change {
             task,
             key: StateKey::new(self.family, key.clone()),
-            value: is_set.then(|| VALUE.to_vec()),
+            value: (*pending != Pending::Removed).then(|| VALUE.to_vec()),
         }));
     }
 
@@ -116,14 +139,15 @@ impl SortedKeys {
         store.scan(task, self.family, self.prefix, &from, &mut |key, _| {
             seen += 1;
             last = Some(key.to_vec());
-            if changed.get(key) != Some(&false) {
+            if changed.get(key) != Some(&Pending::Removed) {
                 held.insert(key.to_vec());
             }
             if seen < READ { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         let to = last.filter(|_| seen >= READ);
         let end = to.as_ref().map_or(Bound::Unbounded, Bound::Included);
-        let set = self.changed.range::<Key, _>((Bound::Included(&from), end)).filter(|(_, is_set)| **is_set);
+        let set =
+            self.changed.range::<Key, _>((Bound::Included(&from), end)).filter(|(_, pending)| **pending != Pending::Removed);
         self.held.extend(set.map(|(key, _)| key.clone()));
         self.complete = to.map_or(Complete::All, Complete::To);
         Ok(())

@@ -112,6 +112,28 @@ mod tests {
         TimerKey { due: EventTime(due), kind: 1, subject: &subject.to_be_bytes() }.encode()
     }
 
+    #[test]
+    fn a_timer_that_comes_and_goes_between_two_commits_leaves_no_record() {
+        let mut store = MemoryStore::new();
+        let mut queue = TimerQueue::new();
+        let timer = |due| TimerKey { due: EventTime(due), kind: 1, subject: b"s" };
+        assert_eq!(queue.due(&store, TASK, EventTime(0)).unwrap(), None);
+        queue.set(&timer(5));
+        queue.remove(&timer(5).encode());
+        assert!(!queue.is_changed());
+        // What the store has must be taken out of it, also when it comes back in between.
+        queue.set(&timer(7));
+        let mut changes = Vec::new();
+        queue.changes(TASK, &mut changes);
+        store.commit(std::mem::take(&mut changes)).unwrap();
+        queue.committed();
+        queue.remove(&timer(7).encode());
+        queue.set(&timer(7));
+        queue.remove(&timer(7).encode());
+        queue.changes(TASK, &mut changes);
+        assert_eq!(changes.iter().map(|change| change.value.is_none()).collect::<Vec<_>>(), [true]);
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]

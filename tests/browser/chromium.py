@@ -15,7 +15,7 @@ class Browser:
     def __init__(self, program, directory):
         to_child, self.write = os.pipe()
         self.read, from_child = os.pipe()
-        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--hide-scrollbars",
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", "--hide-scrollbars",
                  "--disable-component-update", "--disable-sync", f"--user-data-dir={directory}", "--remote-debugging-pipe", "about:blank"]
         shell = f'exec "$0" "$@" 3<&{to_child} 4>&{from_child}'
         self.child = subprocess.Popen(["sh", "-c", shell, program, *flags], pass_fds=(to_child, from_child),

@@ -58,11 +58,13 @@ def look(browser, address, pictures):
     browser.wait("loops appear", "document.querySelectorAll('#loops .row').length >= 3")
     browser.wait("commands appear", "document.querySelectorAll('#feed .row .word.nudge').length >= 10")
     browser.wait("numbers appear", "[...document.querySelectorAll('#numbers dt')].some(name => name.textContent === 'events'"
-                 " && Number(name.nextSibling.textContent) >= 670)")
+                 " && Number(name.nextSibling.textContent) >= 673)")
     browser.wait("detectors are counted", "document.querySelectorAll('#detectors i').length >= 3")
     browser.wait("tasks are listed", "document.querySelectorAll('#tasks tr').length > 4")
 
-    browser.value("[...document.querySelectorAll('#feed .row')].find(row => row.textContent.includes('<img')).focus()")
+    markup = "[...document.querySelectorAll('#feed .row')].find(row => row.textContent.includes('<img'))"
+    browser.wait("a session with markup for a name has a command", markup)
+    browser.value(f"{markup}.focus()")
     browser.key("Enter")
     browser.wait("a session with markup for a name is text", "document.querySelector('#facts')?.textContent.includes('<b>Bash</b>')")
     if browser.value("document.querySelectorAll('main img').length") != 0:
@@ -117,6 +119,8 @@ def look_with_kafka(browser, address):
 
 def main():
     binary, chromium, target = sys.argv[1:4]
+    # The program is on this machine: no proxy knows it.
+    os.environ["no_proxy"] = "*"
     pictures = pathlib.Path(target) / "browser"
     pictures.mkdir(parents=True, exist_ok=True)
     directory = pathlib.Path(tempfile.mkdtemp(prefix="run-", dir=pictures))

@@ -27,6 +27,8 @@ if ! chromium=$(find_chromium); then
   chromium=$(find_chromium) || skip "the package of chromium holds no program of that name"
 fi
 
+timeout 30 "$chromium" --version </dev/null >/dev/null 2>&1 || skip "$chromium does not run here"
+
 export PYTHONDONTWRITEBYTECODE=1
 python3 tests/browser/page.py "$binary" "$chromium" "$target/tmp"
 python3 tests/browser/report.py "$binary" "$chromium" "$target/tmp"

@@ -80,6 +80,8 @@ pub(crate) struct Audit {
     pub(crate) commits: u64,
     /// Offset after the last sum in each partition.
     pub(crate) sums: BTreeMap<TaskId, u64>,
+    /// Offset after the last record or marker that was read, of each topic partition: as of the last moment when nothing came.
+    pub(crate) read: BTreeMap<(String, i32), i64>,
     /// Kind and words.
     pub(crate) faults: Vec<(&'static str, String)>,
     /// Instances that were started and have not committed since: when.
@@ -114,6 +116,15 @@ impl Audit {
     /// It was killed before it could commit.
     pub(crate) fn died(&mut self, instance: &str) {
         self.births.remove(instance);
+    }
+
+    /// Notes how far the reader has come; what it was handed over is noted already.
+    fn came_to(&mut self, positions: &TopicPartitionList) {
+        for element in positions.elements() {
+            if let Offset::Offset(next) = element.offset() {
+                self.read.insert((element.topic().to_owned(), element.partition()), next);
+            }
+        }
     }
 
     /// What only the end can tell: gaps, Positions without their outputs.
@@ -300,7 +311,9 @@ impl Auditor {
             while !stopped.load(Ordering::Acquire) {
                 match reader.poll(Duration::from_millis(50)) {
                     Some(Ok(message)) => shared.lock().expect("not poisoned").record(kinds[message.topic()], &message),
-                    Some(Err(KafkaError::PartitionEOF(_))) | None => {}
+                    // Its positions pass over markers and aborted records, which it is never handed over.
+                    None => shared.lock().expect("not poisoned").came_to(&reader.position().expect("positions")),
+                    Some(Err(KafkaError::PartitionEOF(_))) => {}
                     Some(Err(error)) => eprintln!("auditor: {error}"),
                 }
             }
@@ -310,6 +323,11 @@ impl Auditor {
 
     pub(crate) fn look(&self) -> MutexGuard<'_, Audit> {
         self.audit.lock().expect("not poisoned")
+    }
+
+    /// What it sees, for another thread; that one must let go of it before the end.
+    pub(crate) fn share(&self) -> Arc<Mutex<Audit>> {
+        Arc::clone(&self.audit)
     }
 
     /// Ends it, and hands over what it saw.

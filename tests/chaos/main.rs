@@ -13,7 +13,6 @@
 mod auditor;
 mod fleet;
 mod outcome;
-#[expect(dead_code, reason = "shared with the tests of the log")]
 mod process;
 mod reference;
 mod report;
@@ -116,7 +115,7 @@ fn kill_loop(bootstrap: &str, plan: &Plan) -> Run {
     }
     let step = plan.events / (plan.kills + 1);
     let target = Arc::new(AtomicU64::new(step));
-    let feeder = scenario.feeder.take().expect("a feeder").follow(Arc::clone(&target), plan.events);
+    let feeder = scenario.feeder.take().expect("a feeder").follow(Arc::clone(&target), plan.events, scenario.audit());
     let mut done: BTreeMap<&'static str, u64> = BTreeMap::new();
     let mut due: BTreeMap<usize, Due> = BTreeMap::new();
     let mut kills = 0;
@@ -209,7 +208,7 @@ fn kill_loop(bootstrap: &str, plan: &Plan) -> Run {
     let told =
         report::TOLD.map(|(name, words)| (name, scenario.processes.iter().map(|process| process.told(words)).sum::<usize>()));
     let exits = scenario.exits.iter().map(|exit| format!("{} {}", exit.name, exit.status)).collect();
-    let produced = scenario.feeder.as_ref().map_or(0, |feeder| feeder.produced);
+    let (produced, backlog_max) = scenario.feeder.as_ref().map_or((0, 0), |feeder| (feeder.produced, feeder.backlog_max));
     let verdict = scenario.verify();
-    Run { plan: *plan, kills, done, produced, killed_ms, settled_ms, took_ms: now_ms(), told, exits, verdict }
+    Run { plan: *plan, kills, done, produced, backlog_max, killed_ms, settled_ms, took_ms: now_ms(), told, exits, verdict }
 }

@@ -39,6 +39,7 @@ pub(crate) struct Run {
     pub(crate) kills: u64,
     pub(crate) done: BTreeMap<&'static str, u64>,
     pub(crate) produced: u64,
+    pub(crate) backlog_max: u64,
     pub(crate) killed_ms: u64,
     pub(crate) settled_ms: u64,
     pub(crate) took_ms: u64,
@@ -91,6 +92,7 @@ impl fmt::Display for Run {
             if loopwarden::cli::setup::SWARM { "on" } else { "off" }
         )?;
         writeln!(f, "| events | {} |", self.produced)?;
+        writeln!(f, "| most events of one partition without a commit, while more came | {} |", self.backlog_max)?;
         writeln!(f, "| `kill -9` | {} |", self.kills)?;
         for (what, count) in &self.done {
             writeln!(f, "| of these actions: {what} | {count} |")?;

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -45,6 +46,9 @@ use crate::world::World;
 /// Without any progress for so long, nothing will come any more: longer than a session, a transaction and the broker's scans.
 const STANDSTILL: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(20);
+/// Events of one partition that may wait for a commit while more are written: about half an hour of the fleet's time with twelve
+/// partitions. It is compressed thirtyfold here; sums of a partition more than an hour behind the others are late and do not count.
+const BACKLOG_MAX: u64 = 20_000;
 /// Log lines that tell of a store that was not trusted: none of them may come while disks are kept.
 const WIPES: [&str; 4] = [
     "the changelog lost acknowledged records",
@@ -62,6 +66,8 @@ pub(crate) struct Feeder {
     /// Events per partition.
     pub(crate) ends: BTreeMap<u32, u64>,
     pub(crate) produced: u64,
+    /// Most events of one partition that waited for a commit while more were written.
+    pub(crate) backlog_max: u64,
 }
 
 impl Feeder {
@@ -74,7 +80,15 @@ impl Feeder {
             .create()
             .expect("a producer");
         let ends = (0..partitions).map(|partition| (partition, 0)).collect();
-        Self { producer, topic: world.options.topics.input.clone(), partitions, fleet: Fleet::new(seed), ends, produced: 0 }
+        Self {
+            producer,
+            topic: world.options.topics.input.clone(),
+            partitions,
+            fleet: Fleet::new(seed),
+            ends,
+            produced: 0,
+            backlog_max: 0,
+        }
     }
 
     /// Writes so many more.
@@ -99,18 +113,30 @@ impl Feeder {
         }
     }
 
+    /// Most events of one partition that are not behind a Position.
+    fn backlog(&self, audit: &Audit) -> u64 {
+        let of = |(partition, end): (&u32, &u64)| {
+            let task = TaskId { stage: Stage::Session, partition: *partition };
+            end.saturating_sub(audit.positions.get(&task).map_or(0, |position| position.next_offset.0))
+        };
+        self.ends.iter().map(of).max().unwrap_or(0)
+    }
+
     /// Waits until the broker has all of them.
     pub(crate) fn flush(&self) {
         self.producer.flush(PATIENCE).expect("delivered");
     }
 
-    /// Writes until the target says so for the last time, on a thread of its own.
-    pub(crate) fn follow(mut self, target: Arc<AtomicU64>, last: u64) -> thread::JoinHandle<Self> {
+    /// Writes until the target says so for the last time, on a thread of its own, and waits for partitions far behind.
+    pub(crate) fn follow(mut self, target: Arc<AtomicU64>, last: u64, audit: Arc<Mutex<Audit>>) -> thread::JoinHandle<Self> {
         thread::spawn(move || {
             while self.produced < last {
                 let behind = target.load(Ordering::Acquire).min(last).saturating_sub(self.produced);
-                if behind == 0 {
+                let backlog = self.backlog(&audit.lock().expect("not poisoned"));
+                self.backlog_max = self.backlog_max.max(backlog);
+                if behind == 0 || backlog >= BACKLOG_MAX {
                     thread::park_timeout(LOOK);
+                    continue;
                 }
                 self.produce(behind.min(500));
             }
@@ -195,6 +221,11 @@ impl Scenario {
         self.auditor.as_ref().expect("an auditor").look()
     }
 
+    /// What the auditor sees, for another thread.
+    pub(crate) fn audit(&self) -> Arc<Mutex<Audit>> {
+        self.auditor.as_ref().expect("an auditor").share()
+    }
+
     fn tasks(&self) -> Vec<TaskId> {
         let of = |stage| (0..self.partitions).map(move |partition| TaskId { stage, partition });
         if SWARM { of(Stage::Session).chain(of(Stage::Swarm)).collect() } else { of(Stage::Session).collect() }
@@ -230,7 +261,11 @@ impl Scenario {
         self.look().positions.iter().filter(|(task, _)| task.stage == Stage::Session).map(|(_, at)| at.next_offset.0).sum()
     }
 
+    /// Every event and every sum is behind a Position, and nobody is still restoring.
     fn is_settled(&self) -> bool {
+        if self.processes.iter().any(|process| process.is_running() && !process.is_ready()) {
+            return false;
+        }
         let feeder = self.feeder.as_ref().expect("a feeder");
         let audit = self.look();
         let session = |(partition, end): (&u32, &u64)| {
@@ -242,7 +277,7 @@ impl Scenario {
         feeder.ends.iter().all(session) && audit.sums.iter().all(swarm)
     }
 
-    /// Waits until every event and every sum is behind a Position (part of O4).
+    /// Waits until every event and every sum is behind a Position (part of O4), and whoever was started has its tasks.
     pub(crate) fn settle(&mut self) {
         let mut last = (u64::MAX, Stopwatch::start());
         loop {
@@ -352,8 +387,8 @@ impl Scenario {
         }
     }
 
-    /// O4: nothing is open; the last stable offset is the end on every topic.
-    fn open_transactions(&self, problems: &mut Vec<(&'static str, String)>) {
+    /// Every partition that the processes write to.
+    fn written(&self) -> Vec<(String, i32)> {
         let options = &self.world.options;
         let mut topics = vec![
             options.topics.commands.clone(),
@@ -364,41 +399,55 @@ impl Scenario {
         if SWARM {
             topics.extend([options.changelog_topic(Stage::Swarm), options.input_topic(Stage::Swarm)]);
         }
-        let reader = |isolation: &str| -> BaseConsumer {
-            let mut config = ClientConfig::new();
-            config.set("bootstrap.servers", &options.bootstrap_servers).set("group.id", format!("{}-end", options.app));
-            config.set("isolation.level", isolation).create().expect("a reader")
-        };
-        let (committed, all) = (reader("read_committed"), reader("read_uncommitted"));
-        for topic in topics {
-            for partition in 0..self.partitions as i32 {
-                let end = |reader: &BaseConsumer| reader.fetch_watermarks(&topic, partition, PATIENCE).expect("watermarks").1;
-                let deadline = Deadline::after(Duration::from_secs(25));
-                while end(&committed) != end(&all) {
-                    // A process that was killed as the last thing leaves one, until the broker's scan.
-                    if deadline.is_over() {
-                        problems.push(("open", format!("a transaction is open on {topic}/{partition}")));
-                        break;
-                    }
-                    thread::park_timeout(LOOK);
+        let of = |topic: String| (0..self.partitions as i32).map(move |partition| (topic.clone(), partition));
+        topics.into_iter().flat_map(of).collect()
+    }
+
+    fn reader(&self, isolation: &str) -> BaseConsumer {
+        let options = &self.world.options;
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", &options.bootstrap_servers).set("group.id", format!("{}-end", options.app));
+        config.set("isolation.level", isolation).create().expect("a reader")
+    }
+
+    /// O4: nothing is open; the last stable offset is the end on every topic.
+    fn open_transactions(&self, problems: &mut Vec<(&'static str, String)>) {
+        let (committed, all) = (self.reader("read_committed"), self.reader("read_uncommitted"));
+        for (topic, partition) in self.written() {
+            let end = |reader: &BaseConsumer| reader.fetch_watermarks(&topic, partition, PATIENCE).expect("watermarks").1;
+            let deadline = Deadline::after(PATIENCE);
+            while end(&committed) != end(&all) {
+                // A process that was killed as the last thing leaves one, until the broker's scan.
+                if deadline.is_over() {
+                    problems.push(("open", format!("a transaction is open on {topic}/{partition}")));
+                    break;
                 }
+                thread::park_timeout(LOOK);
             }
         }
     }
 
     /// Lets the auditor read what was visible when this was called.
     fn read_to_the_end(&mut self) -> Audit {
-        let mut last = (0, Stopwatch::start());
+        let committed = self.reader("read_committed");
+        let range =
+            |(topic, partition): &(String, i32)| committed.fetch_watermarks(topic, *partition, PATIENCE).expect("watermarks");
+        let ends = self.written().into_iter().map(|at| (range(&at), at));
+        // An empty partition has no place that could be read up to.
+        let ends: Vec<((String, i32), i64)> =
+            ends.filter(|((start, end), _)| start < end).map(|((_, end), at)| (at, end)).collect();
+        let mut last = ((0, 0), Stopwatch::start());
         loop {
-            let seen = {
+            let (seen, is_read) = {
                 let audit = self.look();
-                audit.commits + audit.outputs() as u64
+                let is_read = ends.iter().all(|(at, end)| audit.read.get(at).is_some_and(|next| next >= end));
+                ((audit.commits + audit.outputs() as u64, audit.read.values().sum::<i64>()), is_read)
             };
+            if is_read && self.is_settled() {
+                return self.auditor.take().expect("an auditor").finish();
+            }
             if seen != last.0 {
                 last = (seen, Stopwatch::start());
-            }
-            if self.is_settled() && last.1.elapsed() > Duration::from_millis(1_500) {
-                return self.auditor.take().expect("an auditor").finish();
             }
             assert!(last.1.elapsed() < STANDSTILL, "the auditor does not come to an end");
             thread::park_timeout(LOOK);

@@ -439,6 +439,9 @@ pub(crate) mod clauses {
         if let CommitOutcome::Aborted { reopen: true, .. } = log.commit(&[(session(0), NextOffset(4))]) {
             log.reopen().unwrap();
         }
+        // Looked at from outside first: a broker may say that a transaction has ended a moment before readers can see it.
+        let mut state = BTreeMap::from([(b"\x02a".to_vec(), b"1".to_vec())]);
+        assert_eq!(world.state(session(0)), state);
         let read = |reader: &mut dyn loopwarden::log::Changelog, from| {
             let mut records = Vec::new();
             let next = reader.read(session(0), from, &mut |offset, key, value| {
@@ -456,6 +459,8 @@ pub(crate) mod clauses {
         poll_into(&mut log, &mut got, usize::MAX);
         log.stage(change(session(0), b"\x02c", Some(b"3")));
         commit(&mut log, &[(session(0), 4)]);
+        state.insert(b"\x02c".to_vec(), b"3".to_vec());
+        assert_eq!(world.state(session(0)), state);
         for from in [next[0].1, end] {
             let (records, _) = read(&mut *reader, from);
             assert_eq!(records.iter().map(|(_, key, _)| key.as_slice()).collect::<Vec<_>>(), [&b"\x02c"[..]]);

@@ -1,5 +1,6 @@
 //! A directory of one test, removed with it.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU32;
@@ -15,6 +16,8 @@ impl TempDir {
     pub(crate) fn new() -> Self {
         let name = format!("loopwarden-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);
+        // A run that was killed may have had the same id, and left its files.
+        let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).unwrap();
         Self(path)
     }
@@ -29,7 +32,13 @@ impl TempDir {
         for entry in std::fs::read_dir(from).unwrap() {
             let entry = entry.unwrap();
             if entry.file_type().unwrap().is_file() {
-                std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+                match std::fs::copy(entry.path(), copy.path().join(entry.file_name())) {
+                    // A store that is open may delete an old log file meanwhile.
+                    Err(error) if error.kind() == ErrorKind::NotFound => {}
+                    copied => {
+                        copied.unwrap();
+                    }
+                }
             }
         }
         copy

@@ -23,6 +23,8 @@ pub(crate) struct Scratch(pub(crate) PathBuf);
 impl Scratch {
     pub(crate) fn new(name: &str) -> Self {
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("cli-{}-{name}", std::process::id()));
+        // A run that was killed may have had the same id, and left its files.
+        let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }
@@ -286,10 +288,10 @@ fn answering(answer: &'static str) -> (String, std::thread::JoinHandle<String>) 
 #[test]
 fn a_healthcheck_believes_the_status_and_shows_why_not() {
     let (address, server) = answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
-    expect(&["healthcheck", "--address", &address], exit_code::DONE);
+    expect(&["healthcheck", "--timeout-ms", "60000", "--address", &address], exit_code::DONE);
     assert!(server.join().unwrap().starts_with("GET /readyz"));
     let (address, server) = answering("HTTP/1.1 503 Service Unavailable\r\n\r\nsession/3 is restoring");
-    let told = stderr(&expect(&["healthcheck", "--address", &address], exit_code::FAILED));
+    let told = stderr(&expect(&["healthcheck", "--timeout-ms", "60000", "--address", &address], exit_code::FAILED));
     server.join().unwrap();
     assert!(told.contains("503") && told.contains("session/3 is restoring"), "{told}");
 }

@@ -839,7 +839,7 @@ fn lanes_run_on_threads_of_their_own_with_restore_threads_beside_them() {
             .all(|task| world.broker.group_offset(task) == Some(NextOffset(world.broker.input_range(task).end)))
     };
     // A bound, not a sleep: an exit would end it at once.
-    for _ in 0..3_000 {
+    for _ in 0..12_000 {
         if ends(&world) {
             break;
         }
@@ -848,7 +848,7 @@ fn lanes_run_on_threads_of_their_own_with_restore_threads_beside_them() {
     assert!(ends(&world));
     let (sender, answer) = std::sync::mpsc::sync_channel(1);
     assert!(fleet.handles()[0].ask(loopwarden::task::Ask::Tasks(sender)));
-    let tasks = answer.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
+    let tasks = answer.recv_timeout(std::time::Duration::from_secs(120)).unwrap();
     assert!(!tasks.is_empty() && tasks.iter().all(|view| view.state == TaskState::Running), "{tasks:?}");
     assert_eq!(fleet.stop(false), Exit::Stopped);
     pool.stop();

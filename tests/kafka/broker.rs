@@ -13,6 +13,8 @@ use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use loopwarden::clock::Deadline;
@@ -23,7 +25,9 @@ use rdkafka::consumer::Consumer;
 use crate::proxy::Proxy;
 
 /// A JVM on a busy machine with two cores.
-const START_WAIT: Duration = Duration::from_secs(120);
+const START_WAIT: Duration = Duration::from_secs(300);
+/// Where the system begins with the ports that it gives to clients.
+const EPHEMERAL_PORTS: u32 = 32_768;
 /// Base64 of a UUID.
 const CLUSTER_ID: &str = "MkU3OEVBNTcwNTJENDM2Qg";
 
@@ -73,13 +77,26 @@ pub(crate) fn behind(name: &str, proxy: &Proxy) -> Option<Broker> {
 }
 
 fn lib() -> PathBuf {
+    // Empty is as good as not set, as the script has it that brings them.
     let cache = std::env::var_os("XDG_CACHE_HOME")
+        .filter(|path| !path.is_empty())
         .map_or_else(|| PathBuf::from(std::env::var_os("HOME").expect("a home directory")).join(".cache"), PathBuf::from);
     cache.join("loopwarden/kafka-4.1.0/lib")
 }
 
+/// A port that nobody listens on, never the same twice. One of those that the system gives to clients might be taken before the broker
+/// has come up; and processes with other ids try others.
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    let first = 15_000 + std::process::id() % 1_000 * 16;
+    loop {
+        let port = first + TRIED.fetch_add(1, Ordering::Relaxed);
+        assert!(port < EPHEMERAL_PORTS, "no port is free");
+        let port = port as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 /// Directories of processes that are gone.
@@ -116,6 +133,8 @@ pub(crate) fn launch(name: &str, bootstrap: &str, format: &[String], properties:
     let root = Path::new(env!("CARGO_TARGET_TMPDIR"));
     sweep(root);
     let dir = root.join(format!("broker-{}-{name}", std::process::id()));
+    // A run that was killed may have had the same id, and left its data.
+    let _ = fs::remove_dir_all(&dir);
     fs::create_dir_all(&dir).expect("a directory for the broker");
     fs::write(dir.join("server.properties"), properties(&dir)).expect("server.properties");
 
@@ -175,6 +194,7 @@ fn server_properties(dir: &Path, port: u16, controller: u16, advertised: u16) ->
          controller.listener.names=CONTROLLER\n\
          listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n\
          log.dirs={}\n\
+         log.index.size.max.bytes=1048576\n\
          num.partitions=1\n\
          auto.create.topics.enable=false\n\
          offsets.topic.replication.factor=1\n\

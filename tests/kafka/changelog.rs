@@ -50,6 +50,7 @@ fn a_changelog_is_read_over_control_records_to_its_end() {
         let next = commit(&mut log, &[(session(1), n)]);
         assert_eq!(next[&session(1)], n * 3 + 2, "each commit leaves a marker");
     }
+    world.until_stable(&world.options.changelog_topic(session(1).stage));
     let mut reader = reader(&log);
     let (seen, next) = read(&mut *reader, session(1), 0);
     let offsets: Vec<u64> = seen.iter().map(|(offset, _)| *offset).collect();
@@ -71,6 +72,7 @@ fn a_handler_may_stop_a_read_and_go_on_later() {
         log.stage(output(Destination::Changelog(session(0)), &format!("k{n}"), "v"));
     }
     commit(&mut log, &[(session(0), 0)]);
+    world.until_stable(&world.options.changelog_topic(session(0).stage));
     let mut reader = reader(&log);
     let next =
         reader.read(session(0), 0, &mut |offset, _, _| if offset == 1 { Flow::Stop } else { Flow::Continue }).expect("read");
@@ -88,6 +90,7 @@ fn a_tombstone_in_a_changelog_is_no_empty_value() {
     log.stage(gone);
     log.stage(output(Destination::Changelog(session(0)), "empty", ""));
     commit(&mut log, &[(session(0), 0)]);
+    world.until_stable(&world.options.changelog_topic(session(0).stage));
     let mut values = Vec::new();
     reader(&log)
         .read(session(0), 0, &mut |_, _, value| {
@@ -114,13 +117,13 @@ fn the_groups_offset_is_withheld_while_a_transaction_on_it_is_open() {
     let mut log = world.running(1);
     commit(&mut log, &[(session(0), 3)]);
     let mut reader = reader(&log);
-    assert_eq!(reader.committed(session(0), Duration::from_secs(10)), Ok(Some(NextOffset(3))));
+    assert_eq!(reader.committed(session(0), PATIENCE), Ok(Some(NextOffset(3))));
 
     let pending = world.pending(session(0), 7);
     let withheld = reader.committed(session(0), Duration::from_millis(300));
     assert!(matches!(withheld, Err(LogError::Transient(_))), "{withheld:?}");
     pending.abort();
-    assert_eq!(reader.committed(session(0), Duration::from_secs(10)), Ok(Some(NextOffset(3))));
+    assert_eq!(reader.committed(session(0), PATIENCE), Ok(Some(NextOffset(3))));
 }
 
 #[test]

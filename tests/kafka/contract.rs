@@ -1,6 +1,8 @@
 //! The contract of `Log`, clause by clause, on a real broker.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use loopwarden::event::NextOffset;
 use loopwarden::event::TaskId;
@@ -18,7 +20,11 @@ use crate::world::World;
 
 const PARTITIONS: Partitions = Partitions { session: 2, swarm: 2 };
 
-struct Kafka(World);
+struct Kafka {
+    world: World,
+    /// Somebody's transaction is open on the commands: what comes after it stays hidden as long as it is.
+    is_held: Rc<Cell<bool>>,
+}
 
 impl log_contract::World for Kafka {
     type Log = KafkaLog;
@@ -28,7 +34,8 @@ impl log_contract::World for Kafka {
     }
 
     fn new() -> Self {
-        Self(World::new(broker::bootstrap().expect("available"), PARTITIONS.session))
+        let world = World::new(broker::bootstrap().expect("available"), PARTITIONS.session);
+        Self { world, is_held: Rc::default() }
     }
 
     fn partitions(&self) -> Partitions {
@@ -36,31 +43,32 @@ impl log_contract::World for Kafka {
     }
 
     fn open(&mut self) -> KafkaLog {
-        self.0.open()
+        self.world.open()
     }
 
     fn append(&mut self, partition: u32, key: &str, value: &str, timestamp_ms: i64) -> u64 {
-        self.0.append(partition as i32, key, value, timestamp_ms)
+        self.world.append(partition as i32, key, value, timestamp_ms)
     }
 
     fn outputs(&mut self, feed: Feed) -> Vec<Seen> {
-        let topics = &self.0.options.topics;
+        let topics = &self.world.options.topics;
         let topic = match feed {
             Feed::Commands => &topics.commands,
             Feed::DeadLetters => &topics.dead_letters,
         };
-        let seen = self.0.read(topic).into_iter().map(|seen| Seen {
+        let seen = if self.is_held.get() { self.world.read_as(topic, "read_committed") } else { self.world.read(topic) };
+        let of_feed = |seen: crate::world::Seen| Seen {
             key: seen.key,
             value: seen.value,
             headers: seen.headers,
             timestamp_ms: seen.timestamp_ms,
-        });
-        seen.collect()
+        };
+        seen.into_iter().map(of_feed).collect()
     }
 
     fn state(&mut self, task: TaskId) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let mut state = BTreeMap::new();
-        let changelog = self.0.read(&self.0.options.changelog_topic(task.stage));
+        let changelog = self.world.read(&self.world.options.changelog_topic(task.stage));
         for seen in changelog.into_iter().filter(|seen| seen.partition as u32 == task.partition) {
             match seen.value {
                 Some(value) => state.insert(seen.key, value),
@@ -71,7 +79,7 @@ impl log_contract::World for Kafka {
     }
 
     fn committed(&mut self, task: TaskId) -> Option<NextOffset> {
-        self.0.committed(task)
+        self.world.committed(task)
     }
 }
 
@@ -82,8 +90,13 @@ impl Transactional for Kafka {
     }
 
     fn open_transaction(&mut self, output: &Output) -> Box<dyn FnOnce(bool)> {
-        let rival = self.0.write_open(&self.0.options.topics.commands, output);
-        Box::new(move |committed| rival.end(committed))
+        let rival = self.world.write_open(&self.world.options.topics.commands, output);
+        self.is_held.set(true);
+        let is_held = Rc::clone(&self.is_held);
+        Box::new(move |committed| {
+            rival.end(committed);
+            is_held.set(false);
+        })
     }
 }
 

@@ -33,6 +33,13 @@ fn grow(world: &World, topic: &str, partitions: usize) {
         .expect("a runtime")
         .block_on(admin.create_partitions(&new, &AdminOptions::new().operation_timeout(Some(PATIENCE))));
     grown.expect("an answer")[0].as_ref().expect("grown");
+    // The controller knows them first; clients are told by the broker.
+    let deadline = Deadline::after(PATIENCE);
+    let told = || admin.inner().fetch_metadata(Some(topic), PATIENCE).expect("metadata").topics()[0].partitions().len();
+    while told() != partitions {
+        assert!(!deadline.is_over(), "{topic} does not grow");
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
 }
 
 /// The error of a refusal, which must say what has grown and how to go on.

@@ -32,6 +32,9 @@ mod topics;
 mod unknown;
 mod world;
 
+#[path = "../common/bounded.rs"]
+mod bounded;
+
 #[path = "../common/swarm_cases.rs"]
 mod swarm_cases;
 

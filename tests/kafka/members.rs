@@ -160,11 +160,11 @@ fn a_lane_that_lost_its_membership_cannot_commit() {
     let Some(bootstrap) = broker::bootstrap() else { return };
     let world = World::new(bootstrap, 1);
     let mut options = world.options.clone();
-    // The shortest session the test's broker allows; this lane then sleeps through it.
+    // Short, so that the test is; long enough for a busy machine to join within. This lane then sleeps through it.
     options.native.consumer.extend([
-        ("session.timeout.ms".to_owned(), "1000".to_owned()),
-        ("heartbeat.interval.ms".to_owned(), "300".to_owned()),
-        ("max.poll.interval.ms".to_owned(), "1000".to_owned()),
+        ("session.timeout.ms".to_owned(), "6000".to_owned()),
+        ("heartbeat.interval.ms".to_owned(), "1000".to_owned()),
+        ("max.poll.interval.ms".to_owned(), "6000".to_owned()),
     ]);
     let mut stalled = KafkaLog::open(options).expect("a log");
     join(&mut stalled, 2);
@@ -202,7 +202,9 @@ fn a_second_member_of_the_same_static_id_makes_the_first_one_lost() {
 #[test]
 fn a_restart_within_the_session_keeps_its_tasks_without_a_rebalance() {
     let Some(bootstrap) = broker::bootstrap() else { return };
-    let world = World::new(bootstrap, 2);
+    let mut world = World::new(bootstrap, 2);
+    // However slow the machine is, the restart takes less than that.
+    world.options.native.consumer.insert("session.timeout.ms".to_owned(), "45000".to_owned());
     let mut first = Lane::new(world.open());
     let mut second = Lane::new(KafkaLog::open(world.options_of("lw-1", 0)).expect("a second lane"));
     turn_until(&mut [&mut first, &mut second], "an even share", |lanes| lanes[0].held.len() == 2 && lanes[1].held.len() == 2);

@@ -14,6 +14,8 @@ use rdkafka::producer::BaseRecord;
 use rdkafka::producer::Producer;
 use serde_json::Value;
 
+use crate::bounded::START_WAIT;
+use crate::bounded::bounded;
 use crate::broker;
 use crate::world::PATIENCE;
 use crate::world::Seen;
@@ -24,7 +26,10 @@ pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
     pub(crate) fn new(name: &str) -> Self {
-        Self(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("run-{}-{name}", std::process::id())))
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("run-{}-{name}", std::process::id()));
+        // A run that was killed may have had the same id, and left its state.
+        let _ = fs::remove_dir_all(&path);
+        Self(path)
     }
 
     /// What the last process said.
@@ -77,9 +82,11 @@ impl Running {
             .spawn()
             .expect("the program");
         let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+        let pid = child.id();
+        let mut output = BufReader::new(child.stdout.as_mut().expect("piped"));
+        bounded(pid, START_WAIT, || output.read_line(&mut line)).expect("a line");
         let running = Self(child);
-        assert!(line.starts_with("ready: mode shadow"), "{line:?}\n{}", scratch.log());
+        assert!(line.starts_with("ready: mode shadow"), "not ready within {START_WAIT:?}: {line:?}\n{}", scratch.log());
         running
     }
 

@@ -1,6 +1,7 @@
 //! A broker with a listener for each kind of security and the authorizer on; certificates are made by openssl, permissions by one
 //! request in the broker's own protocol: its command line would cost a JVM for each.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read as _;
 use std::io::Write as _;
@@ -9,9 +10,13 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::Duration;
+
+use loopwarden::clock::Deadline;
 
 use crate::broker;
 use crate::broker::Broker;
+use crate::world::PATIENCE;
 
 /// What a listener asks of its clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +79,8 @@ pub(crate) fn secured() -> Option<&'static Secured> {
 impl Secured {
     fn start() -> Self {
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("broker-{}-certificates", std::process::id()));
+        // A run that was killed may have had the same id, and left its certificates.
+        let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(&dir).expect("a directory for certificates");
         certificates(&dir);
         let ports = LISTENERS.map(|_| broker::free_port());
@@ -109,24 +116,62 @@ impl Secured {
         self.file(name)
     }
 
-    /// Grants permissions; they count at once, or a moment later.
+    /// Grants permissions, and waits until the broker knows them: the controller takes them, and the broker learns of them later.
     pub(crate) fn grant(&self, permissions: &[Permission]) {
         let mut body = Vec::new();
         put_i32(&mut body, permissions.len());
         for permission in permissions {
-            body.push(permission.resource.code());
-            put_text(&mut body, &permission.name);
-            body.push(if permission.is_prefix { 4 } else { 3 });
-            put_text(&mut body, &format!("User:{}", permission.user));
+            let (resource, name, kind, user, operation) = permission.described();
+            body.push(resource);
+            put_text(&mut body, &name);
+            body.push(kind);
+            put_text(&mut body, &user);
             put_text(&mut body, "*");
-            body.push(permission.operation.code());
+            body.push(operation);
             // Allow.
             body.push(3);
         }
-        let mut request = Vec::new();
-        // CreateAcls, version 1, correlation 7, no client id.
-        request.extend_from_slice(&[0, 30, 0, 1, 0, 0, 0, 7, 0xff, 0xff]);
-        request.extend(body);
+        let answer = self.ask(CREATE_ACLS, &body);
+        // Throttle time, count; then code and message of each.
+        assert_eq!(answer[4..8], (permissions.len() as u32).to_be_bytes(), "{answer:?}");
+        assert!(answer[8..].chunks(4).all(|result| result[..2] == [0, 0]), "refused: {answer:?}");
+        let deadline = Deadline::after(PATIENCE);
+        loop {
+            let known = self.granted();
+            let missing = permissions.iter().find(|permission| !known.contains(&permission.described()));
+            let Some(missing) = missing else { return };
+            assert!(!deadline.is_over(), "the broker never learns of {missing:?}");
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+    }
+
+    /// What the broker knows to be allowed.
+    fn granted(&self) -> BTreeSet<Described> {
+        // Of any resource, name (none is given), kind of name, user (none), host (none), operation and permission.
+        let answer = self.ask(DESCRIBE_ACLS, &[1, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff, 1, 1]);
+        // Throttle time, code, message.
+        let mut rest = &answer[4..];
+        assert_eq!(take(&mut rest, 2), [0, 0], "{answer:?}");
+        take_text(&mut rest);
+        let mut granted = BTreeSet::new();
+        for _ in 0..take_i32(&mut rest) {
+            let resource = take(&mut rest, 1)[0];
+            let name = take_text(&mut rest);
+            let kind = take(&mut rest, 1)[0];
+            for _ in 0..take_i32(&mut rest) {
+                let user = take_text(&mut rest);
+                take_text(&mut rest);
+                let operation = take(&mut rest, 2)[0];
+                granted.insert((resource, name.clone(), kind, user, operation));
+            }
+        }
+        granted
+    }
+
+    /// Sends a request of version 1, and reads what comes after the correlation id.
+    fn ask(&self, api: u8, body: &[u8]) -> Vec<u8> {
+        // Correlation 7, no client id.
+        let request = [&[0, api, 0, 1, 0, 0, 0, 7, 0xff, 0xff], body].concat();
         let mut stream = TcpStream::connect(self.admin()).expect("the broker");
         stream.write_all(&(request.len() as u32).to_be_bytes()).expect("sent");
         stream.write_all(&request).expect("sent");
@@ -134,10 +179,30 @@ impl Secured {
         stream.read_exact(&mut length).expect("an answer");
         let mut answer = vec![0; u32::from_be_bytes(length) as usize];
         stream.read_exact(&mut answer).expect("an answer");
-        // Correlation, throttle time, count; then code and message of each.
-        assert_eq!(answer[8..12], (permissions.len() as u32).to_be_bytes(), "{answer:?}");
-        assert!(answer[12..].chunks(4).all(|result| result[..2] == [0, 0]), "refused: {answer:?}");
+        answer.split_off(4)
     }
+}
+
+const DESCRIBE_ACLS: u8 = 29;
+const CREATE_ACLS: u8 = 30;
+
+/// A permission as the protocol has it: resource, name, kind of name, user, operation.
+type Described = (u8, String, u8, String, u8);
+
+fn take<'a>(from: &mut &'a [u8], bytes: usize) -> &'a [u8] {
+    let (taken, rest) = from.split_at(bytes);
+    *from = rest;
+    taken
+}
+
+fn take_i32(from: &mut &[u8]) -> i32 {
+    i32::from_be_bytes(take(from, 4).try_into().expect("four bytes"))
+}
+
+/// Empty where there is none.
+fn take_text(from: &mut &[u8]) -> String {
+    let length = i16::from_be_bytes(take(from, 2).try_into().expect("two bytes"));
+    String::from_utf8_lossy(take(from, length.max(0) as usize)).into_owned()
 }
 
 fn put_i32(to: &mut Vec<u8>, number: usize) {
@@ -218,6 +283,13 @@ pub(crate) struct Permission {
     pub(crate) operation: Operation,
 }
 
+impl Permission {
+    fn described(&self) -> Described {
+        let kind = if self.is_prefix { 4 } else { 3 };
+        (self.resource.code(), self.name.clone(), kind, format!("User:{}", self.user), self.operation.code())
+    }
+}
+
 fn properties(data: &Path, certificates: &Path, ports: [u16; LISTENERS.len()]) -> String {
     let controller = broker::free_port();
     let listeners: Vec<String> =
@@ -248,6 +320,7 @@ fn properties(data: &Path, certificates: &Path, ports: [u16; LISTENERS.len()]) -
          listener.name.scram.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;\n\
          listener.name.scram.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;\n\
          log.dirs={}\n\
+         log.index.size.max.bytes=1048576\n\
          auto.create.topics.enable=false\n\
          offsets.topic.replication.factor=1\n\
          offsets.topic.num.partitions=4\n\

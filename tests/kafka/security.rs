@@ -8,8 +8,6 @@ use std::process::Child;
 use std::process::Command;
 use std::process::Output;
 use std::process::Stdio;
-use std::sync::mpsc::RecvTimeoutError;
-use std::sync::mpsc::sync_channel;
 
 use loopwarden::event::Stage;
 use loopwarden::log::kafka::KafkaOptions;
@@ -17,6 +15,8 @@ use loopwarden::log::kafka::admin;
 use loopwarden::log::kafka::admin::Admin;
 use serde_json::Value;
 
+use crate::bounded::START_WAIT;
+use crate::bounded::bounded;
 use crate::secured::CERTIFIED_USER;
 use crate::secured::Listener;
 use crate::secured::Operation;
@@ -126,7 +126,10 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(name: &str) -> Self {
-        Self(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("security-{}-{name}", std::process::id())))
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("security-{}-{name}", std::process::id()));
+        // A run that was killed may have had the same id, and left its state.
+        let _ = fs::remove_dir_all(&path);
+        Self(path)
     }
 }
 
@@ -142,17 +145,7 @@ fn both(output: &Output) -> String {
 
 /// Waits for the end of a process, and kills it where that does not come.
 fn ended(child: Child) -> Output {
-    let pid = child.id().to_string();
-    let (done, is_done) = sync_channel::<()>(1);
-    let killer = std::thread::spawn(move || {
-        if is_done.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-            let _ = Command::new("kill").args(["-KILL", &pid]).status();
-        }
-    });
-    let output = child.wait_with_output().expect("the process");
-    drop(done);
-    killer.join().expect("a thread");
-    output
+    bounded(child.id(), PATIENCE * 3, || child.wait_with_output()).expect("the process")
 }
 
 /// Events that make a process write to each of its topics.
@@ -243,9 +236,11 @@ fn every_kind_of_security_lets_the_right_client_in_and_says_why_a_wrong_one_stay
 fn works(mut command: Command, world: &World) -> String {
     let mut child = command.spawn().expect("the program");
     let mut line = String::new();
-    BufReader::new(child.stdout.as_mut().expect("piped")).read_line(&mut line).expect("a line");
+    let pid = child.id();
+    let mut output = BufReader::new(child.stdout.as_mut().expect("piped"));
+    bounded(pid, START_WAIT, || output.read_line(&mut line)).expect("a line");
     if !line.starts_with("ready: mode live") {
-        panic!("{line:?}\n{}", both(&ended(child)));
+        panic!("not ready within {START_WAIT:?}: {line:?}\n{}", both(&ended(child)));
     }
     let deadline = loopwarden::clock::Deadline::after(PATIENCE);
     while world.read(&world.options.topics.commands).is_empty() || world.read(&world.options.topics.dead_letters).is_empty() {

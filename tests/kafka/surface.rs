@@ -17,6 +17,8 @@ use std::time::Duration;
 use loopwarden::clock::Deadline;
 use serde_json::Value;
 
+use crate::bounded::START_WAIT;
+use crate::bounded::bounded;
 use crate::broker;
 use crate::run::Scratch;
 use crate::run::events;
@@ -43,8 +45,10 @@ impl Running {
             .stderr(fs::File::create(scratch.0.with_extension("log")).expect("a log"))
             .spawn()
             .expect("the program");
-        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let line = lines.by_ref().map(|line| line.expect("a line")).find(|line| line.contains("http://")).expect("an address");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut lines = lines.map(|line| line.expect("a line"));
+        let line = bounded(child.id(), START_WAIT, || lines.find(|line| line.contains("http://")));
+        let line = line.unwrap_or_else(|| panic!("it said no address within {START_WAIT:?}\n{}", scratch.log()));
         let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next()).expect("an address").to_owned();
         Self { child, address, next: Cell::new(Deadline::after(PAUSE)) }
     }
@@ -103,8 +107,8 @@ fn with_kafka_the_page_has_the_last_commands_a_swarm_and_a_lag_that_ends_at_noth
         (format!("w{}", number % 2), Some(event.into_bytes()))
     };
     produce(&world, &(0..8).map(swarm).collect::<Vec<_>>());
-    let deadline = Deadline::after(PATIENCE);
     let wait = |what: &str, is_so: &dyn Fn() -> bool| {
+        let deadline = Deadline::after(PATIENCE);
         while !is_so() {
             assert!(!deadline.is_over(), "{what}: {}\n{}", running.get("/overview"), running.get("/tasks"));
         }
@@ -177,6 +181,7 @@ fn a_transaction_that_nobody_ends_is_seen_and_its_records_are_counted() {
         assert!(!deadline.is_over(), "{} records are held back", held());
     }
     pending.abort();
+    let deadline = Deadline::after(PATIENCE);
     while held() > 0.0 {
         assert!(!deadline.is_over(), "{} records are held back", held());
     }

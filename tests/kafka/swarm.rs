@@ -352,7 +352,7 @@ fn the_example_orchestrator_stops_the_worker_that_is_blocked_and_no_other() {
         send(&producer, &world, 2, "busy", &failing("busy", id as usize, "w", &format!("http://{id}"), time_ms), time_ms);
     }
     producer.flush(PATIENCE).expect("delivered");
-    let deadline = Deadline::after(PATIENCE);
+    let deadline = Deadline::after(PATIENCE * 2);
     let ended = loop {
         if let Some(ended) = workers[0].try_wait().unwrap() {
             break ended;

@@ -224,12 +224,31 @@ impl World {
         config
     }
 
-    /// What a `read_committed` reader sees of a topic, to the last stable offset.
+    /// Waits until whoever reads what is committed can see everything that was written so far: Kafka says that a transaction has ended
+    /// before it writes the markers that say so in the topic.
+    pub(crate) fn until_stable(&self, topic: &str) {
+        let reader =
+            |isolation: &str| -> BaseConsumer { self.client().set("isolation.level", isolation).create().expect("a reader") };
+        let (all, committed) = (reader("read_uncommitted"), reader("read_committed"));
+        let end = |reader: &BaseConsumer, at: i32| reader.fetch_watermarks(topic, at, PATIENCE).expect("watermarks").1;
+        let metadata = all.fetch_metadata(Some(topic), PATIENCE).expect("metadata");
+        for partition in 0..metadata.topics()[0].partitions().len() as i32 {
+            let written = end(&all, partition);
+            let deadline = Deadline::after(PATIENCE);
+            while end(&committed, partition) < written {
+                assert!(!deadline.is_over(), "a transaction on {topic}/{partition} does not end");
+                std::thread::park_timeout(Duration::from_millis(5));
+            }
+        }
+    }
+
+    /// What a `read_committed` reader sees of a topic once every transaction on it has ended.
     pub(crate) fn read(&self, topic: &str) -> Vec<Seen> {
+        self.until_stable(topic);
         self.read_as(topic, "read_committed")
     }
 
-    /// Everything in a topic, aborted or not.
+    /// What a reader of this isolation level sees of a topic now.
     pub(crate) fn read_as(&self, topic: &str, isolation: &str) -> Vec<Seen> {
         let reader: BaseConsumer = self
             .client()
@@ -363,8 +382,10 @@ impl Pending {
 
 impl World {
     fn rival(&self, id: &str) -> rdkafka::producer::ThreadedProducer<rdkafka::producer::DefaultProducerContext> {
-        let producer: rdkafka::producer::ThreadedProducer<_> =
-            self.client().set("transactional.id", id).create().expect("a producer");
+        // A transaction that a test holds open must not be ended by the broker before the test does so.
+        let mut config = self.client();
+        config.set("transactional.id", id).set("transaction.timeout.ms", "300000");
+        let producer: rdkafka::producer::ThreadedProducer<_> = config.create().expect("a producer");
         producer.init_transactions(PATIENCE).expect("taken over");
         producer
     }

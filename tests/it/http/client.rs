@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 /// Far more than any answer takes: a test that waits for so long has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone)]
 pub(super) struct Client {

@@ -38,7 +38,7 @@ fn the_lines_of_the_greeting_work_as_printed() {
     assert!(path.contains(command["session_id"].as_str().unwrap()), "{command}");
     assert_eq!(command["mode"], "shadow", "shadow is the default");
     let mut health = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
-    let health = health.args(["healthcheck", "--address", running.client.address()]).status().unwrap();
+    let health = health.args(["healthcheck", "--timeout-ms", "60000", "--address", running.client.address()]).status().unwrap();
     assert_eq!(health.code(), Some(0));
     assert_eq!(running.terminate(), Some(0));
 }
@@ -75,7 +75,8 @@ fn what_was_accepted_survives_a_kill_and_is_answered_once() {
         running.kill();
         running = Running::start(&scratch.0, live);
     }
-    let (commands, next) = running.commands("wait=30s&session_id=s");
+    running.until_said("s", 6);
+    let (commands, next) = running.commands("wait=0&session_id=s");
     assert!(!commands.is_empty());
     // A producer that never saw its answers sends everything again.
     for number in 1..=6 {
@@ -161,7 +162,7 @@ fn what_is_in_force_and_what_an_agent_did_can_be_asked() {
     let scratch = Scratch::new();
     let running = Running::start(&scratch.0, &["mode=live"]);
     (1..=4).for_each(|number| running.accept(&failed_call("a/b", number)));
-    running.commands("wait=30s&session_id=a/b");
+    running.until_said("a%2Fb", 4);
     let state = running.client.get("/v1/state/a%2Fb").json();
     let (commands, _) = running.commands("wait=0&session_id=a/b");
     let active = &state["active"][0];

@@ -17,10 +17,18 @@ use std::process::Command;
 use std::process::Stdio;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use loopwarden::clock::Deadline;
 use serde_json::Value;
 
+use crate::bounded::START_WAIT;
+use crate::bounded::bounded;
 use client::Client;
+use client::PATIENCE;
+
+/// Between two questions: a process answers fifty a second, and whoever asks more often is sent away.
+const PAUSE: Duration = Duration::from_millis(40);
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
@@ -31,6 +39,8 @@ impl Scratch {
     fn new() -> Self {
         let name = format!("http-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        // A process that was killed may have had the same id, and left its state.
+        let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }
@@ -71,16 +81,19 @@ impl Running {
         let mut greeting = String::new();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         // The last line of the greeting is the one that waits for a command.
-        while !greeting.contains("/v1/commands?") {
-            let Some(line) = lines.next() else {
-                panic!(
-                    "it ended before it was ready: {greeting}\n{}",
-                    fs::read_to_string(dir.join("stderr")).unwrap_or_default()
-                );
-            };
-            greeting.push_str(&line.unwrap());
-            greeting.push('\n');
-        }
+        let is_ready = bounded(child.id(), START_WAIT, || {
+            while !greeting.contains("/v1/commands?") {
+                let Some(line) = lines.next() else { return false };
+                greeting.push_str(&line.unwrap());
+                greeting.push('\n');
+            }
+            true
+        });
+        assert!(
+            is_ready,
+            "it ended before it was ready, or was not ready within {START_WAIT:?}: {greeting}\n{}",
+            fs::read_to_string(dir.join("stderr")).unwrap_or_default()
+        );
         let address = greeting.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap();
         Self { child, client: Client::new(address), greeting }
     }
@@ -113,6 +126,42 @@ impl Running {
         let value = answer.json();
         let next = value["next"].as_str().unwrap().to_owned();
         (value["commands"].as_array().unwrap().clone(), next)
+    }
+
+    /// Commands from the beginning, until there are enough.
+    #[track_caller]
+    fn commands_until(&self, query: &str, done: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+        let (mut all, mut after) = (Vec::new(), "0".to_owned());
+        while !done(&all) {
+            let (more, next) = self.commands(&format!("wait=30s&{query}&after={after}"));
+            assert!(!more.is_empty(), "nothing more came: {all:?}");
+            all.extend(more);
+            after = next;
+        }
+        all
+    }
+
+    /// Asks until the answer is so.
+    #[track_caller]
+    fn json_until(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Deadline::after(PATIENCE);
+        loop {
+            let value = self.client.get(path).json();
+            if is_so(&value) {
+                return value;
+            }
+            assert!(!deadline.is_over(), "{path}: {value}");
+            std::thread::park_timeout(PAUSE);
+        }
+    }
+
+    /// Waits until the only agent of a session has so many steps, and what was said about them is in the feed.
+    #[track_caller]
+    fn until_said(&self, session_id: &str, steps: usize) {
+        let has_all = |session: &Value| session["agents"][0]["steps"].as_array().is_some_and(|found| found.len() == steps);
+        self.json_until(&format!("/sessions/{session_id}"), has_all);
+        // This answer waits for the sync of all that is written: what is not durable is not in the feed.
+        self.json_until(&format!("/v1/state/{session_id}"), |state| state["active"].is_array());
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use loopwarden::clock::Deadline;
 use serde_json::Value;
@@ -13,7 +14,9 @@ use crate::http::Scratch;
 use crate::http::failed_call;
 
 /// Longest wait for something that is to come at once.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks at what a process has said.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// A policy that finds exact repeats alone.
 fn policy(dir: &Path, exact_repeat: &str) -> PathBuf {
@@ -41,7 +44,7 @@ fn reload(running: &Running, dir: &Path) -> String {
             return said;
         }
         assert!(!deadline.is_over(), "nothing came of it: {said}");
-        std::thread::yield_now();
+        std::thread::park_timeout(LOOK);
     }
 }
 
@@ -67,6 +70,7 @@ fn a_reload_takes_everything_or_nothing_and_keeps_what_decided() {
     let running = Running::start_with(dir, &["--config", &dir.join("loopwarden.toml").to_string_lossy()], &[]);
     let first = hash(&running);
     (1..=3).for_each(|number| running.accept(&failed_call("a", number)));
+    running.until_said("a", 3);
     assert_eq!(nudges(&running, "a").len(), 0, "five are needed");
 
     // Each half alone is fine; together nothing changes.
@@ -93,7 +97,7 @@ fn a_reload_takes_everything_or_nothing_and_keeps_what_decided() {
     let deadline = Deadline::after(PATIENCE);
     while told().matches("another policy is in force").count() < 8 {
         assert!(!deadline.is_over(), "{}", told());
-        std::thread::yield_now();
+        std::thread::park_timeout(LOOK);
     }
     assert!(told().contains("\"next\":\""), "{}", told());
     // The history goes on: the fourth call is judged by the new threshold.
@@ -135,10 +139,7 @@ fn an_open_episode_survives_a_restart_with_another_policy_and_a_block_ends_where
     (1..=3).for_each(|number| running.accept(&failed_call("nudged", number)));
     let first = running.commands("wait=30s&session_id=nudged").0.remove(0);
     (1..=6).for_each(|number| running.accept(&failed_call("blocked", number)));
-    let deadline = Deadline::after(PATIENCE);
-    while !running.commands("wait=1s&session_id=blocked").0.iter().any(|command| command["action"] == "block") {
-        assert!(!deadline.is_over(), "never blocked");
-    }
+    running.commands_until("session_id=blocked", |commands| commands.iter().any(|command| command["action"] == "block"));
     assert_eq!(running.terminate(), Some(0));
 
     // As a rolling restart: the same directory, a policy that is stricter and never blocks.
@@ -146,19 +147,14 @@ fn an_open_episode_survives_a_restart_with_another_policy_and_a_block_ends_where
     let running = Running::start(dir, &settings);
     running.accept(&failed_call("nudged", 4));
     running.accept(&failed_call("blocked", 7));
-    let deadline = Deadline::after(PATIENCE);
-    let lifted = loop {
-        let (commands, _) = running.commands("wait=1s&session_id=blocked");
-        if let Some(lifted) = commands.into_iter().find(|command| command["action"] == "unblock") {
-            break lifted;
-        }
-        assert!(!deadline.is_over(), "the block stands");
-    };
+    let is_lifted = |command: &Value| command["action"] == "unblock";
+    let commands = running.commands_until("session_id=blocked", |commands| commands.iter().any(is_lifted));
+    let lifted = commands.into_iter().find(is_lifted).unwrap();
     assert_eq!(lifted["reason"]["code"], "policy", "{lifted}");
     // The episode is the one of before, whatever is said of it now.
-    assert!(nudges(&running, "nudged").iter().all(|nudge| nudge["episode"] == first["episode"]));
-    let session = running.client.get("/sessions/nudged").json();
+    let session = running.json_until("/sessions/nudged", |session| session["agents"][0]["episodes"][0]["count"] == 4);
     assert_eq!(session["agents"][0]["loops_total"], 1, "{session}");
-    assert_eq!(session["agents"][0]["episodes"][0]["count"], 4, "{session}");
+    running.json_until("/v1/state/nudged", |state| state["active"].is_array());
+    assert!(nudges(&running, "nudged").iter().all(|nudge| nudge["episode"] == first["episode"]));
     assert_eq!(running.terminate(), Some(0));
 }
