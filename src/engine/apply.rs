@@ -204,6 +204,14 @@ impl SessionEngine {
     }
 
     fn message(&mut self, context: &Context<'_>, session: &mut Session, message: &Message<'_>, out: &mut Effects) {
+        let is_read = match message.role {
+            Role::System => false,
+            Role::User => self.policy.progress.user_message != UserMessage::Ignore,
+            Role::Assistant => self.policy.detectors.text_only.mode.is_on(),
+        };
+        if !is_read {
+            return;
+        }
         let text = message
             .text_sha256
             .map(|hash| crate::identity::Digest(hash).hash64())

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
+use std::ops::Range;
 
 use serde::Deserialize;
 use serde::Serialize;
@@ -17,6 +18,7 @@ use crate::detect::History;
 use crate::detect::Matrix;
 use crate::detect::OutcomeRun;
 use crate::detect::Run;
+use crate::detect::Step;
 use crate::detect::Streaks;
 use crate::engine::Action;
 use crate::engine::Advice;
@@ -77,11 +79,25 @@ impl StoredRing {
         (u64::from(slot) < capacity && sequence < self.next_sequence).then_some(sequence)
     }
 
-    /// Pages with slots in use.
+    /// Pages that are records of their own: those with slots in use that do not lie in the head.
     #[must_use]
     pub fn pages(&self) -> BTreeSet<u16> {
-        let capacity = (self.capacity as u64).max(1);
-        (self.first()..self.next_sequence).map(|sequence| step::page_of((sequence % capacity) as u16)).collect()
+        let (capacity, open) = ((self.capacity as u64).max(1), self.open_slots());
+        let slots = (self.first()..self.next_sequence).map(|sequence| (sequence % capacity) as u16);
+        slots.filter(|slot| !open.contains(slot)).map(step::page_of).collect()
+    }
+
+    /// The slots that lie in the head: those being filled, until the ring is full for the first time. A function of the ring alone, so
+    /// that the same session is stored the same way wherever commits cut its events.
+    #[must_use]
+    pub fn open_slots(&self) -> Range<u16> {
+        match self.next_sequence.checked_sub(1) {
+            Some(newest) if self.len > 0 && self.next_sequence <= self.capacity as u64 => {
+                let first = newest as u16 / step::OPEN_SLOTS * step::OPEN_SLOTS;
+                first..first + step::OPEN_SLOTS
+            }
+            _ => 0..0,
+        }
     }
 }
 
@@ -129,31 +145,37 @@ pub fn load(
     history_steps: usize,
 ) -> Result<Option<Loaded>, StoreError> {
     let Some(bytes) = store.get(task, &head_key(session_key))? else { return Ok(None) };
-    let (head, stored) = decode_head(&bytes)?;
+    let (head, stored, open) = decode_whole_head(&bytes)?;
     let mut steps = vec![None; stored.len];
-    let prefix = step::prefix(session_key);
-    let mut failed = None;
-    store.scan(task, KeyFamily::Page, &prefix, &prefix, &mut |key, value| match step::page_in(key, &prefix)
-        .map(|page| step::decode_page(page, value))
-    {
-        Some(Ok(found)) => {
-            for (slot, mut found, tool) in found {
-                let Some(sequence) = stored.sequence_in(slot) else { continue };
-                found.sequence = sequence;
-                if let Some(place) = steps.get_mut((sequence - stored.first()) as usize) {
-                    *place = Some((found, tool));
-                }
+    let mut place = |found: Vec<step::FoundStep>| {
+        for (slot, mut found, tool) in found {
+            let Some(sequence) = stored.sequence_in(slot) else { continue };
+            found.sequence = sequence;
+            if let Some(place) = steps.get_mut((sequence - stored.first()) as usize) {
+                *place = Some((found, tool));
             }
-            ControlFlow::Continue(())
         }
-        Some(Err(error)) => {
-            failed = Some(error);
-            ControlFlow::Break(())
+    };
+    place(open);
+    if !stored.pages().is_empty() {
+        let prefix = step::prefix(session_key);
+        let mut failed = None;
+        store.scan(task, KeyFamily::Page, &prefix, &prefix, &mut |key, value| match step::page_in(key, &prefix)
+            .map(|page| step::decode_page(page, value))
+        {
+            Some(Ok(found)) => {
+                place(found);
+                ControlFlow::Continue(())
+            }
+            Some(Err(error)) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+            None => ControlFlow::Continue(()),
+        })?;
+        if let Some(error) = failed {
+            return Err(error);
         }
-        None => ControlFlow::Continue(()),
-    })?;
-    if let Some(error) = failed {
-        return Err(error);
     }
     let resized = stored.capacity != history_steps.max(1);
     let skip = stored.len.saturating_sub(history_steps.max(1));
@@ -166,7 +188,8 @@ pub fn load(
     Ok(Some(Loaded { session: Session { head, history, changed_steps, has_begun: true }, stored }))
 }
 
-/// What the store lacks of a session: the pages of the steps that have changed, and the head.
+/// What the store lacks of a session: the pages of the steps that have changed, and the head with the newest. `stored` is what the store
+/// holds so far: steps that lay in its head move into their page once others do.
 ///
 /// # Errors
 /// As [`codec::encode`].
@@ -174,28 +197,49 @@ pub fn changes(
     task: TaskId,
     session_key: &[u8],
     (head, history): (&Head, &History),
-    changed_steps: &[u64],
+    (stored, changed_steps): (Option<&StoredRing>, &[u64]),
     out: &mut Vec<Change>,
 ) -> Result<(), StoreError> {
     let ring = StoredRing::of(history);
-    let in_ring = changed_steps.iter().filter(|sequence| history.get(**sequence).is_some());
-    let pages: BTreeSet<u16> = in_ring.map(|sequence| step::page_of(history.slot(*sequence))).collect();
+    let open = ring.open_slots();
+    let moved = stored.map(StoredRing::open_slots).filter(|before| !before.is_empty() && *before != open);
+    let changed =
+        changed_steps.iter().filter(|sequence| history.get(**sequence).is_some()).map(|sequence| history.slot(*sequence));
+    let pages: BTreeSet<u16> =
+        changed.filter(|slot| !open.contains(slot)).chain(moved.map(|before| before.start)).map(step::page_of).collect();
     for page in pages {
-        let slots = (0..step::PAGE_SLOTS).map(|at| page * step::PAGE_SLOTS + at);
-        let steps = slots.filter_map(|slot| Some((slot, history.get(ring.sequence_in(slot)?)?)));
-        let value = Some(step::encode_page(steps.map(|(slot, found)| (slot, found, history.tool(found))))?);
-        out.push(Change { task, key: step::key(session_key, page), value });
+        let first = page * step::PAGE_SLOTS;
+        let slots = (first..first + step::PAGE_SLOTS).filter(|slot| !open.contains(slot));
+        let mut steps = steps_in(slots, &ring, history).peekable();
+        if steps.peek().is_some() {
+            out.push(Change { task, key: step::key(session_key, page), value: Some(step::encode_page(steps)?) });
+        }
     }
-    out.push(Change { task, key: head_key(session_key), value: Some(encode_head(head, &ring)?) });
+    out.push(Change { task, key: head_key(session_key), value: Some(encode_head(head, &ring, steps_in(open, &ring, history))?) });
     Ok(())
 }
 
-/// Bytes of a head, with what its ring needs to be read again.
+/// The steps that the ring holds in some slots: slot, step, name of the tool.
+fn steps_in<'a>(
+    slots: impl Iterator<Item = u16>,
+    ring: &StoredRing,
+    history: &'a History,
+) -> impl Iterator<Item = (u16, &'a Step, &'a str)> {
+    let ring = *ring;
+    let steps = slots.filter_map(move |slot| Some((slot, history.get(ring.sequence_in(slot)?)?)));
+    steps.map(|(slot, found)| (slot, found, history.tool(found)))
+}
+
+/// Bytes of a head: what its ring needs to be read again, and the steps in its open slots.
 ///
 /// # Errors
 /// As [`codec::encode`].
-pub fn encode_head(head: &Head, ring: &StoredRing) -> Result<Vec<u8>, StoreError> {
-    codec::encode(migrate::newest(KeyFamily::Head), &StoredHead::of(head, ring))
+pub fn encode_head<'a>(
+    head: &Head,
+    ring: &StoredRing,
+    open: impl Iterator<Item = (u16, &'a Step, &'a str)>,
+) -> Result<Vec<u8>, StoreError> {
+    step::append(codec::encode(migrate::newest(KeyFamily::Head), &StoredHead::of(head, ring))?, open)
 }
 
 /// Reads a head and what the store holds of its ring.
@@ -203,9 +247,23 @@ pub fn encode_head(head: &Head, ring: &StoredRing) -> Result<Vec<u8>, StoreError
 /// # Errors
 /// As [`codec::decode`]; also for numbers that mean nothing.
 pub fn decode_head(bytes: &[u8]) -> Result<(Head, StoredRing), StoreError> {
-    let current = migrate::current(KeyFamily::Head, bytes)?;
-    let stored: StoredHead<'_> = codec::decode(KeyFamily::Head.as_str(), migrate::newest(KeyFamily::Head), &current)?;
-    stored.into_head()
+    decode_whole_head(bytes).map(|(head, ring, _)| (head, ring))
+}
+
+/// The same with the steps that lie in it.
+///
+/// # Errors
+/// As [`decode_head`].
+pub fn decode_whole_head(bytes: &[u8]) -> Result<(Head, StoredRing, Vec<step::FoundStep>), StoreError> {
+    let family = KeyFamily::Head;
+    let current = migrate::current(family, bytes)?;
+    let (stored, rest): (StoredHead<'_>, _) = codec::take(family.as_str(), current.get(1..).unwrap_or_default())?;
+    let (head, ring) = stored.into_head()?;
+    let open = ring.open_slots();
+    if open.is_empty() && !rest.is_empty() {
+        return Err(corrupt("bytes behind it"));
+    }
+    Ok((head, ring, step::read(step::page_of(open.start), rest)?))
 }
 
 fn corrupt(what: &str) -> StoreError {
@@ -670,9 +728,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::detect::Step;
     use crate::event::Stage;
     use crate::store::MemoryStore;
+    use crate::store::state_hash;
 
     const TASK: TaskId = TaskId { stage: Stage::Session, partition: 0 };
 
@@ -785,7 +843,7 @@ mod tests {
         #[test]
         fn a_head_reads_back(head in heads(), len in 0usize..9, more in 0u64..1_000, floor in any::<u64>()) {
             let ring = StoredRing { capacity: 8, next_sequence: len as u64 + more, floor, len: len.min(8) };
-            let bytes = encode_head(&head, &ring).unwrap();
+            let bytes = encode_head(&head, &ring, std::iter::empty()).unwrap();
             prop_assert_eq!(decode_head(&bytes).unwrap(), (head, ring));
         }
 
@@ -808,7 +866,9 @@ mod tests {
             let ring = StoredRing::of(&history);
             let mut written = Vec::new();
             let all: Vec<u64> = history.ring().map(|found| found.sequence).collect();
-            changes(TASK, b"t\x1fs\x1fa", (&head, &history), &all, &mut written).unwrap();
+            changes(TASK, b"t\x1fs\x1fa", (&head, &history), (None, &all), &mut written).unwrap();
+            let pages = written.iter().filter(|change| change.key.family == KeyFamily::Page).count();
+            prop_assert_eq!(pages, ring.pages().len());
             // A neighbour whose key has this one's as a prefix.
             written.push(Change { task: TASK, key: step::key(b"t\x1fs\x1fab", 0), value: Some(vec![1]) });
             store.commit(written).unwrap();
@@ -827,12 +887,41 @@ mod tests {
         }
     }
 
+    proptest! {
+        /// Whatever commits cut a life into, the store holds the same of it and nothing else.
+        #[test]
+        fn commits_anywhere_leave_the_same_records(cuts in proptest::collection::vec(1usize..20, 1..12), capacity in 1usize..40) {
+            let (mut history, head) = (History::new(capacity), Head::default());
+            let (mut store, mut stored) = (MemoryStore::new(), None);
+            for cut in cuts {
+                let first = history.next_sequence();
+                for _ in 0..cut {
+                    history.push(Step::default(), "Bash");
+                }
+                let changed: Vec<u64> = (first..history.next_sequence()).collect();
+                let mut written = Vec::new();
+                changes(TASK, b"t\x1fs\x1fa", (&head, &history), (stored.as_ref(), &changed), &mut written).unwrap();
+                store.commit(written).unwrap();
+                stored = Some(StoredRing::of(&history));
+                let mut whole = Vec::new();
+                let all: Vec<u64> = history.ring().map(|found| found.sequence).collect();
+                changes(TASK, b"t\x1fs\x1fa", (&head, &history), (None, &all), &mut whole).unwrap();
+                let mut at_once = MemoryStore::new();
+                at_once.commit(whole).unwrap();
+                let families = [KeyFamily::Head, KeyFamily::Page];
+                prop_assert_eq!(state_hash(&store, TASK, &families).unwrap(), state_hash(&at_once, TASK, &families).unwrap());
+                let loaded = load(&store, TASK, b"t\x1fs\x1fa", capacity).unwrap().unwrap();
+                prop_assert_eq!(loaded.session.history.len(), history.len());
+            }
+        }
+    }
+
     #[test]
     fn a_missing_step_is_corrupt_and_a_missing_head_is_no_session() {
         let mut store = MemoryStore::new();
         assert!(load(&store, TASK, b"t\x1fs\x1fa", 4).unwrap().is_none());
         let ring = StoredRing { capacity: 4, next_sequence: 1, floor: 0, len: 1 };
-        let value = Some(encode_head(&Head::default(), &ring).unwrap());
+        let value = Some(encode_head(&Head::default(), &ring, std::iter::empty()).unwrap());
         store.commit(vec![Change { task: TASK, key: head_key(b"t\x1fs\x1fa"), value }]).unwrap();
         assert!(matches!(load(&store, TASK, b"t\x1fs\x1fa", 4), Err(StoreError::Corrupt(_))));
     }

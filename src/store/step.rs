@@ -2,7 +2,8 @@
 //! cost one byte, the sequence none (the head and the slot give it).
 //!
 //! A record costs a client and a store far more than its bytes do. One for each step is dear where a session has many in a commit; one for
-//! the whole ring where it has a single one. A page is written as a whole when one of its steps has changed.
+//! the whole ring where it has a single one. A page is written as a whole when one of its steps has changed. The steps that a young session
+//! has made last lie in its head, which is written anyway, and move into their page four at a time: most events cost one record.
 
 use std::borrow::Cow;
 
@@ -25,7 +26,10 @@ use crate::store::session::unpack64;
 use crate::store::session::unpack128;
 
 /// Slots of a page.
-pub const PAGE_SLOTS: u16 = 4;
+pub const PAGE_SLOTS: u16 = 8;
+/// Slots that lie in the head while they are being filled; divides [`PAGE_SLOTS`]. More would save records where a session has many steps in a
+/// commit, and write the same steps again and again where it has one.
+pub const OPEN_SLOTS: u16 = 4;
 
 /// The page of a slot.
 #[must_use]
@@ -58,7 +62,7 @@ pub fn page_in(key: &[u8], prefix: &[u8]) -> Option<u16> {
 }
 
 /// Bytes that a page of ordinary steps has room in: growing byte by byte would cost more than encoding.
-const PAGE_BYTES: usize = 512;
+const PAGE_BYTES: usize = 1_024;
 
 #[derive(Serialize, Deserialize)]
 struct Stored<'a> {
@@ -166,6 +170,14 @@ impl<'a> Stored<'a> {
 pub fn encode_page<'a>(steps: impl Iterator<Item = (u16, &'a Step, &'a str)>) -> Result<Vec<u8>, StoreError> {
     let mut bytes = Vec::with_capacity(PAGE_BYTES);
     bytes.push(migrate::newest(KeyFamily::Page));
+    append(bytes, steps)
+}
+
+/// Writes the steps of one page behind what is there.
+pub(super) fn append<'a>(
+    mut bytes: Vec<u8>,
+    steps: impl Iterator<Item = (u16, &'a Step, &'a str)>,
+) -> Result<Vec<u8>, StoreError> {
     for (slot, step, tool) in steps {
         bytes.push((slot % PAGE_SLOTS) as u8);
         bytes = codec::append(bytes, &Stored::of(step, tool))?;
@@ -173,13 +185,20 @@ pub fn encode_page<'a>(steps: impl Iterator<Item = (u16, &'a Step, &'a str)>) ->
     Ok(bytes)
 }
 
-/// Reads a page: slots, steps, names of tools. The sequence of each is 0: the slot says it.
+/// A step as it was read: its slot, itself, and the name of its tool. Its sequence is 0: the slot says it.
+pub type FoundStep = (u16, Step, Box<str>);
+
+/// Reads a page.
 ///
 /// # Errors
 /// As [`codec::decode`].
-pub fn decode_page(page: u16, bytes: &[u8]) -> Result<Vec<(u16, Step, Box<str>)>, StoreError> {
+pub fn decode_page(page: u16, bytes: &[u8]) -> Result<Vec<FoundStep>, StoreError> {
     let current = migrate::current(KeyFamily::Page, bytes)?;
-    let mut rest = current.get(1..).unwrap_or_default();
+    read(page, current.get(1..).unwrap_or_default())
+}
+
+/// Reads the steps of a page, to the last byte.
+pub(super) fn read(page: u16, mut rest: &[u8]) -> Result<Vec<FoundStep>, StoreError> {
     let mut steps = Vec::with_capacity(usize::from(PAGE_SLOTS));
     while let Some((slot, body)) = rest.split_first() {
         let slot = u16::from(*slot);

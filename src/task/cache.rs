@@ -101,7 +101,8 @@ impl Entry {
             let used = StoredRing::of(&self.session.history).pages();
             out.extend(self.stale.difference(&used).map(|page| Change { task, key: step::key(session_key, *page), value: None }));
         }
-        session::changes(task, session_key, (&self.session.head, &self.session.history), &self.changed, out)
+        let Session { head, history, .. } = &self.session;
+        session::changes(task, session_key, (head, history), (self.stored.as_ref(), &self.changed), out)
     }
 
     fn measure(&mut self) {

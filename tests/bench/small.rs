@@ -172,7 +172,7 @@ fn changes(sessions: &Sessions) -> Vec<Change> {
     let mut changes = Vec::new();
     for (key, (_, session)) in sessions {
         let all: Vec<u64> = session.history.ring().map(|step| step.sequence).collect();
-        heads::changes(TASK, key.as_bytes(), (&session.head, &session.history), &all, &mut changes).unwrap();
+        heads::changes(TASK, key.as_bytes(), (&session.head, &session.history), (None, &all), &mut changes).unwrap();
     }
     changes
 }

@@ -560,16 +560,16 @@ fn another_ring_size_keeps_the_newest_steps_and_leaves_no_old_slot() {
         for task in (0..PARTITIONS).map(session_task) {
             let store = &world.processes[0].store;
             let mut heads = Vec::new();
-            let mut steps = 0;
+            let (mut steps, mut found) = (0, 0);
             store
                 .scan(task, KeyFamily::Head, &[], &[], &mut |key, value| {
-                    let (_, ring) = loopwarden::store::session::decode_head(value).unwrap();
+                    let (_, ring, open) = loopwarden::store::session::decode_whole_head(value).unwrap();
                     steps += ring.len;
+                    found += open.len();
                     heads.push(key.to_vec());
                     std::ops::ControlFlow::Continue(())
                 })
                 .unwrap();
-            let mut found = 0;
             store
                 .scan(task, KeyFamily::Page, &[], &[], &mut |_, value| {
                     found += loopwarden::store::step::decode_page(0, value).unwrap().len();

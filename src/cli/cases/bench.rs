@@ -258,7 +258,7 @@ impl Bench {
         drop(self.store.commit(gone));
     }
 
-    /// Writes what has changed of every session through the store's encoding, drops the engines, and loads all of it again; under
+    /// Writes every session through the store's encoding, drops the engines, and loads all of it again; under
     /// another policy where one is given. Sessions only: counters of swarms stay in memory.
     ///
     /// # Errors
@@ -298,13 +298,14 @@ impl Bench {
     }
 }
 
-/// What the store lacks of a session: its changed steps, its head.
+/// A session as the store keeps it, whole.
 fn changes(key: &[u8], session: &mut Session) -> Result<Vec<Change>, StoreError> {
     let mut changes = Vec::new();
     if !session.has_begun {
         return Ok(changes);
     }
-    stored::changes(TASK, key, (&session.head, &session.history), &session.changed_steps, &mut changes)?;
+    let all: Vec<u64> = session.history.ring().map(|step| step.sequence).collect();
+    stored::changes(TASK, key, (&session.head, &session.history), (None, &all), &mut changes)?;
     session.changed_steps.clear();
     Ok(changes)
 }
