@@ -266,7 +266,7 @@ impl History {
         self.steps.is_empty()
     }
 
-    /// Slot of a sequence: where its record lies on disk.
+    /// Slot of a sequence: its place on disk.
     #[must_use]
     pub const fn slot(&self, sequence: u64) -> u16 {
         (sequence % self.capacity as u64) as u16

@@ -234,7 +234,7 @@ impl SessionEngine {
             },
             Role::Assistant => {
                 let settings = &self.policy.detectors.text_only;
-                if settings.mode.is_on() && text.is_some() && !message.is_final {
+                if text.is_some() && !message.is_final {
                     let turn = context.event.turn.map_or(0, |turn| turn.saturating_add(1));
                     let newest = session.history.next_sequence().saturating_sub(1);
                     self.findings.extend(text_only::observe(settings, &mut session.head.streaks, turn, newest));

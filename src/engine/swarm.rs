@@ -323,16 +323,15 @@ impl SwarmEngine {
             let start = if rules.period_ms > 0 { end.0 - end.0.rem_euclid(rules.period_ms) } else { 0 };
             let epoch = counter.floor.map_or(start, |floor| start.max(floor.0));
             let told_step = counter.periods.get(&start).filter(|period| period.epoch == epoch).map_or(0, |period| period.step);
-            let steps = if sum < rules.threshold { Vec::new() } else { new_steps(rules, told_step, sum) };
             // Nearly every report crosses no step; workers are counted for those that do.
-            if steps.is_empty() {
+            if !has_new_step(rules, told_step, sum) {
                 continue;
             }
             let workers = window_workers(counter, rules, end);
             if workers < rules.workers_min {
                 continue;
             }
-            for step in steps {
+            for step in new_steps(rules, told_step, sum) {
                 let told = counter.periods.get(&start).filter(|period| period.epoch == epoch);
                 let seq = told.map_or(1, |period| period.seq + 1);
                 let episode = told.map(|period| period.episode);
@@ -507,22 +506,39 @@ fn window_workers(counter: &SwarmCounter, rules: &Rules, end: EventTime) -> u32 
     agents.len() as u32
 }
 
+/// Whether any step is to be told at a sum.
+fn has_new_step(rules: &Rules, told: u32, sum: u32) -> bool {
+    let is_new = |step: u32| (told.saturating_add(1)..=sum).contains(&step);
+    let of_sum = match rules.steps {
+        SwarmSteps::Once => is_new(rules.threshold),
+        SwarmSteps::Double => doubled(rules.threshold, sum).any(is_new),
+        SwarmSteps::Each => sum >= rules.threshold && sum > told,
+    };
+    sum >= rules.threshold && (of_sum || block_step(rules).is_some_and(is_new))
+}
+
 /// The steps to be told at a sum, ascending: those above the greatest one told.
 fn new_steps(rules: &Rules, told: u32, sum: u32) -> Vec<u32> {
-    let mut steps = match rules.steps {
+    let mut steps: Vec<u32> = match rules.steps {
         SwarmSteps::Once => vec![rules.threshold],
-        SwarmSteps::Double => {
-            std::iter::successors(Some(rules.threshold), |step| step.checked_mul(2)).take_while(|step| *step <= sum).collect()
-        }
+        SwarmSteps::Double => doubled(rules.threshold, sum).collect(),
         SwarmSteps::Each => (rules.threshold.max(told.saturating_add(1))..=sum).collect(),
     };
-    if rules.mode == Mode::Block && rules.block_at > rules.threshold {
-        steps.push(rules.block_at);
-    }
+    steps.extend(block_step(rules));
     steps.retain(|step| (told.saturating_add(1)..=sum).contains(step));
     steps.sort_unstable();
     steps.dedup();
     steps
+}
+
+/// A threshold and its doubles, up to a sum.
+fn doubled(threshold: u32, sum: u32) -> impl Iterator<Item = u32> {
+    std::iter::successors(Some(threshold), |step| step.checked_mul(2)).take_while(move |step| *step <= sum)
+}
+
+/// The step at which a block is due, where that is one of its own.
+fn block_step(rules: &Rules) -> Option<u32> {
+    (rules.mode == Mode::Block && rules.block_at > rules.threshold).then_some(rules.block_at)
 }
 
 fn in_window<'a>(

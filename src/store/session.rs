@@ -7,7 +7,6 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
-use std::ops::Range;
 
 use serde::Deserialize;
 use serde::Serialize;
@@ -79,25 +78,46 @@ impl StoredRing {
         (u64::from(slot) < capacity && sequence < self.next_sequence).then_some(sequence)
     }
 
-    /// Pages that are records of their own: those with slots in use that do not lie in the head.
-    #[must_use]
-    pub fn pages(&self) -> BTreeSet<u16> {
-        let (capacity, open) = ((self.capacity as u64).max(1), self.open_slots());
-        let slots = (self.first()..self.next_sequence).map(|sequence| (sequence % capacity) as u16);
-        slots.filter(|slot| !open.contains(slot)).map(step::page_of).collect()
+    /// The group of slots that lies in the head: that of the newest step. A function of the ring alone, so that the same session is stored the
+    /// same way wherever commits cut its events.
+    fn open_group(&self) -> Option<u16> {
+        let newest = self.next_sequence.checked_sub(1).filter(|_| self.len > 0)?;
+        Some(step::group_of((newest % (self.capacity as u64).max(1)) as u16))
     }
 
-    /// The slots that lie in the head: those being filled, until the ring is full for the first time. A function of the ring alone, so
-    /// that the same session is stored the same way wherever commits cut its events.
+    /// Whether the step in a slot lies in the head.
     #[must_use]
-    pub fn open_slots(&self) -> Range<u16> {
-        match self.next_sequence.checked_sub(1) {
-            Some(newest) if self.len > 0 && self.next_sequence <= self.capacity as u64 => {
-                let first = newest as u16 / step::OPEN_SLOTS * step::OPEN_SLOTS;
-                first..first + step::OPEN_SLOTS
-            }
-            _ => 0..0,
-        }
+    pub fn is_open(&self, slot: u16) -> bool {
+        self.open_group() == Some(step::group_of(slot))
+    }
+
+    /// Slots of the head.
+    fn open_slots(&self) -> impl Iterator<Item = u16> + use<> {
+        self.open_group().into_iter().flat_map(step::slots_of_group)
+    }
+
+    /// Slots of a page's record: those that do not lie in the head.
+    fn slots_of_page(&self, page: u16) -> impl Iterator<Item = u16> + use<> {
+        let ring = *self;
+        step::slots_of_page(page).filter(move |slot| !ring.is_open(*slot))
+    }
+
+    /// Whether a page has a record.
+    fn has_page(&self, page: u16) -> bool {
+        self.slots_of_page(page).any(|slot| self.sequence_in(slot).is_some())
+    }
+
+    /// Whether any page has one.
+    fn has_pages(&self) -> bool {
+        self.len > self.open_slots().filter(|slot| self.sequence_in(*slot).is_some()).count()
+    }
+
+    /// Pages that have a record.
+    #[must_use]
+    pub fn pages(&self) -> BTreeSet<u16> {
+        let capacity = (self.capacity as u64).max(1);
+        let slots = (self.first()..self.next_sequence).map(|sequence| (sequence % capacity) as u16);
+        slots.filter(|slot| !self.is_open(*slot)).map(step::page_of).collect()
     }
 }
 
@@ -157,21 +177,19 @@ pub fn load(
         }
     };
     place(open);
-    if !stored.pages().is_empty() {
+    if stored.has_pages() {
         let prefix = step::prefix(session_key);
         let mut failed = None;
-        store.scan(task, KeyFamily::Page, &prefix, &prefix, &mut |key, value| match step::page_in(key, &prefix)
-            .map(|page| step::decode_page(page, value))
-        {
-            Some(Ok(found)) => {
-                place(found);
-                ControlFlow::Continue(())
+        store.scan(task, KeyFamily::Page, &prefix, &prefix, &mut |key, value| {
+            let Some(page) = step::page_in(key, &prefix) else { return ControlFlow::Continue(()) };
+            match step::decode_page(page, value) {
+                Ok(found) if found.iter().any(|(slot, ..)| stored.is_open(*slot)) => {
+                    failed = Some(StoreError::Corrupt("page: a step that lies in the head".to_owned()));
+                }
+                Ok(found) => place(found),
+                Err(error) => failed = Some(error),
             }
-            Some(Err(error)) => {
-                failed = Some(error);
-                ControlFlow::Break(())
-            }
-            None => ControlFlow::Continue(()),
+            if failed.is_none() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         if let Some(error) = failed {
             return Err(error);
@@ -189,7 +207,7 @@ pub fn load(
 }
 
 /// What the store lacks of a session: the pages of the steps that have changed, and the head with the newest. `stored` is what the store
-/// holds so far: steps that lay in its head move into their page once others do.
+/// holds of the same ring: when other slots come to lie in the head, those that lay there move into their page, and these leave theirs.
 ///
 /// # Errors
 /// As [`codec::encode`].
@@ -201,21 +219,23 @@ pub fn changes(
     out: &mut Vec<Change>,
 ) -> Result<(), StoreError> {
     let ring = StoredRing::of(history);
-    let open = ring.open_slots();
-    let moved = stored.map(StoredRing::open_slots).filter(|before| !before.is_empty() && *before != open);
+    let (before, now) = (stored.and_then(StoredRing::open_group), ring.open_group());
+    let moved = if before == now { None } else { before.and(now) };
     let changed =
         changed_steps.iter().filter(|sequence| history.get(**sequence).is_some()).map(|sequence| history.slot(*sequence));
-    let pages: BTreeSet<u16> =
-        changed.filter(|slot| !open.contains(slot)).chain(moved.map(|before| before.start)).map(step::page_of).collect();
+    let mut pages: BTreeSet<u16> = changed.filter(|slot| !ring.is_open(*slot)).map(step::page_of).collect();
+    if moved.is_some() {
+        pages.extend(before.into_iter().chain(now).map(step::page_of_group));
+    }
     for page in pages {
-        let first = page * step::PAGE_SLOTS;
-        let slots = (first..first + step::PAGE_SLOTS).filter(|slot| !open.contains(slot));
-        let mut steps = steps_in(slots, &ring, history).peekable();
-        if steps.peek().is_some() {
-            out.push(Change { task, key: step::key(session_key, page), value: Some(step::encode_page(steps)?) });
+        let mut steps = steps_in(ring.slots_of_page(page), &ring, history).peekable();
+        let value = if steps.peek().is_some() { Some(step::encode_page(steps)?) } else { None };
+        if value.is_some() || stored.is_some_and(|stored| stored.has_page(page)) {
+            out.push(Change { task, key: step::key(session_key, page), value });
         }
     }
-    out.push(Change { task, key: head_key(session_key), value: Some(encode_head(head, &ring, steps_in(open, &ring, history))?) });
+    let value = Some(encode_head(head, &ring, steps_in(ring.open_slots(), &ring, history))?);
+    out.push(Change { task, key: head_key(session_key), value });
     Ok(())
 }
 
@@ -242,12 +262,13 @@ pub fn encode_head<'a>(
     step::append(codec::encode(migrate::newest(KeyFamily::Head), &StoredHead::of(head, ring))?, open)
 }
 
-/// Reads a head and what the store holds of its ring.
+/// Reads a head and what the store holds of its ring; the steps in it are left alone.
 ///
 /// # Errors
 /// As [`codec::decode`]; also for numbers that mean nothing.
 pub fn decode_head(bytes: &[u8]) -> Result<(Head, StoredRing), StoreError> {
-    decode_whole_head(bytes).map(|(head, ring, _)| (head, ring))
+    let current = migrate::current(KeyFamily::Head, bytes)?;
+    take_head(&current).map(|(head, ring, _)| (head, ring))
 }
 
 /// The same with the steps that lie in it.
@@ -255,15 +276,20 @@ pub fn decode_head(bytes: &[u8]) -> Result<(Head, StoredRing), StoreError> {
 /// # Errors
 /// As [`decode_head`].
 pub fn decode_whole_head(bytes: &[u8]) -> Result<(Head, StoredRing, Vec<step::FoundStep>), StoreError> {
-    let family = KeyFamily::Head;
-    let current = migrate::current(family, bytes)?;
-    let (stored, rest): (StoredHead<'_>, _) = codec::take(family.as_str(), current.get(1..).unwrap_or_default())?;
-    let (head, ring) = stored.into_head()?;
-    let open = ring.open_slots();
-    if open.is_empty() && !rest.is_empty() {
-        return Err(corrupt("bytes behind it"));
+    let current = migrate::current(KeyFamily::Head, bytes)?;
+    let (head, ring, rest) = take_head(&current)?;
+    let open = step::read(ring.open_group().map_or(0, step::page_of_group), rest)?;
+    if open.iter().any(|(slot, ..)| !ring.is_open(*slot)) {
+        return Err(corrupt("a step that lies in a page"));
     }
-    Ok((head, ring, step::read(step::page_of(open.start), rest)?))
+    Ok((head, ring, open))
+}
+
+/// Head, ring, and the bytes of steps behind them.
+fn take_head(bytes: &[u8]) -> Result<(Head, StoredRing, &[u8]), StoreError> {
+    let (stored, rest): (StoredHead<'_>, _) = codec::take(KeyFamily::Head.as_str(), bytes.get(1..).unwrap_or_default())?;
+    let (head, ring) = stored.into_head()?;
+    Ok((head, ring, rest))
 }
 
 fn corrupt(what: &str) -> StoreError {
@@ -887,33 +913,70 @@ mod tests {
         }
     }
 
+    /// Steps that differ, so that one in another's place shows.
+    fn push(history: &mut History) {
+        let number = history.next_sequence();
+        history.push(Step { time: EventTime(number as i64), ..Step::default() }, ["a", "b", "c"][(number % 3) as usize]);
+    }
+
+    fn commit(store: &mut MemoryStore, history: &History, (stored, changed): (Option<&StoredRing>, &[u64])) {
+        let mut written = Vec::new();
+        changes(TASK, b"t\x1fs\x1fa", (&Head::default(), history), (stored, changed), &mut written).unwrap();
+        store.commit(written).unwrap();
+    }
+
+    fn records(store: &MemoryStore) -> u64 {
+        state_hash(store, TASK, &[KeyFamily::Head, KeyFamily::Page]).unwrap()
+    }
+
     proptest! {
-        /// Whatever commits cut a life into, the store holds the same of it and nothing else.
+        /// Whatever commits cut a life into, and whichever steps an answer changes late, the store holds the same of it and nothing else.
         #[test]
-        fn commits_anywhere_leave_the_same_records(cuts in proptest::collection::vec(1usize..20, 1..12), capacity in 1usize..40) {
-            let (mut history, head) = (History::new(capacity), Head::default());
+        fn commits_anywhere_leave_the_same_records(
+            cuts in proptest::collection::vec((0usize..20, proptest::collection::vec(any::<u16>(), 0..4)), 1..12),
+            capacity in 1usize..40,
+        ) {
+            let mut history = History::new(capacity);
             let (mut store, mut stored) = (MemoryStore::new(), None);
-            for cut in cuts {
+            for (pushes, answers) in cuts {
                 let first = history.next_sequence();
-                for _ in 0..cut {
-                    history.push(Step::default(), "Bash");
+                (0..pushes).for_each(|_| push(&mut history));
+                let mut changed: Vec<u64> = (first..history.next_sequence()).collect();
+                for answer in answers {
+                    let Some(step) = history.ring().nth(usize::from(answer) % capacity) else { continue };
+                    let sequence = step.sequence;
+                    history.update(sequence, |step| step.turn += 1 + u64::from(answer));
+                    changed.push(sequence);
                 }
-                let changed: Vec<u64> = (first..history.next_sequence()).collect();
-                let mut written = Vec::new();
-                changes(TASK, b"t\x1fs\x1fa", (&head, &history), (stored.as_ref(), &changed), &mut written).unwrap();
-                store.commit(written).unwrap();
+                commit(&mut store, &history, (stored.as_ref(), &changed));
                 stored = Some(StoredRing::of(&history));
-                let mut whole = Vec::new();
                 let all: Vec<u64> = history.ring().map(|found| found.sequence).collect();
-                changes(TASK, b"t\x1fs\x1fa", (&head, &history), (None, &all), &mut whole).unwrap();
                 let mut at_once = MemoryStore::new();
-                at_once.commit(whole).unwrap();
-                let families = [KeyFamily::Head, KeyFamily::Page];
-                prop_assert_eq!(state_hash(&store, TASK, &families).unwrap(), state_hash(&at_once, TASK, &families).unwrap());
+                commit(&mut at_once, &history, (None, &all));
+                prop_assert_eq!(records(&store), records(&at_once));
                 let loaded = load(&store, TASK, b"t\x1fs\x1fa", capacity).unwrap().unwrap();
-                prop_assert_eq!(loaded.session.history.len(), history.len());
+                let found: Vec<_> = loaded.session.history.ring().map(|step| (step.sequence, step.time, step.turn)).collect();
+                prop_assert_eq!(found, history.ring().map(|step| (step.sequence, step.time, step.turn)).collect::<Vec<_>>());
             }
         }
+    }
+
+    #[test]
+    fn the_largest_ring_wraps_without_losing_a_step() {
+        let capacity = crate::limits::HISTORY_STEPS_MAX;
+        let mut history = History::new(capacity);
+        (0..capacity - 10).for_each(|_| push(&mut history));
+        let all: Vec<u64> = history.ring().map(|found| found.sequence).collect();
+        let mut store = MemoryStore::new();
+        commit(&mut store, &history, (None, &all));
+        let mut stored = StoredRing::of(&history);
+        for _ in 0..20 {
+            push(&mut history);
+            commit(&mut store, &history, (Some(&stored), &[history.next_sequence() - 1]));
+            stored = StoredRing::of(&history);
+        }
+        let loaded = load(&store, TASK, b"t\x1fs\x1fa", capacity).unwrap().unwrap();
+        assert!(loaded.session.history.ring().map(|step| step.time).eq(history.ring().map(|step| step.time)));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! cost one byte, the sequence none (the head and the slot give it).
 //!
 //! A record costs a client and a store far more than its bytes do. One for each step is dear where a session has many in a commit; one for
-//! the whole ring where it has a single one. A page is written as a whole when one of its steps has changed. The steps that a young session
-//! has made last lie in its head, which is written anyway, and move into their page four at a time: most events cost one record.
+//! the whole ring where it has a single one. A page is written as a whole when one of its steps has changed. The newest steps lie in the head,
+//! which is written anyway, and move into their page four at a time: most events cost one record.
 
 use std::borrow::Cow;
 
@@ -27,14 +27,34 @@ use crate::store::session::unpack128;
 
 /// Slots of a page.
 pub const PAGE_SLOTS: u16 = 8;
-/// Slots that lie in the head while they are being filled; divides [`PAGE_SLOTS`]. More would save records where a session has many steps in a
-/// commit, and write the same steps again and again where it has one.
-pub const OPEN_SLOTS: u16 = 4;
+/// Slots that lie in the head together; divides [`PAGE_SLOTS`]. More would save records where a session has many steps in a commit, and
+/// write the same steps again and again where it has one.
+const GROUP_SLOTS: u16 = 4;
 
 /// The page of a slot.
 #[must_use]
 pub const fn page_of(slot: u16) -> u16 {
     slot / PAGE_SLOTS
+}
+
+/// The slots of a page.
+pub(super) fn slots_of_page(page: u16) -> impl Iterator<Item = u16> {
+    (0..PAGE_SLOTS).map(move |at| page * PAGE_SLOTS + at)
+}
+
+/// The group of a slot.
+pub(super) const fn group_of(slot: u16) -> u16 {
+    slot / GROUP_SLOTS
+}
+
+/// The slots of a group.
+pub(super) fn slots_of_group(group: u16) -> impl Iterator<Item = u16> {
+    (0..GROUP_SLOTS).map(move |at| group * GROUP_SLOTS + at)
+}
+
+/// The page of a group.
+pub(super) const fn page_of_group(group: u16) -> u16 {
+    group / (PAGE_SLOTS / GROUP_SLOTS)
 }
 
 /// What the keys of a session's pages begin with: the head's key and U+001F.

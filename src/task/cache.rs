@@ -102,7 +102,9 @@ impl Entry {
             out.extend(self.stale.difference(&used).map(|page| Change { task, key: step::key(session_key, *page), value: None }));
         }
         let Session { head, history, .. } = &self.session;
-        session::changes(task, session_key, (head, history), (self.stored.as_ref(), &self.changed), out)
+        // What lies under other slots, or was of a life before, is stale: nothing of it is moved.
+        let stored = self.stored.as_ref().filter(|_| self.stale.is_empty());
+        session::changes(task, session_key, (head, history), (stored, &self.changed), out)
     }
 
     fn measure(&mut self) {

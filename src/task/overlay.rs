@@ -15,10 +15,10 @@ use crate::task::settings::LaneSettings;
 use crate::task::stats::Stats;
 use crate::task::swarm::Sums;
 
-/// Bytes a changed session counts for: head and bookkeeping. Its steps count apart.
+/// Bytes a changed session counts for: head and bookkeeping. Its newest steps, which lie in the head's record, count with the events.
 const SESSION_BYTES: usize = 512;
-/// Bytes a record counts for: its step, encoded and in the changelog.
-const RECORD_BYTES: usize = 256;
+/// Bytes an event counts for: its step, encoded and in the changelog, and its part of the steps that are written again with it.
+const RECORD_BYTES: usize = 512;
 
 /// A command for the metrics: counted when it is visible.
 #[derive(Debug, Clone, Copy)]

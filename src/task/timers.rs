@@ -167,6 +167,13 @@ mod tests {
                         store.commit(changes).unwrap();
                         queue.committed();
                         committed = model.clone();
+                        let mut stored = BTreeSet::new();
+                        let mut note = |key: &[u8], _: &[u8]| {
+                            stored.insert(key.to_vec());
+                            std::ops::ControlFlow::Continue(())
+                        };
+                        store.scan(TASK, KeyFamily::Timer, &[], &[], &mut note).unwrap();
+                        prop_assert_eq!(&stored, &committed);
                     }
                     Op::Abort => {
                         queue.rewind();

@@ -285,13 +285,14 @@ fn samples(name: &str, snapshot: &Snapshot) -> Samples {
         }
         "session_cache_total" => list(&["hit", "miss"], &stats.cache),
         "limit_hits_total" => list(
-            &["reset_agents", "texts", "dead_letters", "swarm_keys", "swarm_workers"],
+            &["reset_agents", "texts", "dead_letters", "swarm_keys", "swarm_workers", "swarm_late"],
             &[
                 stats.limit_reset_agents,
                 stats.limit_texts,
                 stats.limit_dead_letters,
                 stats.limit_swarm_keys,
                 stats.limit_swarm_workers,
+                stats.swarm_late,
             ],
         ),
         "loop_tokens_total" => one(stats.loop_tokens as f64),
@@ -427,6 +428,7 @@ mod tests {
         let mut stats = Stats::default();
         stats.detections[0][2] = 3;
         stats.obeyed[1][0] = 1;
+        stats.swarm_late = 4;
         let lane = LaneReport {
             stats,
             tasks: vec![TaskView { id, state: TaskState::Running, position: Some(position) }],
@@ -458,6 +460,7 @@ mod tests {
             "loopwarden_lso_lag_records{stage=\"session\"} 0",
             "loopwarden_restore_records_left{stage=\"session\"} 2",
             "loopwarden_swarm_counters{} 14",
+            "loopwarden_limit_hits_total{limit=\"swarm_late\"} 8",
         ] {
             assert!(text.contains(line), "{line} in\n{text}");
         }

@@ -39,6 +39,7 @@ use crate::store::MemoryStore;
 use crate::store::StateStore;
 use crate::store::StoreError;
 use crate::store::session as stored;
+use crate::store::session::StoredRing;
 use crate::store::step;
 
 /// The one task of a bench.
@@ -81,6 +82,8 @@ pub struct Bench {
     counters: BTreeMap<SwarmCallKey, SwarmCounter>,
     /// What a restart reads: written at restarts only, and then only what has changed, as a commit does.
     store: MemoryStore,
+    /// What it holds of the sessions' rings.
+    stored: BTreeMap<String, StoredRing>,
     offset: u64,
     watermark: EventTime,
 }
@@ -109,6 +112,7 @@ impl Bench {
             sessions: BTreeMap::new(),
             counters: BTreeMap::new(),
             store: MemoryStore::new(),
+            stored: BTreeMap::new(),
             offset: 0,
             watermark: EventTime(i64::MIN),
         }
@@ -251,14 +255,15 @@ impl Bench {
     /// The session is gone, in memory and in the store.
     fn forget(&mut self, key: &str) {
         self.sessions.remove(key);
+        self.stored.remove(key);
         let mut gone = vec![Change { task: TASK, key: stored::head_key(key.as_bytes()), value: None }];
-        let pages = 0..=step::page_of(self.policy.history_steps as u16);
+        let pages = 0..=step::page_of((self.policy.history_steps - 1) as u16);
         gone.extend(pages.map(|page| Change { task: TASK, key: step::key(key.as_bytes(), page), value: None }));
         // A store in memory does not fail.
         drop(self.store.commit(gone));
     }
 
-    /// Writes every session through the store's encoding, drops the engines, and loads all of it again; under
+    /// Writes what has changed of every session through the store's encoding, drops the engines, and loads all of it again; under
     /// another policy where one is given. Sessions only: counters of swarms stay in memory.
     ///
     /// # Errors
@@ -266,7 +271,7 @@ impl Bench {
     pub fn restart(&mut self, policy: Option<Arc<Policy>>) -> Result<Vec<Mark>, StoreError> {
         let mut marks = Vec::new();
         for (key, (_, session)) in &mut self.sessions {
-            self.store.commit(changes(key.as_bytes(), session)?)?;
+            self.store.commit(changes(key.as_bytes(), session, self.stored.get(key))?)?;
         }
         if let Some(policy) = policy {
             self.policy = policy;
@@ -277,11 +282,14 @@ impl Bench {
         for (key, (_, session)) in &mut self.sessions {
             *session = match stored::load(&self.store, TASK, key.as_bytes(), self.policy.history_steps)? {
                 Some(loaded) => {
-                    if loaded.stored.capacity != loaded.session.history.capacity() {
+                    if loaded.stored.capacity == loaded.session.history.capacity() {
+                        self.stored.insert(key.clone(), loaded.stored);
+                    } else {
                         marks.push(Mark::RingResized);
                         let stale = loaded.stored.pages().into_iter();
                         let gone = stale.map(|page| Change { task: TASK, key: step::key(key.as_bytes(), page), value: None });
                         self.store.commit(gone.collect())?;
+                        self.stored.remove(key);
                     }
                     loaded.session
                 }
@@ -298,14 +306,13 @@ impl Bench {
     }
 }
 
-/// A session as the store keeps it, whole.
-fn changes(key: &[u8], session: &mut Session) -> Result<Vec<Change>, StoreError> {
+/// What the store lacks of a session: its changed steps, its head.
+fn changes(key: &[u8], session: &mut Session, stored: Option<&StoredRing>) -> Result<Vec<Change>, StoreError> {
     let mut changes = Vec::new();
     if !session.has_begun {
         return Ok(changes);
     }
-    let all: Vec<u64> = session.history.ring().map(|step| step.sequence).collect();
-    stored::changes(TASK, key, (&session.head, &session.history), (None, &all), &mut changes)?;
+    stored::changes(TASK, key, (&session.head, &session.history), (stored, &session.changed_steps), &mut changes)?;
     session.changed_steps.clear();
     Ok(changes)
 }
