@@ -4,6 +4,8 @@ use serde::Deserialize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::identity::Hash64;
+use crate::identity::Hash128;
 use crate::store::KeyFamily;
 use crate::store::StoreError;
 use crate::store::migrate;
@@ -59,6 +61,27 @@ pub fn decode_family<T: DeserializeOwned>(family: KeyFamily, bytes: &[u8]) -> Re
 
 pub(super) fn newer(what: &str, found: u8, known: u8) -> StoreError {
     StoreError::NewerFormat(format!("{what} has format {found}, this program knows up to {known}; run the newer version"))
+}
+
+/// A hash; none is one byte.
+pub(super) type H64 = Option<[u8; 8]>;
+/// A hash; none is one byte.
+pub(super) type H128 = Option<[u8; 16]>;
+
+pub(super) fn pack64(hash: Hash64) -> H64 {
+    hash.is_some().then(|| hash.0.to_be_bytes())
+}
+
+pub(super) fn unpack64(hash: H64) -> Hash64 {
+    hash.map_or(Hash64::NONE, |bytes| Hash64(u64::from_be_bytes(bytes)))
+}
+
+pub(super) fn pack128(hash: Hash128) -> H128 {
+    hash.is_some().then(|| hash.0.to_be_bytes())
+}
+
+pub(super) fn unpack128(hash: H128) -> Hash128 {
+    hash.map_or(Hash128::NONE, |bytes| Hash128(u128::from_be_bytes(bytes)))
 }
 
 #[cfg(test)]

@@ -11,11 +11,13 @@ mod memory;
 pub mod migrate;
 mod position;
 pub mod report;
+mod ring;
 mod rocks;
 pub mod session;
 pub mod step;
 pub mod swarm;
 mod timer;
+mod verdict;
 
 use crate::event::TaskId;
 
@@ -28,6 +30,7 @@ pub use load::LoadBatch;
 pub use memory::MemoryStore;
 pub use position::Position;
 pub use position::chain;
+pub use ring::StoredRing;
 pub use rocks::Area;
 pub use rocks::RocksBatch;
 pub use rocks::RocksOptions;

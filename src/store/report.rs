@@ -16,7 +16,7 @@ use crate::event::EventTime;
 use crate::identity::Hash128;
 use crate::store::StoreError;
 use crate::store::codec;
-use crate::store::session::StoredRecipe;
+use crate::store::verdict::StoredRecipe;
 
 /// Newest format of a record.
 const VERSION: u8 = 1;

@@ -3,7 +3,6 @@
 //! The engine's types know nothing of bytes; the private mirrors below are the format. Fields are only ever added with a new
 //! version and a step in `migrate`.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -19,107 +18,33 @@ use crate::detect::OutcomeRun;
 use crate::detect::Run;
 use crate::detect::Step;
 use crate::detect::Streaks;
-use crate::engine::Action;
-use crate::engine::Advice;
 use crate::engine::Awaited;
 use crate::engine::CommandId;
 use crate::engine::Episode;
 use crate::engine::Head;
-use crate::engine::IdentityRecipe;
-use crate::engine::Placement;
-use crate::engine::Scope;
-use crate::engine::ScopeKind;
 use crate::engine::Session;
 use crate::engine::SubjectKey;
-use crate::engine::Verdict;
 use crate::event::EventTime;
 use crate::event::TaskId;
 use crate::identity::Hash64;
-use crate::identity::Hash128;
-use crate::policy::Detector;
 use crate::store::Change;
 use crate::store::KeyFamily;
 use crate::store::StateKey;
 use crate::store::StateStore;
 use crate::store::StoreError;
 use crate::store::codec;
+use crate::store::codec::H64;
+use crate::store::codec::H128;
+use crate::store::codec::pack64;
+use crate::store::codec::pack128;
+use crate::store::codec::unpack64;
+use crate::store::codec::unpack128;
 use crate::store::migrate;
+use crate::store::ring::StoredRing;
 use crate::store::step;
-
-/// What the store holds of a session's ring: which sequences, and under which slots.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct StoredRing {
-    /// Slots of the ring that the steps were written under.
-    pub capacity: usize,
-    /// Sequence of the next step.
-    pub next_sequence: u64,
-    /// First sequence that counts.
-    pub floor: u64,
-    /// Steps held: the last so many sequences.
-    pub len: usize,
-}
-
-impl StoredRing {
-    /// The ring of a history as it would be stored now.
-    #[must_use]
-    pub fn of(history: &History) -> Self {
-        Self { capacity: history.capacity(), next_sequence: history.next_sequence(), floor: history.floor(), len: history.len() }
-    }
-
-    fn first(&self) -> u64 {
-        self.next_sequence - (self.len as u64).min(self.next_sequence)
-    }
-
-    /// The sequence that the ring holds in a slot; `None` where it holds none.
-    fn sequence_in(&self, slot: u16) -> Option<u64> {
-        let capacity = (self.capacity as u64).max(1);
-        let first = self.first();
-        let sequence = first + (u64::from(slot) + capacity - first % capacity) % capacity;
-        (u64::from(slot) < capacity && sequence < self.next_sequence).then_some(sequence)
-    }
-
-    /// The group of slots that lies in the head: that of the newest step. A function of the ring alone, so that the same session is stored the
-    /// same way wherever commits cut its events.
-    fn open_group(&self) -> Option<u16> {
-        let newest = self.next_sequence.checked_sub(1).filter(|_| self.len > 0)?;
-        Some(step::group_of((newest % (self.capacity as u64).max(1)) as u16))
-    }
-
-    /// Whether the step in a slot lies in the head.
-    #[must_use]
-    pub fn is_open(&self, slot: u16) -> bool {
-        self.open_group() == Some(step::group_of(slot))
-    }
-
-    /// Slots of the head.
-    fn open_slots(&self) -> impl Iterator<Item = u16> + use<> {
-        self.open_group().into_iter().flat_map(step::slots_of_group)
-    }
-
-    /// Slots of a page's record: those that do not lie in the head.
-    fn slots_of_page(&self, page: u16) -> impl Iterator<Item = u16> + use<> {
-        let ring = *self;
-        step::slots_of_page(page).filter(move |slot| !ring.is_open(*slot))
-    }
-
-    /// Whether a page has a record.
-    fn has_page(&self, page: u16) -> bool {
-        self.slots_of_page(page).any(|slot| self.sequence_in(slot).is_some())
-    }
-
-    /// Whether any page has one.
-    fn has_pages(&self) -> bool {
-        self.len > self.open_slots().filter(|slot| self.sequence_in(*slot).is_some()).count()
-    }
-
-    /// Pages that have a record.
-    #[must_use]
-    pub fn pages(&self) -> BTreeSet<u16> {
-        let capacity = (self.capacity as u64).max(1);
-        let slots = (self.first()..self.next_sequence).map(|sequence| (sequence % capacity) as u16);
-        slots.filter(|slot| !self.is_open(*slot)).map(step::page_of).collect()
-    }
-}
+use crate::store::verdict::StoredVerdict;
+use crate::store::verdict::corrupt;
+use crate::store::verdict::detector;
 
 /// A session as it was read.
 #[derive(Debug)]
@@ -292,31 +217,6 @@ fn take_head(bytes: &[u8]) -> Result<(Head, StoredRing, &[u8]), StoreError> {
     Ok((head, ring, rest))
 }
 
-fn corrupt(what: &str) -> StoreError {
-    StoreError::Corrupt(format!("head: {what}"))
-}
-
-/// A hash; none is one byte.
-type H64 = Option<[u8; 8]>;
-/// A hash; none is one byte.
-type H128 = Option<[u8; 16]>;
-
-pub(super) fn pack64(hash: Hash64) -> H64 {
-    hash.is_some().then(|| hash.0.to_be_bytes())
-}
-
-pub(super) fn unpack64(hash: H64) -> Hash64 {
-    hash.map_or(Hash64::NONE, |bytes| Hash64(u64::from_be_bytes(bytes)))
-}
-
-pub(super) fn pack128(hash: Hash128) -> H128 {
-    hash.is_some().then(|| hash.0.to_be_bytes())
-}
-
-pub(super) fn unpack128(hash: H128) -> Hash128 {
-    hash.map_or(Hash128::NONE, |bytes| Hash128(u128::from_be_bytes(bytes)))
-}
-
 #[derive(Serialize, Deserialize)]
 struct StoredHead<'a> {
     capacity: u32,
@@ -426,10 +326,6 @@ impl<'a> StoredHead<'a> {
         };
         Ok((head, ring))
     }
-}
-
-fn detector(number: u8) -> Result<Detector, StoreError> {
-    Detector::from_number(number).ok_or_else(|| corrupt("unknown detector"))
 }
 
 #[derive(Serialize, Deserialize)]
@@ -602,159 +498,21 @@ impl StoredEpisode {
     }
 }
 
-#[derive(Serialize, Deserialize)]
-struct StoredScope<'a> {
-    kind: u8,
-    #[serde(borrow)]
-    tool: Option<Cow<'a, str>>,
-    fingerprint: Option<([u8; 16], StoredRecipe<'a>)>,
-    only: Cow<'a, [(String, String)]>,
-}
-
-/// The numbers of the variants are stored and never reused.
-#[derive(Serialize, Deserialize)]
-pub(super) enum StoredRecipe<'a> {
-    Call { args: Cow<'a, [String]>, args_ignored: Cow<'a, [String]> },
-    Coarse { args: Cow<'a, [String]> },
-    Args,
-    Opaque,
-}
-
-impl<'a> StoredRecipe<'a> {
-    pub(super) fn of(recipe: &'a IdentityRecipe) -> Self {
-        match recipe {
-            IdentityRecipe::Call { args, args_ignored } => {
-                Self::Call { args: args.as_slice().into(), args_ignored: args_ignored.as_slice().into() }
-            }
-            IdentityRecipe::Coarse { args } => Self::Coarse { args: args.as_slice().into() },
-            IdentityRecipe::Args => Self::Args,
-            IdentityRecipe::Opaque => Self::Opaque,
-        }
-    }
-
-    pub(super) fn into_recipe(self) -> IdentityRecipe {
-        match self {
-            Self::Call { args, args_ignored } => {
-                IdentityRecipe::Call { args: args.into_owned(), args_ignored: args_ignored.into_owned() }
-            }
-            Self::Coarse { args } => IdentityRecipe::Coarse { args: args.into_owned() },
-            Self::Args => IdentityRecipe::Args,
-            Self::Opaque => IdentityRecipe::Opaque,
-        }
-    }
-}
-
-impl<'a> StoredScope<'a> {
-    fn of(scope: &'a Scope) -> Self {
-        Self {
-            kind: match scope.kind {
-                ScopeKind::Agent => 0,
-                ScopeKind::Swarm => 1,
-                ScopeKind::Fleet => 2,
-            },
-            tool: scope.tool.as_deref().map(Cow::Borrowed),
-            fingerprint: scope.fingerprint.as_ref().map(|(hash, recipe)| (hash.0.to_be_bytes(), StoredRecipe::of(recipe))),
-            only: scope.only.as_slice().into(),
-        }
-    }
-
-    fn into_scope(self) -> Result<Scope, StoreError> {
-        Ok(Scope {
-            kind: match self.kind {
-                0 => ScopeKind::Agent,
-                1 => ScopeKind::Swarm,
-                2 => ScopeKind::Fleet,
-                _ => return Err(corrupt("unknown scope")),
-            },
-            tool: self.tool.map(Cow::into_owned),
-            fingerprint: self.fingerprint.map(|(hash, recipe)| (Hash128(u128::from_be_bytes(hash)), recipe.into_recipe())),
-            only: self.only.into_owned(),
-        })
-    }
-}
-
-/// The numbers of the variants are stored and never reused.
-#[derive(Serialize, Deserialize)]
-enum StoredPlacement<'a> {
-    NextTurn,
-    #[serde(borrow)]
-    AppendToResult(Option<Cow<'a, str>>),
-}
-
-#[derive(Serialize, Deserialize)]
-pub(super) struct StoredVerdict<'a> {
-    command_id: [u8; 16],
-    action: u8,
-    #[serde(borrow)]
-    scope: StoredScope<'a>,
-    level: u8,
-    episode: [u8; 16],
-    detector: u8,
-    message: Cow<'a, str>,
-    placement: StoredPlacement<'a>,
-    advice: Option<u8>,
-    issued_at: i64,
-    expires_at: i64,
-}
-
-impl<'a> StoredVerdict<'a> {
-    pub(super) fn of(verdict: &'a Verdict) -> Self {
-        Self {
-            command_id: verdict.command_id.0,
-            action: match verdict.action {
-                Action::Nudge => 0,
-                Action::Block => 1,
-                Action::Unblock => 2,
-            },
-            scope: StoredScope::of(&verdict.scope),
-            level: verdict.level,
-            episode: verdict.episode.0,
-            detector: verdict.detector.number(),
-            message: Cow::Borrowed(&verdict.message),
-            placement: match &verdict.placement {
-                Placement::NextTurn => StoredPlacement::NextTurn,
-                Placement::AppendToResult { call_id } => StoredPlacement::AppendToResult(call_id.as_deref().map(Cow::Borrowed)),
-            },
-            advice: verdict.advice.map(Advice::number),
-            issued_at: verdict.issued_at.0,
-            expires_at: verdict.expires_at.0,
-        }
-    }
-
-    pub(super) fn into_verdict(self) -> Result<Verdict, StoreError> {
-        Ok(Verdict {
-            command_id: CommandId(self.command_id),
-            action: match self.action {
-                0 => Action::Nudge,
-                1 => Action::Block,
-                2 => Action::Unblock,
-                _ => return Err(corrupt("unknown action")),
-            },
-            scope: self.scope.into_scope()?,
-            level: self.level,
-            episode: CommandId(self.episode),
-            detector: detector(self.detector)?,
-            message: self.message.into_owned(),
-            placement: match self.placement {
-                StoredPlacement::NextTurn => Placement::NextTurn,
-                StoredPlacement::AppendToResult(call_id) => Placement::AppendToResult { call_id: call_id.map(Cow::into_owned) },
-            },
-            advice: match self.advice {
-                None => None,
-                Some(number) => Some(Advice::from_number(number).ok_or_else(|| corrupt("unknown advice"))?),
-            },
-            issued_at: EventTime(self.issued_at),
-            expires_at: EventTime(self.expires_at),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::engine::Action;
+    use crate::engine::Advice;
+    use crate::engine::IdentityRecipe;
+    use crate::engine::Placement;
+    use crate::engine::Scope;
+    use crate::engine::ScopeKind;
+    use crate::engine::Verdict;
     use crate::event::Stage;
+    use crate::identity::Hash128;
+    use crate::policy::Detector;
     use crate::store::MemoryStore;
     use crate::store::state_hash;
 

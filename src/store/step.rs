@@ -19,11 +19,11 @@ use crate::store::KeyFamily;
 use crate::store::StateKey;
 use crate::store::StoreError;
 use crate::store::codec;
+use crate::store::codec::pack64;
+use crate::store::codec::pack128;
+use crate::store::codec::unpack64;
+use crate::store::codec::unpack128;
 use crate::store::migrate;
-use crate::store::session::pack64;
-use crate::store::session::pack128;
-use crate::store::session::unpack64;
-use crate::store::session::unpack128;
 
 /// Slots of a page.
 pub const PAGE_SLOTS: u16 = 8;

@@ -24,9 +24,9 @@ use crate::store::StateStore;
 use crate::store::StoreError;
 use crate::store::codec;
 use crate::store::migrate;
-use crate::store::session::StoredRecipe;
-use crate::store::session::StoredVerdict;
 use crate::store::timer::due_bytes;
+use crate::store::verdict::StoredRecipe;
+use crate::store::verdict::StoredVerdict;
 
 /// A counter as it was read.
 #[derive(Debug)]

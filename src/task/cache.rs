@@ -11,9 +11,9 @@ use crate::engine::SubjectKey;
 use crate::event::TaskId;
 use crate::store::Change;
 use crate::store::StoreError;
+use crate::store::StoredRing;
 use crate::store::session;
 use crate::store::session::Loaded;
-use crate::store::session::StoredRing;
 use crate::store::step;
 
 #[expect(clippy::disallowed_types, reason = "look-up only; nothing iterates over it")]

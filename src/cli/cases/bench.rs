@@ -38,8 +38,8 @@ use crate::store::Change;
 use crate::store::MemoryStore;
 use crate::store::StateStore;
 use crate::store::StoreError;
+use crate::store::StoredRing;
 use crate::store::session as stored;
-use crate::store::session::StoredRing;
 use crate::store::step;
 
 /// The one task of a bench.
