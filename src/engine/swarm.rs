@@ -324,14 +324,17 @@ impl SwarmEngine {
             let epoch = counter.floor.map_or(start, |floor| start.max(floor.0));
             let told_step = counter.periods.get(&start).filter(|period| period.epoch == epoch).map_or(0, |period| period.step);
             // Nearly every report crosses no step; workers are counted for those that do.
-            if !has_new_step(rules, told_step, sum) {
+            if sum < rules.threshold || new_steps(rules, told_step, sum).next().is_none() {
                 continue;
             }
             let workers = window_workers(counter, rules, end);
             if workers < rules.workers_min {
                 continue;
             }
-            for step in new_steps(rules, told_step, sum) {
+            let mut steps: Vec<u32> = new_steps(rules, told_step, sum).collect();
+            steps.sort_unstable();
+            steps.dedup();
+            for step in steps {
                 let told = counter.periods.get(&start).filter(|period| period.epoch == epoch);
                 let seq = told.map_or(1, |period| period.seq + 1);
                 let episode = told.map(|period| period.episode);
@@ -506,39 +509,18 @@ fn window_workers(counter: &SwarmCounter, rules: &Rules, end: EventTime) -> u32 
     agents.len() as u32
 }
 
-/// Whether any step is to be told at a sum.
-fn has_new_step(rules: &Rules, told: u32, sum: u32) -> bool {
-    let is_new = |step: u32| (told.saturating_add(1)..=sum).contains(&step);
-    let of_sum = match rules.steps {
-        SwarmSteps::Once => is_new(rules.threshold),
-        SwarmSteps::Double => doubled(rules.threshold, sum).any(is_new),
-        SwarmSteps::Each => sum >= rules.threshold && sum > told,
+/// The steps to be told at a sum: those above the greatest one told. A block has a step of its own, out of order or among the others.
+fn new_steps(rules: &Rules, told: u32, sum: u32) -> impl Iterator<Item = u32> {
+    let kind = rules.steps;
+    let first = if kind == SwarmSteps::Each { rules.threshold.max(told.saturating_add(1)) } else { rules.threshold };
+    let after = move |step: &u32| match kind {
+        SwarmSteps::Once => None,
+        SwarmSteps::Double => step.checked_mul(2),
+        SwarmSteps::Each => step.checked_add(1),
     };
-    sum >= rules.threshold && (of_sum || block_step(rules).is_some_and(is_new))
-}
-
-/// The steps to be told at a sum, ascending: those above the greatest one told.
-fn new_steps(rules: &Rules, told: u32, sum: u32) -> Vec<u32> {
-    let mut steps: Vec<u32> = match rules.steps {
-        SwarmSteps::Once => vec![rules.threshold],
-        SwarmSteps::Double => doubled(rules.threshold, sum).collect(),
-        SwarmSteps::Each => (rules.threshold.max(told.saturating_add(1))..=sum).collect(),
-    };
-    steps.extend(block_step(rules));
-    steps.retain(|step| (told.saturating_add(1)..=sum).contains(step));
-    steps.sort_unstable();
-    steps.dedup();
-    steps
-}
-
-/// A threshold and its doubles, up to a sum.
-fn doubled(threshold: u32, sum: u32) -> impl Iterator<Item = u32> {
-    std::iter::successors(Some(threshold), |step| step.checked_mul(2)).take_while(move |step| *step <= sum)
-}
-
-/// The step at which a block is due, where that is one of its own.
-fn block_step(rules: &Rules) -> Option<u32> {
-    (rules.mode == Mode::Block && rules.block_at > rules.threshold).then_some(rules.block_at)
+    let block = (rules.mode == Mode::Block && rules.block_at > rules.threshold).then_some(rules.block_at);
+    let steps = std::iter::successors(Some(first), after).take_while(move |step| *step <= sum);
+    steps.chain(block).filter(move |step| (told.saturating_add(1)..=sum).contains(step))
 }
 
 fn in_window<'a>(
