@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use clap::Args;
 
 use crate::cli::args::LogArgs;
+use crate::cli::args::RangeArgs;
 use crate::cli::args::ReplayArgs;
 use crate::cli::args::ReplayFormat;
 use crate::cli::exit_code;
@@ -15,6 +16,7 @@ use crate::cli::failure::Outcome;
 use crate::cli::output::Output;
 use crate::cli::output::OutputFormat;
 use crate::cli::output::say;
+use crate::cli::range;
 use crate::cli::replay;
 use crate::cli::replay::Found;
 use crate::cli::replay::forms;
@@ -44,17 +46,19 @@ Examples:
   loopwarden tune events.ndjson --labels labels.jsonl --set detectors.exact_repeat.threshold=2,3,4,5
   loopwarden tune events.ndjson --labels labels.jsonl --outcomes outcomes.jsonl --output html \\
       --set detectors.stuck.threshold=3,4,5 --set detectors.dead_end.threshold=3,4,5 > tune.html
+  loopwarden tune --topic agents.tool-events.v1 --from 7d --outcomes outcomes.jsonl \\
+      --set kafka.bootstrap_servers=localhost:9092 --set detectors.exact_repeat.threshold=2,3,4,5
 
 Every combination is replayed, 256 at most. Marked best is what finds more loops than anything else
 with as few false alarms.")]
 pub struct TuneArgs {
     /// Files of events, one a line; several are read one after the other
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "topic", conflicts_with = "topic", value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Policy to begin from: the name of a shipped profile, or a file
-    #[arg(long, default_value = "default", value_name = "NAME|FILE")]
-    pub policy: String,
-    /// A key of the policy and its values, as detectors.exact_repeat.threshold=3,4,5; may be repeated
+    /// Policy to begin from: the name of a shipped profile, or a file; without: default, and with --topic the setting policy
+    #[arg(long, value_name = "NAME|FILE")]
+    pub policy: Option<String>,
+    /// A key of the policy and its values, as detectors.exact_repeat.threshold=3,4,5, or with --topic a setting of Kafka; may be repeated
     #[arg(long = "set", required = true, value_name = "KEY=VALUE,…")]
     pub set: Vec<String>,
     /// Labelled stretches to judge by: {session, label, first_event_index, last_event_index, kind}
@@ -72,6 +76,9 @@ pub struct TuneArgs {
     /// Write the plot and the table also to this file, as one HTML page
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// A range of a topic instead of files.
+    #[command(flatten)]
+    pub range: RangeArgs,
 }
 
 /// Sweeps.
@@ -81,23 +88,23 @@ pub struct TuneArgs {
 pub fn run(args: &TuneArgs, log: &LogArgs) -> Outcome {
     setup::log_quietly(log)?;
     input::must_last(&args.files, "every policy reads the input again")?;
-    let axes = args.set.iter().map(|set| axis(set)).collect::<Result<Vec<Axis>, Failure>>()?;
+    let (settings, keys) = range::split_sets(&args.set);
+    let axes = keys.iter().map(|set| axis(set)).collect::<Result<Vec<Axis>, Failure>>()?;
+    if axes.is_empty() {
+        return Err(usage("--set names no key of the policy: there is nothing to vary"));
+    }
     let grid = grid(&axes)?;
     let known = Known::read(args.labels.as_ref(), args.outcomes.as_ref())?;
     let keep = Arc::new(Keep { only_commands: true, ..known.keep(false) });
     let stop = signals::stop_flag()?;
-    let mut sweep = Sweep {
-        sources: args.files.iter().map(|file| file.display().to_string()).collect(),
-        profile: args.policy.clone(),
-        axes,
-        ..Sweep::default()
-    };
-    let once = ReplayArgs { files: args.files.clone(), lanes: args.lanes, ..ReplayArgs::default() };
-    let source = Source::files(&args.files);
+    let source = Source::of(&args.files, &args.range, settings, log)?;
+    let base = args.policy.as_deref().unwrap_or(source.policy()).to_owned();
+    let mut sweep = Sweep { sources: input::names(&args.files, &args.range), profile: base.clone(), axes, ..Sweep::default() };
+    let once = ReplayArgs { lanes: args.lanes, ..ReplayArgs::default() };
     let (all, mut is_told) = (grid.len(), false);
     for values in grid {
         let sets: Vec<String> = sweep.axes.iter().zip(&values).map(|(axis, value)| format!("{}={value}", axis.key)).collect();
-        let policy = crate::config::policy::load_with_overrides(&args.policy, &overrides::overrides(&sets)?);
+        let policy = crate::config::policy::load_with_overrides(&base, &overrides::overrides(&sets)?);
         let scores = match policy {
             Ok(policy) => {
                 let found = replay::replay(&once, &source, &Arc::new(policy), &keep, &stop, None)?;

@@ -155,6 +155,11 @@ fn comparable(mut command: Value) -> Value {
 }
 
 fn replay(scratch: &Scratch, world: &World, arguments: &[&str]) -> Output {
+    told("replay", scratch, world, arguments)
+}
+
+/// What a command says about the world's events.
+fn told(name: &str, scratch: &Scratch, world: &World, arguments: &[&str]) -> Output {
     let config = scratch.0.join("replay.toml");
     let options = &world.options;
     let text = format!(
@@ -166,7 +171,7 @@ fn replay(scratch: &Scratch, world: &World, arguments: &[&str]) -> Output {
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
         command.env_remove(name);
     }
-    command.args(["replay", "--topic", &options.topics.input, "--config"]).arg(&config).args(arguments);
+    command.args([name, "--topic", &options.topics.input, "--config"]).arg(&config).args(arguments);
     command.stdin(Stdio::null()).output().expect("the program")
 }
 
@@ -249,4 +254,41 @@ fn a_range_ends_at_an_offset_or_a_time_and_what_is_no_event_is_told_with_its_pla
     assert_eq!(strict.status.code(), Some(3), "{}", text(&strict.stderr));
     let nowhere = replay(&scratch, &world, &["--from", "yesterday"]);
     assert!(text(&nowhere.stderr).contains("no place in a topic"), "{}", text(&nowhere.stderr));
+}
+
+#[test]
+fn thresholds_are_swept_over_a_range_of_a_topic() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, PARTITIONS);
+    let scratch = Scratch::new("tune");
+    fs::create_dir_all(&scratch.0).expect("a directory");
+    produce(&world, &fleet(), clock::now_ms() - 2 * 86_400_000);
+    let labels = scratch.0.join("labels.jsonl");
+    let looping = |number: u32| {
+        json!({ "session": format!("s{number}"), "label": "loop", "kind": "exact",
+        "first_event_index": 0, "last_event_index": 13 })
+    };
+    fs::write(&labels, format!("{}\n{}\n", looping(0), looping(2))).expect("labels");
+    let arguments = [
+        "--labels",
+        labels.to_str().expect("a path"),
+        "--output",
+        "json",
+        "--policy",
+        "hackeurope",
+        "--set",
+        "detectors.exact_repeat.threshold=3,12",
+    ];
+    let before = marks(&world);
+    let swept = |range: &[&str]| -> Vec<(u64, u64)> {
+        let output = told("tune", &scratch, &world, &[&arguments[..], range].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let row = |row: &Value| (row["loops_found"].as_u64().expect("loops"), row["delay_events"].as_u64().unwrap_or_default());
+        json["points"].as_array().expect("points").iter().map(row).collect()
+    };
+    assert_eq!(swept(&[]), [(2, 2), (2, 11)]);
+    // Within the first records of each partition nothing goes on for long.
+    assert_eq!(swept(&["--to", "2"]), [(0, 0), (0, 0)]);
+    assert_eq!(marks(&world), before, "a sweep wrote or committed something");
 }

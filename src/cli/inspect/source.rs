@@ -35,10 +35,7 @@ pub(super) struct Input {
 impl Input {
     pub(super) fn of(args: &InspectArgs, log: &LogArgs) -> Result<Self, Failure> {
         let (settings, keys) = range::split_sets(&args.set);
-        let source = match range::open(&args.range, settings, log)? {
-            Some(topic) => Source::Topic(Box::new(topic)),
-            None => Source::files(&args.files),
-        };
+        let source = Source::of(&args.files, &args.range, settings, log)?;
         let policy_name = args.policy.clone().unwrap_or_else(|| source.policy().to_owned());
         let overrides = overrides(&keys)?;
         let policy = Arc::new(load_with_overrides(&policy_name, &overrides)?);

@@ -52,10 +52,7 @@ pub(super) fn report(args: &ReplayArgs, policy: &Policy, known: &Known, found: F
     let Found { rejections, refused, stats, ledger, is_partial, .. } = found;
     let judgement = known.judge(&ledger);
     Report {
-        sources: match &args.range.topic {
-            Some(topic) => vec![format!("topic {topic}")],
-            None => args.files.iter().map(|file| file.display().to_string()).collect(),
-        },
+        sources: input::names(&args.files, &args.range),
         profile: policy.profile.clone(),
         policy_sha256: policy.hash.to_string(),
         events: events(&stats),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::cli::args::LogArgs;
-use crate::cli::args::ReplayArgs;
+use crate::cli::args::RangeArgs;
 use crate::cli::exit_code;
 use crate::cli::failure::Failure;
 use crate::cli::range;
@@ -25,12 +25,16 @@ pub(in crate::cli) enum Source {
 }
 
 impl Source {
-    /// The source that the arguments name.
-    pub(super) fn of(args: &ReplayArgs, log: &LogArgs) -> Result<Self, Failure> {
-        let (settings, _) = range::split_sets(&args.set);
-        Ok(match range::open(&args.range, settings, log)? {
+    /// The source that the arguments name: a range of a topic, under these settings, or files.
+    pub(in crate::cli) fn of(
+        files: &[PathBuf],
+        range: &RangeArgs,
+        settings: Vec<String>,
+        log: &LogArgs,
+    ) -> Result<Self, Failure> {
+        Ok(match range::open(range, settings, log)? {
             Some(topic) => Self::Topic(Box::new(topic)),
-            None => Self::files(&args.files),
+            None => Self::files(files),
         })
     }
 
@@ -88,6 +92,14 @@ impl Source {
                 FileReplay::open_topic(KafkaRange::read(kafka, extent)?, &options)?
             }
         })
+    }
+}
+
+/// What the arguments name, for a report.
+pub(in crate::cli) fn names(files: &[PathBuf], range: &RangeArgs) -> Vec<String> {
+    match &range.topic {
+        Some(topic) => vec![format!("topic {topic}")],
+        None => files.iter().map(|file| file.display().to_string()).collect(),
     }
 }
 

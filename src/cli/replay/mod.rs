@@ -98,8 +98,8 @@ pub(super) struct Found {
 pub fn run(args: &ReplayArgs, log: &LogArgs) -> Outcome {
     setup::log_quietly(log)?;
     forms::check(args)?;
-    let source = Source::of(args, log)?;
-    let (_, keys) = range::split_sets(&args.set);
+    let (settings, keys) = range::split_sets(&args.set);
+    let source = Source::of(&args.files, &args.range, settings, log)?;
     let name = args.policy.as_deref().unwrap_or_else(|| source.policy());
     let policy = Arc::new(crate::config::policy::load_with_overrides(name, &overrides(&keys)?)?);
     let against = args.against.as_deref().map(crate::config::policy::load).transpose()?.map(Arc::new);

@@ -146,6 +146,9 @@ fn thresholds_are_swept_over_a_grid_and_judged() {
     expect(&["tune", &file, "--labels", &labels, "--set", &set], exit_code::USAGE);
     expect(&["tune", &file, "--set", "detectors.exact_repeat.threshold=3"], exit_code::USAGE);
     expect(&["tune", &file, "--labels", &labels, "--set", "detectors.no_such.threshold=3"], exit_code::CONFIG);
+    // A setting of Kafka is no threshold.
+    let topic = ["tune", "--topic", "t", "--labels", &labels, "--set", "kafka.bootstrap_servers=localhost:1"];
+    assert!(stderr(&expect(&topic, exit_code::USAGE)).contains("nothing to vary"));
 }
 
 /// Interrupted in the middle of its input, a replay reports what it has seen, and says that this is not all.
