@@ -478,6 +478,11 @@ fn tell(overlay: &Overlay, stats: &mut Stats, wall_ms: i64) {
             bump(&mut stats.born_expired, action);
         }
     }
+    if overlay.audit.is_empty() {
+        return;
+    }
+    // The writer of log lines writes what is said within it in one go.
+    let _commit = tracing::info_span!(target: "loopwarden::finding", "commit").entered();
     for audited in &overlay.audit {
         let finding = &audited.finding;
         tracing::info!(

@@ -13,6 +13,8 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::telemetry::lines::Lines;
+use crate::telemetry::lines::Together;
 use crate::telemetry::repeats::Repeats;
 
 /// How lines look.
@@ -97,19 +99,19 @@ pub fn start(format: Format, filter: &str) -> Result<LogControl, BadFilter> {
             .flatten_event(true)
             .with_current_span(false)
             .with_span_list(false)
-            .with_writer(io::stderr)
+            .with_writer(Lines)
             .map_event_format(|format| repeats.limit(format))
             .boxed()
     } else {
         let is_coloured = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         tracing_subscriber::fmt::layer()
             .with_ansi(is_coloured)
-            .with_writer(io::stderr)
+            .with_writer(Lines)
             .map_event_format(|format| repeats.limit(format))
             .boxed()
     };
     // Fails only where somebody has installed a subscriber already, as another test of the same process.
-    let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
+    let _ = tracing_subscriber::registry().with(filter).with(lines).with(Together).try_init();
     Ok(LogControl { handle, repeats })
 }
 

@@ -1,5 +1,6 @@
 //! What the process tells about itself: log lines, metrics.
 
+mod lines;
 pub mod logging;
 pub mod metrics;
 pub mod process;

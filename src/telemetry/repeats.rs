@@ -20,13 +20,12 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::clock::Stopwatch;
+use crate::telemetry::lines::AUDIT;
 
 /// Length of a window.
 const WINDOW: Duration = Duration::from_secs(10);
 /// Lines of one place in a window. A rebalance of a large task set has some from one place; an error that repeats has thousands.
 const LINES_MAX: u64 = 50;
-/// Every finding is told.
-const AUDIT: &str = "loopwarden::finding";
 
 /// A place in the source that writes log lines. There are some dozens; nothing from the wire makes another one.
 #[derive(Debug)]
