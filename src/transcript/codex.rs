@@ -31,13 +31,15 @@ pub(super) struct Codex {
     /// Events so far: lines have no id.
     count: u64,
     turn: u64,
+    /// Whatever the model says next is another reply: its tokens were counted, or it was answered. Not every version counts tokens.
+    is_reply_over: bool,
     spent: Option<Spent>,
 }
 
 impl Codex {
     pub(super) fn new(name: &str) -> Self {
         let whose = Whose { session_id: name.to_owned(), framework: "codex", ..Whose::default() };
-        Self { whose, open: Open::default(), count: 0, turn: 0, spent: None }
+        Self { whose, open: Open::default(), count: 0, turn: 0, is_reply_over: true, spent: None }
     }
 
     pub(super) fn piece(&mut self, line: &Map<String, Value>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
@@ -87,7 +89,7 @@ impl Codex {
     fn usage(&mut self, payload: &Map<String, Value>) -> Result<(), Rejected> {
         let info = text::object(payload, "info")?;
         if let Some(last) = info.map(|info| text::object(info, "last_token_usage")).transpose()?.flatten() {
-            self.turn += 1;
+            self.is_reply_over = true;
             self.spent = Some(Spent {
                 input_tokens: text::tokens(last, "input_tokens"),
                 output_tokens: text::tokens(last, "output_tokens"),
@@ -95,6 +97,11 @@ impl Codex {
             });
         }
         Ok(())
+    }
+
+    /// The model says something: the reply it belongs to.
+    fn reply(&mut self) {
+        self.turn += u64::from(std::mem::take(&mut self.is_reply_over));
     }
 
     fn draft(&mut self, time: Option<EventTime>) -> Draft<'_> {
@@ -133,6 +140,7 @@ impl Codex {
                     Some("failed") => "error",
                     _ => "unknown",
                 };
+                self.reply();
                 self.draft(time).tool("web_search", args, Answer { outcome, ..Answer::default() }, sink)
             }
             other => {
@@ -148,9 +156,11 @@ impl Codex {
         match role {
             "assistant" => {
                 let is_final = text::text(item, "phase")? == Some("final_answer");
+                self.reply();
                 self.draft(time).message("assistant", &said, is_final, sink)
             }
             "user" if !NOT_A_PERSON.iter().any(|beginning| said.trim_start().starts_with(beginning)) => {
+                self.is_reply_over = true;
                 self.draft(time).message("user", &said, false, sink)
             }
             _ => {
@@ -173,11 +183,13 @@ impl Codex {
             None => text::required(item, "id")?,
         };
         self.open.insert(call_id, tool);
+        self.reply();
         self.draft(time).call(tool, call_id, args, sink)
     }
 
     fn output(&mut self, item: &Map<String, Value>, time: Option<EventTime>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
         let call_id = text::required(item, "call_id")?;
+        self.is_reply_over = true;
         let output = item.get("output").unwrap_or(&Value::Null);
         // `{content, success}` in some versions.
         let (said, success) = match output {

@@ -116,9 +116,13 @@ impl OpenHands {
         self.draft(format!("a{id}"), time, spent).call(named.unwrap_or(action), &format!("c{id}"), args, sink)
     }
 
-    /// Usage of a reply, once; cost as far as its sum has grown.
+    /// Usage of a reply, once; cost as far as its sum has grown. An action of which no reply is known is a turn of its own: what names no
+    /// replies asked for one action in each.
     fn spent(&mut self, event: &Map<String, Value>, reply: Option<&Map<String, Value>>) -> Result<Option<Spent>, Rejected> {
-        let Some(reply) = reply else { return Ok(None) };
+        let Some(reply) = reply else {
+            self.turn += 1;
+            return Ok(None);
+        };
         self.whose.model = text::text(reply, "model")?.map(str::to_owned);
         let id = text::text(reply, "id")?.unwrap_or_default();
         if !id.is_empty() && id == self.reply {

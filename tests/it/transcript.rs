@@ -161,6 +161,46 @@ fn usage_of_a_reply_is_counted_once_and_at_its_call_whoever_speaks_in_between() 
     assert_eq!(converter.tally().events.values().sum::<u64>(), 8);
 }
 
+/// Same calls of one turn are one piece of evidence: where nothing names replies, calls that were answered in between are no such.
+#[test]
+fn calls_that_were_answered_in_between_are_of_different_turns_in_every_version() {
+    let call = |at: u32| json!({ "type": "function_call", "name": "shell", "call_id": format!("c{at}"), "arguments": "{\"command\":\"make\"}" });
+    let output = |at: u32| json!({ "type": "function_call_output", "call_id": format!("c{at}"), "output": "no rule" });
+    let item = |payload: Value| json!({ "timestamp": "2026-01-05T09:00:00Z", "type": "response_item", "payload": payload });
+    let tokens = json!({ "type": "event_msg", "payload": { "type": "token_count", "info": { "last_token_usage": { "input_tokens": 1 } } } });
+    let codex = [
+        item(call(1)),
+        item(call(2)),
+        item(output(1)),
+        item(output(2)),
+        item(call(3)),
+        tokens.clone(),
+        item(output(3)),
+        item(call(4)),
+        tokens,
+        item(call(5)),
+    ];
+    let action = |id: u32| json!({ "id": id, "timestamp": "2026-01-05T09:00:00", "source": "agent", "action": "run", "args": { "command": "make" } });
+    let observation = |id: u32| {
+        json!({ "id": id, "timestamp": "2026-01-05T09:00:01", "source": "agent", "observation": "run",
+        "cause": id - 1, "content": "no rule" })
+    };
+    let openhands = [action(1), observation(2), action(3), observation(4), action(5)];
+    for (format, pieces, expected) in
+        [(Format::Codex, &codex[..], vec![1, 1, 2, 3, 4]), (Format::OpenHands, &openhands[..], vec![1, 2, 3])]
+    {
+        let (mut made, mut converter) = (Vec::new(), Converter::new(format, "name"));
+        for piece in pieces {
+            converter.piece(piece.to_string().as_bytes(), &mut made).unwrap();
+        }
+        converter.finish(&mut made).unwrap();
+        let events = made.iter().map(|made| serde_json::from_str::<Value>(&made.json).unwrap());
+        let turns: Vec<u64> =
+            events.filter(|event| event["kind"] == "tool_call").map(|event| event["turn"].as_u64().unwrap()).collect();
+        assert_eq!(turns, expected, "{}", format.as_str());
+    }
+}
+
 fn line(session: &str, second: u32) -> String {
     format!(
         "{}\n",
