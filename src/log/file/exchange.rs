@@ -89,6 +89,8 @@ struct State {
     failed: Option<LogError>,
     /// Why there was no more to read, where that is no failure of the lanes.
     damaged: Option<LogError>,
+    /// The first file of several that could not be read to its end; the others were read all the same.
+    left: Option<LogError>,
     /// Reading ended before the input did: at the first line that is no event.
     is_cut: bool,
     files: Vec<(u64, String)>,
@@ -183,6 +185,7 @@ impl Shared {
             read: false,
             failed: None,
             damaged: None,
+            left: None,
             is_cut: false,
             files: Vec::new(),
             logs: BTreeMap::new(),
@@ -245,6 +248,11 @@ impl Shared {
 
     pub(super) fn damaged(&self) -> Option<LogError> {
         self.lock().damaged.clone()
+    }
+
+    /// A file cannot be read to its end, and the others are read all the same.
+    pub(super) fn note_left(&self, why: LogError) {
+        self.lock().left.get_or_insert(why);
     }
 
     pub(super) fn note_skipped(&self) {
@@ -311,7 +319,7 @@ impl Shared {
         let mut state = self.lock();
         state.read = true;
         if ends_at_damage {
-            state.damaged = failed;
+            state.damaged = failed.or(state.left.take());
         } else {
             state.failed = failed;
         }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use crate::event::EventTime;
 use crate::event::partition_of;
+use crate::log::LogError;
 use crate::log::file::FileInput;
 use crate::log::file::REPLAY_PARTITIONS;
 use crate::log::file::input::Opened;
@@ -53,10 +54,12 @@ pub(super) struct Strand {
     files: VecDeque<FileInput>,
     /// The first file, where it cannot be opened again.
     opened: Option<Opened>,
-    reading: Option<(String, Pieces)>,
+    reading: Option<(FileInput, Pieces)>,
     converter: Converter,
     made: VecDeque<Made>,
     refused: Vec<Refused>,
+    /// A file of it that cannot be read to its end.
+    left: Option<LogError>,
     piece: Vec<u8>,
     /// Time of its next event, never before that of its last.
     time: EventTime,
@@ -75,6 +78,7 @@ impl Strand {
             reading: None,
             made: VecDeque::new(),
             refused: Vec::new(),
+            left: None,
             piece: Vec::new(),
             time: EventTime(i64::MIN),
         }
@@ -96,6 +100,7 @@ impl Strand {
             converter: Converter::new(self.format, &self.name),
             made: VecDeque::new(),
             refused: Vec::new(),
+            left: None,
             piece: Vec::new(),
             time: EventTime(i64::MIN),
         };
@@ -116,7 +121,7 @@ impl Strand {
 
     fn fill_from(&mut self, read: &Arc<std::sync::atomic::AtomicU64>) -> bool {
         while self.made.is_empty() {
-            let Some((name, pieces)) = &mut self.reading else {
+            let Some((read_from, pieces)) = &mut self.reading else {
                 let Some(input) = self.files.pop_front() else {
                     let mut made = Vec::new();
                     // What waited was checked when it was read.
@@ -138,9 +143,12 @@ impl Strand {
                             // One of a directory's that was cut before it says whose it is.
                             Detected::Events | Detected::EventDocument | Detected::Unknown => Layout::Document,
                         };
-                        self.reading = Some((input.name(), Pieces::new(opened.into_source(), layout)));
+                        self.reading = Some((input, Pieces::new(opened.into_source(), layout)));
                     }
-                    Err(error) => self.refused.push((input.name(), 0, format!("cannot be read: {error}"))),
+                    Err(error) => {
+                        self.left = Some(input.unreadable(&error));
+                        self.refused.push((input.name(), 0, format!("cannot be read: {error}")));
+                    }
                 }
                 continue;
             };
@@ -151,7 +159,7 @@ impl Strand {
                 Ok(Some(line)) => {
                     let mut made = Vec::new();
                     if let Err(rejected) = self.converter.piece(&self.piece, &mut made) {
-                        self.refused.push((name.clone(), line, rejected.to_string()));
+                        self.refused.push((read_from.name(), line, rejected.to_string()));
                         // With a piece that makes no event the caller sees what was refused.
                         return true;
                     }
@@ -159,7 +167,8 @@ impl Strand {
                 }
                 Ok(None) => self.reading = None,
                 Err(error) => {
-                    self.refused.push((name.clone(), pieces.line(), format!("cannot be read further: {error}")));
+                    self.left = Some(read_from.unreadable(&format!("after line {}: {error}", pieces.line().saturating_sub(1))));
+                    self.refused.push((read_from.name(), pieces.line(), format!("cannot be read further: {error}")));
                     self.reading = None;
                 }
             }
@@ -236,6 +245,9 @@ fn place(made: &Made, timestamp_ms: i64, rounds: &mut Rounds) {
 fn note_refused(strand: &mut Strand, rounds: &Rounds, is_strict: bool) -> bool {
     let refused = std::mem::take(&mut strand.refused);
     let is_end = is_strict && !refused.is_empty();
+    if let Some(why) = strand.left.take() {
+        rounds.shared().note_left(why);
+    }
     rounds.shared().note_refused(refused);
     if is_end {
         rounds.shared().note_cut();

@@ -75,6 +75,7 @@ impl Reader {
             let opened = match input.open(self.rounds.shared().reading()) {
                 Ok(opened) => opened,
                 Err(error) if is_found => {
+                    self.rounds.shared().note_left(input.unreadable(&error));
                     self.rounds.shared().note_refused(vec![(input.name(), 0, format!("cannot be read: {error}"))]);
                     continue;
                 }
