@@ -33,9 +33,15 @@ impl TextPatterns {
         Ok(Self { set })
     }
 
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.set.is_empty()
+    }
+
     /// Whether one of them matches.
     #[must_use]
     pub fn is_match(&self, text: &str) -> bool {
-        !self.set.is_empty() && self.set.is_match(text)
+        !self.is_empty() && self.set.is_match(text)
     }
 }
