@@ -13,7 +13,9 @@ use axum::response::Response;
 use serde_json::Value;
 use serde_json::json;
 
+use crate::clock;
 use crate::engine::SEPARATOR;
+use crate::event::EventTime;
 use crate::http::Embedded;
 use crate::http::Shared;
 use crate::http::answer;
@@ -49,7 +51,8 @@ fn prefix(kind: &str, tenant: &str, name: &str) -> String {
     format!("{kind}{SEPARATOR}{tenant}{SEPARATOR}{name}{SEPARATOR}")
 }
 
-/// State rows under some prefixes, as JSON texts.
+/// State rows under some prefixes that say something of now, as JSON texts. A row goes with a timer of its partition, whose clock lags
+/// behind by the lateness it allows: until then it speaks of what is over.
 pub(super) async fn read_rows(embedded: &Embedded, prefixes: Vec<String>) -> Result<Vec<String>, Refusal> {
     let reader = embedded.reader.clone();
     let read = answer::blocking(&embedded.reads, move || {
@@ -61,7 +64,16 @@ pub(super) async fn read_rows(embedded: &Embedded, prefixes: Vec<String>) -> Res
     });
     let rows: Result<_, crate::log::LogError> = read.await?;
     let rows = rows.map_err(|error| answer::later(StatusCode::SERVICE_UNAVAILABLE, "not_durable", error.to_string(), 1))?;
-    Ok(rows.into_iter().map(|(_, value)| String::from_utf8_lossy(&value).into_owned()).collect())
+    let now = EventTime(clock::now_ms());
+    let rows = rows.into_iter().map(|(_, value)| String::from_utf8_lossy(&value).into_owned());
+    Ok(rows.filter(|row| !is_over(row, now)).collect())
+}
+
+/// Whether all that a row says is in force has expired.
+fn is_over(row: &str, now: EventTime) -> bool {
+    let row: Option<Value> = serde_json::from_str(row).ok();
+    let expiry = row.and_then(|row| EventTime::parse_rfc3339(row.get("expires_at")?.as_str()?));
+    expiry.is_some_and(|expiry| expiry <= now)
 }
 
 async fn agents(shared: &Arc<Shared>, tenant: Option<String>, session_id: String) -> Result<Vec<AgentView>, Refusal> {

@@ -169,10 +169,15 @@ impl Encoder {
     }
 
     /// The state row of a subject after an input at `at`; a tombstone where no verdict holds. `None` where rows are not
-    /// written: only a live process says what is in force.
+    /// written: only a live process says what is in force. A shadow one ends what was in force when it was live before.
     #[must_use]
     pub fn row(&self, subject: &SubjectKey, row: &Row<'_>, at: EventTime, task: TaskId) -> Option<Output> {
-        if self.mode != ProcessMode::Live {
+        let is_told = match self.mode {
+            ProcessMode::Live => true,
+            ProcessMode::Shadow => row.verdicts.is_empty(),
+            ProcessMode::Replay => false,
+        };
+        if !is_told {
             return None;
         }
         let key = subject.row_key();
@@ -579,6 +584,39 @@ mod tests {
         for (mode, live) in [(ProcessMode::Live, "live"), (ProcessMode::Shadow, "shadow"), (ProcessMode::Replay, "replay")] {
             let encoder = encoder(mode, DeadLetterContent::Full);
             assert_eq!((encoder.mode_of(false), encoder.mode_of(true)), (live, "shadow"));
+        }
+    }
+
+    fn verdict() -> Verdict {
+        let Command { id, action, scope, level, episode, placement, .. } = command();
+        Verdict {
+            command_id: id,
+            action,
+            scope,
+            level,
+            episode,
+            detector: Detector::ExactRepeat,
+            message: String::new(),
+            placement,
+            advice: None,
+            issued_at: TIME,
+            expires_at: TIME,
+        }
+    }
+
+    #[test]
+    fn rows_are_those_of_a_live_process_and_a_shadow_one_ends_them() {
+        let subject = SubjectKey::Agent { tenant: String::new(), session_id: "s".into(), agent_id: "main".into() };
+        let none = Row { verdicts: &[], epoch: 1, seq: 1 };
+        for (mode, ends) in [(ProcessMode::Live, true), (ProcessMode::Shadow, true), (ProcessMode::Replay, false)] {
+            let row = encoder(mode, DeadLetterContent::Full).row(&subject, &none, TIME, TASK);
+            assert_eq!(row.map(|row| row.value), ends.then_some(None), "{mode:?}");
+        }
+        let verdict = [verdict()];
+        let row = Row { verdicts: &verdict, ..none };
+        for (mode, is_told) in [(ProcessMode::Live, true), (ProcessMode::Shadow, false), (ProcessMode::Replay, false)] {
+            let told = encoder(mode, DeadLetterContent::Full).row(&subject, &row, TIME, TASK);
+            assert_eq!(told.is_some_and(|told| told.value.is_some()), is_told, "{mode:?}");
         }
     }
 

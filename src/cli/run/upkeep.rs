@@ -11,7 +11,7 @@ use crate::clock;
 use crate::log::embedded::EmbeddedBroker;
 use crate::log::embedded::Retention;
 
-/// Between two ticks: a verdict in a silent partition outlives its time by as much.
+/// Between two ticks. The row of a verdict in a silent partition outlives its time by as much, and by the lateness that is allowed.
 const TICK_EVERY: Duration = Duration::from_secs(10);
 /// Ticks between two looks at what is too old.
 const TICKS_PER_RETENTION: u32 = 6;

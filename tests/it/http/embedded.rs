@@ -185,3 +185,16 @@ fn what_is_in_force_and_what_an_agent_did_can_be_asked() {
     assert_eq!(unknown.status, 404);
     assert!(unknown.json()["message"].as_str().unwrap().contains("partition"), "{}", unknown.text);
 }
+
+/// The row itself goes with a timer, a minute and more after.
+#[test]
+fn what_has_expired_is_in_force_no_more() {
+    let scratch = Scratch::new();
+    let policy = scratch.0.join("policy.toml");
+    std::fs::write(&policy, "profile = \"ours\"\nonly = [\"exact_repeat\"]\n[episodes]\nnudge_ms = 1\n").unwrap();
+    let running = Running::start(&scratch.0, &["mode=live", &format!("policy={}", policy.display())]);
+    (1..=4).for_each(|number| running.accept(&failed_call("a", number)));
+    running.until_said("a", 4);
+    assert!(!running.commands("wait=30s&session_id=a").0.is_empty());
+    assert_eq!(running.client.get("/v1/state/a").json(), serde_json::json!({ "active": [] }));
+}
