@@ -182,6 +182,18 @@ pub enum Start {
     Time(i64),
 }
 
+/// What a dead letter has of the record's value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DlqContent {
+    /// All of it, as far as it fits.
+    #[default]
+    Full,
+    /// Its SHA-256.
+    Hash,
+    /// Nothing.
+    None,
+}
+
 /// What to do when input was deleted before it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnInputLoss {
@@ -209,6 +221,8 @@ pub struct KafkaConfig {
     pub state: String,
     /// Topic of dead letters.
     pub dlq: String,
+    /// What a dead letter has of the record's value.
+    pub dlq_content: DlqContent,
     /// What to do about lost input.
     pub on_input_loss: OnInputLoss,
     /// PEM file of authorities.

@@ -94,6 +94,7 @@ pub struct RawKafka {
     pub commands: String,
     pub state: String,
     pub dlq: String,
+    pub dlq_content: String,
     pub on_input_loss: String,
     pub ca_file: Option<String>,
     pub cert_file: Option<String>,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use crate::config::CommitConfig;
 use crate::config::Config;
+use crate::config::DlqContent;
 use crate::config::EmbeddedConfig;
 use crate::config::HttpConfig;
 use crate::config::KafkaConfig;
@@ -250,6 +251,11 @@ fn kafka(check: &mut Check<'_>, raw: &RawKafka) -> Option<KafkaConfig> {
         commands: raw.commands.clone(),
         state: raw.state.clone(),
         dlq: raw.dlq.clone(),
+        dlq_content: check.choice(
+            "kafka.dlq_content",
+            &raw.dlq_content,
+            &[("full", DlqContent::Full), ("hash", DlqContent::Hash), ("none", DlqContent::None)],
+        ),
         on_input_loss: check.choice(
             "kafka.on_input_loss",
             &raw.on_input_loss,

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use loopwarden::config::Config;
 use loopwarden::config::DEFAULT_TOML;
 use loopwarden::config::Diagnostic;
+use loopwarden::config::DlqContent;
 use loopwarden::config::Flag;
 use loopwarden::config::Layers;
 use loopwarden::config::Loaded;
@@ -104,6 +105,7 @@ fn kafka_begins_with_its_servers_and_has_the_documented_names() {
     assert_eq!((kafka.input.as_str(), kafka.commands.as_str()), ("agents.tool-events.v1", "agents.loop-commands.v1"));
     assert_eq!((kafka.state.as_str(), kafka.dlq.as_str()), ("agents.loop-state.v1", "agents.loop-dlq.v1"));
     assert_eq!(kafka.on_input_loss, OnInputLoss::Continue);
+    assert_eq!(kafka.dlq_content, DlqContent::Full);
     let of = |start: &str| with_sets(&["kafka.bootstrap_servers=a:1", &format!("kafka.start={start}")]).kafka.unwrap().start;
     assert_eq!(of("latest"), Start::Latest);
     assert_eq!(of("2026-01-01T00:00:00Z"), Start::Time(1_767_225_600_000));
@@ -263,6 +265,7 @@ const BOUNDS: &[(&str, &str, &str, &str)] = &[
         "first",
         "kafka.start is \"first\", but must be earliest, latest or a time as 2026-01-31T00:00:00Z",
     ),
+    ("kafka.dlq_content", "hash", "some", "kafka.dlq_content is \"some\", but must be one of: full, hash, none"),
     ("kafka.on_input_loss", "stop", "halt", "kafka.on_input_loss is \"halt\", but must be one of: continue, stop"),
     ("kafka.input", "a.b_c-d", "a/b", "kafka.input is \"a/b\", but must be 1 to 249 letters, digits, '.', '_' or '-'"),
     ("kafka.group", "a", "", "kafka.group is \"\", but must be 1 to 128 letters, digits, '.', '_' or '-'"),

@@ -37,6 +37,7 @@ use crate::store::RocksStore;
 use crate::store::StoreOwner;
 use crate::task::Clock;
 use crate::task::CommitTrigger;
+use crate::task::DeadLetterContent;
 use crate::task::Exit;
 use crate::task::Fleet;
 use crate::task::InlineRestorer;
@@ -103,6 +104,11 @@ impl Parts<'_> {
             on_input_loss: match self.config.kafka.as_ref().map(|kafka| kafka.on_input_loss) {
                 Some(crate::config::OnInputLoss::Stop) => OnInputLoss::Stop,
                 _ => OnInputLoss::Continue,
+            },
+            dead_letters: match self.config.kafka.as_ref().map(|kafka| kafka.dlq_content) {
+                Some(crate::config::DlqContent::Hash) => DeadLetterContent::Hash,
+                Some(crate::config::DlqContent::None) => DeadLetterContent::None,
+                _ => DeadLetterContent::Full,
             },
             swarm: SWARM,
             ..LaneSettings::default()
