@@ -41,6 +41,10 @@ pub fn run(args: &CheckArgs, log: &LogArgs) -> Outcome {
         }
         Err(problems) => failures.push(problems.into()),
     }
+    // May be for another machine, whose environment names it.
+    if config.data_dir.is_none() {
+        out.line("data_dir       not set: `run` needs it, from here, from LOOPWARDEN_DATA_DIR or from --data-dir")?;
+    }
     if let Some(file) = &config.http.token_file
         && let Err(problem) = read_secret(file, "http.token_file")
     {

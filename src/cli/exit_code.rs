@@ -41,8 +41,8 @@ pub fn of_error(code: &str) -> u8 {
     match code {
         // The directory is in use, by us under another lock or by somebody who took our place.
         "E0401" | "E0501" => FENCED,
-        // A misconfigured identity, as E0208 is a misconfigured setting.
-        "E0405" => CONFIG,
+        // A misconfigured identity, or another number of partitions than the directory was made with: trying again helps nobody.
+        "E0405" | "E0701" => CONFIG,
         // An input file that cannot be read: nothing is broken here.
         "E0302" => FAILED,
         _ => match code.get(..3) {
@@ -72,7 +72,7 @@ mod tests {
             ("E0501", FENCED),
             ("E0502", BROKEN),
             ("E0601", CONFIG),
-            ("E0701", FAILED),
+            ("E0701", CONFIG),
         ] {
             assert_eq!(of_error(code), exit, "{code}");
         }

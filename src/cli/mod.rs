@@ -2,6 +2,7 @@
 
 pub mod args;
 pub mod ask;
+mod blind_spots;
 pub mod cases;
 pub mod check;
 pub mod config;

@@ -10,6 +10,7 @@ use crate::cli::args::LogArgs;
 use crate::cli::args::RangeArgs;
 use crate::cli::args::ReplayArgs;
 use crate::cli::args::ReplayFormat;
+use crate::cli::blind_spots;
 use crate::cli::exit_code;
 use crate::cli::failure::Failure;
 use crate::cli::failure::Outcome;
@@ -88,6 +89,7 @@ pub struct TuneArgs {
 pub fn run(args: &TuneArgs, log: &LogArgs) -> Outcome {
     setup::log_quietly(log)?;
     input::must_last(&args.files, "every policy reads the input again")?;
+    args.report.as_deref().map_or(Ok(()), forms::expect_writable)?;
     let (settings, keys) = range::split_sets(&args.set);
     let axes = keys.iter().map(|set| axis(set)).collect::<Result<Vec<Axis>, Failure>>()?;
     if axes.is_empty() {
@@ -146,7 +148,7 @@ fn notes(found: &Found, known: &Known) -> Vec<String> {
     if rejected > 0 {
         notes.push(format!("no events, and left out: {}", counted(rejected, "line")));
     }
-    notes.extend(forms::blind_spots(&found.stats));
+    notes.extend(blind_spots::of_input(&found.stats));
     let judged = known.judge(&found.ledger).unwrap_or_default();
     for (absent, what) in [(judged.absent, "label"), (judged.endings_absent, "outcome")] {
         if absent > 0 {

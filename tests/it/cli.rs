@@ -217,7 +217,8 @@ fn check_tells_every_mistake_at_once() {
     for part in ["E0601", "/no/such/policy.toml", "E0202", "/no/such/token", "/no/such/password"] {
         assert!(told.contains(part), "{part} in {told}");
     }
-    assert!(stdout(&expect(&["check"], exit_code::DONE)).contains("embedded mode"));
+    let told = stdout(&expect(&["check"], exit_code::DONE));
+    assert!(told.contains("embedded mode") && told.contains("data_dir       not set"), "{told}");
 }
 
 #[test]

@@ -6,8 +6,10 @@ use std::io::Read as _;
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::process::Stdio;
+use std::time::Duration;
 
 use loopwarden::cli::exit_code;
+use loopwarden::clock::Deadline;
 use serde_json::Value;
 
 use crate::cli::Scratch;
@@ -114,7 +116,7 @@ fn a_running_process_is_asked_for_what_it_holds() {
     let body: String = (0..3)
         .map(|at| {
             format!(
-                "{{\"id\":\"e{at}\",\"kind\":\"tool\",\"session_id\":\"a/b\",\"tool\":\"Bash\",\"args\":{{\"command\":\"make\"}},\"result\":\"no rule\",\"outcome\":\"error\"}}\n"
+                "{{\"id\":\"e{at}\",\"kind\":\"tool\",\"session_id\":\"a/b\",\"swarm_id\":\"hive\",\"tool\":\"Bash\",\"args\":{{\"command\":\"make\"}},\"result\":\"no rule\",\"outcome\":\"error\"}}\n"
             )
         })
         .collect();
@@ -143,6 +145,16 @@ fn a_running_process_is_asked_for_what_it_holds() {
     let none = expect(&["inspect", "session", "nobody", "--address", &address], exit_code::FAILED);
     assert!(stderr(&none).contains("no such session"), "{}", stderr(&none));
     expect(&["inspect", "swarm", "nobody", "--address", &address], exit_code::FAILED);
+    // Its calls are added up by another task, a moment later.
+    let deadline = Deadline::after(Duration::from_secs(60));
+    let counted = loop {
+        let told = program().args(["inspect", "swarm", "hive", "--address", &address]).output().unwrap();
+        if told.status.success() {
+            break stdout(&told);
+        }
+        assert!(!deadline.is_over(), "{}", stderr(&told));
+    };
+    assert!(counted.contains("fingerprint") && counted.contains("Bash"), "{counted}");
     signal(&child, "TERM");
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }

@@ -54,6 +54,13 @@ impl Running {
     }
 
     fn get(&self, path: &str) -> String {
+        let answer = self.ask(path);
+        assert!(!answer.starts_with("HTTP/1.1 429 ") && !answer.starts_with("HTTP/1.1 5"), "{path}: {answer}");
+        answer.split_once("\r\n\r\n").expect("an answer").1.to_owned()
+    }
+
+    /// The whole answer, whatever it is.
+    fn ask(&self, path: &str) -> String {
         while !self.next.get().is_over() {
             thread::park_timeout(self.next.get().left());
         }
@@ -63,8 +70,7 @@ impl Running {
         stream.write_all(request.as_bytes()).expect("sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
-        assert!(!answer.starts_with("HTTP/1.1 429 ") && !answer.starts_with("HTTP/1.1 5"), "{path}: {answer}");
-        answer.split_once("\r\n\r\n").expect("an answer").1.to_owned()
+        answer
     }
 
     fn json(&self, path: &str) -> Value {
@@ -184,5 +190,28 @@ fn a_transaction_that_nobody_ends_is_seen_and_its_records_are_counted() {
     let deadline = Deadline::after(PATIENCE);
     while held() > 0.0 {
         assert!(!deadline.is_over(), "{} records are held back", held());
+    }
+}
+
+/// Whoever restarts a process because its start does not end would send what stopped a task to the dead letters once more, each time.
+#[test]
+fn a_task_that_has_stopped_itself_keeps_no_start_from_ending() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::named(bootstrap);
+    let scratch = Scratch::new("stopped");
+    fs::create_dir_all(&scratch.0).expect("a directory");
+    let created = program(&world, &["topics", "create", "--partitions", "1"]).output().expect("the program");
+    assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stderr));
+    // More than a wave: 50 of them become dead letters at a start, and as many are left for the next one.
+    let bad: Vec<_> = (0..200).map(|number| (format!("bad-{number}"), Some(b"no json".to_vec()))).collect();
+    produce(&world, &bad);
+    for start in 1..=2 {
+        let running = Running::start(&world, &scratch);
+        let deadline = Deadline::after(PATIENCE);
+        while !running.ask("/readyz?verbose").contains("stopped itself") {
+            assert!(!deadline.is_over(), "start {start}: the task goes on\n{}", scratch.log());
+        }
+        assert!(running.ask("/readyz").starts_with("HTTP/1.1 503 "));
+        assert!(running.ask("/startupz").starts_with("HTTP/1.1 200 "), "start {start}: {}", running.ask("/startupz?verbose"));
     }
 }

@@ -60,7 +60,10 @@ pub(super) fn session(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
 pub(super) fn swarm(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
     let json = get(args, log, &format!("/swarms/{}?", ask::path_part(&args.id)))?;
     let rows: Vec<String> = json.get("active").and_then(Value::as_array).into_iter().flatten().map(flat).collect();
-    let parts = vec![Part::Text(format!("swarm {}: {} rows in force", args.id, rows.len())), Part::Text(rows.join("\n"))];
+    let mut parts = vec![Part::Text(format!("swarm {}: what is counted", args.id)), Part::Table(counters(&json))];
+    if !rows.is_empty() {
+        parts.push(Part::Text(format!("in force:\n{}", rows.join("\n"))));
+    }
     Ok(Shown { json, parts })
 }
 
@@ -93,6 +96,29 @@ fn get(args: &InspectArgs, log: &LogArgs, path: &str) -> Result<Value, Failure> 
         return Err(fail(why.unwrap_or_else(|| format!("answered {status:?}"))));
     }
     json.ok_or_else(|| fail("the answer is no JSON, or too long; ask for fewer steps with --limit".to_owned()))
+}
+
+fn counters(swarm: &Value) -> Table {
+    let mut table = Table::new(&[
+        Column::text("tool"),
+        Column::text("fingerprint"),
+        Column::number("calls"),
+        Column::number("agents"),
+        Column::text("time"),
+        Column::text("verdicts"),
+    ]);
+    for counter in swarm.get("counters").and_then(Value::as_array).into_iter().flatten() {
+        let verdicts: Vec<String> = counter.get("verdicts").and_then(Value::as_array).into_iter().flatten().map(flat).collect();
+        table.row(vec![
+            word(counter, "tool").into(),
+            word(counter, "fingerprint").into(),
+            counter.get("calls").cloned().unwrap_or_default(),
+            counter.get("agents").cloned().unwrap_or_default(),
+            word(counter, "time").into(),
+            verdicts.join("; ").into(),
+        ]);
+    }
+    table
 }
 
 fn steps(agent: &Value) -> Table {

@@ -1,17 +1,18 @@
 //! The forms a replay's answer takes: tables, programs' formats, the page; and what its exit code says.
 
+use std::io;
 use std::path::Path;
 
 use crate::cli::args::FailOn;
 use crate::cli::args::ReplayArgs;
 use crate::cli::args::ReplayFormat;
+use crate::cli::blind_spots;
 use crate::cli::exit_code;
 use crate::cli::failure::Failure;
 use crate::cli::failure::Outcome;
 use crate::cli::output::Output;
 use crate::cli::output::OutputFormat;
 use crate::cli::output::say;
-use crate::config::Diagnostic;
 use crate::policy::Policy;
 use crate::report::Change;
 use crate::report::Comparison;
@@ -44,7 +45,7 @@ pub(super) fn check(args: &ReplayArgs) -> Outcome {
         }
         input::must_last(&args.files, "two policies read their input twice")?;
     }
-    Ok(())
+    args.report.as_deref().map_or(Ok(()), expect_writable)
 }
 
 /// What a replay found.
@@ -68,7 +69,7 @@ pub(super) fn report(args: &ReplayArgs, policy: &Policy, known: &Known, found: F
         swarms: ledger.swarms,
         duplicates: stats.duplicates,
         loops: ledger.loops.top(LOOPS_SHOWN),
-        blind_spots: blind_spots(&stats),
+        blind_spots: blind_spots::of_input(&stats),
         judgement,
     }
 }
@@ -169,10 +170,19 @@ pub(super) fn write_comparison(args: &ReplayArgs, now: &Report, before: &Report,
 
 /// Writes a page to a file.
 pub(in crate::cli) fn write_page(file: &Path, page: &str) -> Outcome {
-    std::fs::write(file, page)
-        .map_err(|error| Failure::new(exit_code::FAILED, format!("error: cannot write {}: {error}", file.display())))?;
+    std::fs::write(file, page).map_err(|error| unwritable(file, &error))?;
     say(format!("the report is in {}", file.display()));
     Ok(())
+}
+
+/// Before anything is read: a report that cannot be written is told at once, not after hours.
+pub(in crate::cli) fn expect_writable(file: &Path) -> Outcome {
+    let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
+    opened.map(drop).map_err(|error| unwritable(file, &error))
+}
+
+fn unwritable(file: &Path, error: &io::Error) -> Failure {
+    Failure::new(exit_code::FAILED, format!("error: cannot write {}: {error}", file.display()))
 }
 
 /// The exit code of a report.
@@ -242,43 +252,4 @@ pub(super) fn summary(found: &Found) -> String {
         grouped(rejected(found)),
         grouped((events as f64 / seconds) as u64)
     )
-}
-
-/// Which detectors had nothing to read.
-pub(in crate::cli) fn blind_spots(stats: &Stats) -> Vec<String> {
-    let [calls, results, both, ..] = stats.events;
-    let [args, result, time, _] = stats.without;
-    let all = calls + results + both;
-    let mut warnings = Vec::new();
-    if calls + both > 0 && args == calls + both {
-        let warning = Diagnostic::new("W0301", format!("100 % of {} calls have no arguments", grouped(args)));
-        warnings
-            .push(warning.help("detectors that compare calls cannot work; turn on argument capture in the agent").to_string());
-    }
-    if results + both > 0 && result == results + both {
-        warnings
-            .push(format!("none of {} results says what came back: detectors that compare answers saw nothing", grouped(result)));
-    }
-    if all > 0 && results + both == 0 {
-        warnings.push("there are calls, but no results: detectors that compare answers saw nothing".to_owned());
-    }
-    if all > 0 && time >= all {
-        warnings.push("no event says when it happened: windows and rates mean nothing here".to_owned());
-    }
-    warnings
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_fleet_without_arguments_is_told_so() {
-        let mut stats = Stats::default();
-        stats.events[2] = 10;
-        stats.without[0] = 10;
-        let told = blind_spots(&stats);
-        assert_eq!(told.len(), 1);
-        assert!(told[0].starts_with("warning[W0301]: 100 % of 10 calls"), "{told:?}");
-    }
 }

@@ -22,6 +22,7 @@ use std::time::Duration;
 use crate::cli::args::LogArgs;
 use crate::cli::args::ReplayArgs;
 use crate::cli::args::ReplayFormat;
+use crate::cli::blind_spots;
 use crate::cli::exit_code;
 use crate::cli::failure::Failure;
 use crate::cli::failure::Outcome;
@@ -116,7 +117,7 @@ pub fn run(args: &ReplayArgs, log: &LogArgs) -> Outcome {
     }
     forms::tell_rejected(&found);
     say(forms::summary(&found));
-    for warning in forms::blind_spots(&found.stats) {
+    for warning in blind_spots::of_input(&found.stats) {
         say(warning);
     }
     let damaged = found.damaged.clone();

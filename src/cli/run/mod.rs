@@ -154,7 +154,7 @@ fn look_after(
     reload: &dyn Fn(),
     ready: &dyn Fn(&Sum),
 ) -> Ended {
-    let mut status = StatusLine::new(world.broker.is_some());
+    let mut status = StatusLine::new(world.broker.is_some(), world.partitions);
     let mut is_ready = false;
     let mut sweep = Deadline::after(SWEEP_EVERY);
     loop {
@@ -174,7 +174,7 @@ fn look_after(
         }
         if !is_ready {
             let sum = Sum::of(world.fleet.handles());
-            if sum.is_ready() {
+            if sum.is_restored() {
                 is_ready = true;
                 ready(&sum);
                 manager.tell("READY=1");
@@ -202,11 +202,15 @@ fn sweep_released(world: &World) {
     }
 }
 
-/// One line for people and scripts, on standard output, once every assigned task runs.
+/// One line for people and scripts, on standard output, once every assigned task was restored.
 fn ready(config: &Config, policy: &Policy, world: &World, sum: &Sum, server: &Server) {
     let hash: String = policy.hash.to_string().chars().take(12).collect();
+    let stopped = match sum.poisoned.len() {
+        0 => String::new(),
+        count => format!(", {count} of them stopped already"),
+    };
     let line = format!(
-        "ready: mode {}, policy {} ({hash}), {}, {} tasks in {} lanes",
+        "ready: mode {}, policy {} ({hash}), {}, {} tasks in {} lanes{stopped}",
         config.mode.as_str(),
         policy.profile,
         world.place,

@@ -97,7 +97,7 @@ impl Station {
 
     fn sum(&self) -> Sum {
         let sum = Sum::of(&self.lanes);
-        if sum.is_ready() {
+        if sum.is_restored() {
             self.has_started.store(true, Ordering::Release);
         }
         sum

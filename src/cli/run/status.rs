@@ -3,7 +3,9 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
+use crate::cli::blind_spots;
 use crate::clock::Deadline;
+use crate::config::Diagnostic;
 use crate::task::LaneHandle;
 use crate::task::Stats;
 use crate::task::TaskState;
@@ -47,6 +49,12 @@ impl Sum {
         sum
     }
 
+    /// Every task was restored, and there is one. One that has stopped itself since was too: to start the process again would help nobody,
+    /// and send what stopped it to the dead letters once more.
+    pub(super) const fn is_restored(&self) -> bool {
+        self.tasks > 0 && self.running + self.poisoned.len() == self.tasks
+    }
+
     /// Every task runs, and there is one; no lane is held up.
     pub(super) const fn is_ready(&self) -> bool {
         self.tasks > 0 && self.running == self.tasks && self.held_up == 0
@@ -58,30 +66,38 @@ impl Sum {
 }
 
 /// What may be the cause where nothing comes in.
-const fn silence(is_embedded: bool) -> &'static str {
-    if is_embedded {
-        "warning[W0304]: no event has arrived yet\n  POST events to /v1/events at the address above, one JSON object a line"
+fn silence(is_embedded: bool) -> Diagnostic {
+    let (message, help): (_, &[&str]) = if is_embedded {
+        ("no event has arrived yet", &["POST events to /v1/events at the address above, one JSON object a line"])
     } else {
-        "warning[W0304]: nothing consumed for 30 s\n  \
-         wrong topic, `start = \"latest\"`, or no permission: loopwarden check --connect\n  \
-         nothing produced: kafka-console-consumer --topic … --from-beginning shows what is there"
-    }
+        (
+            "nothing consumed for 30 s",
+            &[
+                "wrong topic, `start = \"latest\"`, or no permission: loopwarden check --connect",
+                "nothing produced: kafka-console-consumer --topic … --from-beginning shows what is there",
+            ],
+        )
+    };
+    help.iter().fold(Diagnostic::new("W0304", message), |told, help| told.help(*help))
 }
 
-/// Says from time to time how it goes, on a terminal's standard error.
+/// Says from time to time how it goes, on a terminal's standard error; and once, anywhere, what the events keep detectors from seeing.
 #[derive(Debug)]
 pub(super) struct StatusLine {
     is_shown: bool,
     next: Deadline,
     last_events: u64,
     is_embedded: bool,
-    is_silent_told: bool,
+    /// Of the events.
+    partitions: Option<u32>,
+    /// Codes of warnings that were given: each is given once.
+    told: Vec<&'static str>,
 }
 
 impl StatusLine {
-    pub(super) fn new(is_embedded: bool) -> Self {
+    pub(super) fn new(is_embedded: bool, partitions: Option<u32>) -> Self {
         let is_shown = std::io::stderr().is_terminal();
-        Self { is_shown, next: Deadline::after(EVERY), last_events: 0, is_embedded, is_silent_told: false }
+        Self { is_shown, next: Deadline::after(EVERY), last_events: 0, is_embedded, partitions, told: Vec::new() }
     }
 
     /// What is to be said now, if anything.
@@ -104,10 +120,13 @@ impl StatusLine {
                 sum.sessions_cached, sum.running, sum.tasks
             ));
         }
-        if events == 0 && sum.is_ready() && !self.is_silent_told {
-            self.is_silent_told = true;
-            lines.push(silence(self.is_embedded).to_owned());
+        let mut found = blind_spots::of_stream(&sum.stats, self.partitions);
+        if events == 0 && sum.is_ready() {
+            found.push(silence(self.is_embedded));
         }
+        found.retain(|found| !self.told.contains(&found.code));
+        self.told.extend(found.iter().map(|found| found.code));
+        lines.extend(found.iter().map(ToString::to_string));
         self.last_events = events;
         lines
     }
@@ -119,7 +138,8 @@ mod tests {
 
     #[test]
     fn silence_without_kafka_is_no_matter_of_topics() {
-        assert!(silence(true).contains("/v1/events") && !silence(true).contains("kafka"));
-        assert!(silence(false).contains("--connect"));
+        let told = |is_embedded| silence(is_embedded).to_string();
+        assert!(told(true).contains("/v1/events") && !told(true).contains("kafka"), "{}", told(true));
+        assert!(told(false).contains("--connect"));
     }
 }

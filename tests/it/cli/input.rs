@@ -93,6 +93,30 @@ fn of_a_damaged_file_the_report_has_what_was_read_and_says_that_this_is_not_all(
 }
 
 #[test]
+fn of_logs_one_of_which_is_damaged_the_others_are_read_and_the_report_is_no_whole_one() {
+    let scratch = Scratch::new("damaged-log");
+    let log = fs::read(root("tests/golden/transcript/claude-code/log.jsonl")).unwrap();
+    let dir = scratch.0.join("logs");
+    fs::create_dir_all(&dir).unwrap();
+    let many: Vec<u8> = log.iter().copied().cycle().take(log.len() * 200).collect();
+    let packed = zstd::encode_all(&*many, 1).unwrap();
+    fs::write(dir.join("a.jsonl.zst"), &packed[..packed.len() / 2]).unwrap();
+    let path = dir.to_string_lossy().into_owned();
+    let alone = json(&["replay", &path], exit_code::FAILED);
+    fs::write(dir.join("b.jsonl"), String::from_utf8(log).unwrap().replace("\"sessionId\":\"", "\"sessionId\":\"other-"))
+        .unwrap();
+    let output = expect(&["replay", &path, "--output", "json"], exit_code::FAILED);
+    let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(report["is_partial"], true);
+    assert!(
+        stderr(&output).contains("error[E0302]: cannot read") && stderr(&output).contains("a.jsonl.zst"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(report["events"].as_u64() > alone["events"].as_u64(), "the other log is read");
+}
+
+#[test]
 fn events_in_one_document_are_read_and_an_input_without_any_event_is_a_failure() {
     let scratch = Scratch::new("document");
     let events: Vec<Value> =
@@ -103,6 +127,9 @@ fn events_in_one_document_are_read_and_an_input_without_any_event_is_a_failure()
         let got = json(&["replay", &scratch.write("events.json", &text)], exit_code::DONE);
         assert_eq!((&got["events"], &got["total"]), (&expected["events"], &expected["total"]));
     }
+    // What is empty is no failure, and no success to be silent about.
+    let told = stderr(&expect(&["replay", &scratch.write("empty.ndjson", "\n\n")], exit_code::DONE));
+    assert!(told.contains("no event in this input"), "{told}");
     let file = scratch.write("none.csv", "a,b\n1,2\n");
     let output = expect(&["replay", &file], exit_code::FAILED);
     assert!(stderr(&output).contains("nothing in this input is an event"), "{}", stderr(&output));

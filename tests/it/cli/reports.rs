@@ -146,6 +146,16 @@ fn thresholds_are_swept_over_a_grid_and_judged() {
     expect(&["tune", &file, "--labels", &labels, "--set", &set], exit_code::USAGE);
     expect(&["tune", &file, "--set", "detectors.exact_repeat.threshold=3"], exit_code::USAGE);
     expect(&["tune", &file, "--labels", &labels, "--set", "detectors.no_such.threshold=3"], exit_code::CONFIG);
+    // A page that cannot be written is told before anything is read.
+    for command in [&["replay", &file][..], &arguments] {
+        let output = expect(&[command, &["--report", "/nonexistent/page.html"]].concat(), exit_code::FAILED);
+        assert!(
+            stdout(&output).is_empty() && stderr(&output).contains("cannot write /nonexistent/page.html"),
+            "{}",
+            stderr(&output)
+        );
+        assert!(!stderr(&output).contains("events"), "{}", stderr(&output));
+    }
     // A setting of Kafka is no threshold.
     let topic = ["tune", "--topic", "t", "--labels", &labels, "--set", "kafka.bootstrap_servers=localhost:1"];
     assert!(stderr(&expect(&topic, exit_code::USAGE)).contains("nothing to vary"));
