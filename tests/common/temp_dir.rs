@@ -26,7 +26,7 @@ impl TempDir {
         &self.0
     }
 
-    /// A copy of the files in `from`, one level deep: what a disk holds after the power went.
+    /// A copy of the files in `from`, one level deep: what a kill leaves. The kernel holds more than the disk.
     pub(crate) fn copy_of(from: &Path) -> Self {
         let copy = Self::new();
         for entry in std::fs::read_dir(from).unwrap() {

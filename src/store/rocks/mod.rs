@@ -84,6 +84,8 @@ pub struct StoreStats {
     pub compaction_pending_bytes: u64,
     /// Time writers were held back since the start. Microseconds.
     pub stall_us: u64,
+    /// Times the write-ahead log was synced since the start.
+    pub wal_syncs: u64,
     /// Whether writers are stopped at this moment.
     pub write_stopped: bool,
 }
@@ -200,6 +202,7 @@ impl RocksStore {
             cache_bytes: self.shared.options.cache.get_usage() as u64,
             pinned_bytes: self.shared.options.cache.get_pinned_usage() as u64,
             stall_us: self.shared.options.database.get_ticker_count(Ticker::StallMicros),
+            wal_syncs: self.shared.options.database.get_ticker_count(Ticker::WalFileSynced),
             ..StoreStats::default()
         };
         for area in Area::ALL {
