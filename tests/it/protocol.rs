@@ -6,6 +6,7 @@ use std::time::Duration;
 use loopwarden::event::NextOffset;
 use loopwarden::event::Stage;
 use loopwarden::event::TaskId;
+use loopwarden::event::partition_of;
 use loopwarden::log::CommitOutcome;
 use loopwarden::log::Destination;
 use loopwarden::log::Log;
@@ -35,6 +36,8 @@ use serde_json::Value;
 
 use crate::store::temp_dir::TempDir;
 use crate::world::Fed;
+use crate::world::Outcome;
+use crate::world::PARTITIONS;
 use crate::world::TestWorld;
 use crate::world::config;
 use crate::world::feed;
@@ -140,10 +143,67 @@ fn a_reset_reaches_agents_in_the_order_of_their_keys() {
     assert!(lifted.is_sorted(), "{lifted:?}");
 }
 
+/// In front of each partition so many records of a session of its own, long over when the others begin.
+fn feed_strangers(broker: &MemoryBroker, count: u64) {
+    for partition in 0..PARTITIONS {
+        let mut sessions = (0..).map(|number| format!("stranger-{number}"));
+        let session = sessions.find(|session| partition_of(session.as_bytes(), PARTITIONS) == partition).unwrap();
+        for number in 0..count {
+            let time_ms = 1_795_291_100_000 + number as i64;
+            let json = format!(r#"{{"id":"x{number}","session_id":"{session}","kind":"progress","time":{time_ms}}}"#);
+            broker.append(session_task(partition), Some(session.as_bytes()), Some(json.as_bytes()), time_ms);
+        }
+    }
+}
+
+/// What workers are told in an outcome: commands, rows and sums. Only the offset of a cause, which is where it lies, may know of
+/// strangers: it is put back by their number.
+fn told(outcome: Outcome, strangers: u64) -> Outcome {
+    let Outcome { mut outputs, rows, counts, .. } = outcome;
+    for seen in outputs.values_mut() {
+        seen.retain(|seen| seen.headers.iter().any(|(name, _)| name == "ce_id"));
+        for command in seen {
+            let text = String::from_utf8(command.value.take().unwrap()).unwrap();
+            let json: Value = serde_json::from_str(&text).unwrap();
+            let offset = json["trigger"]["offset"].as_u64().unwrap();
+            let field = |offset: u64| format!(r#""offset":{offset},"#);
+            assert_eq!(text.matches(&field(offset)).count(), 1, "{text}");
+            command.value = Some(text.replace(&field(offset), &field(offset - strangers)).into_bytes());
+        }
+    }
+    Outcome { outputs, rows, states: Vec::new(), counts }
+}
+
 #[test]
 fn a_command_is_a_function_of_its_records_whenever_it_is_made() {
-    let records = fleet(5, 150);
-    reference(&records).assert_is(&reference(&records), "the second time");
+    const YEARS_MS: i64 = 5 * 365 * 86_400_000;
+    let records = fleet(5, 400);
+    let outcome = reference(&records);
+    reference(&records).assert_is(&outcome, "the second time");
+    let expected = told(outcome, 0);
+    assert!(expected.outputs.values().map(Vec::len).sum::<usize>() >= 5, "too few commands to prove anything");
+    // Processes and their lanes, how far their clocks are ahead of those of the reference, strangers.
+    let worlds: [(&[(&str, usize)], i64, u64); 5] = [
+        (&[("other", 1)], 0, 0),
+        (&[("a", 2), ("b", 1)], 0, 0),
+        (&[("ref", 1)], YEARS_MS, 0),
+        (&[("ref", 1)], 0, 97),
+        (&[("x", 1), ("y", 3)], YEARS_MS, 501),
+    ];
+    for (processes, ahead_ms, strangers) in worlds {
+        let what = format!("{processes:?}, {ahead_ms} ms ahead, {strangers} strangers");
+        let mut world = TestWorld::new(config(20), settings(CommitTrigger::Timed { max_ms: 100, min_ms: 5 }));
+        world.broker.advance(ahead_ms);
+        feed_strangers(&world.broker, strangers);
+        feed(&world.broker, &records);
+        for (name, lanes) in processes {
+            world.start(name, *lanes);
+        }
+        assert!(world.settle(), "{what}: {:?}", world.exits);
+        assert_eq!(world.exits, [], "{what}");
+        world.audit();
+        told(world.outcome(), strangers).assert_is(&expected, &what);
+    }
 }
 
 #[test]
