@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::Mutex;
 
@@ -37,37 +36,27 @@ use crate::world::outputs_by_task;
 use crate::world::policy;
 use crate::world::settings;
 
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
+/// The one name that is a program of its own, and no test function.
+const PROGRAM: &str = "chaos::kill_loop";
+
+/// Whether a name such as `it::lane::batch_cuts_do_not_show` is that of a test: program, module, function. The module has a file of its
+/// own, and the function is marked as a test there.
+fn names_a_test(name: &str) -> bool {
+    let parts: Vec<&str> = name.split("::").collect();
+    let [program, modules @ .., function] = &parts[..] else { return false };
+    let folder = modules.iter().fold(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(program), |at, part| at.join(part));
+    let files = [folder.with_extension("rs"), folder.join("mod.rs"), folder.join("main.rs")];
+    let texts: Vec<String> = files.iter().filter_map(|file| fs::read_to_string(file).ok()).collect();
+    texts.iter().any(|text| if name == PROGRAM { text.contains(&format!("fn {function}(")) } else { holds_test(text, function) })
 }
 
-/// Whether a name such as `it::lane::batch_cuts_do_not_show` is that of a test: program, file or folder, function. Clauses of the
-/// contract are functions in `tests/common`; `chaos::kill_loop` is a program, and no test function.
-fn names_a_test(name: &str) -> bool {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let parts: Vec<&str> = name.split("::").collect();
-    let [program, .., function] = parts[..] else { return false };
-    let folder = if program == "lib" { root.join("src") } else { root.join("tests").join(program) };
-    let module = parts.get(1).map(|module| folder.join(module));
-    let is_module = module.is_some_and(|module| module.is_dir() || module.with_extension("rs").is_file());
-    if !folder.is_dir() || (parts.len() > 2 && !is_module) {
-        return false;
-    }
-    let mut files = Vec::new();
-    sources(&folder, &mut files);
-    sources(&root.join("tests/common"), &mut files);
-    files.iter().any(|file| {
-        fs::read_to_string(file)
-            .unwrap()
-            .split("fn ")
-            .any(|rest| rest.strip_prefix(function).is_some_and(|rest| rest.starts_with(['(', '<'])))
+/// Whether a source has the function with `#[test]` among the attributes and comments just above it.
+fn holds_test(source: &str, function: &str) -> bool {
+    let lines: Vec<&str> = source.lines().map(str::trim).collect();
+    let head = format!("fn {function}(");
+    lines.iter().enumerate().any(|(at, line)| {
+        let mut above = lines[..at].iter().rev().take_while(|line| line.starts_with("#[") || line.starts_with("//"));
+        line.starts_with(&head) && above.any(|line| *line == "#[test]")
     })
 }
 
@@ -85,7 +74,25 @@ fn every_guarantee_names_tests_that_exist() {
         }
     }
     assert!(rows.len() >= 19, "{} promises", rows.len());
-    assert!(!names_a_test("it::lane::no_such_test") && !names_a_test("it::no_such_test") && !names_a_test("it::nowhere::fleet"));
+    // Nothing, no module, no test, a test of another module, of another program, of no module.
+    let wrong = [
+        "it::lane::no_such_test",
+        "it::nowhere::batch_cuts_do_not_show",
+        "it::world::fleet",
+        "it::store::batch_cuts_do_not_show",
+        "kafka::lane::batch_cuts_do_not_show",
+        "it::batch_cuts_do_not_show",
+        "batch_cuts_do_not_show",
+    ];
+    for name in wrong {
+        assert!(!names_a_test(name), "{name} passes for a test");
+    }
+    assert!(holds_test("#[test]\n// Why.\n#[ignore]\nfn one() {}\n", "one"));
+    for source in
+        ["#[test]\nfn two() {}\nfn one() {}\n", "fn one() {}\n", "#[test]\n\nfn one_more() {}\n", "// #[test]\nfn one() {}\n"]
+    {
+        assert!(!holds_test(source, "one"), "{source}");
+    }
 }
 
 /// What log lines say, for a test to read.
