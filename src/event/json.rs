@@ -90,9 +90,17 @@ pub(super) const fn bytes_equal(word: u64, byte: u8) -> u64 {
     bytes_below(word ^ (LOW_BITS * byte as u64), 1)
 }
 
+/// The high bit of every byte that is a quote or a control character; the lowest one is exact.
+#[inline]
+pub(super) const fn quotes_or_controls(word: u64) -> u64 {
+    // With the bit of 2 turned, the quote comes right behind the control characters, which stay among themselves, and space and `!` come
+    // behind it: one test in place of two.
+    bytes_below(word ^ (LOW_BITS * 2), 0x21)
+}
+
 /// The high bit of every byte below `bound`, at most 128; the lowest one is exact.
 #[inline]
-pub(super) const fn bytes_below(word: u64, bound: u8) -> u64 {
+const fn bytes_below(word: u64, bound: u8) -> u64 {
     word.wrapping_sub(LOW_BITS * bound as u64) & !word & HIGH_BITS
 }
 
@@ -330,6 +338,7 @@ mod tests {
     use super::elements;
     use super::faults;
     use super::fields;
+    use super::quotes_or_controls;
     use super::unquote;
     use super::value_end;
 
@@ -367,6 +376,17 @@ mod tests {
         assert_eq!(fields("{}").count(), 0);
         assert_eq!(elements(r#"[1, "a,b" ,[2]]"#).collect::<Vec<_>>(), ["1", r#""a,b""#, "[2]"]);
         assert_eq!(elements("[]").count(), 0);
+    }
+
+    #[test]
+    fn the_first_quote_or_control_character_of_a_word_is_found_among_any_bytes() {
+        let is_meant = |byte: u8| byte == b'"' || byte < b' ';
+        for (first, second) in (0..=u8::MAX).flat_map(|first| (0..=u8::MAX).map(move |second| (first, second))) {
+            let bytes = [b'x', first, second, 0xC3, b'!', b' ', b'#', b'x'];
+            let hits = quotes_or_controls(u64::from_le_bytes(bytes));
+            let found = (hits != 0).then_some(hits.trailing_zeros() as usize / 8);
+            assert_eq!(found, bytes.iter().position(|byte| is_meant(*byte)), "{bytes:?}");
+        }
     }
 
     #[test]

@@ -193,7 +193,7 @@ fn plain_end(bytes: &[u8], at: usize) -> usize {
     let (words, tail) = rest.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
-        let hits = json::bytes_equal(word, b'"') | json::bytes_equal(word, b'\\') | json::bytes_below(word, b' ');
+        let hits = json::quotes_or_controls(word) | json::bytes_equal(word, b'\\');
         if hits != 0 {
             return at + index * 8 + (hits.trailing_zeros() / 8) as usize;
         }
