@@ -508,6 +508,18 @@ fn overrides_merge_over_a_profile_with_the_same_keys() {
 }
 
 #[test]
+fn every_tool_that_is_named_is_found_whatever_the_length_of_its_name() {
+    let names = ["a", "b", "aa", "ab", "ba", "aaa", "b_long", "a_longer_name", "é", "ää"];
+    let policy = load(&format!("[[tool]]\nnames = {names:?}\nclass = \"read\"\n"));
+    for name in names {
+        assert_eq!(policy.tools.get(name).class, ToolClass::Read, "{name}");
+    }
+    for other in ["", "c", "bb", "aab", "a_longer_nama", "a_longer_name_still", "ö"] {
+        assert_eq!(policy.tools.get(other).class, ToolClass::Normal, "{other}");
+    }
+}
+
+#[test]
 fn later_tool_entries_win_key_by_key_and_prefixes_reach_exact_names() {
     let policy = load(
         r#"

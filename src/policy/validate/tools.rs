@@ -68,6 +68,8 @@ pub(super) fn table(check: &mut Check, raw: &[RawTool], named: &Named<'_>) -> To
         .chain(named.fleet_rate)
         .map(String::as_str)
         .collect();
+    let mut exact: Vec<&str> = exact.into_iter().collect();
+    exact.sort_unstable_by_key(|name| ToolTable::rank(name));
     let prefixes: BTreeSet<&str> = entries.iter().flat_map(|entry| &entry.prefixes).map(String::as_str).collect();
     let mut prefixes: Vec<&str> = prefixes.into_iter().collect();
     // Longest first; the sort is stable, so that equal lengths stay in the order of names.
