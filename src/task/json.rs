@@ -33,7 +33,8 @@ pub(super) fn object(out: &mut String, write: impl FnOnce(&mut Object<'_>)) {
 
 /// Writes a text where the document stands.
 pub(super) fn text(out: &mut String, text: &str) {
-    if text.bytes().any(|byte| byte < b' ' || matches!(byte, b'"' | b'\\')) {
+    // No early end: the whole of a text is looked at faster than its bytes one by one.
+    if text.bytes().fold(false, |has, byte| has | matches!(byte, 0..=0x1F | b'"' | b'\\')) {
         // The library escapes.
         _ = write!(out, "{}", Value::from(text));
     } else {
