@@ -6,8 +6,12 @@ const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 #[must_use]
 pub fn base32(bytes: &[u8; 16]) -> String {
     let value = u128::from_be_bytes(*bytes);
-    let digit = |place: u32| DIGITS.get((value >> (place * 5)) as usize & 31).copied().map_or('0', char::from);
-    (0..26).rev().map(digit).collect()
+    let mut text = [b'0'; 26];
+    text.iter_mut().rev().fold(value, |value, place| {
+        *place = DIGITS.get(value as usize & 31).copied().unwrap_or(b'0');
+        value >> 5
+    });
+    std::str::from_utf8(&text).unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
