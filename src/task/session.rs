@@ -225,7 +225,10 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     }
 
     fn fire(&mut self, bytes: &[u8], record: &Record<'_>) -> Result<(), Stop> {
-        if let Some(reason) = self.marks.get(self.id, &Culprit::Timer(bytes.to_vec())) {
+        // Nearly always empty: the key is copied only to ask for it.
+        if !self.marks.is_empty()
+            && let Some(reason) = self.marks.get(self.id, &Culprit::Timer(bytes.to_vec()))
+        {
             // Before its key goes: a task that stops here must find the timer again.
             self.put_aside(bytes, record, reason)?;
             self.task.timers.remove(bytes);
@@ -240,10 +243,12 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         if self.id.stage == TaskStage::Swarm {
             return self.fire_counter(timer, kind, bytes, record.meta.offset.0);
         }
-        let Some(subject) = stored::subject_of(timer.subject) else { return Ok(()) };
-        let id = match self.cache.find_key(self.id, timer.subject) {
-            Some(id) => id,
-            None => self.load(subject, timer.subject)?,
+        let id = if let Some(id) = self.cache.find_key(self.id, timer.subject) {
+            id
+        } else {
+            // What is the key of no session is none in the cache either.
+            let Some(subject) = stored::subject_of(timer.subject) else { return Ok(()) };
+            self.load(subject, timer.subject)?
         };
         // A timer of a session that is gone: nothing is left to do.
         if !self.cache.get_mut(id).is_some_and(|entry| entry.session.has_begun) {
