@@ -184,7 +184,7 @@ pub fn encode_head<'a>(
     ring: &StoredRing,
     open: impl Iterator<Item = (u16, &'a Step, &'a str)>,
 ) -> Result<Vec<u8>, StoreError> {
-    step::append(codec::encode(migrate::newest(KeyFamily::Head), &StoredHead::of(head, ring))?, open)
+    step::append(codec::append(step::begin(KeyFamily::Head), &StoredHead::of(head, ring))?, open)
 }
 
 /// Reads a head and what the store holds of its ring; the steps in it are left alone.

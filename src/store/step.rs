@@ -81,7 +81,8 @@ pub fn page_in(key: &[u8], prefix: &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes(*page))
 }
 
-/// Bytes that a page of ordinary steps has room in: growing byte by byte would cost more than encoding.
+/// Bytes that a page of ordinary steps has room in, and so a head with its newest ones: growing byte by byte would cost more than
+/// encoding.
 const PAGE_BYTES: usize = 1_024;
 
 #[derive(Serialize, Deserialize)]
@@ -183,14 +184,19 @@ impl<'a> Stored<'a> {
     }
 }
 
+/// A value that steps are to lie in: its version, and room for what follows.
+pub(super) fn begin(family: KeyFamily) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(PAGE_BYTES);
+    bytes.push(migrate::newest(family));
+    bytes
+}
+
 /// Bytes of a page: for each step its slot and what it holds. The tool's name is in it; the sequence is not.
 ///
 /// # Errors
 /// As [`codec::encode`].
 pub fn encode_page<'a>(steps: impl Iterator<Item = (u16, &'a Step, &'a str)>) -> Result<Vec<u8>, StoreError> {
-    let mut bytes = Vec::with_capacity(PAGE_BYTES);
-    bytes.push(migrate::newest(KeyFamily::Page));
-    append(bytes, steps)
+    append(begin(KeyFamily::Page), steps)
 }
 
 /// Writes the steps of one page behind what is there.
