@@ -360,7 +360,6 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 state.committed.clone_from(&state.now);
                 state.window_committed.clone_from(&state.window);
                 state.is_unwritten = false;
-                state.timers.committed();
                 state.seen.committed();
                 if !work.marks.is_empty() {
                     work.marks.committed(*id, state.now.next_offset.0);

@@ -116,8 +116,9 @@ impl Seen {
         self.is_touched
     }
 
-    pub(super) fn changes(&self, task: TaskId, out: &mut Vec<Change>) -> Result<(), StoreError> {
-        for order in &self.order {
+    /// Gives away what changed since the last commit: the one being staged writes it, or it is rewound.
+    pub(super) fn changes(&mut self, task: TaskId, out: &mut Vec<Change>) -> Result<(), StoreError> {
+        for order in &mut self.order {
             order.changes(task, out);
         }
         if let Some(counts) = self.counts
@@ -129,7 +130,6 @@ impl Seen {
     }
 
     pub(super) fn committed(&mut self) {
-        self.order.iter_mut().for_each(SortedKeys::committed);
         self.committed = self.counts;
         self.is_touched = false;
     }

@@ -51,7 +51,7 @@ pub(super) struct SortedKeys {
     prefix: &'static [u8],
     held: BTreeSet<Key>,
     complete: Complete,
-    /// Set or removed since the last commit.
+    /// Set or removed since the last commit. Empty once a commit is staged.
     changed: BTreeMap<Key, Pending>,
 }
 
@@ -108,18 +108,14 @@ impl SortedKeys {
         !self.changed.is_empty()
     }
 
-    /// Keys changed since the last commit.
-    pub(super) fn changes(&self, task: TaskId, out: &mut Vec<Change>) {
-        out.extend(self.changed.iter().map(|(key, pending)| Change {
+    /// Gives away the keys changed since the last commit: the one being staged writes them, or the whole set is dropped.
+    pub(super) fn changes(&mut self, task: TaskId, out: &mut Vec<Change>) {
+        let changed = std::mem::take(&mut self.changed);
+        out.extend(changed.into_iter().map(|(key, pending)| Change {
             task,
-            key: StateKey::new(self.family, key.clone()),
-            value: (*pending != Pending::Removed).then(|| VALUE.to_vec()),
+            key: StateKey::new(self.family, key),
+            value: (pending != Pending::Removed).then(|| VALUE.to_vec()),
         }));
-    }
-
-    /// The store has the changes.
-    pub(super) fn committed(&mut self) {
-        self.changed.clear();
     }
 
     fn read(&mut self, store: &impl StateStore, task: TaskId) -> Result<(), StoreError> {

@@ -57,14 +57,9 @@ impl TimerQueue {
         self.keys.is_changed()
     }
 
-    /// Timers changed since the last commit.
-    pub(super) fn changes(&self, task: TaskId, out: &mut Vec<Change>) {
+    /// Gives away the timers changed since the last commit: the one being staged writes them, or they are rewound.
+    pub(super) fn changes(&mut self, task: TaskId, out: &mut Vec<Change>) {
         self.keys.changes(task, out);
-    }
-
-    /// The store has the changes.
-    pub(super) fn committed(&mut self) {
-        self.keys.committed();
     }
 
     /// The changes never happened.
@@ -126,7 +121,7 @@ mod tests {
         let mut changes = Vec::new();
         queue.changes(TASK, &mut changes);
         store.commit(std::mem::take(&mut changes)).unwrap();
-        queue.committed();
+        assert!(!queue.is_changed());
         queue.remove(&timer(7).encode());
         queue.set(&timer(7));
         queue.remove(&timer(7).encode());
@@ -165,7 +160,6 @@ mod tests {
                         let mut changes = Vec::new();
                         queue.changes(TASK, &mut changes);
                         store.commit(changes).unwrap();
-                        queue.committed();
                         committed = model.clone();
                         let mut stored = BTreeSet::new();
                         let mut note = |key: &[u8], _: &[u8]| {
