@@ -4,7 +4,6 @@
 //! knows is not guessed but restored.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use crate::event::NextOffset;
 use crate::event::TaskId;
@@ -24,6 +23,7 @@ use crate::task::lane::Exit;
 use crate::task::lane::Lane;
 use crate::task::lane::Phase;
 use crate::task::overlay::Overlay;
+use crate::task::recent::Told;
 use crate::task::session::Machine;
 use crate::task::settings::Clock;
 use crate::task::settings::CommitTrigger;
@@ -252,13 +252,11 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// log itself writes them.
     fn stage(&mut self, touched: &[(TaskId, NextOffset)]) -> Result<Vec<Change>, StoreError> {
         let Self { log, work, recent, .. } = self;
+        if recent.is_some() {
+            let commands = work.overlay.outputs.iter().filter(|(_, output)| output.destination == Destination::Commands);
+            work.overlay.told = Told::of(commands.filter_map(|(_, output)| output.value.as_deref()));
+        }
         for (cause, output) in work.overlay.outputs.drain(..) {
-            if recent.is_some()
-                && output.destination == Destination::Commands
-                && let Some(value) = &output.value
-            {
-                work.overlay.told.push(Arc::from(value.as_slice()));
-            }
             log.stage_from(cause, output);
         }
         for row in std::mem::take(&mut work.overlay.rows).into_values() {

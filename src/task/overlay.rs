@@ -1,7 +1,6 @@
 //! What a lane has decided since its last commit. Dropping it undoes everything; committing it is the only way out of the process.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::detect::Finding;
 use crate::engine::Action;
@@ -11,6 +10,7 @@ use crate::event::Stage;
 use crate::event::TaskId;
 use crate::log::Output;
 use crate::task::cache::EntryId;
+use crate::task::recent::Told;
 use crate::task::settings::LaneSettings;
 use crate::task::stats::Stats;
 use crate::task::swarm::Sums;
@@ -51,7 +51,7 @@ pub(super) struct Overlay {
     pub(super) sent: Vec<Sent>,
     pub(super) audit: Vec<Audited>,
     /// Commands staged for the log, for [`crate::task::Recent`].
-    pub(super) told: Vec<Arc<[u8]>>,
+    pub(super) told: Told,
     /// Counters that become true with the commit.
     pub(super) stats: Stats,
     pub(super) records: u64,

@@ -12,6 +12,26 @@ use crate::limits::RECENT_COMMANDS_MAX;
 /// A command as it was published, with its number in this process, from 1.
 pub type Numbered = (u64, Arc<[u8]>);
 
+/// The commands of a commit as the ring takes them.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// So many came before, and would have been pushed out by those that follow.
+    left_out: usize,
+    commands: Vec<Arc<[u8]>>,
+}
+
+impl Told {
+    /// Copies those that will be kept.
+    pub(super) fn of<'a>(commands: impl Iterator<Item = &'a [u8]> + Clone) -> Self {
+        let left_out = commands.clone().count().saturating_sub(RECENT_COMMANDS_MAX);
+        Self { left_out, commands: commands.skip(left_out).map(Arc::from).collect() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+}
+
 #[derive(Debug, Default)]
 struct Ring {
     /// Number of the last one.
@@ -30,9 +50,14 @@ impl Recent {
     }
 
     /// These became visible, in this order.
-    pub(super) fn extend(&self, commands: Vec<Arc<[u8]>>) {
+    pub(super) fn extend(&self, told: Told) {
         let mut ring = self.lock();
-        for command in commands {
+        if told.left_out > 0 {
+            ring.last += told.left_out as u64;
+            ring.bytes = 0;
+            ring.commands.clear();
+        }
+        for command in told.commands {
             ring.last += 1;
             ring.bytes += command.len();
             ring.commands.push_back(command);
@@ -57,6 +82,10 @@ impl Recent {
 mod tests {
     use super::*;
 
+    fn extend(recent: &Recent, commands: &[&[u8]]) {
+        recent.extend(Told::of(commands.iter().copied()));
+    }
+
     fn numbers(recent: &Recent, after: u64) -> Vec<u64> {
         recent.after(after).0.into_iter().map(|(number, _)| number).collect()
     }
@@ -65,17 +94,33 @@ mod tests {
     fn the_last_ones_are_kept_under_numbers_that_stay() {
         let recent = Recent::default();
         assert_eq!(recent.after(0), (vec![], 0));
-        recent.extend(vec![Arc::from(*b"a"), Arc::from(*b"b")]);
+        extend(&recent, &[b"a", b"b"]);
         assert_eq!((numbers(&recent, 0), numbers(&recent, 1), numbers(&recent, 2)), (vec![1, 2], vec![2], vec![]));
-        recent.extend((0..RECENT_COMMANDS_MAX).map(|_| Arc::from(*b"c")).collect());
+        extend(&recent, &[&b"c"[..]; RECENT_COMMANDS_MAX]);
         assert_eq!(numbers(&recent, 0).len(), RECENT_COMMANDS_MAX);
         assert_eq!((numbers(&recent, 0)[0], recent.after(0).1), (3, RECENT_COMMANDS_MAX as u64 + 2));
     }
 
     #[test]
+    fn of_more_than_are_kept_only_the_last_are_copied_and_the_others_are_counted() {
+        let recent = Recent::default();
+        extend(&recent, &[b"a"]);
+        let commands: Vec<Vec<u8>> = (0..RECENT_COMMANDS_MAX + 3).map(|number| number.to_be_bytes().to_vec()).collect();
+        let told = Told::of(commands.iter().map(Vec::as_slice));
+        assert_eq!((told.left_out, told.commands.len()), (3, RECENT_COMMANDS_MAX));
+        recent.extend(told);
+        let (kept, last) = recent.after(0);
+        assert_eq!((kept.len(), last), (RECENT_COMMANDS_MAX, RECENT_COMMANDS_MAX as u64 + 4));
+        assert_eq!((kept[0].0, &*kept[0].1), (5, commands[3].as_slice()));
+        extend(&recent, &[b"z"]);
+        assert_eq!(numbers(&recent, last), vec![last + 1]);
+    }
+
+    #[test]
     fn huge_commands_are_bounded_by_bytes_and_the_last_is_always_kept() {
         let recent = Recent::default();
-        recent.extend((0..3).map(|_| Arc::from(vec![b'x'; RECENT_BYTES_MAX])).collect());
+        let huge = vec![b'x'; RECENT_BYTES_MAX];
+        extend(&recent, &[huge.as_slice(); 3]);
         assert_eq!(numbers(&recent, 0), vec![3]);
     }
 }
