@@ -31,6 +31,7 @@ use crate::engine::subject::SubjectKey;
 use crate::event::EventKind;
 use crate::event::EventTime;
 use crate::identity::argument_names;
+use crate::identity::hash_parts;
 use crate::identity::hash_text;
 use crate::limits::ACTIVE_VERDICTS_MAX;
 use crate::policy::BlockScope;
@@ -49,13 +50,13 @@ pub(super) fn command_id(
     code: ReasonCode,
     cause: &str,
 ) -> CommandId {
-    let text = format!(
-        "{app}{SEPARATOR}{}{SEPARATOR}{epoch}{SEPARATOR}{seq}{SEPARATOR}{}{SEPARATOR}{}{SEPARATOR}{cause}",
-        subject.row_key(),
-        action.as_str(),
-        code.as_str()
-    );
-    CommandId(hash_text(&text).hash128().0.to_be_bytes())
+    // Its parts are hashed one after the other: no text of them all is made.
+    let mut separator = [0; 4];
+    let separator = &*SEPARATOR.encode_utf8(&mut separator);
+    let numbers = format!("{separator}{epoch}{separator}{seq}{separator}");
+    let (action, code) = (action.as_str(), code.as_str());
+    let digest = hash_parts(&[app, separator, &subject.row_key(), &numbers, action, separator, code, separator, cause]);
+    CommandId(digest.hash128().0.to_be_bytes())
 }
 
 impl SessionEngine {

@@ -1,5 +1,7 @@
 //! Whose state is meant: one agent of a session, one fingerprint of a swarm, one of the fleet.
 
+use std::borrow::Cow;
+
 use crate::event::Event;
 use crate::identity::Hash128;
 
@@ -51,36 +53,37 @@ impl SubjectKey {
     #[must_use]
     pub fn row_key(&self) -> String {
         match self {
-            Self::Agent { tenant, session_id, agent_id } => {
-                format!("agent{SEPARATOR}{tenant}{SEPARATOR}{session_id}{SEPARATOR}{agent_id}")
-            }
-            Self::Swarm { tenant, swarm_id, fingerprint } => {
-                format!("swarm{SEPARATOR}{tenant}{SEPARATOR}{swarm_id}{SEPARATOR}{fingerprint}")
-            }
-            Self::Fleet { tenant, fingerprint } => format!("fleet{SEPARATOR}{tenant}{SEPARATOR}{fingerprint}"),
+            Self::Agent { tenant, session_id, agent_id } => joined(&["agent", tenant, session_id, agent_id]),
+            Self::Swarm { tenant, swarm_id, fingerprint } => joined(&["swarm", tenant, swarm_id, &fingerprint.to_string()]),
+            Self::Fleet { tenant, fingerprint } => joined(&["fleet", tenant, &fingerprint.to_string()]),
         }
     }
 
     /// Key of the command record: session, swarm, or fingerprint.
     #[must_use]
-    pub fn record_key(&self) -> String {
+    pub fn record_key(&self) -> Cow<'_, str> {
         match self {
-            Self::Agent { session_id, .. } => session_id.clone(),
-            Self::Swarm { swarm_id, .. } => swarm_id.clone(),
-            Self::Fleet { fingerprint, .. } => fingerprint.to_string(),
+            Self::Agent { session_id, .. } => Cow::Borrowed(session_id),
+            Self::Swarm { swarm_id, .. } => Cow::Borrowed(swarm_id),
+            Self::Fleet { fingerprint, .. } => Cow::Owned(fingerprint.to_string()),
         }
     }
 
     /// Key of a session in the store: tenant, session, agent joined by U+001F. Agents of one session are neighbours.
     #[must_use]
     pub fn session_key(tenant: Option<&str>, session_id: &str, agent_id: &str) -> String {
-        let tenant = tenant.unwrap_or_default();
-        let mut key = String::with_capacity(tenant.len() + session_id.len() + agent_id.len() + 2);
-        key.push_str(tenant);
-        key.push(SEPARATOR);
-        key.push_str(session_id);
-        key.push(SEPARATOR);
-        key.push_str(agent_id);
-        key
+        joined(&[tenant.unwrap_or_default(), session_id, agent_id])
     }
+}
+
+/// Parts with U+001F between them, in a text that is made once and never grows.
+fn joined(parts: &[&str]) -> String {
+    let mut key = String::with_capacity(parts.iter().map(|part| part.len() + SEPARATOR.len_utf8()).sum());
+    for (at, part) in parts.iter().enumerate() {
+        if at > 0 {
+            key.push(SEPARATOR);
+        }
+        key.push_str(part);
+    }
+    key
 }

@@ -32,6 +32,7 @@ pub use hash::Digest;
 pub use hash::Hash64;
 pub use hash::Hash128;
 pub use hash::hash_bytes;
+pub(crate) use hash::hash_parts;
 pub use hash::hash_text;
 pub use mask::MaskError;
 pub use mask::MaskRule;

@@ -21,6 +21,7 @@ use crate::event::Rejected;
 use crate::event::TaskId;
 use crate::identity::base32;
 use crate::identity::hash_bytes;
+use crate::identity::hash_parts;
 use crate::limits::DEAD_LETTER_BYTES_MAX;
 use crate::log::Destination;
 use crate::log::Output;
@@ -32,6 +33,10 @@ use crate::task::settings::ProcessMode;
 
 /// Version in commands and dead letters.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// What the JSON of a command is held to.
+const COMMAND_SCHEMA: &str = "urn:loopwarden:schema:command:1";
+/// The same of a state row.
+const ROW_SCHEMA: &str = "urn:loopwarden:schema:session-state:1";
 /// Prefix of the headers that a dead letter adds.
 const DLQ: &str = "dlq.";
 /// Bytes a header costs besides its name and value, and a record besides its headers: an upper bound of Kafka's varints.
@@ -106,7 +111,7 @@ impl Encoder {
     pub fn command(&self, command: &Command, task: TaskId, ordinal: u64) -> Output {
         let id = text(&command.id);
         let key = command.subject.record_key();
-        let mut headers = self.cloud_event(&id, command_type(command.action), &key, command.issued_at, "command");
+        let mut headers = self.cloud_event(&id, command_type(command.action), &key, command.issued_at, COMMAND_SCHEMA);
         push(&mut headers, "ce_sequence", sequence(command.epoch, command.seq));
         push(&mut headers, "ce_expirytime", command.expires_at.to_rfc3339());
         push(&mut headers, "ce_correlationid", text(&command.episode));
@@ -120,7 +125,7 @@ impl Encoder {
         push_place(&mut headers, task, ordinal);
         Output {
             destination: Destination::Commands,
-            key: key.into_bytes(),
+            key: key.into_owned().into_bytes(),
             value: Some(self.command_json(command).into_bytes()),
             headers,
             timestamp_ms: command.issued_at.0,
@@ -183,9 +188,9 @@ impl Encoder {
         let key = subject.row_key();
         let value = row_json(subject, row, at);
         // The id names the change: a second row of the subject at another time or after another command has another.
-        let name = format!("{key}\u{1f}{}\u{1f}{}\u{1f}{}", row.epoch, row.seq, at.0);
-        let id = base32(&hash_bytes(name.as_bytes()).hash128().0.to_be_bytes());
-        let mut headers = self.cloud_event(&id, "dev.loopwarden.session_state.v1", &subject.record_key(), at, "session-state");
+        let change = format!("\u{1f}{}\u{1f}{}\u{1f}{}", row.epoch, row.seq, at.0);
+        let id = base32(&hash_parts(&[&key, &change]).hash128().0.to_be_bytes());
+        let mut headers = self.cloud_event(&id, "dev.loopwarden.session_state.v1", &subject.record_key(), at, ROW_SCHEMA);
         push(&mut headers, "ce_sequence", sequence(row.epoch, row.seq));
         push(&mut headers, "content-type", "application/json".to_owned());
         push(&mut headers, "lw_task", task.to_string());
@@ -263,7 +268,7 @@ impl Encoder {
         push(&mut headers, "ce_type", kind.to_owned());
         push(&mut headers, "ce_subject", subject.to_owned());
         push(&mut headers, "ce_time", time.to_rfc3339());
-        push(&mut headers, "ce_dataschema", format!("urn:loopwarden:schema:{schema}:1"));
+        push(&mut headers, "ce_dataschema", schema.to_owned());
         headers
     }
 }
