@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::mpsc::Receiver;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use loopwarden::event::NextOffset;
@@ -109,12 +109,12 @@ struct Disk {
 
 impl Disk {
     fn under(world: &Embedded) -> Self {
-        let (sender, told) = channel();
+        let (sender, told) = sync_channel(64);
         let (store, dir) = (world.broker.store(), world.dir.path().to_owned());
         let syncs = store.stats().unwrap().wal_syncs;
         world.broker.on_synced(move || {
             // The last sync is that of the end, when nobody listens any more.
-            let _ = sender.send((store.stats().unwrap().wal_syncs, wal_lengths(&dir)));
+            let _ = sender.try_send((store.stats().unwrap().wal_syncs, wal_lengths(&dir)));
         });
         Self { syncs, synced: BTreeMap::new(), told }
     }
