@@ -83,6 +83,8 @@ pub const REOPEN_WAIT: Duration = Duration::from_secs(6);
 pub const CONNECT_WAIT: Duration = Duration::from_secs(20);
 /// Wait for a single question to a broker: metadata, offsets.
 pub const ASK_WAIT: Duration = Duration::from_secs(10);
+/// Wait until what an operator sends is durable, and for room in the client's queue.
+pub const WRITE_WAIT: Duration = Duration::from_secs(60);
 /// Wait for a partition to be ready to be sought.
 pub const SEEK_WAIT: Duration = Duration::from_secs(10);
 /// Without a record or an end for this long, a read of a changelog is given up and tried again.

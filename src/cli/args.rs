@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use clap_complete::Shell;
 
 use crate::cli::output::OutputFormat;
+use crate::cli::reset::ResetCommand;
 use crate::cli::tune::TuneArgs;
 
 const EXAMPLES: &str = "\
@@ -112,6 +113,12 @@ pub enum Command {
         /// What to look at.
         #[command(subcommand)]
         command: InspectCommand,
+    },
+    /// Lift the blocks of a session or swarm and forget its loops; begin a task anew
+    Reset {
+        /// What to reset.
+        #[command(subcommand)]
+        command: ResetCommand,
     },
     /// Sweep thresholds over a grid: loops found against false alarms
     Tune(TuneArgs),

@@ -40,6 +40,30 @@ pub fn reachable(listen: SocketAddr) -> SocketAddr {
 /// # Errors
 /// As any connection, or no answer within `wait`.
 pub fn get(address: SocketAddr, path: &str, token: Option<&str>, wait: Duration, bytes_max: usize) -> io::Result<String> {
+    exchange(address, (&format!("GET {path}"), ""), token, wait, bytes_max)
+}
+
+/// Sends a JSON text to a path, and returns the answer likewise.
+///
+/// # Errors
+/// As [`get`].
+pub fn post(
+    address: SocketAddr,
+    (path, json): (&str, &str),
+    token: Option<&str>,
+    wait: Duration,
+    bytes_max: usize,
+) -> io::Result<String> {
+    exchange(address, (&format!("POST {path}"), json), token, wait, bytes_max)
+}
+
+fn exchange(
+    address: SocketAddr,
+    (asked, body): (&str, &str),
+    token: Option<&str>,
+    wait: Duration,
+    bytes_max: usize,
+) -> io::Result<String> {
     let deadline = Deadline::after(wait);
     let left = || match deadline.left() {
         left if left.is_zero() => Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time")),
@@ -48,7 +72,10 @@ pub fn get(address: SocketAddr, path: &str, token: Option<&str>, wait: Duration,
     let mut stream = TcpStream::connect_timeout(&address, left()?)?;
     stream.set_write_timeout(Some(left()?))?;
     let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{token}Connection: close\r\n\r\n").as_bytes())?;
+    let length = if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
+    let head = format!("{asked} HTTP/1.1\r\nHost: {address}\r\n{token}{length}Connection: close\r\n\r\n");
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body.as_bytes())?;
     let mut answer = Vec::new();
     let mut chunk = [0; 16 * 1024];
     while answer.len() < bytes_max {

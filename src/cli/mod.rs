@@ -15,6 +15,7 @@ pub mod inspect;
 pub mod output;
 pub mod range;
 pub mod replay;
+pub mod reset;
 pub mod run;
 pub mod schema;
 pub mod setup;
@@ -61,6 +62,7 @@ fn dispatch(line: &CommandLine) -> Outcome {
         Command::Demo(args) => demo::run(args, log),
         Command::Replay(args) => replay::run(args, log),
         Command::Inspect { command } => inspect::run(command, log),
+        Command::Reset { command } => reset::run(command, log),
         Command::Tune(args) => tune::run(args, log),
         Command::Test(args) => test::run(args),
         Command::Check(args) => check::run(args, log),

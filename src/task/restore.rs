@@ -490,5 +490,5 @@ fn is_marker_missing(changelog: &mut (dyn Changelog + '_), task: TaskId) -> Resu
 }
 
 fn reset_hint(task: TaskId) -> String {
-    format!("see what `loopwarden reset task {task}` would lose")
+    format!("see what `loopwarden reset task {}:{}` would lose", task.stage.as_str(), task.partition)
 }

@@ -6,7 +6,9 @@ use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
 
+use clap::CommandFactory as _;
 use jsonschema::Validator;
+use loopwarden::cli::args::CommandLine;
 use loopwarden::policy::Detector;
 use loopwarden::policy::Mode;
 use loopwarden::telemetry::metrics::METRICS;
@@ -53,6 +55,39 @@ fn split(page: &str) -> (String, Vec<(String, usize, String)>) {
     }
     assert!(!open, "a code block is never closed");
     (prose, blocks)
+}
+
+/// Every file of a kind below a directory.
+fn below(dir: &Path, extension: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).expect("a directory").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            below(&path, extension, found);
+        } else if path.extension().is_some_and(|is| is == extension) {
+            found.push(path);
+        }
+    }
+}
+
+/// What a text tells people to run: the words behind `loopwarden` in code spans, and at the beginning of lines of code blocks.
+fn told<'a>(text: &'a str, blocks: &'a [(String, usize, String)]) -> Vec<Vec<&'a str>> {
+    let words = |rest: &'a str| rest.split(' ').take(2).collect();
+    let spans = text.split("`loopwarden ").skip(1).filter_map(|rest| rest.split(['\n', '`']).next());
+    let lines = blocks.iter().flat_map(|(.., block)| block.lines()).filter_map(|line| line.trim().strip_prefix("loopwarden "));
+    spans.chain(lines).map(words).collect()
+}
+
+/// The part of a command line that is none.
+fn unknown(words: &[&str]) -> Option<String> {
+    let line = CommandLine::command();
+    let [name, rest @ ..] = words else { return None };
+    let is_word = |word: &&str| word.starts_with(|first: char| first.is_ascii_lowercase()) && !word.contains(['.', '=', '(']);
+    if !is_word(name) {
+        return None;
+    }
+    let Some(command) = line.find_subcommand(name) else { return Some((*name).to_owned()) };
+    let second = rest.first().filter(|_| command.has_subcommands()).filter(|word| is_word(word))?;
+    command.find_subcommand(second).is_none().then(|| format!("{name} {second}"))
 }
 
 /// Targets of Markdown links.
@@ -325,4 +360,26 @@ fn the_cases_that_the_page_on_detection_names_exist() {
         );
     }
     assert!(named.len() > 120, "only {} cases are named", named.len());
+}
+
+#[test]
+fn every_command_that_people_are_told_to_run_exists() {
+    let mut files = vec![root().join("README.md"), root().join("CONTRIBUTING.md")];
+    below(&root().join("src"), "md", &mut files);
+    below(&root().join("src"), "rs", &mut files);
+    below(&root().join("deploy"), "md", &mut files);
+    let (mut wrong, mut seen) = (Vec::new(), 0);
+    for file in files {
+        let text = fs::read_to_string(&file).expect("text");
+        let is_page = file.extension().is_some_and(|is| is == "md");
+        let blocks = if is_page { split(&text).1 } else { Vec::new() };
+        for words in told(&text, &blocks) {
+            seen += 1;
+            wrong.extend(unknown(&words).map(|what| format!("{}: loopwarden {what}", file.display())));
+        }
+    }
+    assert!(wrong.is_empty(), "no such command:\n{}", wrong.join("\n"));
+    assert!(seen > 40, "{seen}");
+    assert_eq!(unknown(&["rest", "task"]).as_deref(), Some("rest"));
+    assert_eq!(unknown(&["reset", "tasks"]).as_deref(), Some("reset tasks"));
 }

@@ -345,7 +345,7 @@ fn a_vanished_changelog_is_an_error_that_names_the_way_out() {
     world.processes[0].store = TestStore::default();
     let exit = exit_after(world);
     assert!(
-        matches!(&exit, Exit::Fatal { code: "E0105", message } if message.contains("loopwarden reset task session/0")),
+        matches!(&exit, Exit::Fatal { code: "E0105", message } if message.contains("loopwarden reset task session:0")),
         "{exit}"
     );
 }
@@ -357,7 +357,7 @@ fn moved_offsets_are_an_error_that_names_the_way_out() {
         world.broker.set_group_offset(session_task(1), Some(NextOffset(moved)));
         let exit = exit_after(world);
         assert!(
-            matches!(&exit, Exit::Fatal { code: "E0502", message } if message.contains("reset task session/1")),
+            matches!(&exit, Exit::Fatal { code: "E0502", message } if message.contains("loopwarden reset task session:1")),
             "{moved}: {exit}"
         );
     }

@@ -21,6 +21,7 @@ mod members;
 mod processes;
 mod proxy;
 mod replay;
+mod reset;
 mod restart;
 mod restore;
 mod run;

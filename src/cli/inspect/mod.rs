@@ -24,6 +24,8 @@ use crate::cli::output::OutputFormat;
 use crate::cli::setup;
 use crate::report::Table;
 
+pub(in crate::cli) use task::parse as task_of;
+
 /// What an inspection came to: a document, and the same for people.
 struct Shown {
     json: Value,

@@ -24,8 +24,9 @@ use crate::report::Table;
 const SESSIONS_MAX: usize = 1_000_000;
 
 /// The stage and partition that an argument names.
-pub(super) fn parse(id: &str) -> Result<(Stage, u32), Failure> {
-    let parsed = id.split_once(':').and_then(|(stage, partition)| {
+pub(in crate::cli) fn parse(id: &str) -> Result<(Stage, u32), Failure> {
+    // As people write it, and as log lines do.
+    let parsed = id.split_once([':', '/']).and_then(|(stage, partition)| {
         let stage = [Stage::Session, Stage::Swarm].into_iter().find(|known| known.as_str() == stage)?;
         Some((stage, partition.parse().ok()?))
     });

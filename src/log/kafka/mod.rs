@@ -8,6 +8,7 @@ mod changelog;
 mod consumer;
 mod context;
 pub mod fate;
+pub mod operator;
 pub mod permissions;
 mod plan;
 mod producer;
@@ -15,6 +16,7 @@ pub mod range;
 mod rebalance;
 pub mod settings;
 mod topics;
+pub mod writer;
 
 use std::time::Duration;
 

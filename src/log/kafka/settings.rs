@@ -204,6 +204,13 @@ pub const PRODUCER: &[Setting] = &[
     set("partitioner", "murmur2_random", "as Java's; librdkafka's own is CRC32"),
 ];
 
+/// For a writer outside of any lane.
+pub const WRITER: &[Setting] = &[
+    set("enable.idempotence", "true", "each record once and in order"),
+    set("compression.type", "lz4", "cheap; the default is none"),
+    set("partitioner", "murmur2_random", "as Java's; librdkafka's own is CRC32"),
+];
+
 fn apply(config: &mut ClientConfig, settings: &[Setting]) {
     for setting in settings {
         config.set(setting.key, setting.value);
@@ -290,6 +297,14 @@ pub(super) fn producer(options: &KafkaOptions) -> ClientConfig {
     config
 }
 
+/// Configuration of a writer outside of any lane.
+pub(super) fn writer(options: &KafkaOptions) -> ClientConfig {
+    let mut config = base(options, "writer");
+    apply(&mut config, WRITER);
+    verbatim(&mut config, &[&options.native.all, &options.native.producer]);
+    config
+}
+
 /// Configuration of a client that only administers.
 pub(super) fn admin(options: &KafkaOptions) -> ClientConfig {
     let mut config = base(options, "admin");
@@ -312,7 +327,7 @@ pub struct BadSetting {
 /// # Errors
 /// The first setting librdkafka refuses.
 pub fn check(options: &KafkaOptions) -> Result<(), BadSetting> {
-    for config in [lane_consumer(options), reader(options, "reader"), producer(options), admin(options)] {
+    for config in [lane_consumer(options), reader(options, "reader"), producer(options), writer(options), admin(options)] {
         config.create_native_config().map_err(|error| match error {
             KafkaError::ClientConfig(_, message, key, _) => BadSetting { key, message },
             other => BadSetting { key: String::new(), message: other.to_string() },

@@ -14,7 +14,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone)]
 pub(super) struct Client {
-    address: String,
+    pub(super) address: String,
 }
 
 #[derive(Debug)]

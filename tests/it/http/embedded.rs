@@ -198,3 +198,24 @@ fn what_has_expired_is_in_force_no_more() {
     assert!(!running.commands("wait=30s&session_id=a").0.is_empty());
     assert_eq!(running.client.get("/v1/state/a").json(), serde_json::json!({ "active": [] }));
 }
+
+#[test]
+fn an_operator_lifts_a_block_from_the_command_line() {
+    let scratch = Scratch::new();
+    let running = Running::start(&scratch.0, &["mode=live"]);
+    (1..=10).for_each(|number| running.accept(&failed_call("a/b", number)));
+    let is = |action: &'static str| move |commands: &[Value]| commands.iter().any(|command| command["action"] == action);
+    running.commands_until("session_id=a/b", is("block"));
+    let address = running.client.address.to_string();
+    let reset = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
+        command.arg("reset").args(arguments).args(["--address", &address]).output().unwrap()
+    };
+    let output = reset(&["session", "a/b"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let commands = running.commands_until("session_id=a/b", is("unblock"));
+    assert_eq!(commands.last().unwrap()["reason"]["code"], "reset");
+    assert_eq!(reset(&["session", "a\u{1}"]).status.code(), Some(2), "such a name cannot be");
+    assert_eq!(reset(&["swarm", "s", "--agent", "x"]).status.code(), Some(2));
+    assert_eq!(reset(&["swarm", "s"]).status.code(), Some(0));
+}

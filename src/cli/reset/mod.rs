@@ -1,0 +1,177 @@
+//! `reset`: an operator forgets what was counted. A session and a swarm by an event like any other; a task, whose state cannot be
+//! trusted any more, by beginning it anew.
+
+mod task;
+
+use std::time::Duration;
+
+use clap::Args;
+use clap::Subcommand;
+use serde_json::json;
+
+use crate::cli::args::ConfigArgs;
+use crate::cli::args::LogArgs;
+use crate::cli::ask;
+use crate::cli::exit_code;
+use crate::cli::failure::Failure;
+use crate::cli::failure::Outcome;
+use crate::cli::output::Output;
+use crate::cli::setup;
+use crate::clock;
+use crate::config::Config;
+use crate::event::EventTime;
+use crate::event::RecordMeta;
+use crate::event::RecordOffset;
+use crate::event::decode;
+use crate::log::kafka::writer::Writer;
+
+/// Longest wait for the running process.
+const WAIT: Duration = Duration::from_secs(10);
+/// Bytes of its answer.
+const ANSWER_BYTES_MAX: usize = 64 * 1_024;
+
+/// `reset`.
+#[derive(Debug, Subcommand)]
+pub enum ResetCommand {
+    /// One session, or one of its agents: sends the event `reset`, to the topic of events or to the running process
+    #[command(after_long_help = "\
+Examples:
+  loopwarden reset session sess-42 --config loopwarden.toml
+  loopwarden reset session sess-42 --agent fixer --set kafka.bootstrap_servers=localhost:9092
+  loopwarden reset session sess-42 --address localhost:9464
+
+Blocks in force are lifted with `unblock`; what was counted is forgotten. A replay sees it too.")]
+    Session(ResetArgs),
+    /// One swarm: what was counted for it, and its blocks
+    Swarm(ResetArgs),
+    /// One task, as session:3, whose changelog and group do not fit together any more (E0502, E0105): begins anew without its state
+    Task(ResetTaskArgs),
+}
+
+/// Whose blocks are to be lifted. With Kafka the event goes to the topic of events; else to the running process.
+#[derive(Debug, Args)]
+pub struct ResetArgs {
+    /// Id of the session or swarm
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// Only this agent of the session
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
+    /// Its tenant
+    #[arg(long, value_name = "NAME")]
+    pub tenant: Option<String>,
+    /// Address of the running process, in embedded mode; default: the setting http.listen
+    #[arg(long, value_name = "HOST:PORT")]
+    pub address: Option<String>,
+    /// Where settings come from.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+}
+
+/// `reset task`.
+#[derive(Debug, Args)]
+pub struct ResetTaskArgs {
+    /// Stage and partition, as session:3
+    #[arg(value_name = "TASK")]
+    pub id: String,
+    /// Do it; without, only what would be lost is told
+    #[arg(long)]
+    pub yes: bool,
+    /// Longest wait for the group to be empty: processes that were killed are members until their sessions and rebalances are over
+    #[arg(long, value_name = "MS", default_value_t = 90_000, value_parser = clap::value_parser!(u64).range(0..=600_000))]
+    pub timeout_ms: u64,
+    /// Where settings come from.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+}
+
+/// Resets.
+///
+/// # Errors
+/// Settings, brokers, the running process; that there is no such task, or its group still has members.
+pub fn run(command: &ResetCommand, log: &LogArgs) -> Outcome {
+    setup::log_quietly(log)?;
+    match command {
+        ResetCommand::Session(args) => send(args, log, if args.agent.is_some() { "agent" } else { "session" }),
+        ResetCommand::Swarm(args) if args.agent.is_some() => {
+            Err(Failure::new(exit_code::USAGE, "error: --agent is about a session; a swarm is reset as a whole"))
+        }
+        ResetCommand::Swarm(args) => send(args, log, "swarm"),
+        ResetCommand::Task(args) => task::run(args, &setup::load(&args.config, log)?.config),
+    }
+}
+
+/// Sends the event, to wherever the others go.
+fn send(args: &ResetArgs, log: &LogArgs, scope: &str) -> Outcome {
+    let config = setup::load(&args.config, log)?.config;
+    let event = event(args, scope);
+    expect_sound(&event, config.limits.record_bytes_max)?;
+    match &config.kafka {
+        Some(_) if args.address.is_some() => {
+            Err(Failure::new(exit_code::USAGE, "error: --address is about embedded mode; with Kafka the event goes to the topic"))
+        }
+        Some(kafka) => {
+            let options = setup::kafka_options(&config, kafka, 0)?;
+            let writer = Writer::new(&options)?;
+            writer.write(&kafka.input, None, args.id.as_bytes(), Some(event.as_bytes()))?;
+            writer.flush()?;
+            told(&format!("sent to {}: {event}", kafka.input))
+        }
+        None => post(args, &config, &event),
+    }
+}
+
+fn event(args: &ResetArgs, scope: &str) -> String {
+    let now_ms = clock::now_ms();
+    json!({
+        "id": format!("reset-{now_ms}-{}", std::process::id()),
+        "kind": "reset",
+        "scope": scope,
+        "time": EventTime(now_ms).to_rfc3339(),
+        "tenant": args.tenant,
+        // Every event belongs to a session; that of a swarm's reset is nobody's.
+        "session_id": args.id,
+        "swarm_id": (scope == "swarm").then_some(&args.id),
+        "agent": args.agent.as_ref().map(|agent| json!({ "id": agent })),
+    })
+    .to_string()
+}
+
+/// What is no event would become a dead letter, and nobody would say so here.
+fn expect_sound(event: &str, value_bytes_max: usize) -> Outcome {
+    let meta = RecordMeta {
+        topic: "",
+        partition: 0,
+        offset: RecordOffset(0),
+        timestamp: EventTime(clock::now_ms()),
+        key: None,
+        headers: Vec::new(),
+        value_bytes_max,
+    };
+    decode(Some(event.as_bytes()), &meta)
+        .map(|_| ())
+        .map_err(|rejected| Failure::new(exit_code::USAGE, format!("error: no such name can be: {rejected}")))
+}
+
+fn post(args: &ResetArgs, config: &Config, event: &str) -> Outcome {
+    let address = match &args.address {
+        Some(address) => ask::resolve(address)?,
+        None => ask::reachable(config.http.listen),
+    };
+    let token = config.http.token_file.as_ref().map(|file| crate::config::read_secret(file, "http.token_file")).transpose()?;
+    let fail = |cause: String| Failure::new(exit_code::FAILED, format!("error: http://{address}/v1/events: {cause}"));
+    let answer = ask::post(address, ("/v1/events", event), token.as_deref(), WAIT, ANSWER_BYTES_MAX)
+        .map_err(|error| fail(format!("{error}; with Kafka, say so: --config, or --set kafka.bootstrap_servers=…")))?;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let status = head.lines().next().unwrap_or_default();
+    if status.split(' ').nth(1) != Some("202") {
+        return Err(fail(format!("answered {status:?} {}", body.trim())));
+    }
+    told(&format!("taken by {address}: {event}"))
+}
+
+fn told(line: &str) -> Outcome {
+    let mut out = Output::stdout();
+    out.line(line)?;
+    Ok(out.flush()?)
+}

@@ -1,0 +1,144 @@
+//! `reset task`: the way out where a task's changelog and its group no longer fit together. The task begins anew at the group's offset,
+//! without the state it had.
+//!
+//! The Position goes first and comes last: whatever interrupts it, no lane takes what is half deleted for state, and it can be done
+//! again.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::cli::exit_code;
+use crate::cli::failure::Failure;
+use crate::cli::failure::Outcome;
+use crate::cli::inspect;
+use crate::cli::output::say;
+use crate::cli::reset::ResetTaskArgs;
+use crate::cli::reset::told;
+use crate::cli::setup;
+use crate::clock::Deadline;
+use crate::config::Config;
+use crate::event::EventTime;
+use crate::event::NextOffset;
+use crate::event::TaskId;
+use crate::limits;
+use crate::log::Flow;
+use crate::log::kafka::operator::Operator;
+use crate::report::grouped;
+use crate::store::KeyFamily;
+use crate::store::Position;
+use crate::store::StateKey;
+
+/// Who wrote the Position of a task that was begun anew.
+const OWNER: &str = "reset";
+/// Between two looks at the group.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// Looks, and with `--yes` does it.
+pub(super) fn run(args: &ResetTaskArgs, config: &Config) -> Outcome {
+    let (stage, partition) = inspect::task_of(&args.id)?;
+    let Some(kafka) = &config.kafka else {
+        let why = "error: without Kafka a task's state and its log lie in one directory: begin with an empty data_dir, or put a copy back";
+        return Err(Failure::new(exit_code::USAGE, why));
+    };
+    let id = TaskId { stage, partition };
+    let mut operator = Operator::connect(&setup::kafka_options(config, kafka, 0)?)?;
+    let all = operator.partitions().of(stage);
+    if partition >= all {
+        return Err(Failure::new(exit_code::USAGE, format!("error: there is no task {id}: its input has {all} partitions")));
+    }
+    let plan = Plan::of(&mut operator, id)?;
+    let stood_at = plan.position.as_ref().map_or_else(|| "nowhere".to_owned(), |position| position.next_offset.to_string());
+    told(&format!(
+        "{id}: by its changelog ({} records) it stands at {stood_at}, by the group at {}; it would go on at {}.\n\
+         Lost is what it knows: counts, episodes and blocks of its sessions. What it said that is in force ends when it expires.",
+        grouped(plan.records),
+        plan.group_at,
+        plan.next
+    ))?;
+    if !args.yes {
+        say("nothing was changed; with --yes it is");
+        return Err(Failure::answer_is_no());
+    }
+    expect_nobody(&operator, Duration::from_millis(args.timeout_ms))?;
+    let next = plan.next;
+    plan.carry_out(&mut operator)?;
+    told(&format!("{id} begins anew at {next}"))
+}
+
+/// A task as it stands, and where it would go on.
+struct Plan {
+    id: TaskId,
+    /// Records of the changelog, deleted ones included.
+    records: u64,
+    /// The last Position of the changelog, if there is one that can be read.
+    position: Option<Position>,
+    group_at: NextOffset,
+    /// There, as far as the input reaches.
+    next: NextOffset,
+}
+
+impl Plan {
+    fn of(operator: &mut Operator, id: TaskId) -> Result<Self, Failure> {
+        let changelog = operator.changelog();
+        let Some(group_at) = changelog.committed(id, limits::ASK_WAIT)? else {
+            let why = format!("error: the group has no offset of {id}: it begins by itself, as kafka.start says");
+            return Err(Failure::new(exit_code::FAILED, why));
+        };
+        let input = changelog.input_range(id)?;
+        let from = changelog.range(id)?.start;
+        let (mut records, mut position) = (0, None);
+        changelog.read(id, from, &mut |_, key, value| {
+            records += 1;
+            if is_position(key) {
+                position = value.and_then(|value| Position::decode(value).ok());
+            }
+            Flow::Continue
+        })?;
+        Ok(Self { id, records, position, group_at, next: NextOffset(group_at.0.clamp(input.start, input.end)) })
+    }
+
+    fn carry_out(self, operator: &mut Operator) -> Outcome {
+        let Self { id, position, group_at, next, .. } = self;
+        let key = StateKey::position().to_changelog();
+        operator.put(id, &key, None)?;
+        let upto = operator.changelog().range(id)?.end;
+        operator.delete(id, upto, |key| !is_position(key))?;
+        if next != group_at {
+            operator.move_group(id, next)?;
+        }
+        // The numbers of its commands go on.
+        let position = Position {
+            next_offset: next,
+            watermark: EventTime(i64::MIN),
+            owner: OWNER.to_owned(),
+            ..position.unwrap_or_default()
+        };
+        operator.put(id, &key, Some(&position.encode_for_changelog()?))?;
+        Ok(())
+    }
+}
+
+fn is_position(key: &[u8]) -> bool {
+    key.first().and_then(|byte| KeyFamily::from_byte(*byte)) == Some(KeyFamily::Position)
+}
+
+/// That no process of the group runs; waits for those that have just ended.
+fn expect_nobody(operator: &Operator, wait: Duration) -> Outcome {
+    let deadline = Deadline::after(wait);
+    let mut is_told = false;
+    loop {
+        let members = operator.members()?;
+        if members == 0 {
+            return Ok(());
+        }
+        if deadline.is_over() {
+            let why = format!("the group has {members} members; stop all its processes first");
+            return Err(Failure::coded("E0502", why));
+        }
+        if !is_told {
+            is_told = true;
+            say(format!("the group has {members} members; waiting for them to leave"));
+        }
+        thread::park_timeout(LOOK_AGAIN);
+    }
+}

@@ -1,0 +1,115 @@
+//! What an operator does to a group from outside: see who is in it, move an offset, write into a changelog. Nothing of it is fenced.
+
+use rdkafka::Offset;
+use rdkafka::TopicPartitionList;
+use rdkafka::consumer::BaseConsumer;
+use rdkafka::consumer::CommitMode;
+use rdkafka::consumer::Consumer;
+
+use crate::event::NextOffset;
+use crate::event::TaskId;
+use crate::limits;
+use crate::log::Changelog;
+use crate::log::Flow;
+use crate::log::LogError;
+use crate::log::Partitions;
+use crate::log::kafka::changelog;
+use crate::log::kafka::changelog::KafkaChangelog;
+use crate::log::kafka::context::PlainContext;
+use crate::log::kafka::fate;
+use crate::log::kafka::settings::KafkaOptions;
+use crate::log::kafka::topics::Topics;
+use crate::log::kafka::writer::Writer;
+
+/// A client that is no member of the group.
+pub struct Operator {
+    group: String,
+    topics: Topics,
+    client: BaseConsumer<PlainContext>,
+    changelog: KafkaChangelog,
+    writer: Writer,
+}
+
+impl Operator {
+    /// Connects.
+    ///
+    /// # Errors
+    /// E0101 to E0104 for brokers and topics.
+    pub fn connect(options: &KafkaOptions) -> Result<Self, LogError> {
+        let client = changelog::make(options, "operator")?;
+        let topics = Topics::fetch(client.client(), options)?;
+        Ok(Self {
+            group: options.app.clone(),
+            changelog: KafkaChangelog::new(options.clone(), topics.clone()),
+            topics,
+            client,
+            writer: Writer::new(options)?,
+        })
+    }
+
+    /// Partition counts of the inputs.
+    #[must_use]
+    pub fn partitions(&self) -> Partitions {
+        self.topics.partitions()
+    }
+
+    /// Lanes that are members of the group. One of a process that ended without leaving counts until its session is over.
+    ///
+    /// # Errors
+    /// The group's coordinator does not answer.
+    pub fn members(&self) -> Result<usize, LogError> {
+        let asking = format!("asking who is in group \"{}\"", self.group);
+        let found =
+            self.client.fetch_group_list(Some(&self.group), limits::ASK_WAIT).map_err(|error| fate::of(&error, &asking))?;
+        Ok(found.groups().iter().map(|group| group.members().len()).sum())
+    }
+
+    /// Reads changelogs and the group's offsets.
+    pub fn changelog(&mut self) -> &mut dyn Changelog {
+        &mut self.changelog
+    }
+
+    /// Reads a task's changelog up to an end, and deletes each record that `is_meant`.
+    ///
+    /// # Errors
+    /// The brokers'; what was deleted so far stays so.
+    pub fn delete(&mut self, task: TaskId, upto: u64, is_meant: impl Fn(&[u8]) -> bool) -> Result<(), LogError> {
+        let Self { topics, changelog, writer, .. } = self;
+        let topic = topics.changelog_of(task).unwrap_or_default();
+        let from = changelog.range(task)?.start;
+        let mut failed = None;
+        changelog.read(task, from, &mut |offset, key, value| {
+            // Its own tombstones come behind, and it would read them for ever.
+            if offset >= upto {
+                return Flow::Stop;
+            }
+            if value.is_some() && is_meant(key) {
+                failed = writer.write(topic, Some(task.partition), key, None).err();
+            }
+            if failed.is_some() { Flow::Stop } else { Flow::Continue }
+        })?;
+        failed.map_or_else(|| writer.flush(), Err)
+    }
+
+    /// Writes one record of a task's changelog, null for a tombstone, and waits until it is durable.
+    ///
+    /// # Errors
+    /// The brokers'.
+    pub fn put(&self, task: TaskId, key: &[u8], value: Option<&[u8]>) -> Result<(), LogError> {
+        let topic = self.topics.changelog_of(task).unwrap_or_default();
+        self.writer.write(topic, Some(task.partition), key, value)?;
+        self.writer.flush()
+    }
+
+    /// Lets the group go on elsewhere. Brokers refuse it while the group has members.
+    ///
+    /// # Errors
+    /// The brokers'.
+    pub fn move_group(&self, task: TaskId, next: NextOffset) -> Result<(), LogError> {
+        let input = self.topics.input_of(task).unwrap_or_default();
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(input, task.partition as i32, Offset::Offset(next.0 as i64))
+            .and_then(|()| self.client.commit(&list, CommitMode::Sync))
+            .map_err(|error| fate::of(&error, &format!("moving the group's offset of {task}")))
+    }
+}
