@@ -61,12 +61,21 @@ pub(super) fn requested(
     step.flags.set(Flags::EXEMPT, tool.class == ToolClass::Exempt);
     step.flags.set(Flags::MUTATES, tool.class == ToolClass::Mutates);
     step.flags.set(Flags::SHELL, tool.is_shell);
-    let command = if tool.is_shell { policy.identity.fingerprint.shell.command(&call.tool, args) } else { None };
+    let shell = &policy.identity.fingerprint.shell;
+    let command = if tool.is_shell { shell.command(&call.tool, args) } else { None };
+    let asks_shell = asks_shell(policy);
+    let read =
+        command.as_deref().filter(|_| asks_shell || policy.needs.fingerprint).and_then(|command| shell.simple_read(command));
     if policy.needs.fingerprint {
-        step.fingerprint = fingerprint(&call.tool, args, command.as_deref(), &policy.identity.fingerprint).hash128();
+        step.fingerprint = fingerprint(&call.tool, args, read.as_deref(), &policy.identity.fingerprint).hash128();
     }
-    if let Some(command) = &command {
-        shell_facts(policy, command, &mut step);
+    // A fingerprint folds simple reads: who publishes it must know that no worker can make it out.
+    if let Some(path) = &read {
+        step.read_target = hash_text(path).hash64();
+        step.flags.set(Flags::READ, true);
+    }
+    if asks_shell && let Some(command) = &command {
+        shell_facts(policy, command, read.is_some(), &mut step);
     }
     if policy.needs.read_target && tool.class == ToolClass::Read {
         step.read_target = args.first_text(&PATH_ARGS).map_or(Hash64::NONE, |path| hash_text(&path).hash64());
@@ -80,25 +89,15 @@ pub(super) fn requested(
     step
 }
 
-fn shell_facts(policy: &Policy, command: &str, step: &mut Step) {
+/// Whether anything asks what a shell command does, besides the file it reads.
+fn asks_shell(policy: &Policy) -> bool {
     let detectors = &policy.detectors;
-    let asks_files = policy.progress.mutation || detectors.shell_failures.mode.is_on() || detectors.exploration.mode.is_on();
-    let asks_tests = policy.progress.mutation || policy.needs.test;
-    let asks = asks_files || asks_tests;
-    // A fingerprint folds simple reads: who publishes it must know that no worker can make it out.
-    if !asks && !policy.needs.fingerprint {
-        return;
-    }
+    let asks_files = detectors.shell_failures.mode.is_on() || detectors.exploration.mode.is_on();
+    policy.progress.mutation || policy.needs.test || asks_files
+}
+
+fn shell_facts(policy: &Policy, command: &str, reads: bool, step: &mut Step) {
     let shell = &policy.identity.fingerprint.shell;
-    let target = shell.simple_read(command);
-    let reads = target.is_some();
-    if let Some(path) = target {
-        step.read_target = hash_text(&path).hash64();
-    }
-    step.flags.set(Flags::READ, step.flags.has(Flags::READ) || reads);
-    if !asks {
-        return;
-    }
     let may_write = shell.writes_files(command);
     step.flags.set(Flags::SHELL_FILE, may_write || reads);
     let changes = may_write && shell.changes_files(command);

@@ -20,11 +20,11 @@ pub struct FingerprintRules {
     pub shell: ShellRules,
 }
 
-/// The fingerprint of a call (`detectors.md` 1.3): SHA-256 of [`fingerprint_text`]. `command` is what [`ShellRules::command`] has
-/// found.
+/// The fingerprint of a call (`detectors.md` 1.3): SHA-256 of [`fingerprint_text`]. `read` is what [`ShellRules::simple_read`] has
+/// found in the command of a shell tool.
 #[must_use]
-pub fn fingerprint(tool: &str, args: &Arguments<'_>, command: Option<&str>, rules: &FingerprintRules) -> Digest {
-    let (mark, what) = coarse(args, command, rules);
+pub fn fingerprint(tool: &str, args: &Arguments<'_>, read: Option<&str>, rules: &FingerprintRules) -> Digest {
+    let (mark, what) = coarse(args, read, rules);
     hash_parts(&[tool, mark, &what])
 }
 
@@ -32,15 +32,16 @@ pub fn fingerprint(tool: &str, args: &Arguments<'_>, command: Option<&str>, rule
 #[must_use]
 pub fn fingerprint_text(tool: &str, args: &Arguments<'_>, rules: &FingerprintRules) -> String {
     let command = rules.shell.command(tool, args);
-    let (mark, what) = coarse(args, command.as_deref(), rules);
+    let read = command.as_deref().and_then(|command| rules.shell.simple_read(command));
+    let (mark, what) = coarse(args, read.as_deref(), rules);
     format!("{tool}{mark}{what}")
 }
 
 /// What stands behind the tool. Rule 1: of a simple read the file, whichever command reads it. Rules 2 to 4: arguments that are no
 /// object as they are; else the primary ones that are present, or all.
-fn coarse<'a>(args: &'a Arguments<'_>, command: Option<&'a str>, rules: &FingerprintRules) -> (&'static str, Cow<'a, str>) {
-    if let Some(path) = command.and_then(|command| rules.shell.simple_read(command)) {
-        return (READ_MARK, path);
+fn coarse<'a>(args: &'a Arguments<'_>, read: Option<&'a str>, rules: &FingerprintRules) -> (&'static str, Cow<'a, str>) {
+    if let Some(path) = read {
+        return (READ_MARK, Cow::Borrowed(path));
     }
     let primary = &rules.args;
     (":", if args.has_any(primary) { args.chosen(|name| holds(primary, name)) } else { Cow::Borrowed(args.text()) })
@@ -85,10 +86,11 @@ mod tests {
             ("tool", r#"{"z":1,"a":{"path":2}}"#, r#"tool:{"a":{"path":2},"z":1}"#),
         ] {
             let args = Content::Raw(args);
-            let args = Arguments::of(&args);
-            let command = rules().shell.command(tool, &args);
-            assert_eq!(fingerprint_text(tool, &args, &rules()), text);
-            assert_eq!(fingerprint(tool, &args, command.as_deref(), &rules()), hash_text(text), "{text}");
+            let (args, rules) = (Arguments::of(&args), rules());
+            let command = rules.shell.command(tool, &args);
+            let read = command.as_deref().and_then(|command| rules.shell.simple_read(command));
+            assert_eq!(fingerprint_text(tool, &args, &rules), text);
+            assert_eq!(fingerprint(tool, &args, read.as_deref(), &rules), hash_text(text), "{text}");
         }
         let of = |args: Content<'_>| fingerprint_text("t", &Arguments::of(&args), &rules());
         assert_eq!(of(Content::Absent), "t:{}");
