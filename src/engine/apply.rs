@@ -215,7 +215,7 @@ impl SessionEngine {
         let text = message
             .text_sha256
             .map(|hash| crate::identity::Digest(hash).hash64())
-            .or_else(|| message.text.as_deref().filter(|text| !text.is_empty()).map(|text| hash_text(text).hash64()));
+            .or_else(|| message.text().filter(|text| !text.is_empty()).map(|text| hash_text(&text).hash64()));
         let is_ours = context.event.command_id.is_some() || text.is_some_and(|text| session.head.sent_texts.contains(&text));
         if is_ours {
             return;

@@ -120,7 +120,7 @@ fn event<'a>(wire: &Wire<'a>, record: &RecordMeta<'a>) -> Result<Event<'a>, Reje
     let tool = field::name(wire.tool, "tool")?;
     let result = call_result(wire, tool.clone(), call.call_id.clone(), &mut cuts)?;
     let role = field::choice(wire.role, "role", role)?;
-    let message_text = field::cut_text(wire.text, "text", TEXT_CHARS_MAX, &mut cuts)?;
+    let message_text = field::message_text(wire.text, "text", TEXT_CHARS_MAX, &mut cuts)?;
     let text_sha256 = field::sha256(wire.text_sha256, "text_sha256")?;
     let is_final = field::flag(wire.is_final, "final")?;
     let scope = field::choice(wire.scope, "scope", reset_scope)?;

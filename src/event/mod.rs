@@ -160,12 +160,32 @@ pub enum Outcome {
 pub struct Message<'a> {
     /// Who speaks.
     pub role: Role,
-    /// What is said; `None` in privacy mode or where absent.
-    pub text: Option<Cow<'a, str>>,
+    /// What [`Message::text`] tells.
+    text: Option<MessageText<'a>>,
     /// SHA-256 of the text, where the producer keeps the text to itself.
     pub text_sha256: Option<[u8; 32]>,
     /// The agent declares that it is done.
     pub is_final: bool,
+}
+
+/// A text that is unescaped when someone asks, since most profiles read none.
+#[derive(Debug, Clone)]
+enum MessageText<'a> {
+    /// Its JSON source text, a string.
+    Source(&'a str),
+    /// What was kept of a long one, unescaped.
+    Kept(Cow<'a, str>),
+}
+
+impl Message<'_> {
+    /// What is said; `None` in privacy mode or where absent. Unescaped at each call.
+    #[must_use]
+    pub fn text(&self) -> Option<Cow<'_, str>> {
+        self.text.as_ref().map(|text| match text {
+            MessageText::Source(source) => json::unquote(source),
+            MessageText::Kept(kept) => Cow::Borrowed(kept.as_ref()),
+        })
+    }
 }
 
 /// Who speaks.

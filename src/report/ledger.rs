@@ -215,7 +215,7 @@ fn what(event: &Event<'_>, session: &Session, before: u64) -> What {
             let hash = message
                 .text_sha256
                 .map(|hash| Digest(hash).hash64())
-                .or_else(|| message.text.as_deref().map(|text| hash_text(text).hash64()));
+                .or_else(|| message.text().map(|text| hash_text(&text).hash64()));
             What::Text(hash.map_or(0, |hash| hash.0))
         }
         _ => What::Other,

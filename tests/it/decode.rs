@@ -145,7 +145,7 @@ fn each_kind_needs_its_fields() {
     let source = with("message", r#""role":"assistant","text":"done","final":true"#);
     let EventKind::Message(message) = decoded(&source).kind else { panic!() };
     assert_eq!(
-        (message.role, message.text.as_deref(), message.is_final, message.text_sha256),
+        (message.role, message.text().as_deref(), message.is_final, message.text_sha256),
         (Role::Assistant, Some("done"), true, None)
     );
 }
@@ -253,6 +253,27 @@ fn texts_are_cut_at_characters_and_counted() {
     assert_eq!(decoded(&exact).texts_cut, 0);
     let longer = with("message", &format!(r#""role":"user","text":"{}""#, "é".repeat(16_385)));
     assert_eq!(decoded(&longer).texts_cut, 1);
+}
+
+#[test]
+fn a_message_says_the_same_however_its_text_is_written_and_whatever_its_length() {
+    // Around the length up to which a source is left as it is, quotes included: a character is one byte of it, two or six.
+    for (escaped, character, counts) in [
+        ("x", "x", [0, 1, 16_381, 16_382, 16_383, 16_384, 16_385]),
+        ("\\n", "\n", [0, 1, 8_190, 8_191, 8_192, 16_384, 16_385]),
+        ("\\u00e9", "é", [0, 1, 2_730, 2_731, 2_732, 16_384, 16_385]),
+    ] {
+        for count in counts {
+            let source = with("message", &format!(r#""role":"user","text":"{}""#, escaped.repeat(count)));
+            let event = decoded(&source);
+            assert_eq!(event.texts_cut, u32::from(count > 16_384), "{count} of {escaped}");
+            let EventKind::Message(message) = event.kind else { panic!() };
+            assert_eq!(message.text().unwrap(), character.repeat(count.min(16_384)), "{count} of {escaped}");
+        }
+    }
+    let source = with("message", r#""role":"user""#);
+    let EventKind::Message(silent) = decoded(&source).kind else { panic!() };
+    assert_eq!(silent.text(), None);
 }
 
 #[test]

@@ -167,7 +167,7 @@ fn a_broken_event_is_refused_or_within_bounds() {
                 check_content(&result.stable_result);
             }
             EventKind::Message(message) => {
-                assert!(message.text.as_ref().is_none_or(|text| text.chars().count() <= TEXT_CHARS_MAX));
+                assert!(message.text().is_none_or(|text| text.chars().count() <= TEXT_CHARS_MAX));
             }
             _ => {}
         }

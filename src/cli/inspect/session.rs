@@ -367,7 +367,7 @@ fn content(event: &Event<'_>) -> Value {
         EventKind::ToolCall(call) => json!({ "args": raw(&call.args) }),
         EventKind::ToolResult(result) => json!({ "result": raw(&result.result) }),
         EventKind::Tool(call, result) => json!({ "args": raw(&call.args), "result": raw(&result.result) }),
-        EventKind::Message(message) => json!({ "text": message.text.as_deref().map(beginning) }),
+        EventKind::Message(message) => json!({ "text": message.text().as_deref().map(beginning) }),
         _ => Value::Null,
     }
 }
