@@ -6,6 +6,7 @@
 
 pub mod embedded;
 pub mod file;
+mod headers;
 pub mod kafka;
 pub mod memory;
 mod names;
@@ -18,6 +19,7 @@ use crate::event::RecordOffset;
 use crate::event::Stage;
 use crate::event::TaskId;
 
+pub use headers::Headers;
 pub use names::InputNames;
 
 /// Whether the handler of [`Log::poll`] wants more records now.
@@ -78,7 +80,7 @@ pub struct Output {
     /// Record value; `None` is a tombstone.
     pub value: Option<Vec<u8>>,
     /// Headers in order.
-    pub headers: Vec<(String, Vec<u8>)>,
+    pub headers: Headers,
     /// Record timestamp, Unix ms: event time of what caused it, so that a replay writes the same.
     pub timestamp_ms: i64,
 }

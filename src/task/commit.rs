@@ -9,6 +9,7 @@ use crate::event::NextOffset;
 use crate::event::TaskId;
 use crate::log::CommitOutcome;
 use crate::log::Destination;
+use crate::log::Headers;
 use crate::log::Log;
 use crate::log::LogError;
 use crate::log::Output;
@@ -289,7 +290,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             destination: Destination::Changelog(task),
             key: key.to_changelog(),
             value,
-            headers: Vec::new(),
+            headers: Headers::default(),
             timestamp_ms: timestamp_of(work, task),
         };
         if !log.keeps_changelog() {

@@ -24,6 +24,7 @@ use crate::identity::hash_bytes;
 use crate::identity::hash_parts;
 use crate::limits::DEAD_LETTER_BYTES_MAX;
 use crate::log::Destination;
+use crate::log::Headers;
 use crate::log::Output;
 use crate::policy::Policy;
 use crate::task::json;
@@ -41,8 +42,10 @@ const ROW_SCHEMA: &str = "urn:loopwarden:schema:session-state:1";
 const DLQ: &str = "dlq.";
 /// Bytes a header costs besides its name and value, and a record besides its headers: an upper bound of Kafka's varints.
 const FRAME_BYTES: usize = 16;
-
-type Headers = Vec<(String, Vec<u8>)>;
+/// Most headers of a command.
+const HEADERS: usize = 15;
+/// Room for their values, unless names are long.
+const HEADER_VALUES_BYTES: usize = 512;
 
 /// Makes bytes of effects. Rebuilt when the policy changes.
 #[derive(Debug, Clone)]
@@ -112,16 +115,16 @@ impl Encoder {
         let id = text(&command.id);
         let key = command.subject.record_key();
         let mut headers = self.cloud_event(&id, command_type(command.action), &key, command.issued_at, COMMAND_SCHEMA);
-        push(&mut headers, "ce_sequence", sequence(command.epoch, command.seq));
-        push(&mut headers, "ce_expirytime", command.expires_at.to_rfc3339());
-        push(&mut headers, "ce_correlationid", text(&command.episode));
+        push_sequence(&mut headers, command.epoch, command.seq);
+        headers.push_display("ce_expirytime", command.expires_at);
+        headers.push("ce_correlationid", text(&command.episode));
         if let Trigger::Event { event_id, traceparent, .. } = &command.trigger {
-            push(&mut headers, "ce_causationid", event_id.clone());
+            headers.push("ce_causationid", event_id);
             if let Some(traceparent) = traceparent {
-                push(&mut headers, "ce_traceparent", traceparent.clone());
+                headers.push("ce_traceparent", traceparent);
             }
         }
-        push(&mut headers, "content-type", "application/json".to_owned());
+        headers.push("content-type", "application/json");
         push_place(&mut headers, task, ordinal);
         Output {
             destination: Destination::Commands,
@@ -191,9 +194,9 @@ impl Encoder {
         let change = format!("\u{1f}{}\u{1f}{}\u{1f}{}", row.epoch, row.seq, at.0);
         let id = base32(&hash_parts(&[&key, &change]).hash128().0.to_be_bytes());
         let mut headers = self.cloud_event(&id, "dev.loopwarden.session_state.v1", &subject.record_key(), at, ROW_SCHEMA);
-        push(&mut headers, "ce_sequence", sequence(row.epoch, row.seq));
-        push(&mut headers, "content-type", "application/json".to_owned());
-        push(&mut headers, "lw_task", task.to_string());
+        push_sequence(&mut headers, row.epoch, row.seq);
+        headers.push("content-type", "application/json");
+        headers.push_display("lw_task", task);
         Some(Output {
             destination: Destination::State,
             key: key.into_bytes(),
@@ -207,18 +210,18 @@ impl Encoder {
     #[must_use]
     pub fn dead_letter(&self, record: &Record<'_>, rejected: &Rejected, task: TaskId, ordinal: u64) -> Output {
         let meta = &record.meta;
-        let mut own = Headers::new();
-        push(&mut own, "dlq.reason", rejected.reason.as_str().to_owned());
+        let mut own = Headers::default();
+        own.push("dlq.reason", rejected.reason.as_str());
         if !rejected.field.is_empty() {
-            push(&mut own, "dlq.field", rejected.field.clone());
+            own.push("dlq.field", &rejected.field);
         }
-        push(&mut own, "dlq.topic", meta.topic.to_owned());
-        push(&mut own, "dlq.partition", meta.partition.to_string());
-        push(&mut own, "dlq.offset", meta.offset.0.to_string());
-        push(&mut own, "dlq.timestamp", meta.timestamp.0.to_string());
-        push(&mut own, "dlq.app", self.app.to_string());
-        push(&mut own, "dlq.policy", self.policy.clone());
-        push(&mut own, "dlq.version", VERSION.to_owned());
+        own.push("dlq.topic", meta.topic);
+        own.push_display("dlq.partition", meta.partition);
+        own.push_display("dlq.offset", meta.offset.0);
+        own.push_display("dlq.timestamp", meta.timestamp.0);
+        own.push("dlq.app", self.app.as_bytes());
+        own.push("dlq.policy", &self.policy);
+        own.push("dlq.version", VERSION);
         push_place(&mut own, task, ordinal);
         // Room for dlq.bytes is kept in any case.
         let mut left =
@@ -226,7 +229,7 @@ impl Encoder {
         let key = meta.key.unwrap_or_default();
         let key = key.get(..key.len().min(left)).unwrap_or_default();
         left -= key.len();
-        let mut headers = Headers::new();
+        let mut headers = Headers::default();
         for (name, value) in &meta.headers {
             // A dead letter that failed again says why it failed now.
             if name.starts_with(DLQ) || *name == "lw_task" || *name == "lw_ordinal" {
@@ -236,17 +239,17 @@ impl Encoder {
             let bytes = name.len() + value.len() + FRAME_BYTES;
             if bytes <= left {
                 left -= bytes;
-                headers.push(((*name).to_owned(), value.to_vec()));
+                headers.push((*name).to_owned(), value);
             }
         }
-        headers.append(&mut own);
+        headers.append(own);
         let value = match (self.content, record.value) {
             (_, None) | (DeadLetterContent::None, _) => None,
             (DeadLetterContent::Hash, Some(value)) => Some(hash_bytes(value).to_string().into_bytes()),
             (DeadLetterContent::Full, Some(value)) => {
                 let kept = value.get(..value.len().min(left)).unwrap_or_default();
                 if kept.len() < value.len() {
-                    push(&mut headers, "dlq.bytes", value.len().to_string());
+                    headers.push_display("dlq.bytes", value.len());
                 }
                 Some(kept.to_vec())
             }
@@ -261,14 +264,14 @@ impl Encoder {
     }
 
     fn cloud_event(&self, id: &str, kind: &str, subject: &str, time: EventTime, schema: &str) -> Headers {
-        let mut headers = Headers::with_capacity(15);
-        push(&mut headers, "ce_specversion", "1.0".to_owned());
-        push(&mut headers, "ce_id", id.to_owned());
-        push(&mut headers, "ce_source", self.source.clone());
-        push(&mut headers, "ce_type", kind.to_owned());
-        push(&mut headers, "ce_subject", subject.to_owned());
-        push(&mut headers, "ce_time", time.to_rfc3339());
-        push(&mut headers, "ce_dataschema", schema.to_owned());
+        let mut headers = Headers::with_capacity(HEADERS, HEADER_VALUES_BYTES);
+        headers.push("ce_specversion", "1.0");
+        headers.push("ce_id", id);
+        headers.push("ce_source", &self.source);
+        headers.push("ce_type", kind);
+        headers.push("ce_subject", subject);
+        headers.push_display("ce_time", time);
+        headers.push("ce_dataschema", schema);
         headers
     }
 }
@@ -277,12 +280,6 @@ impl Encoder {
 #[must_use]
 pub(super) fn dead_letter_id(record: &Record<'_>) -> String {
     format!("{}/{}/{}", record.meta.topic, record.meta.partition, record.meta.offset.0)
-}
-
-/// Splits the headers of a dead letter into those of the original record and its own.
-#[must_use]
-pub fn split_dead_letter_headers(headers: &[(String, Vec<u8>)]) -> (Headers, Headers) {
-    headers.iter().cloned().partition(|(name, _)| !name.starts_with(DLQ) && name != "lw_task" && name != "lw_ordinal")
 }
 
 const fn command_type(action: Action) -> &'static str {
@@ -297,17 +294,13 @@ fn text(id: &CommandId) -> String {
     base32(&id.0)
 }
 
-fn sequence(epoch: i64, seq: u64) -> String {
-    format!("{:020}-{seq:020}", epoch.max(0))
-}
-
-fn push(headers: &mut Headers, name: &str, value: String) {
-    headers.push((name.to_owned(), value.into_bytes()));
+fn push_sequence(headers: &mut Headers, epoch: i64, seq: u64) {
+    headers.push_display("ce_sequence", format_args!("{:020}-{seq:020}", epoch.max(0)));
 }
 
 fn push_place(headers: &mut Headers, task: TaskId, ordinal: u64) {
-    push(headers, "lw_task", task.to_string());
-    push(headers, "lw_ordinal", ordinal.to_string());
+    headers.push_display("lw_task", task);
+    headers.push_display("lw_ordinal", ordinal);
 }
 
 fn headers_bytes(headers: &Headers) -> usize {
@@ -575,10 +568,7 @@ mod tests {
         );
         assert_eq!(String::from_utf8(output.value.unwrap()).unwrap(), expected);
         assert_eq!((output.key, output.timestamp_ms), (b"sess-42".to_vec(), TIME.0));
-        let header = |name: &str| {
-            let found = output.headers.iter().find(|(found, _)| found == name);
-            found.map(|(_, value)| String::from_utf8(value.clone()).unwrap())
-        };
+        let header = |name: &str| output.headers.get(name).map(|value| String::from_utf8(value.to_vec()).unwrap());
         assert_eq!(header("ce_sequence").unwrap(), "00000001795291200000-00000000000000000001");
         assert_eq!(header("ce_traceparent").unwrap(), "00-1-2-01");
         assert_eq!((header("lw_task").unwrap(), header("lw_ordinal").unwrap()), ("session/3".to_owned(), "17".to_owned()));
@@ -650,7 +640,7 @@ mod tests {
             let output = letter(DeadLetterContent::Full, &large[..key], Some(&large[..value]), &large[..header]);
             assert!(bytes(&output) <= DEAD_LETTER_BYTES_MAX, "{key} {value} {header}: {}", bytes(&output));
             let kept = output.value.as_ref().unwrap().len();
-            let said = output.headers.iter().find(|(name, _)| name == "dlq.bytes").map(|(_, value)| value.clone());
+            let said = output.headers.get("dlq.bytes").map(<[u8]>::to_vec);
             assert_eq!(said, (kept < value).then(|| value.to_string().into_bytes()));
         }
         let whole = letter(DeadLetterContent::Full, b"k", Some(&large[..990_000]), b"v");

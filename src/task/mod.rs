@@ -46,7 +46,6 @@ use crate::store::Position;
 
 pub use encode::Encoder;
 pub use encode::Row;
-pub use encode::split_dead_letter_headers;
 pub use lane::Exit;
 pub use lane::Lane;
 pub use lane::Order;

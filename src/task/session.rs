@@ -335,7 +335,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let letter = self.encoder.dead_letter(record, rejected, self.id, ordinal);
         let stats = &mut self.overlay.stats;
         bump(&mut stats.rejected, Reason::ALL.iter().position(|reason| *reason == rejected.reason).unwrap_or_default());
-        stats.limit_dead_letters += u64::from(letter.headers.iter().any(|(name, _)| name == "dlq.bytes"));
+        stats.limit_dead_letters += u64::from(letter.headers.get("dlq.bytes").is_some());
         self.overlay.push((self.id, record.meta.offset), letter);
         Ok(())
     }

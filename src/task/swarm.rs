@@ -23,6 +23,7 @@ use crate::event::TaskId;
 use crate::limits::REPORT_BYTES;
 use crate::limits::RESET_COUNTERS;
 use crate::log::Destination;
+use crate::log::Headers;
 use crate::log::Output;
 use crate::policy::Detector;
 use crate::policy::Policy;
@@ -124,7 +125,7 @@ impl Sums {
 }
 
 fn output(destination: Destination, key: Vec<u8>, value: Vec<u8>, record_time: EventTime) -> Output {
-    Output { destination, key, value: Some(value), headers: Vec::new(), timestamp_ms: record_time.0 }
+    Output { destination, key, value: Some(value), headers: Headers::default(), timestamp_ms: record_time.0 }
 }
 
 /// A report of many agents as several: a record too large would never be written, and what they add up to is the same.

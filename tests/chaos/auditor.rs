@@ -247,8 +247,8 @@ impl Audit {
         let (key, value) = (message.key().unwrap_or_default(), message.payload());
         match kind {
             Kind::Commands | Kind::DeadLetters => {
-                let headers: Vec<(String, Vec<u8>)> = message.headers().map_or_else(Vec::new, |headers| {
-                    headers.iter().map(|header| (header.key.to_owned(), header.value.unwrap_or_default().to_vec())).collect()
+                let headers = message.headers().map_or_else(loopwarden::log::Headers::default, |headers| {
+                    headers.iter().map(|header| (header.key.to_owned(), header.value.unwrap_or_default())).collect()
                 });
                 match read_output(key, value, &headers, message.timestamp().to_millis().unwrap_or(-1)) {
                     Some((task, ordinal, seen)) => self.output(kind, message.partition(), task, ordinal, seen),

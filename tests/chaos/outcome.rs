@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use loopwarden::event::TaskId;
+use loopwarden::log::Headers;
 
 /// A command or a dead letter, with every byte a reader sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,18 +25,12 @@ pub(crate) struct Outcome {
 }
 
 /// A header's text.
-pub(crate) fn header(headers: &[(String, Vec<u8>)], name: &str) -> Option<String> {
-    let (_, value) = headers.iter().rev().find(|(found, _)| found == name)?;
-    Some(String::from_utf8_lossy(value).into_owned())
+fn header(headers: &Headers, name: &str) -> Option<String> {
+    headers.get(name).map(|value| String::from_utf8_lossy(value).into_owned())
 }
 
 /// Task, ordinal and content of a record from the topics of commands or dead letters.
-pub(crate) fn read_output(
-    key: &[u8],
-    value: Option<&[u8]>,
-    headers: &[(String, Vec<u8>)],
-    timestamp_ms: i64,
-) -> Option<(String, u64, Seen)> {
+pub(crate) fn read_output(key: &[u8], value: Option<&[u8]>, headers: &Headers, timestamp_ms: i64) -> Option<(String, u64, Seen)> {
     let task = header(headers, "lw_task")?;
     let ordinal = header(headers, "lw_ordinal")?.parse().ok()?;
     let id = match header(headers, "ce_id") {
@@ -47,7 +42,7 @@ pub(crate) fn read_output(
     };
     let mut bytes = key.to_vec();
     bytes.extend(format!("\n{timestamp_ms}").bytes());
-    for (name, value) in headers {
+    for (name, value) in headers.iter() {
         bytes.extend(format!("\n{name}: ").bytes());
         bytes.extend(value);
     }

@@ -11,6 +11,7 @@ use loopwarden::event::TaskId;
 use loopwarden::log::CommitOutcome;
 use loopwarden::log::Destination;
 use loopwarden::log::Flow;
+use loopwarden::log::Headers;
 use loopwarden::log::Log;
 use loopwarden::log::LogEvent;
 use loopwarden::log::Output;
@@ -27,7 +28,7 @@ const POLLS_MAX: usize = 600;
 pub(crate) struct Seen {
     pub(crate) key: Vec<u8>,
     pub(crate) value: Option<Vec<u8>>,
-    pub(crate) headers: Vec<(String, Vec<u8>)>,
+    pub(crate) headers: Headers,
     pub(crate) timestamp_ms: i64,
 }
 
@@ -78,7 +79,7 @@ pub(crate) fn command(key: &str, value: &str) -> Output {
         destination: Destination::Commands,
         key: key.as_bytes().to_vec(),
         value: Some(value.as_bytes().to_vec()),
-        headers: vec![("lw_task".to_owned(), b"session/0".to_vec()), ("empty".to_owned(), Vec::new())],
+        headers: [("lw_task", "session/0"), ("empty", "")].into_iter().collect(),
         timestamp_ms: 1_700_000_000_123,
     }
 }
@@ -88,7 +89,7 @@ pub(crate) fn change(task: TaskId, key: &[u8], value: Option<&[u8]>) -> Output {
         destination: Destination::Changelog(task),
         key: key.to_vec(),
         value: value.map(<[u8]>::to_vec),
-        headers: Vec::new(),
+        headers: Headers::default(),
         timestamp_ms: 5,
     }
 }

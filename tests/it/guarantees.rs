@@ -216,10 +216,7 @@ fn a_replay_of_exported_records_gives_the_ids_of_production() {
     while !matches!(lane.turn(&SystemClock::start()), Turn::Ended(_)) {}
     let mut found = BTreeMap::<String, Vec<String>>::new();
     for collected in replay.collector.take() {
-        let header = |name: &str| {
-            let found = collected.output.headers.iter().find(|(header, _)| header == name);
-            found.map(|(_, value)| String::from_utf8(value.clone()).unwrap())
-        };
+        let header = |name: &str| collected.output.headers.get(name).map(|value| String::from_utf8(value.to_vec()).unwrap());
         if matches!(collected.output.destination, Destination::Commands) {
             found.entry(header("lw_task").unwrap()).or_default().push(header("ce_id").unwrap());
         }

@@ -9,6 +9,7 @@ use loopwarden::event::TaskId;
 use loopwarden::event::partition_of;
 use loopwarden::log::CommitOutcome;
 use loopwarden::log::Destination;
+use loopwarden::log::Headers;
 use loopwarden::log::Log;
 use loopwarden::log::LogEvent;
 use loopwarden::log::Output;
@@ -83,7 +84,7 @@ fn a_restored_position_is_never_ahead_of_its_data() {
     }
     let key = |number: u32| StateKey::new(KeyFamily::Head, number.to_be_bytes().to_vec());
     let mut stage = |key: &StateKey, value: Vec<u8>| {
-        let (destination, headers) = (Destination::Changelog(task), Vec::new());
+        let (destination, headers) = (Destination::Changelog(task), Headers::default());
         log.stage(Output { destination, key: key.to_changelog(), value: Some(value), headers, timestamp_ms: 1 });
     };
     (0..RECORDS).for_each(|number| stage(&key(number), vec![7; 4_000]));
@@ -223,7 +224,7 @@ fn lanes_that_commit_at_once_leave_no_gap_and_no_double_in_the_numbers() {
                         destination: Destination::Commands,
                         key: b"s".to_vec(),
                         value: Some(format!("{lane}-{number}").into_bytes()),
-                        headers: Vec::new(),
+                        headers: Headers::default(),
                         timestamp_ms: 1,
                     });
                     let outcome = log.commit(&[(task, NextOffset(number))]);

@@ -742,8 +742,7 @@ fn replay(path: &std::path::Path, lanes: u32, cut: u64) -> Vec<String> {
     });
     let collected = opened.collector.take();
     let commands = collected.iter().filter(|of| of.output.destination == Destination::Commands && of.task.stage == Stage::Swarm);
-    let id = |headers: &[(String, Vec<u8>)]| headers.iter().find(|(name, _)| name == "ce_id").unwrap().1.clone();
-    commands.map(|of| String::from_utf8(id(&of.output.headers)).unwrap()).collect()
+    commands.map(|of| String::from_utf8(of.output.headers.get("ce_id").unwrap().to_vec()).unwrap()).collect()
 }
 
 #[test]

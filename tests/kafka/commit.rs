@@ -9,6 +9,7 @@ use loopwarden::limits;
 use loopwarden::log::CommitOutcome;
 use loopwarden::log::Destination;
 use loopwarden::log::Flow;
+use loopwarden::log::Headers;
 use loopwarden::log::Log;
 use loopwarden::log::LogEvent;
 use loopwarden::log::kafka::KafkaLog;
@@ -91,7 +92,7 @@ fn keys_headers_times_and_tombstones_arrive_as_staged() {
     let world = World::new(bootstrap, 1);
     let mut log = world.running(1);
     let mut command = output(Destination::Commands, "k", "v");
-    command.headers = vec![("ce_id".into(), b"1".to_vec()), ("lw_task".into(), vec![0, 255]), ("ce_id".into(), vec![])];
+    command.headers = [("ce_id", b"1".to_vec()), ("lw_task", vec![0, 255]), ("ce_id", vec![])].into_iter().collect();
     command.timestamp_ms = 1_600_000_000_123;
     log.stage(command.clone());
     let mut ended = output(Destination::State, "gone", "");
@@ -103,7 +104,7 @@ fn keys_headers_times_and_tombstones_arrive_as_staged() {
     commit(&mut log, &[(session(0), 0)]);
 
     let commands = world.read(&world.options.topics.commands);
-    assert_eq!(commands[0].headers, command.headers);
+    assert_eq!(commands[0].headers.iter().cloned().collect::<Headers>(), command.headers);
     assert_eq!(commands[0].timestamp_ms, 1_600_000_000_123);
     let rows = world.read(&world.options.topics.state);
     assert_eq!(rows.iter().map(|seen| seen.value.as_deref()).collect::<Vec<_>>(), vec![None, Some(b"".as_slice())]);

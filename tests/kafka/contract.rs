@@ -60,7 +60,7 @@ impl log_contract::World for Kafka {
         let of_feed = |seen: crate::world::Seen| Seen {
             key: seen.key,
             value: seen.value,
-            headers: seen.headers,
+            headers: seen.headers.into_iter().collect(),
             timestamp_ms: seen.timestamp_ms,
         };
         seen.into_iter().map(of_feed).collect()

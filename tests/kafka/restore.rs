@@ -5,6 +5,7 @@ use std::sync::Arc;
 use loopwarden::clock::Stopwatch;
 use loopwarden::event::NextOffset;
 use loopwarden::log::Destination;
+use loopwarden::log::Headers;
 use loopwarden::log::Log;
 use loopwarden::log::Output;
 use loopwarden::store::Change;
@@ -70,7 +71,7 @@ fn a_changelog_of_many_sessions_becomes_the_same_store() {
                 destination: Destination::Changelog(task),
                 key: change.key.to_changelog(),
                 value: change.value.clone(),
-                headers: vec![],
+                headers: Headers::default(),
                 timestamp_ms: 1_700_000_000_000,
             });
         }

@@ -176,7 +176,7 @@ fn a_transaction_that_nobody_ends_is_seen_and_its_records_are_counted() {
         destination: loopwarden::log::Destination::Commands,
         key: b"s".to_vec(),
         value: Some(b"x".to_vec()),
-        headers: Vec::new(),
+        headers: loopwarden::log::Headers::default(),
         timestamp_ms: loopwarden::clock::now_ms(),
     };
     let pending = world.write_open(&world.options.topics.input, &output);

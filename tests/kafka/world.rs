@@ -72,7 +72,7 @@ pub(crate) fn output(destination: Destination, key: &str, value: &str) -> Output
         destination,
         key: key.as_bytes().to_vec(),
         value: Some(value.as_bytes().to_vec()),
-        headers: vec![],
+        headers: loopwarden::log::Headers::default(),
         timestamp_ms: 1_700_000_000_000,
     }
 }

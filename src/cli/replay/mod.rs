@@ -217,10 +217,7 @@ pub(super) fn replay(
     found.is_partial = watch.is_over() || replay.is_cut() || found.damaged.is_some();
     told.and_then(|()| tell(replay.collector.take()))?;
     for letter in &letters {
-        let header = |name: &str| {
-            let value = letter.output.headers.iter().rev().find(|(header, _)| header == name).map(|(_, value)| value.as_slice());
-            String::from_utf8_lossy(value.unwrap_or_default()).into_owned()
-        };
+        let header = |name: &str| String::from_utf8_lossy(letter.output.headers.get(name).unwrap_or_default()).into_owned();
         let reason = [header("dlq.reason"), header("dlq.field")].join(" ").trim().to_owned();
         // A record's place is its offset; a line's the number people count from 1.
         let (file, line) = if args.range.topic.is_some() {

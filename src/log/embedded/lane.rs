@@ -213,7 +213,7 @@ impl EmbeddedLog {
 }
 
 fn encode(output: &Output) -> Vec<u8> {
-    let headers = output.headers.iter().map(|(name, value)| (name.as_str(), Some(value.as_slice()))).collect();
+    let headers = output.headers.iter().map(|(name, value)| (name, Some(value))).collect();
     Stored { timestamp_ms: output.timestamp_ms, key: Some(&output.key), value: output.value.as_deref(), headers }.encode()
 }
 

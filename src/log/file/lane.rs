@@ -185,12 +185,7 @@ impl FileLog {
                         offset: RecordOffset(report.offset),
                         timestamp: EventTime(report.output.timestamp_ms),
                         key: Some(&report.output.key),
-                        headers: report
-                            .output
-                            .headers
-                            .iter()
-                            .map(|(name, value)| (name.as_str(), Some(value.as_slice())))
-                            .collect(),
+                        headers: report.output.headers.iter().map(|(name, value)| (name, Some(value))).collect(),
                         value_bytes_max: self.value_bytes_max,
                     };
                     self.report_cursor += 1;

@@ -226,8 +226,8 @@ fn headers(output: &Output) -> Option<OwnedHeaders> {
         return None;
     }
     let mut headers = OwnedHeaders::new_with_capacity(output.headers.len());
-    for (key, value) in &output.headers {
-        headers = headers.insert(Header { key, value: Some(value.as_slice()) });
+    for (key, value) in output.headers.iter() {
+        headers = headers.insert(Header { key, value: Some(value) });
     }
     Some(headers)
 }
@@ -266,11 +266,12 @@ fn fenced(doing: &str, error: &KafkaError) -> CommitOutcome {
 mod tests {
     use super::*;
     use crate::event::Stage;
+    use crate::log::Headers;
 
     #[test]
     fn changelogs_get_slots_and_other_topics_none() {
         let task = |partition| TaskId { stage: Stage::Session, partition };
-        let output = |destination| Output { destination, key: vec![], value: None, headers: vec![], timestamp_ms: 1 };
+        let output = |destination| Output { destination, key: vec![], value: None, headers: Headers::default(), timestamp_ms: 1 };
         let staged = [
             output(Destination::Commands),
             output(Destination::Changelog(task(4))),

@@ -236,6 +236,7 @@ fn distance(a: &[char], b: &[char]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::Headers;
 
     #[test]
     fn a_topic_written_with_other_separators_is_suggested() {
@@ -258,7 +259,13 @@ mod tests {
             dead_letters: topic("d", 4),
             swarm_counts: Some(topic("w", 3)),
         };
-        let output = |destination| Output { destination, key: b"foobar".to_vec(), value: None, headers: vec![], timestamp_ms: 1 };
+        let output = |destination| Output {
+            destination,
+            key: b"foobar".to_vec(),
+            value: None,
+            headers: Headers::default(),
+            timestamp_ms: 1,
+        };
         assert_eq!(topics.place(&output(Destination::DeadLetters { source_partition: 6 })), ("d", Some(2)));
         // (-790332482 & 0x7fffffff) % 3, as Java's client computes it.
         assert_eq!(topics.place(&output(Destination::SwarmCounts)), ("w", Some(1_357_151_166 % 3)));

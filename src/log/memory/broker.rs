@@ -309,7 +309,7 @@ impl MemoryRecord {
             offset: 0,
             key: Some(output.key.clone()),
             value: output.value.clone(),
-            headers: output.headers.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect(),
+            headers: output.headers.iter().map(|(name, value)| (name.to_owned(), Some(value.to_vec()))).collect(),
             timestamp_ms: output.timestamp_ms,
         }
     }
