@@ -39,11 +39,17 @@ pub struct SwarmReport {
     pub entries: Vec<SwarmEntry>,
 }
 
-/// Sums of a lane since its last commit.
+/// Sums of a lane since its last commit. Many keys share their names: these are looked up first, and then only a number is compared.
 #[derive(Debug, Default)]
 pub struct SwarmSums {
-    sums: BTreeMap<SwarmCallKey, Sum>,
+    /// By tenant and swarm.
+    swarms: BTreeMap<(String, String), Sums>,
+    /// By tenant.
+    fleets: BTreeMap<String, Sums>,
 }
+
+/// Sums of one swarm, or of one tenant's fleet, by fingerprint.
+type Sums = BTreeMap<Hash128, Sum>;
 
 #[derive(Debug)]
 struct Sum {
@@ -60,7 +66,18 @@ struct Pane {
     agents: BTreeMap<(String, String), (u32, EventTime)>,
 }
 
-/// Reports in the order of their panes, then of their keys.
+/// The sums of a swarm with their keys, in order.
+fn of_swarm(((tenant, swarm_id), sums): ((String, String), Sums)) -> impl Iterator<Item = (SwarmCallKey, Sum)> {
+    let key = move |fingerprint| SwarmCallKey::Swarm { tenant: tenant.clone(), swarm_id: swarm_id.clone(), fingerprint };
+    sums.into_iter().map(move |(fingerprint, sum)| (key(fingerprint), sum))
+}
+
+/// The sums of a tenant's fleet with their keys, in order.
+fn of_fleet((tenant, sums): (String, Sums)) -> impl Iterator<Item = (SwarmCallKey, Sum)> {
+    sums.into_iter().map(move |(fingerprint, sum)| (SwarmCallKey::Fleet { tenant: tenant.clone(), fingerprint }, sum))
+}
+
+/// Reports in the order of their panes, then of their keys. The sums come in the order of their keys.
 fn reports(sums: impl Iterator<Item = (SwarmCallKey, Sum)>) -> Vec<(SwarmCallKey, SwarmReport)> {
     let mut reports = Vec::new();
     for (key, Sum { tool, recipe, panes }) in sums {
@@ -80,12 +97,16 @@ fn reports(sums: impl Iterator<Item = (SwarmCallKey, Sum)>) -> Vec<(SwarmCallKey
 impl SwarmSums {
     /// Adds one call. True when it takes memory of its own: the first of its agent in its pane.
     pub fn add(&mut self, policy: &Policy, call: SwarmCall) -> bool {
-        let pane_ms = match call.key {
-            SwarmCallKey::Swarm { .. } => policy.detectors.swarm_repeat.pane_ms,
-            SwarmCallKey::Fleet { .. } => policy.detectors.fleet_rate.window_ms,
+        let (sums, fingerprint, pane_ms) = match call.key {
+            SwarmCallKey::Swarm { tenant, swarm_id, fingerprint } => {
+                (self.swarms.entry((tenant, swarm_id)).or_default(), fingerprint, policy.detectors.swarm_repeat.pane_ms)
+            }
+            SwarmCallKey::Fleet { tenant, fingerprint } => {
+                (self.fleets.entry(tenant).or_default(), fingerprint, policy.detectors.fleet_rate.window_ms)
+            }
         };
         let pane = EventTime(call.time.0 - call.time.0.rem_euclid(pane_ms.max(1)));
-        let sum = self.sums.entry(call.key).or_insert_with(|| Sum {
+        let sum = sums.entry(fingerprint).or_insert_with(|| Sum {
             recipe: call.form.recipe(policy, &call.tool),
             tool: call.tool,
             panes: BTreeMap::new(),
@@ -100,28 +121,26 @@ impl SwarmSums {
 
     /// Takes the sums of one swarm out, in the order of panes and keys: they are to be sent before its reset.
     pub fn take(&mut self, swarm: &SwarmReset) -> Vec<(SwarmCallKey, SwarmReport)> {
-        let of = |fingerprint| SwarmCallKey::Swarm {
-            tenant: swarm.tenant.clone(),
-            swarm_id: swarm.swarm_id.clone(),
-            fingerprint: Hash128(fingerprint),
-        };
-        let keys: Vec<SwarmCallKey> = self.sums.range(of(0)..=of(u128::MAX)).map(|(key, _)| key.clone()).collect();
-        reports(keys.iter().filter_map(|key| self.sums.remove_entry(key)))
+        let names = (swarm.tenant.clone(), swarm.swarm_id.clone());
+        let sums = self.swarms.remove(&names).unwrap_or_default();
+        reports(of_swarm((names, sums)))
     }
 
     /// Whether there is nothing to report.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.sums.is_empty()
+        self.swarms.is_empty() && self.fleets.is_empty()
     }
 
-    /// Takes everything out, in the order of panes, then of keys.
+    /// Takes everything out, in the order of panes, then of keys: swarms by tenant, name and fingerprint, then fleets by tenant and
+    /// fingerprint.
     pub fn drain_sorted(&mut self) -> Vec<(SwarmCallKey, SwarmReport)> {
-        reports(std::mem::take(&mut self.sums).into_iter())
+        let Self { swarms, fleets } = std::mem::take(self);
+        reports(swarms.into_iter().flat_map(of_swarm).chain(fleets.into_iter().flat_map(of_fleet)))
     }
 
     /// Forgets everything: the lane's transaction was aborted, and the records come again.
     pub fn clear(&mut self) {
-        self.sums.clear();
+        *self = Self::default();
     }
 }

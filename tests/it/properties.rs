@@ -24,6 +24,7 @@ use loopwarden::engine::SwarmCounter;
 use loopwarden::engine::SwarmEngine;
 use loopwarden::engine::SwarmInput;
 use loopwarden::engine::SwarmReport;
+use loopwarden::engine::SwarmReset;
 use loopwarden::engine::SwarmSums;
 use loopwarden::event::EventTime;
 use loopwarden::event::decode;
@@ -419,6 +420,34 @@ fn reports(policy: &Policy, calls: &[SwarmCall]) -> Vec<SwarmReport> {
         sums.add(policy, call.clone());
     }
     sums.drain_sorted().into_iter().map(|(_, report)| report).collect()
+}
+
+#[test]
+fn reports_come_by_pane_then_swarms_by_their_names_then_fleets() {
+    let policy = policy("default", &json!({}));
+    let mut sums = SwarmSums::default();
+    for (tenant, swarm_id) in [("b", "w1"), ("a", "w2"), ("", "w1"), ("a", "w1"), ("a", "w")] {
+        for (fingerprint, minute) in [(2, 1), (1, 0), (2, 0), (1, 1)] {
+            let (tenant, fingerprint) = (tenant.to_owned(), Hash128(fingerprint));
+            let swarm = SwarmCallKey::Swarm { tenant: tenant.clone(), swarm_id: swarm_id.to_owned(), fingerprint };
+            for key in [SwarmCallKey::Fleet { tenant, fingerprint }, swarm] {
+                sums.add(&policy, SwarmCall { key, ..swarm_call(minute, 0, 0) });
+            }
+        }
+    }
+    let places = |reports: Vec<(SwarmCallKey, SwarmReport)>| -> Vec<(EventTime, SwarmCallKey)> {
+        reports.into_iter().map(|(key, report)| (report.entries[0].pane, key)).collect()
+    };
+    let taken = places(sums.take(&SwarmReset { tenant: "a".to_owned(), swarm_id: "w1".to_owned(), time: EventTime(0) }));
+    assert_eq!(taken.len(), 4);
+    assert!(taken.is_sorted(), "{taken:?}");
+    let is_its =
+        |key: &SwarmCallKey| matches!(key, SwarmCallKey::Swarm { tenant, swarm_id, .. } if tenant == "a" && swarm_id == "w1");
+    assert!(taken.iter().all(|(_, key)| is_its(key)));
+    let rest = places(sums.drain_sorted());
+    assert_eq!(rest.len(), 4 * 4 + 3 * 2, "four swarms are left, and the fleets of three tenants, whose panes are longer");
+    assert!(rest.is_sorted(), "{rest:?}");
+    assert!(sums.is_empty());
 }
 
 /// Commands of a counter that is given calls lane by lane, cut and interleaved as the seed says.
