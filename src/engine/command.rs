@@ -1,5 +1,7 @@
 //! What is said to agents and orchestrators. Values only; `task/encode.rs` makes bytes of them.
 
+use std::sync::Arc;
+
 use crate::engine::subject::SubjectKey;
 use crate::event::EventTime;
 use crate::identity::Hash128;
@@ -61,20 +63,21 @@ impl ReasonCode {
     }
 }
 
-/// How a worker recomputes the fingerprint of a scope (`wire.md` section 2).
+/// How a worker recomputes the fingerprint of a scope (`wire.md` section 2). The lists are shared: each report and each command
+/// of a policy holds the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IdentityRecipe {
     /// Tool and canonical arguments, chosen as the policy of the tool says.
     Call {
         /// Only these; empty = all.
-        args: Vec<String>,
+        args: Arc<[String]>,
         /// Never these.
-        args_ignored: Vec<String>,
+        args_ignored: Arc<[String]>,
     },
     /// Tool and the primary arguments that are present.
     Coarse {
         /// Primary arguments.
-        args: Vec<String>,
+        args: Arc<[String]>,
     },
     /// Canonical arguments alone.
     Args,

@@ -1,5 +1,7 @@
 //! What comes out of the engine: values that `task` turns into bytes, in order.
 
+use std::sync::Arc;
+
 use crate::detect::Finding;
 use crate::engine::command::Command;
 use crate::engine::command::IdentityRecipe;
@@ -88,9 +90,9 @@ impl RecipeForm {
         match self {
             Self::Call => {
                 let rules = &policy.tools.get(tool).call;
-                IdentityRecipe::Call { args: rules.args.clone(), args_ignored: rules.args_ignored.clone() }
+                IdentityRecipe::Call { args: Arc::clone(&rules.args), args_ignored: Arc::clone(&rules.args_ignored) }
             }
-            Self::Coarse => IdentityRecipe::Coarse { args: policy.identity.fingerprint.args.clone() },
+            Self::Coarse => IdentityRecipe::Coarse { args: Arc::clone(&policy.identity.fingerprint.args) },
             Self::Args => IdentityRecipe::Args,
             Self::Opaque => IdentityRecipe::Opaque,
         }

@@ -81,12 +81,12 @@ fn of_fleet((tenant, sums): (String, Sums)) -> impl Iterator<Item = (SwarmCallKe
 fn reports(sums: impl Iterator<Item = (SwarmCallKey, Sum)>) -> Vec<(SwarmCallKey, SwarmReport)> {
     let mut reports = Vec::new();
     for (key, Sum { tool, recipe, panes }) in sums {
-        for (pane, Pane { record_time, agents }) in panes {
-            let agents = agents.into_iter();
+        // Nearly every sum has one pane: the last of them takes what they have in common.
+        let common = std::iter::repeat_n((key, tool, recipe), panes.len());
+        for ((key, tool, recipe), (pane, Pane { record_time, agents })) in common.zip(panes) {
             let entry = |((session_id, agent_id), (calls, last))| SwarmEntry { pane, session_id, agent_id, calls, last };
-            let report =
-                SwarmReport { tool: tool.clone(), recipe: recipe.clone(), record_time, entries: agents.map(entry).collect() };
-            reports.push((pane, key.clone(), report));
+            let entries = agents.into_iter().map(entry).collect();
+            reports.push((pane, key, SwarmReport { tool, recipe, record_time, entries }));
         }
     }
     // Of one pane they are in the order of their keys already.

@@ -1,19 +1,20 @@
 //! Identity of a whole call: tool and canonical arguments.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::identity::arguments::Arguments;
 use crate::identity::arguments::holds;
 use crate::identity::hash::Digest;
 use crate::identity::hash::hash_parts;
 
-/// Which top-level arguments make the identity of a tool's calls.
+/// Which top-level arguments make the identity of a tool's calls. Shared with the recipes that name them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallRules {
     /// Only these; empty = all. Sorted.
-    pub args: Vec<String>,
+    pub args: Arc<[String]>,
     /// Never these. Sorted.
-    pub args_ignored: Vec<String>,
+    pub args_ignored: Arc<[String]>,
 }
 
 /// SHA-256 of `tool + "\n" + canonical arguments`.
@@ -73,8 +74,8 @@ mod tests {
         let full = Content::Raw(r#"{"command":"ls","description":"look","timeout":5}"#);
         let bare = Content::Raw(r#"{"command":"ls"}"#);
         let all = CallRules::default();
-        let chosen = CallRules { args: vec!["command".into()], args_ignored: Vec::new() };
-        let dropped = CallRules { args: Vec::new(), args_ignored: vec!["description".into(), "timeout".into()] };
+        let chosen = CallRules { args: ["command".to_owned()].into(), ..CallRules::default() };
+        let dropped = CallRules { args_ignored: ["description".to_owned(), "timeout".to_owned()].into(), ..CallRules::default() };
         assert_ne!(call("t", &full, &all), call("t", &bare, &all));
         assert_eq!(call("t", &full, &chosen), call("t", &bare, &all));
         assert_eq!(call("t", &full, &dropped), call("t", &bare, &all));

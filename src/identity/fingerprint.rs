@@ -1,6 +1,7 @@
 //! The coarse identity of a call: its primary arguments (attocode).
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::identity::arguments::Arguments;
 use crate::identity::arguments::holds;
@@ -14,8 +15,9 @@ const READ_MARK: &str = ":file_read:";
 /// How fingerprints are made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FingerprintRules {
-    /// Top-level arguments that make the fingerprint where one of them is present. In the order of the policy.
-    pub args: Vec<String>,
+    /// Top-level arguments that make the fingerprint where one of them is present. In the order of the policy, and shared with the
+    /// recipes that name them.
+    pub args: Arc<[String]>,
     /// What a shell command means.
     pub shell: ShellRules,
 }
@@ -58,9 +60,10 @@ mod tests {
     use crate::identity::shell::ShellRules;
 
     fn rules() -> FingerprintRules {
-        let names = |list: &[&str]| list.iter().map(ToString::to_string).collect();
+        let names = |list: &[&str]| -> Vec<String> { list.iter().map(ToString::to_string).collect() };
+        let primary = ["path", "file_path", "command", "pattern", "query", "url", "content", "filename", "offset", "limit"];
         FingerprintRules {
-            args: names(&["path", "file_path", "command", "pattern", "query", "url", "content", "filename", "offset", "limit"]),
+            args: names(&primary).into(),
             shell: ShellRules {
                 tools: names(&["bash"]),
                 args: names(&["command"]),

@@ -147,7 +147,7 @@ fn identity(check: &mut Check, raw: &RawIdentity) -> IdentityPolicy {
     // Order matters in `shell_args` (the first that is text); elsewhere it does no harm.
     IdentityPolicy {
         fingerprint: FingerprintRules {
-            args: check.names_in_order("identity.fingerprint_args", &raw.fingerprint_args),
+            args: check.names_in_order("identity.fingerprint_args", &raw.fingerprint_args).into(),
             shell: ShellRules {
                 tools: check.names_in_order("identity.shell_tools", &raw.shell_tools),
                 args: check.names_in_order("identity.shell_args", &raw.shell_args),

@@ -171,7 +171,7 @@ mod tests {
             };
             let record = SwarmRecord::Report(SwarmReport {
                 tool,
-                recipe: IdentityRecipe::Call { args, args_ignored },
+                recipe: IdentityRecipe::Call { args: args.into(), args_ignored: args_ignored.into() },
                 record_time: EventTime(record_time),
                 entries: entries.into_iter().map(entry).collect(),
             });

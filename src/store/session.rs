@@ -573,8 +573,9 @@ mod tests {
 
     fn recipes() -> impl Strategy<Value = IdentityRecipe> {
         prop_oneof![
-            any::<(Vec<String>, Vec<String>)>().prop_map(|(args, args_ignored)| IdentityRecipe::Call { args, args_ignored }),
-            any::<Vec<String>>().prop_map(|args| IdentityRecipe::Coarse { args }),
+            any::<(Vec<String>, Vec<String>)>()
+                .prop_map(|(args, ignored)| IdentityRecipe::Call { args: args.into(), args_ignored: ignored.into() }),
+            any::<Vec<String>>().prop_map(|args| IdentityRecipe::Coarse { args: args.into() }),
             Just(IdentityRecipe::Args),
             Just(IdentityRecipe::Opaque),
         ]

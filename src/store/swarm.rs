@@ -338,7 +338,7 @@ mod tests {
             let period = |(epoch, seq, step, episode)| Period { epoch, seq, step, episode: CommandId(episode) };
             SwarmCounter {
                 tool,
-                recipe: args.map(|args| IdentityRecipe::Coarse { args }),
+                recipe: args.map(|args| IdentityRecipe::Coarse { args: args.into() }),
                 panes,
                 floor: floor.map(EventTime),
                 periods: periods.into_iter().map(|(start, of)| (start, period(of))).collect(),

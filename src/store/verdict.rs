@@ -48,9 +48,9 @@ impl<'a> StoredRecipe<'a> {
     pub(super) fn of(recipe: &'a IdentityRecipe) -> Self {
         match recipe {
             IdentityRecipe::Call { args, args_ignored } => {
-                Self::Call { args: args.as_slice().into(), args_ignored: args_ignored.as_slice().into() }
+                Self::Call { args: Cow::Borrowed(args), args_ignored: Cow::Borrowed(args_ignored) }
             }
-            IdentityRecipe::Coarse { args } => Self::Coarse { args: args.as_slice().into() },
+            IdentityRecipe::Coarse { args } => Self::Coarse { args: Cow::Borrowed(args) },
             IdentityRecipe::Args => Self::Args,
             IdentityRecipe::Opaque => Self::Opaque,
         }
@@ -59,9 +59,9 @@ impl<'a> StoredRecipe<'a> {
     pub(super) fn into_recipe(self) -> IdentityRecipe {
         match self {
             Self::Call { args, args_ignored } => {
-                IdentityRecipe::Call { args: args.into_owned(), args_ignored: args_ignored.into_owned() }
+                IdentityRecipe::Call { args: args.into_owned().into(), args_ignored: args_ignored.into_owned().into() }
             }
-            Self::Coarse { args } => IdentityRecipe::Coarse { args: args.into_owned() },
+            Self::Coarse { args } => IdentityRecipe::Coarse { args: args.into_owned().into() },
             Self::Args => IdentityRecipe::Args,
             Self::Opaque => IdentityRecipe::Opaque,
         }

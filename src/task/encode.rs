@@ -502,7 +502,7 @@ mod tests {
                 tool: Some("Bash".to_owned()),
                 fingerprint: Some((
                     Hash128(0xa440_4e81_f177_a67d_b9d0_8a78_ed56_6b35),
-                    IdentityRecipe::Call { args: Vec::new(), args_ignored: vec!["description".to_owned()] },
+                    IdentityRecipe::Call { args: Arc::default(), args_ignored: ["description".to_owned()].into() },
                 )),
                 only: Vec::new(),
             },

@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use crate::engine::SubjectKey;
 use crate::engine::SwarmCall;
 use crate::engine::SwarmCallKey;
+use crate::engine::SwarmEntry;
 use crate::engine::SwarmInput;
 use crate::engine::SwarmReport;
 use crate::engine::SwarmReset;
@@ -105,11 +106,11 @@ impl Sums {
         for part in std::mem::take(&mut self.before).into_iter().chain(rest) {
             match part {
                 Part::Report(key, report) => {
-                    let key = report_key(&key);
-                    for part in split(report) {
+                    let parts = split(report);
+                    for (key, part) in std::iter::repeat_n(report_key(&key), parts.len()).zip(parts) {
                         let record_time = part.record_time;
                         let value = SwarmRecord::Report(part).encode()?;
-                        outputs.push(output(Destination::SwarmCounts, key.clone(), value, record_time));
+                        outputs.push(output(Destination::SwarmCounts, key, value, record_time));
                     }
                 }
                 Part::Reset(floor, record_time) => {
@@ -130,11 +131,15 @@ fn output(destination: Destination, key: Vec<u8>, value: Vec<u8>, record_time: E
 
 /// A report of many agents as several: a record too large would never be written, and what they add up to is the same.
 fn split(report: SwarmReport) -> Vec<SwarmReport> {
+    let bytes_of = |entry: &SwarmEntry| entry.session_id.len() + entry.agent_id.len() + ENTRY_BYTES;
+    if report.entries.iter().map(bytes_of).sum::<usize>() < REPORT_BYTES {
+        return vec![report];
+    }
     let SwarmReport { tool, recipe, record_time, entries } = report;
     let part = |entries| SwarmReport { tool: tool.clone(), recipe: recipe.clone(), record_time, entries };
     let (mut parts, mut current, mut bytes) = (Vec::new(), Vec::new(), 0);
     for entry in entries {
-        bytes += entry.session_id.len() + entry.agent_id.len() + ENTRY_BYTES;
+        bytes += bytes_of(&entry);
         current.push(entry);
         if bytes >= REPORT_BYTES {
             bytes = 0;
@@ -439,7 +444,6 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
 mod tests {
     use super::*;
     use crate::engine::IdentityRecipe;
-    use crate::engine::SwarmEntry;
 
     #[test]
     fn a_report_too_large_for_a_record_is_several_and_loses_nothing() {

@@ -33,7 +33,7 @@ fn the_examples_of_the_wire_are_vectors() {
     assert_eq!(call("Bash", r#"{"command":"cargo test -p core"}"#), "a4404e81f177a67db9d08a78ed566b35");
     assert_eq!(call("search", r#"{"q":"loop","opts":{"b":[2,1],"a":1}}"#), "0ac5c057b0fb4b88ebf2cd985bdaf4d7");
 
-    let rules = FingerprintRules { args: vec!["path".into()], ..FingerprintRules::default() };
+    let rules = FingerprintRules { args: ["path".to_owned()].into(), ..FingerprintRules::default() };
     let args = Content::Raw(r#"{"path":"src/größe.rs","encoding":"utf-8"}"#);
     assert_eq!(
         fingerprint("read_file", &Arguments::of(&args), None, &rules).hash128().to_string(),

@@ -546,11 +546,11 @@ fn later_tool_entries_win_key_by_key_and_prefixes_reach_exact_names() {
     );
     let list = policy.tools.get("gh__pr_list");
     assert_eq!((list.class, list.args_only, list.factor), (ToolClass::Read, true, 1.5));
-    assert_eq!(list.call.args_ignored, ["page"]);
+    assert_eq!(*list.call.args_ignored, ["page"]);
     assert!(list.outcome.is_unmasked && list.outcome.result_ignored == ["etag"]);
     let view = policy.tools.get("gh__pr_view");
     assert_eq!((view.class, view.factor), (ToolClass::Read, 2.0), "a prefix inherits from the shorter one");
-    assert_eq!(view.call.args_ignored, ["debug", "verbose"], "sorted");
+    assert_eq!(*view.call.args_ignored, ["debug", "verbose"], "sorted");
     let issue = policy.tools.get("gh__issue");
     assert_eq!((issue.class, issue.factor, issue.args_only), (ToolClass::Poll, 6.0, false), "factor times poll_factor");
     assert_eq!(policy.tools.get("check").scaled(1), 6);

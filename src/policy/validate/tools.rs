@@ -1,6 +1,7 @@
 //! `[[tool]]` entries to a [`ToolTable`]: which entries cover a name, merged in file order.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::limits::FACTOR_MAX;
 use crate::limits::POLICY_LIST_MAX;
@@ -38,8 +39,8 @@ struct Entry {
     prefixes: Vec<String>,
     class: Option<ToolClass>,
     args_only: Option<bool>,
-    args: Option<Vec<String>>,
-    args_ignored: Option<Vec<String>>,
+    args: Option<Arc<[String]>>,
+    args_ignored: Option<Arc<[String]>>,
     is_unmasked: Option<bool>,
     result_ignored: Option<Vec<String>>,
     factor: Option<f64>,
@@ -110,8 +111,8 @@ fn entry(check: &mut Check, index: usize, raw: &RawTool) -> Entry {
         prefixes,
         class: raw.class.as_ref().map(|class| check.choice(&path("class"), class, &CLASSES)),
         args_only,
-        args,
-        args_ignored,
+        args: args.map(Arc::from),
+        args_ignored: args_ignored.map(Arc::from),
         is_unmasked,
         result_ignored,
         factor: raw.factor.map(|factor| check.positive(&path("factor"), factor, FACTOR_MAX)),
@@ -156,7 +157,7 @@ fn policy(entries: &[Entry], subject: Subject<'_>, named: &Named<'_>) -> ToolPol
     policy
 }
 
-fn replace(names: &mut Vec<String>, later: Option<&Vec<String>>) {
+fn replace<T: Clone>(names: &mut T, later: Option<&T>) {
     if let Some(later) = later {
         names.clone_from(later);
     }
