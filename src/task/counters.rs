@@ -22,9 +22,15 @@ const OVERHEAD: usize = 512;
 /// Bytes of an agent in a pane besides its names.
 const AGENT_BYTES: usize = 112;
 
+/// Place of a counter among those held; good until another one is looked up, that of a changed one until it is committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CounterId(u32);
+
 /// A counter and what the store holds of it.
 #[derive(Debug)]
 pub(super) struct Entry {
+    task: TaskId,
+    key: Vec<u8>,
     pub(super) counter: SwarmCounter,
     /// Time under which it stands in the order; `None` = it does not exist yet, or no more.
     pub(super) seen: Option<EventTime>,
@@ -37,11 +43,13 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    fn new(loaded: Option<swarm::LoadedCounter>) -> Self {
+    fn new((task, key): (TaskId, Vec<u8>), loaded: Option<swarm::LoadedCounter>) -> Self {
         let is_stored = loaded.is_some();
         let (counter, seen) = loaded.map_or((SwarmCounter::default(), None), |loaded| (loaded.counter, Some(loaded.seen)));
         let stored_panes = counter.panes.keys().copied().collect();
         let mut entry = Self {
+            task,
+            key,
             counter,
             seen,
             is_stored,
@@ -68,8 +76,8 @@ impl Entry {
         self.touched.clear();
     }
 
-    fn changes(&self, task: TaskId, key: &[u8], out: &mut Vec<Change>) -> Result<(), StoreError> {
-        let panes = &self.counter.panes;
+    fn changes(&self, out: &mut Vec<Change>) -> Result<(), StoreError> {
+        let (task, key, panes) = (self.task, &self.key[..], &self.counter.panes);
         for (start, pane) in self.touched.iter().filter_map(|start| panes.get_key_value(start)) {
             out.push(Change { task, key: swarm::pane_key(key, *start), value: Some(swarm::encode_pane(*start, pane)?) });
         }
@@ -101,43 +109,70 @@ fn pane_bytes(pane: &Pane) -> usize {
 /// The counters of a lane.
 #[derive(Debug)]
 pub(super) struct Counters {
-    entries: BTreeMap<(TaskId, Vec<u8>), Box<Entry>>,
-    dirty: Vec<(TaskId, Vec<u8>)>,
+    index: BTreeMap<(TaskId, Vec<u8>), CounterId>,
+    entries: Vec<Option<Box<Entry>>>,
+    free: Vec<CounterId>,
+    /// In the order of their first change.
+    dirty: Vec<CounterId>,
     floors: BTreeMap<(TaskId, Vec<u8>), Option<Floor>>,
-    hand: Option<(TaskId, Vec<u8>)>,
+    hand: usize,
     bytes: usize,
     bytes_max: usize,
 }
 
 impl Counters {
     pub(super) const fn new(bytes_max: usize) -> Self {
-        Self { entries: BTreeMap::new(), dirty: Vec::new(), floors: BTreeMap::new(), hand: None, bytes: 0, bytes_max }
+        Self {
+            index: BTreeMap::new(),
+            entries: Vec::new(),
+            free: Vec::new(),
+            dirty: Vec::new(),
+            floors: BTreeMap::new(),
+            hand: 0,
+            bytes: 0,
+            bytes_max,
+        }
     }
 
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// A counter: held, stored, or a new one.
-    pub(super) fn get(&mut self, id: &(TaskId, Vec<u8>), store: &impl StateStore) -> Result<&mut Entry, StoreError> {
-        if !self.entries.contains_key(id) {
-            let entry = Box::new(Entry::new(swarm::load(store, id.0, &id.1)?));
-            self.make_room();
-            self.bytes += entry.bytes;
-            self.entries.insert(id.clone(), entry);
+    /// Looks a counter up: held, stored, or a new one.
+    pub(super) fn find(&mut self, id: &(TaskId, Vec<u8>), store: &impl StateStore) -> Result<CounterId, StoreError> {
+        if let Some(at) = self.index.get(id) {
+            return Ok(*at);
         }
-        let entry =
-            self.entries.get_mut(id).ok_or_else(|| StoreError::Corrupt("a counter that was just inserted is gone".to_owned()))?;
+        let entry = Box::new(Entry::new(id.clone(), swarm::load(store, id.0, &id.1)?));
+        self.make_room();
+        self.bytes += entry.bytes;
+        let at = self.free.pop().unwrap_or(CounterId(self.entries.len() as u32));
+        match self.entries.get_mut(at.0 as usize) {
+            Some(place) => *place = Some(entry),
+            None => self.entries.push(Some(entry)),
+        }
+        self.index.insert(id.clone(), at);
+        Ok(at)
+    }
+
+    /// The counter looked up last.
+    pub(super) fn get(&mut self, at: CounterId) -> Result<&mut Entry, StoreError> {
+        let entry = self.entries.get_mut(at.0 as usize).and_then(Option::as_deref_mut);
+        let entry = entry.ok_or_else(|| StoreError::Corrupt("a counter that was just looked up is gone".to_owned()))?;
         entry.is_referenced = true;
         Ok(entry)
     }
 
+    fn held(&self, at: CounterId) -> Option<&Entry> {
+        self.entries.get(at.0 as usize)?.as_deref()
+    }
+
     /// Notes that a counter was applied to: these panes are to be written again. Returns the bytes it grew by.
-    pub(super) fn touched(&mut self, id: &(TaskId, Vec<u8>), panes: impl IntoIterator<Item = EventTime>) -> usize {
-        let Some(entry) = self.entries.get_mut(id) else { return 0 };
+    pub(super) fn touched(&mut self, at: CounterId, panes: impl IntoIterator<Item = EventTime>) -> usize {
+        let Some(Some(entry)) = self.entries.get_mut(at.0 as usize) else { return 0 };
         entry.touched.extend(panes);
         if !std::mem::replace(&mut entry.is_dirty, true) {
-            self.dirty.push(id.clone());
+            self.dirty.push(at);
         }
         let (before, now) = (entry.bytes, entry.measure());
         entry.bytes = now;
@@ -148,14 +183,15 @@ impl Counters {
     /// Counters of a task that are held changed, with keys that begin so, from a key on.
     pub(super) fn dirty_from(&self, task: TaskId, prefix: &[u8], from: &[u8]) -> BTreeSet<Vec<u8>> {
         let from = (task, from.max(prefix).to_vec());
-        let range = self.entries.range((Bound::Included(from), Bound::Unbounded));
+        let range = self.index.range((Bound::Included(from), Bound::Unbounded));
         let mine = range.take_while(|((of, key), _)| *of == task && key.starts_with(prefix));
-        mine.filter(|(_, entry)| entry.is_dirty && entry.seen.is_some()).map(|((_, key), _)| key.clone()).collect()
+        let is_changed = |at: CounterId| self.held(at).is_some_and(|entry| entry.is_dirty && entry.seen.is_some());
+        mine.filter(|(_, at)| is_changed(**at)).map(|((_, key), _)| key.clone()).collect()
     }
 
     /// Whether a counter is held changed: then the store does not know it.
     pub(super) fn is_dirty(&self, id: &(TaskId, Vec<u8>)) -> bool {
-        self.entries.get(id).is_some_and(|entry| entry.is_dirty)
+        self.index.get(id).and_then(|at| self.held(*at)).is_some_and(|entry| entry.is_dirty)
     }
 
     /// What a swarm remembers of its last reset.
@@ -172,10 +208,8 @@ impl Counters {
 
     /// What the store lacks.
     pub(super) fn changes(&self, out: &mut Vec<Change>) -> Result<(), StoreError> {
-        for id in &self.dirty {
-            if let Some(entry) = self.entries.get(id) {
-                entry.changes(id.0, &id.1, out)?;
-            }
+        for entry in self.dirty.iter().filter_map(|at| self.held(*at)) {
+            entry.changes(out)?;
         }
         for ((task, swarm), floor) in &self.floors {
             let value = floor.as_ref().map(swarm::encode_floor).transpose()?;
@@ -187,12 +221,11 @@ impl Counters {
     /// The store has it.
     pub(super) fn committed(&mut self) {
         self.floors.clear();
-        for id in std::mem::take(&mut self.dirty) {
-            if let Some(entry) = self.entries.get_mut(&id) {
-                entry.committed();
-                if !entry.is_stored {
-                    self.remove(&id);
-                }
+        for at in std::mem::take(&mut self.dirty) {
+            let Some(Some(entry)) = self.entries.get_mut(at.0 as usize) else { continue };
+            entry.committed();
+            if !entry.is_stored {
+                self.remove(at);
             }
         }
     }
@@ -200,24 +233,27 @@ impl Counters {
     /// It never happened.
     pub(super) fn discard(&mut self) {
         self.floors.clear();
-        for id in std::mem::take(&mut self.dirty) {
-            self.remove(&id);
+        for at in std::mem::take(&mut self.dirty) {
+            self.remove(at);
         }
     }
 
     /// Forgets every counter of a task that is given away.
     pub(super) fn remove_task(&mut self, task: TaskId) {
-        let ids: Vec<_> = self.entries.keys().filter(|(of, _)| *of == task).cloned().collect();
-        for id in ids {
-            self.remove(&id);
+        let places: Vec<_> = self.index.iter().filter(|((of, _), _)| *of == task).map(|(_, at)| *at).collect();
+        for at in places {
+            self.remove(at);
         }
-        self.dirty.retain(|(of, _)| *of != task);
+        // No other counter has taken their places yet.
+        self.dirty.retain(|at| matches!(self.entries.get(at.0 as usize), Some(Some(_))));
         self.floors.retain(|(of, _), _| *of != task);
     }
 
-    fn remove(&mut self, id: &(TaskId, Vec<u8>)) {
-        if let Some(entry) = self.entries.remove(id) {
+    fn remove(&mut self, at: CounterId) {
+        if let Some(entry) = self.entries.get_mut(at.0 as usize).and_then(Option::take) {
             self.bytes -= entry.bytes;
+            self.index.remove(&(entry.task, entry.key));
+            self.free.push(at);
         }
     }
 
@@ -226,14 +262,13 @@ impl Counters {
         let mut left = 2 * self.entries.len();
         while self.bytes > self.bytes_max && left > 0 {
             left -= 1;
-            let from = self.hand.take().map_or(Bound::Unbounded, Bound::Excluded);
-            let Some((id, entry)) = self.entries.range_mut((from, Bound::Unbounded)).next() else { continue };
-            let id = id.clone();
-            let is_leaving = !entry.is_dirty && !std::mem::replace(&mut entry.is_referenced, false);
-            if is_leaving {
-                self.remove(&id);
+            self.hand = if self.hand + 1 < self.entries.len() { self.hand + 1 } else { 0 };
+            if let Some(Some(entry)) = self.entries.get_mut(self.hand)
+                && !entry.is_dirty
+                && !std::mem::replace(&mut entry.is_referenced, false)
+            {
+                self.remove(CounterId(self.hand as u32));
             }
-            self.hand = Some(id);
         }
     }
 }

@@ -40,6 +40,7 @@ use crate::store::report::reset_key;
 use crate::store::swarm;
 use crate::store::swarm::CounterKind;
 use crate::store::swarm::Floor;
+use crate::task::counters::CounterId;
 use crate::task::encode::Row;
 use crate::task::poison::Culprit;
 use crate::task::poison::guarded;
@@ -236,18 +237,18 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             return Ok(());
         }
         let id = (self.id, key);
-        let entry = self.counters.get(&id, self.store)?;
-        if entry.seen.is_none()
+        let place = self.counters.find(&id, self.store)?;
+        if self.counters.get(place)?.seen.is_none()
             && let SwarmCallKey::Swarm { tenant, swarm_id, .. } = of
         {
             let swarm = SwarmReset { tenant: tenant.clone(), swarm_id: swarm_id.clone(), time: EventTime(0) };
             let floor = self.counters.floor(&(self.id, reset_key(&swarm)), self.store)?;
-            self.counters.get(&id, self.store)?.counter.floor = floor.map(|floor| floor.time);
+            self.counters.get(place)?.counter.floor = floor.map(|floor| floor.time);
         }
         let at = report.entries.iter().map(|entry| entry.last).max().unwrap_or_default().max(report.record_time);
         let cause = Cause { offset: record.meta.offset.0, at, record_time: report.record_time };
         let culprit = || Culprit::Record(record.meta.offset.0);
-        self.apply_counter(&id, of, SwarmInput::Report(&report), cause, culprit)
+        self.apply_counter((place, &id.1), of, SwarmInput::Report(&report), cause, culprit)
     }
 
     /// Forgets what every counter of a swarm holds up to a time, those that begin later included. As many counters as a commit takes:
@@ -292,14 +293,16 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             for key in keys {
                 let Some(of) = parse_report_key(&key) else { continue };
                 let id = (self.id, key);
-                if self.counters.get(&id, self.store)?.counter.floor >= Some(time) {
+                let place = self.counters.find(&id, self.store)?;
+                if self.counters.get(place)?.counter.floor >= Some(time) {
                     continue;
                 }
                 if applied > 0 && self.overlay.is_full(self.settings) {
                     return Err(Stop::Handled(Handled::Full));
                 }
                 applied += 1;
-                self.apply_counter(&id, &of, SwarmInput::Reset(time), cause, || Culprit::Record(cause.offset))?;
+                let culprit = || Culprit::Record(cause.offset);
+                self.apply_counter((place, &id.1), &of, SwarmInput::Reset(time), cause, culprit)?;
             }
         }
         Ok(())
@@ -331,22 +334,24 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             let floor = self.counters.floor(&id, self.store)?;
             return floor.filter(|floor| floor.due == Some(timer.due)).map_or(Ok(()), |floor| self.forget_floor(&id, floor));
         };
-        if self.counters.get(&id, self.store)?.seen.is_none() {
+        let place = self.counters.find(&id, self.store)?;
+        if self.counters.get(place)?.seen.is_none() {
             return Ok(());
         }
         let cause = Cause { offset, at: timer.due, record_time: timer.due };
-        self.apply_counter(&id, &of, SwarmInput::Timer(kind, timer.due), cause, || Culprit::Timer(bytes.to_vec()))
+        let culprit = || Culprit::Timer(bytes.to_vec());
+        self.apply_counter((place, &id.1), &of, SwarmInput::Timer(kind, timer.due), cause, culprit)
     }
 
     fn apply_counter(
         &mut self,
-        id: &(TaskId, Vec<u8>),
+        (place, key): (CounterId, &[u8]),
         of: &SwarmCallKey,
         input: SwarmInput<'_>,
         cause: Cause,
         culprit: impl FnOnce() -> Culprit,
     ) -> Result<(), Stop> {
-        let entry = self.counters.get(id, self.store)?;
+        let entry = self.counters.get(place)?;
         let (engine, effects) = (self.swarm, &mut *self.effects);
         effects.clear();
         let was = entry.seen;
@@ -366,11 +371,11 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         if effects.forgotten || is_nothing {
             entry.clear();
         }
-        self.overlay.bytes += SUM_BYTES + self.counters.touched(id, touched);
+        self.overlay.bytes += SUM_BYTES + self.counters.touched(place, touched);
         if !is_applied {
             return Err(Stop::Handled(Handled::Panicked(culprit())));
         }
-        move_timers(self.task, &self.effects.timers, &id.1);
+        move_timers(self.task, &self.effects.timers, key);
         let at = (self.id, RecordOffset(cause.offset));
         send_commands(at, self.task, self.encoder, self.overlay, &mut self.effects.commands, cause.record_time);
         if let Some(row) = row {
@@ -380,15 +385,15 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let tally = self.effects.tally;
         self.overlay.stats.swarm_late += u64::from(tally.swarm_late);
         self.overlay.stats.limit_swarm_workers += u64::from(tally.swarm_further);
-        let subject = (kind_of(of), &id.1[..]);
+        let subject = (kind_of(of), key);
         match (was, self.effects.forgotten) {
             _ if is_nothing => Ok(()),
             (Some(was), true) => Ok(self.task.seen.forget(subject, was, self.store, self.id)?),
             (None, true) => Ok(()),
             (was, false) => {
                 let seen = self.task.seen.note(subject, was, now, self.store, self.id)?;
-                self.counters.get(id, self.store)?.seen = Some(seen);
-                if was.is_none() { self.make_room_for(kind_of(of), &id.1) } else { Ok(()) }
+                self.counters.get(place)?.seen = Some(seen);
+                if was.is_none() { self.make_room_for(kind_of(of), key) } else { Ok(()) }
             }
         }
     }
@@ -418,7 +423,8 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             return floor.map_or(Ok(()), |floor| self.forget_floor(id, floor));
         };
         let at = self.task.now.watermark;
-        let entry = self.counters.get(id, self.store)?;
+        let place = self.counters.find(id, self.store)?;
+        let entry = self.counters.get(place)?;
         let Some(was) = entry.seen else {
             return Err(StoreError::Corrupt(format!("{}: a counter in the order of counters does not exist", self.id)).into());
         };
@@ -428,7 +434,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             had_verdicts.then(|| self.encoder.row(&subject_of(&of), &Row::of_counter(&entry.counter), at, self.id)).flatten();
         let timers = [(TimerKind::Panes, entry.counter.panes_due), (TimerKind::SwarmVerdicts, entry.counter.verdict_due)];
         entry.clear();
-        self.overlay.bytes += SUM_BYTES + self.counters.touched(id, []);
+        self.overlay.bytes += SUM_BYTES + self.counters.touched(place, []);
         for (kind, was) in timers {
             move_timers(self.task, &[TimerChange { kind, was, now: None }], &id.1);
         }
