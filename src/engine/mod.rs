@@ -38,6 +38,7 @@ pub use session::Head;
 pub use session::Session;
 pub use subject::SEPARATOR;
 pub use subject::SubjectKey;
+pub(crate) use subject::joined;
 pub use sums::SwarmEntry;
 pub use sums::SwarmReport;
 pub use sums::SwarmSums;

@@ -77,7 +77,7 @@ impl SubjectKey {
 }
 
 /// Parts with U+001F between them, in a text that is made once and never grows.
-fn joined(parts: &[&str]) -> String {
+pub(crate) fn joined(parts: &[&str]) -> String {
     let mut key = String::with_capacity(parts.iter().map(|part| part.len() + SEPARATOR.len_utf8()).sum());
     for (at, part) in parts.iter().enumerate() {
         if at > 0 {

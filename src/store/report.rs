@@ -12,6 +12,7 @@ use crate::engine::SwarmCallKey;
 use crate::engine::SwarmEntry;
 use crate::engine::SwarmReport;
 use crate::engine::SwarmReset;
+use crate::engine::joined;
 use crate::event::EventTime;
 use crate::identity::Hash128;
 use crate::store::StoreError;
@@ -58,18 +59,17 @@ enum Stored<'a> {
 /// Key of a report: tenant, swarm, fingerprint joined by U+001F. A fleet's has no swarm.
 #[must_use]
 pub fn report_key(key: &SwarmCallKey) -> Vec<u8> {
-    match key {
-        SwarmCallKey::Swarm { tenant, swarm_id, fingerprint } => {
-            format!("{tenant}{SEPARATOR}{swarm_id}{SEPARATOR}{fingerprint}").into_bytes()
-        }
-        SwarmCallKey::Fleet { tenant, fingerprint } => format!("{tenant}{SEPARATOR}{SEPARATOR}{fingerprint}").into_bytes(),
-    }
+    let (tenant, swarm_id, fingerprint) = match key {
+        SwarmCallKey::Swarm { tenant, swarm_id, fingerprint } => (tenant, swarm_id.as_str(), fingerprint),
+        SwarmCallKey::Fleet { tenant, fingerprint } => (tenant, "", fingerprint),
+    };
+    joined(&[tenant, swarm_id, &fingerprint.to_string()]).into_bytes()
 }
 
 /// Key of a reset: a report's without a fingerprint.
 #[must_use]
 pub fn reset_key(reset: &SwarmReset) -> Vec<u8> {
-    format!("{}{SEPARATOR}{}{SEPARATOR}", reset.tenant, reset.swarm_id).into_bytes()
+    joined(&[&reset.tenant, &reset.swarm_id, ""]).into_bytes()
 }
 
 /// Whether bytes are the key of a reset.
