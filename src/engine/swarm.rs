@@ -4,6 +4,7 @@
 //! lanes there are changes no id (rules W2, W3). A command is sent when a window's sum crosses a step, never when a pane closes.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use crate::engine::command::Action;
@@ -42,10 +43,10 @@ const CONTRIBUTORS_MAX: usize = 8;
 const AGENT_BYTES: usize = 24;
 
 /// One input of a swarm counter.
-#[derive(Debug, Clone, Copy)]
-pub enum SwarmInput<'a> {
+#[derive(Debug, Clone)]
+pub enum SwarmInput {
     /// Sums of a lane.
-    Report(&'a SwarmReport),
+    Report(SwarmReport),
     /// Calls up to this time no longer count.
     Reset(EventTime),
     /// A timer of this counter fell due.
@@ -251,7 +252,7 @@ impl SwarmEngine {
     }
 
     /// Applies one input to the counter of `key`. Cannot fail.
-    pub fn apply(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, input: SwarmInput<'_>, out: &mut Effects) {
+    pub fn apply(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, input: SwarmInput, out: &mut Effects) {
         match input {
             SwarmInput::Report(report) => self.report(key, counter, report, out),
             SwarmInput::Reset(time) => reset(counter, time, out),
@@ -259,17 +260,18 @@ impl SwarmEngine {
         }
     }
 
-    fn report(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, report: &SwarmReport, out: &mut Effects) {
-        let rules = self.rules(key, &report.tool);
+    fn report(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, report: SwarmReport, out: &mut Effects) {
+        let SwarmReport { tool, recipe, record_time, entries } = report;
+        let rules = self.rules(key, &tool);
         if counter.recipe.is_none() {
-            counter.tool.clone_from(&report.tool);
-            counter.recipe = Some(report.recipe.clone());
+            counter.tool = tool;
+            counter.recipe = Some(recipe);
         }
         let life_ms = rules.window_ms.max(PANE_LIFE_MS_MIN);
         let mut touched = Vec::new();
         // The pane of the entry before, with the bytes of its agents: a report holds one pane.
         let mut sized: Option<(EventTime, usize)> = None;
-        for entry in &report.entries {
+        for entry in entries {
             let is_forgotten = counter.floor.is_some_and(|floor| entry.last <= floor);
             let is_too_late = rules.window_ms > 0 && entry.pane.plus_ms(life_ms) < counter.time;
             if is_forgotten || is_too_late {
@@ -281,27 +283,31 @@ impl SwarmEngine {
             counter.time = counter.time.max(entry.last);
             let start = self.pane_of(key, entry.pane);
             let pane = counter.panes.entry(start).or_default();
-            let who = (entry.session_id.clone(), entry.agent_id.clone());
-            let bytes = sized.filter(|(start, _)| *start == entry.pane).map_or_else(|| pane_bytes(pane), |(_, bytes)| bytes);
-            let is_new = !pane.agents.contains_key(&who);
-            let more = if is_new { agent_bytes(&who) } else { 0 };
-            let is_full = pane.agents.len() >= rules.workers_max || bytes + more > SWARM_PANE_BYTES_MAX;
-            sized = Some((entry.pane, if is_full { bytes } else { bytes + more }));
-            if is_new && is_full {
-                pane.further_calls = pane.further_calls.saturating_add(entry.calls);
-                pane.further_last = pane.further_last.max(entry.last);
-                out.tally.swarm_further = out.tally.swarm_further.saturating_add(entry.calls);
-            } else {
-                let agent = pane.agents.entry(who).or_insert(Contribution { calls: 0, last: entry.last });
-                agent.calls = agent.calls.saturating_add(entry.calls);
-                agent.last = agent.last.max(entry.last);
+            let mut bytes = sized.filter(|(start, _)| *start == entry.pane).map_or_else(|| pane_bytes(pane), |(_, bytes)| bytes);
+            let has_place = pane.agents.len() < rules.workers_max;
+            match pane.agents.entry((entry.session_id, entry.agent_id)) {
+                Entry::Occupied(known) => {
+                    let agent = known.into_mut();
+                    agent.calls = agent.calls.saturating_add(entry.calls);
+                    agent.last = agent.last.max(entry.last);
+                }
+                Entry::Vacant(new) if has_place && bytes + agent_bytes(new.key()) <= SWARM_PANE_BYTES_MAX => {
+                    bytes += agent_bytes(new.key());
+                    new.insert(Contribution { calls: entry.calls, last: entry.last });
+                }
+                Entry::Vacant(_) => {
+                    pane.further_calls = pane.further_calls.saturating_add(entry.calls);
+                    pane.further_last = pane.further_last.max(entry.last);
+                    out.tally.swarm_further = out.tally.swarm_further.saturating_add(entry.calls);
+                }
             }
+            sized = Some((entry.pane, bytes));
             if !touched.contains(&start) {
                 touched.push(start);
             }
         }
         if !touched.is_empty() {
-            self.judge(key, counter, &rules, &touched, report, out);
+            self.judge(key, counter, &rules, &touched, record_time, out);
             arm_panes(counter, &rules, life_ms, out);
         }
     }
@@ -313,7 +319,7 @@ impl SwarmEngine {
         counter: &mut SwarmCounter,
         rules: &Rules,
         touched: &[EventTime],
-        report: &SwarmReport,
+        record_time: EventTime,
         out: &mut Effects,
     ) {
         let ends: Vec<EventTime> =
@@ -339,7 +345,7 @@ impl SwarmEngine {
                 let seq = told.map_or(1, |period| period.seq + 1);
                 let episode = told.map(|period| period.episode);
                 let crossing = Crossing { start, epoch, seq, step, sum, workers, end, episode };
-                let command = self.command(key, counter, rules, &crossing, report);
+                let command = self.command(key, counter, rules, &crossing, record_time);
                 let period = Period { epoch, seq, step, episode: command.episode };
                 counter.periods.insert(start, period);
                 hold(counter, &command, rules, out);
@@ -354,7 +360,7 @@ impl SwarmEngine {
         counter: &SwarmCounter,
         rules: &Rules,
         crossing: &Crossing,
-        report: &SwarmReport,
+        record_time: EventTime,
     ) -> Command {
         let recipe = counter.recipe.clone().unwrap_or(IdentityRecipe::Opaque);
         // What a worker cannot recompute must not be refused by it. A swarm nudge it cannot match it gives at the tool's next call.
@@ -374,7 +380,7 @@ impl SwarmEngine {
         let code = ReasonCode::Detector(rules.detector);
         let period_end = if rules.period_ms > 0 { crossing.start + rules.period_ms } else { 0 };
         let id = command_id(&self.app, &subject, crossing.epoch, crossing.seq, action, code, &period_end.to_string());
-        let issued_at = report.record_time.max(counter.time);
+        let issued_at = record_time.max(counter.time);
         let lifetime = if is_block { self.policy.episodes.block_ms } else { self.policy.episodes.nudge_ms };
         let expires_at = match rules.detector {
             Detector::FleetRate => crossing.end.plus_ms(rules.window_ms),

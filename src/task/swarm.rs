@@ -248,7 +248,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let at = report.entries.iter().map(|entry| entry.last).max().unwrap_or_default().max(report.record_time);
         let cause = Cause { offset: record.meta.offset.0, at, record_time: report.record_time };
         let culprit = || Culprit::Record(record.meta.offset.0);
-        self.apply_counter((place, &id.1), of, SwarmInput::Report(&report), cause, culprit)
+        self.apply_counter((place, &id.1), of, SwarmInput::Report(report), cause, culprit)
     }
 
     /// Forgets what every counter of a swarm holds up to a time, those that begin later included. As many counters as a commit takes:
@@ -347,7 +347,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         &mut self,
         (place, key): (CounterId, &[u8]),
         of: &SwarmCallKey,
-        input: SwarmInput<'_>,
+        input: SwarmInput,
         cause: Cause,
         culprit: impl FnOnce() -> Culprit,
     ) -> Result<(), Stop> {
@@ -356,6 +356,12 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         effects.clear();
         let was = entry.seen;
         let had_verdicts = !entry.counter.verdicts.is_empty();
+        // A pane that is gone afterwards is not written.
+        let touched: Vec<EventTime> = match &input {
+            SwarmInput::Report(report) => report.entries.iter().map(|entry| engine.pane_of(of, entry.pane)).collect(),
+            SwarmInput::Reset(_) => entry.counter.panes.keys().copied().collect(),
+            SwarmInput::Timer(..) => Vec::new(),
+        };
         let is_applied = guarded(|| engine.apply(of, &mut entry.counter, input, effects)).is_ok();
         let counter = &entry.counter;
         // A report that only had calls from before the floor begins no counter.
@@ -363,11 +369,6 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let now = engine.kept_until(of, counter);
         let is_row = effects.verdicts_changed || (effects.forgotten && had_verdicts);
         let row = is_row.then(|| self.encoder.row(&subject_of(of), &Row::of_counter(counter), cause.at, self.id)).flatten();
-        let touched: Vec<EventTime> = match input {
-            SwarmInput::Report(report) => report.entries.iter().map(|entry| engine.pane_of(of, entry.pane)).collect(),
-            SwarmInput::Reset(_) => counter.panes.keys().copied().collect(),
-            SwarmInput::Timer(..) => Vec::new(),
-        };
         if effects.forgotten || is_nothing {
             entry.clear();
         }

@@ -480,7 +480,7 @@ fn swarm_commands(policy: &Arc<Policy>, calls: &[SwarmCall], random: Option<&mut
             }
         }
     }
-    for report in &order {
+    for report in order {
         engine.apply(&key(), &mut counter, SwarmInput::Report(report), &mut effects);
     }
     effects.commands
@@ -549,7 +549,7 @@ fn an_endless_window_is_one_sum_however_long_the_swarm_lives() {
     let mut effects = Effects::default();
     for minute in 0..600 {
         for report in reports(&policy, &[swarm_call(minute, 0, minute as usize % 3)]) {
-            engine.apply(&key(), &mut counter, SwarmInput::Report(&report), &mut effects);
+            engine.apply(&key(), &mut counter, SwarmInput::Report(report), &mut effects);
         }
         assert_eq!(counter.panes.len(), 1);
     }
@@ -570,11 +570,13 @@ fn one_agent_is_no_swarm_and_a_late_pane_is_dropped() {
     let mut counter = SwarmCounter::default();
     let mut effects = Effects::default();
     let calls: Vec<SwarmCall> = (0..9).map(|at| swarm_call(0, at, at as usize)).collect();
-    for report in reports(&policy, &calls).iter().chain(&reports(&policy, &[swarm_call(120, 0, 0)])) {
+    for report in reports(&policy, &calls).into_iter().chain(reports(&policy, &[swarm_call(120, 0, 0)])) {
         engine.apply(&key(), &mut counter, SwarmInput::Report(report), &mut effects);
     }
     assert_eq!(effects.tally.swarm_late, 0);
-    engine.apply(&key(), &mut counter, SwarmInput::Report(&reports(&policy, &[swarm_call(0, 30, 20)])[0]), &mut effects);
+    for report in reports(&policy, &[swarm_call(0, 30, 20)]) {
+        engine.apply(&key(), &mut counter, SwarmInput::Report(report), &mut effects);
+    }
     assert_eq!(effects.tally.swarm_late, 1);
     assert_eq!(effects.commands, []);
 }
@@ -588,7 +590,7 @@ fn a_reset_of_a_swarm_makes_every_step_new_in_a_later_epoch() {
     let feed = |counter: &mut SwarmCounter, effects: &mut Effects, from: i64| {
         let calls: Vec<SwarmCall> = (0..10).map(|at| swarm_call(0, from + at, at as usize)).collect();
         for report in reports(&policy, &calls) {
-            engine.apply(&key(), counter, SwarmInput::Report(&report), effects);
+            engine.apply(&key(), counter, SwarmInput::Report(report), effects);
         }
     };
     feed(&mut counter, &mut effects, 0);

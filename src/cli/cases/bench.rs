@@ -183,7 +183,7 @@ impl Bench {
         for (key, report) in sums.drain_sorted() {
             let mut effects = Effects::default();
             let counter = self.counters.entry(key.clone()).or_default();
-            self.swarm.apply(&key, counter, SwarmInput::Report(&report), &mut effects);
+            self.swarm.apply(&key, counter, SwarmInput::Report(report), &mut effects);
             answer.swarm = Some(counter.totals());
             answer.commands.extend(effects.commands.iter().cloned());
             let own_block = answer.command.is_some() || answer.block.is_some();
