@@ -35,7 +35,8 @@ pub(super) struct Entry {
     /// Time under which it stands in the order; `None` = it does not exist yet, or no more.
     pub(super) seen: Option<EventTime>,
     is_stored: bool,
-    stored_panes: BTreeSet<EventTime>,
+    /// Sorted.
+    stored_panes: Vec<EventTime>,
     touched: BTreeSet<EventTime>,
     is_dirty: bool,
     is_referenced: bool,
@@ -96,7 +97,8 @@ impl Entry {
 
     fn committed(&mut self) {
         self.is_stored = self.seen.is_some();
-        self.stored_panes = self.counter.panes.keys().copied().collect();
+        self.stored_panes.clear();
+        self.stored_panes.extend(self.counter.panes.keys());
         self.touched.clear();
         self.is_dirty = false;
     }
