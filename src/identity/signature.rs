@@ -144,21 +144,23 @@ fn push_tokens(text: &str, stop_words: &StopWords, hashes: &mut Vec<u32>) {
 
 /// The tokens of an ASCII text without a copy: split, lower-cased and hashed in one pass.
 fn ascii_tokens(text: &[u8], stop_words: &StopWords, hashes: &mut Vec<u32>) {
+    let mut push = |word: &[u8], hash| {
+        let hash = mixed(hash);
+        if word.len() >= 3 && !stop_words.hold(hash, word) {
+            hashes.push(hash);
+        }
+    };
     let (mut start, mut hash) = (0, FNV_OFFSET);
-    for (at, byte) in text.iter().chain(b" ").enumerate() {
+    for (at, byte) in text.iter().enumerate() {
         let lower = LOWER.get(usize::from(*byte)).copied().unwrap_or_default();
-        if lower != 0 {
+        if lower == 0 {
+            push(text.get(start..at).unwrap_or_default(), hash);
+            (start, hash) = (at + 1, FNV_OFFSET);
+        } else {
             hash = fnv(hash, lower);
-            continue;
         }
-        if at - start >= 3 {
-            let hash = mixed(hash);
-            if !stop_words.hold(hash, text.get(start..at).unwrap_or_default()) {
-                hashes.push(hash);
-            }
-        }
-        (start, hash) = (at + 1, FNV_OFFSET);
     }
+    push(text.get(start..).unwrap_or_default(), hash);
 }
 
 /// Each ASCII byte of a word in lower case; 0 for what ends one.
