@@ -95,6 +95,7 @@ fn a_task_whose_offset_was_moved_begins_anew_once_an_operator_says_so() {
     produce(&world, &events(0..4));
     let running = Running::start(&world, &scratch);
     until("no nudges", &scratch, || commands(&world).len() >= 4);
+    assert_eq!(commands(&world).len(), 4);
     // Nobody resets under a running process.
     let refused = reset(&world, &["task", "session:0", "--yes", "--timeout-ms", "0"]);
     assert!(!refused.status.success() && stderr(&refused).contains("stop all its processes first"), "{}", stderr(&refused));
@@ -122,7 +123,9 @@ fn a_task_whose_offset_was_moved_begins_anew_once_an_operator_says_so() {
     assert!(done.status.success(), "{}", stderr(&done));
     let running = Running::start(&world, &scratch);
     until("it does not go on", &scratch, || world.committed(session(0)).is_some_and(|next| next.0 >= end));
-    // What it knew is forgotten: the calls behind the new offset are all it has seen.
+    // What it knew is forgotten: the calls behind the new offset, of three sessions, are none that it has seen.
+    let nudges = || commands(&world).into_iter().filter(|command| command["reason"]["code"] == "exact_repeat").count();
+    assert_eq!(nudges(), 4 + 3);
     assert_eq!(running.end("USR1"), Some(0));
 
     // Beyond the end of the input there is nothing to go on at.
