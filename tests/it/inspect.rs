@@ -58,6 +58,23 @@ fn a_session_is_shown_event_by_event_with_what_was_seen_and_said_and_why_not() {
 }
 
 #[test]
+fn streaks_end_where_the_tools_own_factor_puts_it() {
+    let shown = json(&["inspect", "session", "support-01", "--file", &root("config/demo/fleet.ndjson")]);
+    let exact = |step: &Value| -> Option<(u64, u64)> {
+        let streak = step["streaks"].as_array().unwrap().iter().find(|streak| streak["name"] == "exact")?;
+        Some((streak["count"].as_u64().unwrap(), streak["threshold"].as_u64().unwrap()))
+    };
+    let has_found = |step: &Value| step["findings"].as_array().unwrap().iter().any(|found| found["detector"] == "exact_repeat");
+    let steps = shown["steps"].as_array().unwrap();
+    let mut reached = 0;
+    for (step, (count, threshold)) in steps.iter().filter_map(|step| Some((step, exact(step)?))) {
+        assert_eq!(count >= threshold, has_found(step), "{step:#}");
+        reached += u64::from(count >= threshold && threshold > 3);
+    }
+    assert!(reached > 0, "no poll in this session goes on for long");
+}
+
+#[test]
 fn content_is_shown_on_demand_only() {
     let log = root("tests/golden/transcript/claude-code/log.jsonl");
     for output in ["table", "json"] {

@@ -46,13 +46,17 @@ fn commands(world: &World) -> Vec<Value> {
     world.values(&world.options.topics.commands).iter().map(|text| serde_json::from_str(text).expect("JSON")).collect()
 }
 
-/// Somebody moves the group's offset, as `kafka-consumer-groups --reset-offsets` does.
-fn move_offset(world: &World, next: i64) {
+/// Somebody moves the group's offset, as `kafka-consumer-groups --reset-offsets` does: once nobody is in the group.
+fn move_offset(world: &World, scratch: &Scratch, next: i64) {
     let client: BaseConsumer = rdkafka::ClientConfig::new()
         .set("bootstrap.servers", &world.options.bootstrap_servers)
         .set("group.id", &world.options.app)
         .create()
         .expect("a client");
+    until("the group is not empty", scratch, || {
+        let found = client.fetch_group_list(Some(&world.options.app), PATIENCE).expect("an answer");
+        found.groups().iter().all(|group| group.members().is_empty())
+    });
     let mut list = TopicPartitionList::new();
     list.add_partition_offset(&world.options.topics.input, 0, Offset::Offset(next)).expect("an offset");
     client.commit(&list, CommitMode::Sync).expect("moved");
@@ -102,7 +106,7 @@ fn a_task_whose_offset_was_moved_begins_anew_once_an_operator_says_so() {
     // Leaves the group: nobody waits for its session.
     assert_eq!(running.end("USR1"), Some(0));
     let end = world.committed(session(0)).expect("an offset").0;
-    move_offset(&world, 3);
+    move_offset(&world, &scratch, 3);
     let dir = scratch.0.to_string_lossy().into_owned();
     let output = program(&world, &["run", "--data-dir", &dir]).output().expect("the program");
     assert!(
@@ -129,7 +133,7 @@ fn a_task_whose_offset_was_moved_begins_anew_once_an_operator_says_so() {
     assert_eq!(running.end("USR1"), Some(0));
 
     // Beyond the end of the input there is nothing to go on at.
-    move_offset(&world, 1_000_000);
+    move_offset(&world, &scratch, 1_000_000);
     let done = reset(&world, &["task", "session:0", "--yes"]);
     assert!(done.status.success(), "{}", stderr(&done));
     assert!(stdout(&done).contains("begins anew at"), "{}", stdout(&done));

@@ -34,6 +34,7 @@ use crate::identity::hash_text;
 use crate::policy::Detector;
 use crate::policy::Mode;
 use crate::policy::Policy;
+use crate::policy::ToolPolicy;
 use crate::report::Column;
 use crate::report::Table;
 
@@ -160,10 +161,10 @@ fn note(
     show_content: bool,
 ) -> Note {
     let step = step_of(event, session);
-    let streaks = streaks(session, policy);
+    let tool = step.map(|step| session.history.tool(step).to_owned());
+    let streaks = streaks(session, policy, policy.tools.get(tool.as_deref().unwrap_or_default()));
     let why: Vec<(Detector, String)> =
         answer.findings.iter().map(|finding| (finding.detector, why(finding, answer, session, policy))).collect();
-    let tool = step.map(|step| session.history.tool(step).to_owned());
     let call = step.map(|step| short(&step.call.to_string()));
     let outcome = step.and_then(|step| answered(step, event));
     let kind = kind(event);
@@ -174,6 +175,9 @@ fn note(
     last.extend(why.iter().filter(|(_, why)| !why.is_empty()).map(|(detector, why)| format!("{}: {why}", detector.as_str())));
     if answer.findings.is_empty() {
         last.extend(under_block.clone());
+    }
+    if step.is_some_and(|step| step.flags.has(Flags::SAME_TURN)) {
+        last.push("not counted: the turn has made this call already".to_owned());
     }
     let seen: Vec<String> = answer
         .findings
@@ -261,16 +265,17 @@ fn short(hash: &str) -> String {
     hash.chars().take(8).collect()
 }
 
-/// Streaks that have begun, with where they lead to a finding; a tool's own factor left out.
-fn streaks(session: &Session, policy: &Policy) -> Vec<(&'static str, u32, u32)> {
+/// Streaks that have begun, with where they lead to a finding: for this tool, whose factor counts.
+fn streaks(session: &Session, policy: &Policy, tool: &ToolPolicy) -> Vec<(&'static str, u32, u32)> {
     let streaks = &session.head.streaks;
     let detectors = &policy.detectors;
+    let of_tool = |threshold| tool.scaled(threshold);
     let all = [
-        ("exact", streaks.exact.length, detectors.exact_repeat.threshold, detectors.exact_repeat.mode),
-        ("near", streaks.near.length, detectors.near_repeat.threshold, detectors.near_repeat.mode),
-        ("outcome", streaks.outcome.count, detectors.outcome_repeat.threshold, detectors.outcome_repeat.mode),
-        ("stagnation", streaks.matrix.stagnation, detectors.stagnation.threshold, detectors.stagnation.mode),
-        ("stuck", streaks.matrix.stuck, detectors.stuck.threshold, detectors.stuck.mode),
+        ("exact", streaks.exact.length, of_tool(detectors.exact_repeat.threshold), detectors.exact_repeat.mode),
+        ("near", streaks.near.length, of_tool(detectors.near_repeat.threshold), detectors.near_repeat.mode),
+        ("outcome", streaks.outcome.count, of_tool(detectors.outcome_repeat.threshold), detectors.outcome_repeat.mode),
+        ("stagnation", streaks.matrix.stagnation, of_tool(detectors.stagnation.threshold), detectors.stagnation.mode),
+        ("stuck", streaks.matrix.stuck, of_tool(detectors.stuck.threshold), detectors.stuck.mode),
         ("tests", streaks.test_failures, detectors.test_fix.threshold, detectors.test_fix.mode),
         ("shell", streaks.shell_failures, detectors.shell_failures.threshold, detectors.shell_failures.mode),
         ("texts", streaks.text_turns, detectors.text_only.threshold, detectors.text_only.mode),
