@@ -18,9 +18,9 @@ pub(in crate::cli) fn of_stream(stats: &Stats, partitions: Option<u32>) -> Vec<D
     }
     let [placed, astray] = stats.placement;
     let all = placed + astray;
-    // Another partitioner puts one key in so many partitions where this one would.
+    // Another partitioner puts one key in so many partitions where this one would, more or less.
     let by_chance = all / u64::from(partitions.unwrap_or(1).max(1));
-    if all >= EVENTS_MIN && astray * SHARE >= all && placed > 2 * by_chance {
+    if all >= EVENTS_MIN && astray * SHARE >= all && placed > by_chance + all / 4 {
         found.push(
             Diagnostic::new(
                 "W0302",
@@ -38,11 +38,7 @@ pub(in crate::cli) fn of_stream(stats: &Stats, partitions: Option<u32>) -> Vec<D
         found.push(
             Diagnostic::new(
                 "W0303",
-                format!(
-                    "{} of {} events say they are of later than the brokers got them",
-                    grouped(stats.clamped),
-                    grouped(events)
-                ),
+                format!("{} of {} events say they are of later than their records", grouped(stats.clamped), grouped(events)),
             )
             .help("their times are moved back; synchronise the clocks of the agents, or leave time out"),
         );
@@ -57,7 +53,7 @@ pub(in crate::cli) fn of_input(stats: &Stats) -> Vec<String> {
     let all = calls + results + both;
     let mut warnings: Vec<String> = without_arguments(stats).iter().map(ToString::to_string).collect();
     if stats.events.iter().all(|count| *count == 0) {
-        warnings.push("warning: there is no event in this input".to_owned());
+        warnings.push("there is no event in this input".to_owned());
     }
     if results + both > 0 && result == results + both {
         warnings
@@ -91,7 +87,7 @@ mod tests {
 
     #[test]
     fn an_empty_input_is_told_so() {
-        assert_eq!(of_input(&Stats::default()), ["warning: there is no event in this input"]);
+        assert_eq!(of_input(&Stats::default()), ["there is no event in this input"]);
     }
 
     #[test]
@@ -115,6 +111,7 @@ mod tests {
         assert_eq!(codes(&placed(125, 875), 8), [""; 0], "every eighth key is placed so by any partitioner");
         assert_eq!(codes(&placed(500, 500), 8), ["W0302"]);
         assert_eq!(codes(&placed(980, 20), 8), ["W0302"]);
+        assert_eq!((codes(&placed(800, 200), 2), codes(&placed(500, 500), 2)), (vec!["W0302"], vec![]));
         assert_eq!(codes(&placed(999, 1), 8), [""; 0]);
     }
 

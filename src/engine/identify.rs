@@ -33,10 +33,6 @@ use crate::policy::ToolPolicy;
 /// Arguments that name the file a tool of class `read` reads.
 const PATH_ARGS: [&str; 4] = ["path", "file_path", "filename", "notebook_path"];
 
-/// How far into the answer of a failure without an error message an outage is looked for: who is told to try again is told so at once, and
-/// further on stand logs and source code that only speak of outages. Characters.
-const OUTAGE_CHARS_MAX: usize = 200;
-
 /// The step of a requested call. Sequence, tool and transparency are the session's to set.
 pub(super) fn requested(
     policy: &Policy,
@@ -233,12 +229,16 @@ pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<
 fn failure_facts<'a>(
     policy: &Policy,
     result: &CallResult<'_>,
-    answer: impl Fn() -> &'a View<'a>,
+    answer: impl FnOnce() -> &'a View<'a>,
     error_text: Option<&str>,
     done: &mut Completion,
 ) {
     let is_refusal = result.outcome == Outcome::Denied;
-    let is_outage = !is_refusal && names_outage(policy, result, &answer);
+    let is_outage = !is_refusal
+        && [result.error_type.as_deref(), result.error_message.as_deref()]
+            .into_iter()
+            .flatten()
+            .any(|text| policy.outcomes.retryable.is_match(text));
     done.flags.set(Flags::RETRYABLE, is_outage);
     if !policy.needs.error || is_outage {
         return;
@@ -256,17 +256,6 @@ fn failure_facts<'a>(
     done.error = error_key(text, settings.key_chars, &settings.mask)
         .filter(|key| is_refusal || !settings.generic.is_match(key))
         .map_or(Hash64::NONE, |key| hash_text(&key).hash64());
-}
-
-/// Whether a failure says "try again". Without an error message its answer is the message: the smallest event has no other place for it.
-fn names_outage<'a>(policy: &Policy, result: &CallResult<'_>, answer: impl FnOnce() -> &'a View<'a>) -> bool {
-    let patterns = &policy.outcomes.retryable;
-    let is_told =
-        [result.error_type.as_deref(), result.error_message.as_deref()].into_iter().flatten().any(|text| patterns.is_match(text));
-    is_told
-        || (result.error_message.is_none()
-            && !patterns.is_empty()
-            && patterns.is_match(first_chars(&readable_text(answer()), OUTAGE_CHARS_MAX)))
 }
 
 /// Whether an error text says more than that something failed.

@@ -33,15 +33,9 @@ impl TextPatterns {
         Ok(Self { set })
     }
 
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.set.is_empty()
-    }
-
     /// Whether one of them matches.
     #[must_use]
     pub fn is_match(&self, text: &str) -> bool {
-        !self.is_empty() && self.set.is_match(text)
+        !self.set.is_empty() && self.set.is_match(text)
     }
 }

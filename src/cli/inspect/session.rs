@@ -162,7 +162,10 @@ fn note(
 ) -> Note {
     let step = step_of(event, session);
     let tool = step.map(|step| session.history.tool(step).to_owned());
-    let streaks = streaks(session, policy, policy.tools.get(tool.as_deref().unwrap_or_default()));
+    // What calls nothing says how the calls before it stand.
+    let nearest = step.or_else(|| session.history.newest()).map_or("", |step| session.history.tool(step));
+    let streaks = streaks(session, policy, policy.tools.get(nearest));
+    let is_again = step.is_some_and(|step| step.flags.has(Flags::SAME_TURN)) && !matches!(event.kind, EventKind::ToolResult(_));
     let why: Vec<(Detector, String)> =
         answer.findings.iter().map(|finding| (finding.detector, why(finding, answer, session, policy))).collect();
     let call = step.map(|step| short(&step.call.to_string()));
@@ -176,7 +179,7 @@ fn note(
     if answer.findings.is_empty() {
         last.extend(under_block.clone());
     }
-    if step.is_some_and(|step| step.flags.has(Flags::SAME_TURN)) {
+    if is_again {
         last.push("not counted: the turn has made this call already".to_owned());
     }
     let seen: Vec<String> = answer
@@ -198,6 +201,7 @@ fn note(
         "call": step.map(|step| step.call.to_string()),
         "outcome": outcome,
         "streaks": streaks.iter().map(|(name, count, threshold)| json!({ "name": name, "count": count, "threshold": threshold })).collect::<Vec<_>>(),
+        "same_turn": is_again,
         "findings": findings,
         "under_block_of": answer.block.map(Detector::as_str),
         "commands": answer.commands.iter().map(command_json).collect::<Vec<_>>(),

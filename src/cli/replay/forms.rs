@@ -177,8 +177,13 @@ pub(in crate::cli) fn write_page(file: &Path, page: &str) -> Outcome {
 
 /// Before anything is read: a report that cannot be written is told at once, not after hours.
 pub(in crate::cli) fn expect_writable(file: &Path) -> Outcome {
-    let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
-    opened.map(drop).map_err(|error| unwritable(file, &error))
+    let tried = match std::fs::metadata(file) {
+        // A pipe's reader would take this for the end.
+        Ok(found) if !found.is_file() && !found.is_dir() => Ok(()),
+        Ok(_) => std::fs::OpenOptions::new().append(true).open(file).map(drop),
+        Err(_) => std::fs::File::create(file).and_then(|_| std::fs::remove_file(file)),
+    };
+    tried.map_err(|error| unwritable(file, &error))
 }
 
 fn unwritable(file: &Path, error: &io::Error) -> Failure {

@@ -46,11 +46,15 @@ pub(super) fn run(args: &ResetTaskArgs, config: &Config) -> Outcome {
     if partition >= all {
         return Err(Failure::new(exit_code::USAGE, format!("error: there is no task {id}: its input has {all} partitions")));
     }
+    if args.yes {
+        expect_quiet(&mut operator, id, Duration::from_millis(args.timeout_ms))?;
+    }
     let plan = Plan::of(&mut operator, id)?;
     let stood_at = plan.position.as_ref().map_or_else(|| "nowhere".to_owned(), |position| position.next_offset.to_string());
     told(&format!(
         "{id}: by its changelog ({} records) it stands at {stood_at}, by the group at {}; it would go on at {}.\n\
-         Lost is what it knows: counts, episodes and blocks of its sessions. What it said that is in force ends when it expires.",
+         Lost is what it knows: counts, episodes and blocks of its sessions. What it said that is in force ends when it expires. Calls that are\n\
+         read a second time are added up a second time for their swarms.",
         grouped(plan.records),
         plan.group_at,
         plan.next
@@ -59,7 +63,6 @@ pub(super) fn run(args: &ResetTaskArgs, config: &Config) -> Outcome {
         say("nothing was changed; with --yes it is");
         return Err(Failure::answer_is_no());
     }
-    expect_nobody(&operator, Duration::from_millis(args.timeout_ms))?;
     let next = plan.next;
     plan.carry_out(&mut operator)?;
     told(&format!("{id} begins anew at {next}"))
@@ -70,7 +73,7 @@ struct Plan {
     id: TaskId,
     /// Records of the changelog, deleted ones included.
     records: u64,
-    /// The last Position of the changelog, if there is one that can be read.
+    /// The last Position of the changelog that can be read, if there is one: a reset that was interrupted has deleted it already.
     position: Option<Position>,
     group_at: NextOffset,
     /// There, as far as the input reaches.
@@ -89,8 +92,8 @@ impl Plan {
         let (mut records, mut position) = (0, None);
         changelog.read(id, from, &mut |_, key, value| {
             records += 1;
-            if is_position(key) {
-                position = value.and_then(|value| Position::decode(value).ok());
+            if let Some(Ok(found)) = value.filter(|_| is_position(key)).map(Position::decode) {
+                position = Some(found);
             }
             Flow::Continue
         })?;
@@ -122,22 +125,23 @@ fn is_position(key: &[u8]) -> bool {
     key.first().and_then(|byte| KeyFamily::from_byte(*byte)) == Some(KeyFamily::Position)
 }
 
-/// That no process of the group runs; waits for those that have just ended.
-fn expect_nobody(operator: &Operator, wait: Duration) -> Outcome {
+/// That no process of the group runs and none of its transactions is open; waits for those that have just ended. Only then does anything
+/// that was looked at stay as it is.
+fn expect_quiet(operator: &mut Operator, id: TaskId, wait: Duration) -> Outcome {
     let deadline = Deadline::after(wait);
     let mut is_told = false;
     loop {
         let members = operator.members()?;
-        if members == 0 {
-            return Ok(());
-        }
+        let why = match members {
+            0 if !operator.has_open_transaction(id)? => return Ok(()),
+            0 => "a transaction of the group is open".to_owned(),
+            _ => format!("the group has {members} members; stop all its processes first"),
+        };
         if deadline.is_over() {
-            let why = format!("the group has {members} members; stop all its processes first");
-            return Err(Failure::coded("E0502", why));
+            return Err(Failure::new(exit_code::FAILED, format!("error: {why}")));
         }
-        if !is_told {
-            is_told = true;
-            say(format!("the group has {members} members; waiting for them to leave"));
+        if !std::mem::replace(&mut is_told, true) {
+            say(format!("{why}; waiting"));
         }
         thread::park_timeout(LOOK_AGAIN);
     }

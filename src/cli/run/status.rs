@@ -49,10 +49,10 @@ impl Sum {
         sum
     }
 
-    /// Every task was restored, and there is one. One that has stopped itself since was too: to start the process again would help nobody,
-    /// and send what stopped it to the dead letters once more.
+    /// Every task was restored, and there is one; no lane is held up. A task that has stopped itself since was restored too: to start the
+    /// process again would help nobody, and send what stopped it to the dead letters once more.
     pub(super) const fn is_restored(&self) -> bool {
-        self.tasks > 0 && self.running + self.poisoned.len() == self.tasks
+        self.tasks > 0 && self.running + self.poisoned.len() == self.tasks && self.held_up == 0
     }
 
     /// Every task runs, and there is one; no lane is held up.

@@ -146,7 +146,7 @@ impl Strand {
                         self.reading = Some((input, Pieces::new(opened.into_source(), layout)));
                     }
                     Err(error) => {
-                        self.left = Some(input.unreadable(&error));
+                        self.left.get_or_insert(input.unreadable(&error));
                         self.refused.push((input.name(), 0, format!("cannot be read: {error}")));
                     }
                 }
@@ -167,7 +167,8 @@ impl Strand {
                 }
                 Ok(None) => self.reading = None,
                 Err(error) => {
-                    self.left = Some(read_from.unreadable(&format!("after line {}: {error}", pieces.line().saturating_sub(1))));
+                    let why = read_from.unreadable(&format!("after line {}: {error}", pieces.line().saturating_sub(1)));
+                    self.left.get_or_insert(why);
                     self.refused.push((read_from.name(), pieces.line(), format!("cannot be read further: {error}")));
                     self.reading = None;
                 }

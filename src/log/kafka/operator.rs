@@ -21,6 +21,9 @@ use crate::log::kafka::settings::KafkaOptions;
 use crate::log::kafka::topics::Topics;
 use crate::log::kafka::writer::Writer;
 
+/// Keys that are read before they are deleted.
+const KEYS: usize = 10_000;
+
 /// A client that is no member of the group.
 pub struct Operator {
     group: String,
@@ -61,12 +64,24 @@ impl Operator {
         let asking = format!("asking who is in group \"{}\"", self.group);
         let found =
             self.client.fetch_group_list(Some(&self.group), limits::ASK_WAIT).map_err(|error| fate::of(&error, &asking))?;
-        Ok(found.groups().iter().map(|group| group.members().len()).sum())
+        // One that has offsets is listed, with or without members.
+        let group = found.groups().first().ok_or_else(|| LogError::Transient(format!("{asking}: no answer")))?;
+        Ok(group.members().len())
     }
 
     /// Reads changelogs and the group's offsets.
     pub fn changelog(&mut self) -> &mut dyn Changelog {
         &mut self.changelog
+    }
+
+    /// Whether a transaction is open in a task's changelog, or its end has not got there yet.
+    ///
+    /// # Errors
+    /// The brokers'.
+    pub fn has_open_transaction(&mut self, task: TaskId) -> Result<bool, LogError> {
+        // The last stable offset first: what is written in between counts as open, and is seen to be over a moment later.
+        let stable = self.changelog.range(task)?.end;
+        Ok(self.changelog.high_watermark(task)? > stable)
     }
 
     /// Reads a task's changelog up to an end, and deletes each record that `is_meant`.
@@ -76,19 +91,29 @@ impl Operator {
     pub fn delete(&mut self, task: TaskId, upto: u64, is_meant: impl Fn(&[u8]) -> bool) -> Result<(), LogError> {
         let Self { topics, changelog, writer, .. } = self;
         let topic = topics.changelog_of(task).unwrap_or_default();
-        let from = changelog.range(task)?.start;
-        let mut failed = None;
-        changelog.read(task, from, &mut |offset, key, value| {
-            // Its own tombstones come behind, and it would read them for ever.
-            if offset >= upto {
-                return Flow::Stop;
+        let mut next = changelog.range(task)?.start;
+        let mut keys = Vec::new();
+        loop {
+            let mut has_more = false;
+            next = changelog.read(task, next, &mut |offset, key, value| {
+                // Its own tombstones come behind, and it would read them for ever.
+                if offset >= upto {
+                    return Flow::Stop;
+                }
+                if value.is_some() && is_meant(key) {
+                    keys.push(key.to_vec());
+                }
+                has_more = keys.len() >= KEYS;
+                if has_more { Flow::Stop } else { Flow::Continue }
+            })?;
+            // Not while it reads: a write may wait for longer than a read may be silent.
+            for key in keys.drain(..) {
+                writer.write(topic, Some(task.partition), &key, None)?;
             }
-            if value.is_some() && is_meant(key) {
-                failed = writer.write(topic, Some(task.partition), key, None).err();
+            if !has_more {
+                return writer.flush();
             }
-            if failed.is_some() { Flow::Stop } else { Flow::Continue }
-        })?;
-        failed.map_or_else(|| writer.flush(), Err)
+        }
     }
 
     /// Writes one record of a task's changelog, null for a tombstone, and waits until it is durable.
