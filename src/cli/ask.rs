@@ -14,6 +14,8 @@ use std::time::Duration;
 use crate::cli::exit_code;
 use crate::cli::failure::Failure;
 use crate::clock::Deadline;
+use crate::config::HttpConfig;
+use crate::config::read_secret;
 
 /// The address that a user wrote.
 ///
@@ -33,6 +35,28 @@ pub fn reachable(listen: SocketAddr) -> SocketAddr {
         ip => ip,
     };
     SocketAddr::new(ip, listen.port())
+}
+
+/// Where the running process is, and the token that lets one in: as the settings have it, but for an address that a user wrote.
+///
+/// # Errors
+/// It cannot be found; the token's file cannot be read.
+pub fn process(address: Option<&str>, http: &HttpConfig) -> Result<(SocketAddr, Option<String>), Failure> {
+    let address = match address {
+        Some(address) => resolve(address)?,
+        None => reachable(http.listen),
+    };
+    let token = http.token_file.as_ref().map(|file| read_secret(file, "http.token_file")).transpose()?;
+    Ok((address, token))
+}
+
+/// The status line of an answer, the code in it, and the body.
+#[must_use]
+pub fn parts(answer: &str) -> (&str, &str, &str) {
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
+    let status = head.lines().next().unwrap_or_default();
+    let code = status.strip_prefix("HTTP/1.").and_then(|rest| rest.split(' ').nth(1)).unwrap_or_default();
+    (status, code, body)
 }
 
 /// Asks for a path, and returns the whole answer, head and body; of a longer one its first `bytes_max` bytes.

@@ -25,9 +25,7 @@ pub fn run(args: &HealthcheckArgs, log: &LogArgs) -> Outcome {
     let fail = |cause: String| Failure::new(exit_code::FAILED, format!("not ready: http://{address}/readyz: {cause}"));
     let wait = Duration::from_millis(args.timeout_ms);
     let answer = ask::get(address, "/readyz?verbose", None, wait, ANSWER_BYTES_MAX).map_err(|error| fail(error.to_string()))?;
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    let status = head.lines().next().unwrap_or_default();
-    let code = status.strip_prefix("HTTP/1.").and_then(|rest| rest.split(' ').nth(1)).unwrap_or_default();
+    let (status, code, body) = ask::parts(&answer);
     if code == "200" {
         return Ok(());
     }

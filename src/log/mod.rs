@@ -178,6 +178,16 @@ pub trait Changelog: Send {
     /// As for any read.
     fn high_watermark(&mut self, task: TaskId) -> Result<u64, LogError>;
 
+    /// Whether a transaction is open in the task's changelog, or its end has not got there yet. The last stable offset is asked for first:
+    /// what comes between the two questions counts as open, and is seen to be over a moment later.
+    ///
+    /// # Errors
+    /// As [`Changelog::range`].
+    fn has_open_transaction(&mut self, task: TaskId) -> Result<bool, LogError> {
+        let stable = self.range(task)?.end;
+        Ok(self.high_watermark(task)? > stable)
+    }
+
     /// Range of the task's input partition that exists: to notice lost input.
     ///
     /// # Errors

@@ -358,7 +358,7 @@ impl<S: StateStore> Restore<S> {
                 // The commit marker has not reached the changelog yet: it will, or the transaction is aborted and the offset falls back.
                 // As long as something lies behind the last stable offset, a wipe would only lose what cannot be read yet.
                 let is_late = self.is_late(clock);
-                if is_late && !is_marker_missing(changelog, self.id)? {
+                if is_late && !changelog.has_open_transaction(self.id)? {
                     return self.start_over(&position, group);
                 }
                 if is_late {
@@ -480,13 +480,6 @@ impl<S: StateStore> Restore<S> {
 /// Where a task begins that nobody ever ran: no event has been, so no timer can be due.
 fn first(next_offset: NextOffset) -> Position {
     Position { next_offset, watermark: EventTime(i64::MIN), ..Position::default() }
-}
-
-/// Whether something lies behind the last stable offset. That one is asked for first: a marker that comes between the two questions
-/// counts as missing, and is read a moment later.
-fn is_marker_missing(changelog: &mut (dyn Changelog + '_), task: TaskId) -> Result<bool, LogError> {
-    let stable = changelog.range(task)?.end;
-    Ok(changelog.high_watermark(task)? > stable)
 }
 
 fn reset_hint(task: TaskId) -> String {

@@ -1,6 +1,5 @@
 //! What a running process holds, asked over HTTP: hashes, flags and numbers as of its last commit. Events it does not keep.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -78,20 +77,15 @@ fn get(args: &InspectArgs, log: &LogArgs, path: &str) -> Result<Value, Failure> 
     let (settings, _) = crate::cli::range::split_sets(&args.set);
     let config = ConfigArgs { config: args.range.config.clone(), set: settings, ..ConfigArgs::default() };
     let http = setup::load(&config, log)?.config.http;
-    let address: SocketAddr = match &args.address {
-        Some(address) => ask::resolve(address)?,
-        None => ask::reachable(http.listen),
-    };
-    let token = http.token_file.as_ref().map(|file| crate::config::read_secret(file, "http.token_file")).transpose()?;
+    let (address, token) = ask::process(args.address.as_deref(), &http)?;
     let tenant = args.tenant.as_ref().map(|tenant| format!("&tenant={}", ask::path_part(tenant))).unwrap_or_default();
     let asked = format!("{path}{tenant}");
     let fail = |cause: String| Failure::new(exit_code::FAILED, format!("error: http://{address}{asked}: {cause}"));
     let answer = ask::get(address, &asked, token.as_deref(), WAIT, ANSWER_BYTES_MAX)
         .map_err(|error| fail(format!("{error}; with --file or --topic no process is needed")))?;
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    let status = head.lines().next().unwrap_or_default();
+    let (status, code, body) = ask::parts(&answer);
     let json: Option<Value> = serde_json::from_str(body).ok();
-    if status.split(' ').nth(1) != Some("200") {
+    if code != "200" {
         let why = json.as_ref().map(|json| word(json, "message")).filter(|why| !why.is_empty());
         return Err(fail(why.unwrap_or_else(|| format!("answered {status:?}"))));
     }

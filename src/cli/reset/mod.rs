@@ -154,17 +154,12 @@ fn expect_sound(event: &str, value_bytes_max: usize) -> Outcome {
 }
 
 fn post(args: &ResetArgs, config: &Config, event: &str) -> Outcome {
-    let address = match &args.address {
-        Some(address) => ask::resolve(address)?,
-        None => ask::reachable(config.http.listen),
-    };
-    let token = config.http.token_file.as_ref().map(|file| crate::config::read_secret(file, "http.token_file")).transpose()?;
+    let (address, token) = ask::process(args.address.as_deref(), &config.http)?;
     let fail = |cause: String| Failure::new(exit_code::FAILED, format!("error: http://{address}/v1/events: {cause}"));
     let answer = ask::post(address, ("/v1/events", event), token.as_deref(), WAIT, ANSWER_BYTES_MAX)
         .map_err(|error| fail(format!("{error}; with Kafka, say so: --config, or --set kafka.bootstrap_servers=…")))?;
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    let status = head.lines().next().unwrap_or_default();
-    if status.split(' ').nth(1) != Some("202") {
+    let (status, code, body) = ask::parts(&answer);
+    if code != "202" {
         return Err(fail(format!("answered {status:?} {}", body.trim())));
     }
     told(&format!("taken by {address}: {event}"))

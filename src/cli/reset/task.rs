@@ -24,7 +24,6 @@ use crate::limits;
 use crate::log::Flow;
 use crate::log::kafka::operator::Operator;
 use crate::report::grouped;
-use crate::store::KeyFamily;
 use crate::store::Position;
 use crate::store::StateKey;
 
@@ -89,10 +88,10 @@ impl Plan {
         };
         let input = changelog.input_range(id)?;
         let from = changelog.range(id)?.start;
-        let (mut records, mut position) = (0, None);
+        let (position_key, mut records, mut position) = (StateKey::position().to_changelog(), 0, None);
         changelog.read(id, from, &mut |_, key, value| {
             records += 1;
-            if let Some(Ok(found)) = value.filter(|_| is_position(key)).map(Position::decode) {
+            if let Some(Ok(found)) = value.filter(|_| key == position_key).map(Position::decode) {
                 position = Some(found);
             }
             Flow::Continue
@@ -105,7 +104,7 @@ impl Plan {
         let key = StateKey::position().to_changelog();
         operator.put(id, &key, None)?;
         let upto = operator.changelog().range(id)?.end;
-        operator.delete(id, upto, |key| !is_position(key))?;
+        operator.delete(id, upto, |other| other != key)?;
         if next != group_at {
             operator.move_group(id, next)?;
         }
@@ -121,10 +120,6 @@ impl Plan {
     }
 }
 
-fn is_position(key: &[u8]) -> bool {
-    key.first().and_then(|byte| KeyFamily::from_byte(*byte)) == Some(KeyFamily::Position)
-}
-
 /// That no process of the group runs and none of its transactions is open; waits for those that have just ended. Only then does anything
 /// that was looked at stay as it is.
 fn expect_quiet(operator: &mut Operator, id: TaskId, wait: Duration) -> Outcome {
@@ -133,7 +128,7 @@ fn expect_quiet(operator: &mut Operator, id: TaskId, wait: Duration) -> Outcome 
     loop {
         let members = operator.members()?;
         let why = match members {
-            0 if !operator.has_open_transaction(id)? => return Ok(()),
+            0 if !operator.changelog().has_open_transaction(id)? => return Ok(()),
             0 => "a transaction of the group is open".to_owned(),
             _ => format!("the group has {members} members; stop all its processes first"),
         };

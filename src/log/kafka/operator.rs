@@ -74,16 +74,6 @@ impl Operator {
         &mut self.changelog
     }
 
-    /// Whether a transaction is open in a task's changelog, or its end has not got there yet.
-    ///
-    /// # Errors
-    /// The brokers'.
-    pub fn has_open_transaction(&mut self, task: TaskId) -> Result<bool, LogError> {
-        // The last stable offset first: what is written in between counts as open, and is seen to be over a moment later.
-        let stable = self.changelog.range(task)?.end;
-        Ok(self.changelog.high_watermark(task)? > stable)
-    }
-
     /// Reads a task's changelog up to an end, and deletes each record that `is_meant`.
     ///
     /// # Errors
