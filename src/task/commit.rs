@@ -45,9 +45,11 @@ const FENCED_TWICE_MS: u64 = 60_000;
 /// Pause between two attempts to replace the producer. Milliseconds.
 const REOPEN_AGAIN_MS: u64 = 500;
 /// A flooded lane spends at most one part in this many plus one of its time committing. One that has read all there is would only
-/// wait, and rests no longer than its commits take: where they take long, brokers and processors are busy, and more of them would make
+/// wait, and rests half as long as its commits take: where they take long, brokers and processors are busy, and more of them would make
 /// each take longer.
 const PAUSE_FACTOR: u64 = 4;
+/// One part in so many of a commit's length is the rest of a lane that has read all there is.
+const REST_PART: u64 = 2;
 
 /// Sums for the swarm stage wait at most this part of the longest wait in a lane that has read all there is: their command has a second
 /// commit before it.
@@ -92,7 +94,8 @@ impl Pacing {
         let since_ms = overlay.since_ms?;
         let mut due_ms = since_ms + max_ms;
         if overlay.command_waits {
-            let pause_ms = if self.is_flooded { self.flooded_pause_ms(min_ms) } else { min_ms.max(self.average_us / 1_000) };
+            let pause_ms =
+                if self.is_flooded { self.flooded_pause_ms(min_ms) } else { min_ms.max(self.average_us / REST_PART / 1_000) };
             due_ms = due_ms.min(self.ended_ms + pause_ms);
         } else if !self.is_flooded && !overlay.sums.is_empty() {
             due_ms = due_ms.min(since_ms + max_ms / REPORT_PART);
@@ -543,9 +546,9 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_that_has_read_all_there_is_rests_as_long_as_a_commit_takes() {
+    fn a_lane_that_has_read_all_there_is_rests_half_as_long_as_a_commit_takes() {
         let overlay = Overlay { since_ms: Some(2_000), command_waits: true, ..Overlay::default() };
-        for (length_us, due_in_ms) in [(1_000, 4), (20_000, 19)] {
+        for (length_us, due_in_ms) in [(1_000, 1), (20_000, 9)] {
             let mut pacing = timed();
             pacing.ended(length_us, 2_000);
             pacing.polled(false);

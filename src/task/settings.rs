@@ -54,7 +54,7 @@ pub enum CommitTrigger {
 
 impl Default for CommitTrigger {
     fn default() -> Self {
-        Self::Timed { max_ms: 100, min_ms: 5 }
+        Self::Timed { max_ms: 100, min_ms: 2 }
     }
 }
 

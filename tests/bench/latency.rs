@@ -1,7 +1,7 @@
 //! From an event to the command it causes, as a `read_committed` reader of `loop-commands` sees it: a whole `loopwarden run` on a real
 //! broker, under a steady load.
 //!
-//! `cargo bench --bench latency -- [--rates 1000,5000,20000] [--seconds N] [--lanes N] [--partitions N] [--profile NAME]`
+//! `cargo bench --bench latency -- [--rates 1000,5000,20000] [--seconds N] [--lanes N] [--partitions N] [--profile NAME] [--linger-ms N]`
 //!
 //! The load is sessions that get on. Among them, twenty times a second, a session makes the same failing call three times (a nudge of
 //! session scope), and ten times a second ten agents of one swarm make one failing call (a nudge of swarm scope). A delay runs from
@@ -65,6 +65,8 @@ struct Options {
     lanes: usize,
     partitions: i32,
     profile: String,
+    /// Of the load's producer. 5, as Kafka's own since 4.0: a batch for each event would be most of the broker's work.
+    linger_ms: u64,
 }
 
 fn main() {
@@ -76,8 +78,14 @@ fn main() {
 }
 
 fn options() -> Options {
-    let mut options =
-        Options { rates: vec![1_000, 5_000, 20_000], seconds: 20, lanes: 1, partitions: 4, profile: "default".to_owned() };
+    let mut options = Options {
+        rates: vec![1_000, 5_000, 20_000],
+        seconds: 20,
+        lanes: 1,
+        partitions: 4,
+        profile: "default".to_owned(),
+        linger_ms: 5,
+    };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().unwrap();
@@ -87,6 +95,7 @@ fn options() -> Options {
             "--lanes" => options.lanes = value().parse().unwrap(),
             "--partitions" => options.partitions = value().parse().unwrap(),
             "--profile" => options.profile = value(),
+            "--linger-ms" => options.linger_ms = value().parse().unwrap(),
             // Cargo's own word to every benchmark.
             "--bench" => {}
             other => panic!("unknown argument {other}"),
@@ -203,8 +212,7 @@ fn measure(bootstrap: &str, number: usize, rate: u64, options: &Options) {
     let producer: ThreadedProducer<DefaultProducerContext> = ClientConfig::new()
         .set("bootstrap.servers", bootstrap)
         .set("partitioner", "murmur2_random")
-        // As Kafka's own producer since 4.0: a batch for each event would be most of the broker's work.
-        .set("linger.ms", "5")
+        .set("linger.ms", options.linger_ms.to_string())
         .set("compression.type", "lz4")
         .create()
         .unwrap();
@@ -287,7 +295,7 @@ fn measure(bootstrap: &str, number: usize, rate: u64, options: &Options) {
         let ms = |part| at(part).map_or(0.0, |delay| (delay.as_secs_f64() * 1e5).round() / 100.0);
         println!(
             "{}",
-            json!({"scope": kind, "events_per_s": rate, "lanes": options.lanes, "partitions": options.partitions, "profile": options.profile,
+            json!({"scope": kind, "events_per_s": rate, "lanes": options.lanes, "partitions": options.partitions, "profile": options.profile, "linger_ms": options.linger_ms,
                 "commands": delays.len(), "p50_ms": ms(0.5), "p90_ms": ms(0.9), "p99_ms": ms(0.99), "max_ms": ms(1.0),
                 "cpu_us_per_event": (cpu_us * 100.0).round() / 100.0, "commit": steps})
         );

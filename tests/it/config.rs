@@ -79,7 +79,7 @@ fn the_defaults_alone_are_a_shadow_without_kafka() {
     assert_eq!((config.http.listen.to_string().as_str(), &config.http.token_file), ("127.0.0.1:9464", &None));
     assert_eq!((config.log.level.as_str(), config.log.format), ("info", LogFormat::Auto));
     assert_eq!((config.limits.record_bytes_max, config.limits.session_cache_bytes), (256 * 1024, 256 * 1024 * 1024));
-    assert_eq!((config.commit.commit_ms_min, config.commit.commit_ms_max), (5, 100));
+    assert_eq!((config.commit.commit_ms_min, config.commit.commit_ms_max), (2, 100));
     assert_eq!((config.commit.overlay_bytes_max, config.commit.overlay_records_max), (32 * 1024 * 1024, 50_000));
     assert_eq!((config.lateness_ms, config.app()), (60_000, "loopwarden"));
     assert_eq!((config.embedded.partitions, config.embedded.retention_ms), (4, 604_800_000));

@@ -36,7 +36,7 @@ use crate::world::session_task;
 use crate::world::settings;
 
 const PARTITIONS: Partitions = Partitions { session: 8, swarm: 4 };
-const TIMED: CommitTrigger = CommitTrigger::Timed { max_ms: 100, min_ms: 5 };
+const TIMED: CommitTrigger = CommitTrigger::Timed { max_ms: 100, min_ms: 2 };
 /// Longer than any of these worlds takes to read its input: everything is one commit.
 const ONCE: CommitTrigger = CommitTrigger::Timed { max_ms: 20_000, min_ms: 20_000 };
 

@@ -177,7 +177,7 @@ fn a_replay_of_exported_records_gives_the_ids_of_production() {
             .as_deref()
             .is_some_and(|value| serde_json::from_slice::<serde_json::Value>(value).is_ok_and(|json| json["tool"] != "boom"))
     });
-    let production = LaneSettings { swarm: false, ..settings(CommitTrigger::Timed { max_ms: 100, min_ms: 5 }) };
+    let production = LaneSettings { swarm: false, ..settings(CommitTrigger::Timed { max_ms: 100, min_ms: 2 }) };
     let mut world = TestWorld::new(config(20), production.clone());
     feed(&world.broker, &records);
     world.start("lw", 2);

@@ -41,7 +41,7 @@ use crate::world::header;
 use crate::world::session_task;
 use crate::world::settings;
 
-const TIMED: CommitTrigger = CommitTrigger::Timed { max_ms: 100, min_ms: 5 };
+const TIMED: CommitTrigger = CommitTrigger::Timed { max_ms: 100, min_ms: 2 };
 /// A whole hour: panes, windows and periods begin here.
 const START_MS: i64 = 1_795_291_200_000;
 const MINUTE_MS: i64 = 60_000;
