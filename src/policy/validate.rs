@@ -179,14 +179,15 @@ fn masks(check: &mut Check, raw: &[Vec<String>]) -> MaskSet {
             check.problem(&path, format!("{path} has {count} texts, but must be two: a pattern and its replacement"));
             continue;
         };
-        let rule = MaskRule { pattern: pattern.clone(), replacement: replacement.clone() };
-        match MaskSet::new(std::slice::from_ref(&rule)) {
-            Ok(_) => rules.push(rule),
-            Err(error) => check.no_pattern(&path, pattern, &error.0),
-        }
+        rules.push((path, MaskRule { pattern: pattern.clone(), replacement: replacement.clone() }));
     }
-    MaskSet::new(&rules).unwrap_or_else(|error| {
-        check.problem("outcomes.masks", format!("outcomes.masks do not compile together: {error}"));
+    let all: Vec<MaskRule> = rules.iter().map(|(_, rule)| rule.clone()).collect();
+    MaskSet::new(&all).unwrap_or_else(|_| {
+        for (path, rule) in &rules {
+            if let Err(error) = MaskSet::new(std::slice::from_ref(rule)) {
+                check.no_pattern(path, &rule.pattern, &error.0);
+            }
+        }
         MaskSet::none()
     })
 }

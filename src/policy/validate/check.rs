@@ -138,18 +138,16 @@ impl Check {
         compile: impl Fn(&[String]) -> Result<TextPatterns, regex::Error>,
     ) -> TextPatterns {
         self.length(path, patterns.len());
-        let before = self.problems.len();
-        for pattern in patterns {
-            // One by one, to name each that is wrong. Bare: a `)` must not close the group that whole patterns are put into.
-            if let Err(error) = TextPatterns::anywhere(std::slice::from_ref(pattern)) {
-                self.no_pattern(path, pattern, &error.to_string());
-            }
-        }
-        if self.problems.len() > before {
-            return TextPatterns::default();
-        }
         compile(patterns).unwrap_or_else(|error| {
-            self.problem(path, format!("{path} does not compile: {error}"));
+            let before = self.problems.len();
+            for pattern in patterns {
+                if let Err(error) = compile(std::slice::from_ref(pattern)) {
+                    self.no_pattern(path, pattern, &error.to_string());
+                }
+            }
+            if self.problems.len() == before {
+                self.problem(path, format!("{path} does not compile: {error}"));
+            }
             TextPatterns::default()
         })
     }
