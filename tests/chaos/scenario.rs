@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use loopwarden::cli::exit_code;
 use loopwarden::cli::setup::SWARM;
 use loopwarden::clock::Deadline;
 use loopwarden::clock::Stopwatch;
@@ -236,6 +237,11 @@ impl Scenario {
         let mut found = Vec::new();
         for at in 0..self.processes.len() {
             if let Some(status) = self.processes[at].ended() {
+                let process = &self.processes[at];
+                // It would be started for ever, and nobody would be killed.
+                let cannot_start = [exit_code::USAGE, exit_code::CONFIG].map(|code| Some(i32::from(code)));
+                let log = process.log();
+                assert!(!cannot_start.contains(&status.code()), "{} cannot start: see {}", process.name, log.display());
                 self.exits.push(Exit { name: self.processes[at].name.clone(), status });
                 self.look().died(&self.processes[at].name);
                 found.push(at);
