@@ -8,12 +8,17 @@ use std::sync::mpsc::Receiver;
 use std::sync::mpsc::SyncSender;
 use std::sync::mpsc::sync_channel;
 use std::thread;
+use std::time::Duration;
 
 use tokio::signal::unix::Signal;
 use tokio::signal::unix::SignalKind;
 use tokio::signal::unix::signal;
 
 use crate::cli::exit_code;
+use crate::clock::Stopwatch;
+
+/// Signals to stop within this time of the first are the same one.
+const ONE_SIGNAL: Duration = Duration::from_millis(500);
 
 /// What was asked for from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +52,7 @@ pub fn listen() -> io::Result<Receiver<Asked>> {
 
 async fn forward(signals: Vec<Signal>, sender: &SyncSender<Asked>) {
     let Ok([mut terminate, mut interrupt, mut leave, mut reload]) = <[Signal; 4]>::try_from(signals) else { return };
-    let mut is_stopping = false;
+    let mut stopping_since: Option<Stopwatch> = None;
     loop {
         let asked = tokio::select! {
             Some(()) = terminate.recv() => Asked::Stop,
@@ -57,11 +62,13 @@ async fn forward(signals: Vec<Signal>, sender: &SyncSender<Asked>) {
             else => return,
         };
         if asked != Asked::Reload {
-            if is_stopping {
+            match &stopping_since {
+                // `timeout` tells the process and then its group: that is one signal.
+                Some(first) if first.elapsed() < ONE_SIGNAL => continue,
                 // Nothing is lost: what was not committed is read again.
-                std::process::exit(i32::from(exit_code::SECOND_SIGNAL));
+                Some(_) => std::process::exit(i32::from(exit_code::SECOND_SIGNAL)),
+                None => stopping_since = Some(Stopwatch::start()),
             }
-            is_stopping = true;
         }
         // Full only when nobody listens any more.
         let _ = sender.try_send(asked);

@@ -95,6 +95,9 @@ pub fn run(args: &TuneArgs, log: &LogArgs) -> Outcome {
     if axes.is_empty() {
         return Err(usage("--set names no key of the policy: there is nothing to vary"));
     }
+    if let Some(twice) = axes.iter().enumerate().find(|(at, axis)| axes.iter().take(*at).any(|before| before.key == axis.key)) {
+        return Err(usage(&format!("--set names {} twice; give its values together, as {0}=2,3", twice.1.key)));
+    }
     let grid = grid(&axes)?;
     let known = Known::read(args.labels.as_ref(), args.outcomes.as_ref())?;
     let keep = Arc::new(Keep { only_commands: true, ..known.keep(false) });
@@ -113,15 +116,16 @@ pub fn run(args: &TuneArgs, log: &LogArgs) -> Outcome {
                 if let Some(error) = found.damaged {
                     return Err(error.into());
                 }
-                if !is_told {
-                    is_told = true;
-                    forms::tell_rejected(&found);
-                    sweep.notes = notes(&found, &known);
-                    sweep.notes.iter().for_each(say);
-                }
                 if found.is_partial {
                     sweep.is_partial = true;
                     break;
+                }
+                if !is_told {
+                    is_told = true;
+                    forms::tell_rejected(&found);
+                    forms::expect_events(forms::events(&found.stats), forms::rejected(&found) + found.skipped)?;
+                    sweep.notes = notes(&found, &known);
+                    sweep.notes.iter().for_each(say);
                 }
                 Ok(Scores::of(&found.ledger.counts, known.judge(&found.ledger).unwrap_or_default()))
             }

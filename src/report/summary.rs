@@ -50,6 +50,8 @@ pub struct Report {
     pub rejected: u64,
     /// Some of them.
     pub rejections: Vec<Rejection>,
+    /// Files of directories that are no logs.
+    pub skipped: u64,
     /// It was stopped before the end of the input.
     pub is_partial: bool,
     /// Commands by detector.
@@ -94,31 +96,27 @@ impl Report {
         )
     }
 
-    /// The loops as a table.
+    /// The sessions that loop most, at most so many, as a table.
     #[must_use]
-    pub fn loop_table(&self) -> Table {
+    pub fn loop_table(&self, rows_max: usize) -> Table {
         let mut table = Table::new(&[
             Column::text("session"),
             Column::text("agent"),
-            Column::text("detectors"),
             Column::number("calls"),
             Column::number("in_loop"),
             Column::number("nudges"),
             Column::number("blocks"),
-            Column::number("tokens"),
-            Column::number("cost_usd"),
+            Column::text("seen_by"),
         ]);
-        for found in &self.loops {
+        for found in self.loops.iter().take(rows_max) {
             table.row(vec![
-                found.session.clone().into(),
-                found.agent.clone().into(),
-                found.detectors().join(" ").into(),
+                found.session.as_str().into(),
+                found.agent.as_str().into(),
                 found.calls.into(),
                 found.in_loop.calls.into(),
                 found.nudges.into(),
                 found.blocks.into(),
-                found.in_loop.tokens.into(),
-                found.in_loop.cost_usd().into(),
+                found.detectors().join(" ").into(),
             ]);
         }
         table
@@ -175,7 +173,9 @@ fn time(time: EventTime) -> Value {
 }
 
 fn spent(spent: Spent) -> Value {
-    serde_json::json!({ "calls": spent.calls, "tokens": spent.tokens, "cost_usd": spent.cost_usd() })
+    // Not every log knows what a token costs: a zero would be an answer.
+    let cost = (spent.cost_micro_usd > 0).then(|| spent.cost_usd());
+    serde_json::json!({ "calls": spent.calls, "tokens": spent.tokens, "cost_usd": cost })
 }
 
 fn one_loop(found: &Loop) -> Value {

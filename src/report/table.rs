@@ -6,6 +6,9 @@ use std::fmt::Write as _;
 use serde_json::Map;
 use serde_json::Value;
 
+/// Columns that a text keeps where a table must fit a terminal.
+const TEXT_COLUMNS_MIN: usize = 12;
+
 /// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
@@ -78,7 +81,8 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Aligned text with a head. No line is wider than `width` columns: the widest column of text gives way.
+    /// Aligned text with a head. Where a line would be wider than `width` columns, the widest columns of text give way, down to
+    /// twelve each.
     #[must_use]
     pub fn to_text(&self, width: Option<usize>, is_styled: bool) -> String {
         let cells: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(shown).collect()).collect();
@@ -102,11 +106,12 @@ impl Table {
     }
 
     fn fit(&self, widths: &mut [usize], width: usize) {
-        let total: usize = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
-        let widest =
-            self.columns.iter().zip(widths.iter_mut()).filter(|(column, _)| !column.is_number).map(|(_, width)| width).max();
-        if let Some(widest) = widest {
-            *widest = widest.saturating_sub(total.saturating_sub(width)).max(8);
+        let mut over = (widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1)).saturating_sub(width);
+        while over > 0 {
+            let texts = self.columns.iter().zip(widths.iter_mut()).filter(|(column, _)| !column.is_number);
+            let Some(widest) = texts.map(|(_, width)| width).max().filter(|widest| **widest > TEXT_COLUMNS_MIN) else { return };
+            *widest -= 1;
+            over -= 1;
         }
     }
 

@@ -23,7 +23,16 @@ use crate::transcript::draft::Whose;
 use crate::transcript::text;
 
 /// Beginnings of texts that the program writes in a person's name.
-const NOT_A_PERSON: [&str; 4] = ["<command-", "<local-command-", "<system-reminder>", "Caveat: The messages below"];
+const NOT_A_PERSON: [&str; 8] = [
+    "<command-",
+    "<local-command-",
+    "<system-reminder>",
+    "Caveat: The messages below",
+    "<task-notification>",
+    "<bash-stdout>",
+    "<bash-stderr>",
+    "<user-prompt-submit-hook>",
+];
 /// Words of an answer that say a person or a rule refused the call.
 const REFUSED: [&str; 3] =
     ["The user doesn't want to proceed with this tool use", "The user doesn't want to take this action", "Permission to use "];

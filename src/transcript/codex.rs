@@ -18,10 +18,25 @@ use crate::transcript::draft::Whose;
 use crate::transcript::text;
 
 /// Beginnings of texts that the program writes in a person's name.
-const NOT_A_PERSON: [&str; 6] =
-    ["<environment_context>", "<user_instructions>", "<permissions", "<turn_aborted>", "<skill>", "# AGENTS.md instructions"];
+const NOT_A_PERSON: [&str; 10] = [
+    "<environment_context>",
+    "<user_instructions>",
+    "<permissions",
+    "<turn_aborted>",
+    "<skill>",
+    "# AGENTS.md instructions",
+    "<subagent_notification>",
+    "<user_shell_command>",
+    "<codex_internal_context",
+    "<recommended_plugins>",
+];
 /// Words before an exit code.
 const EXIT_CODE: [&str; 2] = ["Exit code", "Process exited with code"];
+
+/// Beginnings of a shell call's answer whose head is measurements: durations, and ids that are new each time.
+const WRAPPED: [&str; 2] = ["Chunk ID:", "Wall time:"];
+/// Beginning of the line that tells of a process that still runs.
+const RUNNING: &str = "Process running";
 
 /// One rollout.
 #[derive(Debug)]
@@ -30,6 +45,8 @@ pub(super) struct Codex {
     open: Open,
     /// Events so far: lines have no id.
     count: u64,
+    /// Events before the last line about a session. A rollout that was forked has its parent's line behind its own.
+    named_at: Option<u64>,
     turn: u64,
     /// Whatever the model says next is another reply: its tokens were counted, or it was answered. Not every version counts tokens.
     is_reply_over: bool,
@@ -39,7 +56,7 @@ pub(super) struct Codex {
 impl Codex {
     pub(super) fn new(name: &str) -> Self {
         let whose = Whose { session_id: name.to_owned(), framework: "codex", ..Whose::default() };
-        Self { whose, open: Open::default(), count: 0, turn: 0, is_reply_over: true, spent: None }
+        Self { whose, open: Open::default(), count: 0, named_at: None, turn: 0, is_reply_over: true, spent: None }
     }
 
     pub(super) fn piece(&mut self, line: &Map<String, Value>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
@@ -49,6 +66,9 @@ impl Codex {
             if line.contains_key("record_type") {
                 sink.tally.ignore("state");
                 return Ok(());
+            }
+            if self.count > 0 {
+                text::required(line, "type")?;
             }
             return self.session(line);
         };
@@ -81,7 +101,9 @@ impl Codex {
             Some(id) => id,
             None => text::required(about, "session_id")?,
         };
-        id.clone_into(&mut self.whose.session_id);
+        if self.named_at.replace(self.count) != Some(self.count) {
+            id.clone_into(&mut self.whose.session_id);
+        }
         Ok(())
     }
 
@@ -226,7 +248,9 @@ fn unwrapped(said: String) -> (String, Option<i64>) {
         return (output.clone(), about.get("exit_code").and_then(Value::as_i64));
     }
     let exit_code = text::number_after(&said, &EXIT_CODE);
-    let Some(exit_code) = exit_code else { return (said, None) };
-    let result = said.split_once("\nOutput:\n").map_or(said.as_str(), |(_, output)| output).to_owned();
-    (result, Some(exit_code))
+    let is_wrapped = exit_code.is_some() || WRAPPED.iter().any(|beginning| said.starts_with(beginning));
+    let Some((head, output)) = said.split_once("\nOutput:\n").filter(|_| is_wrapped) else { return (said, exit_code) };
+    // What still runs says so, and nothing else may.
+    let running = head.lines().find(|line| line.starts_with(RUNNING)).map(|line| format!("{line}\n"));
+    (running.unwrap_or_default() + output, exit_code)
 }

@@ -55,6 +55,12 @@ pub fn detect(head: &[u8]) -> Detected {
     }
 }
 
+/// Whether these first bytes say nothing, and more of them might: of a file whose lines are long, they may end within the first.
+#[must_use]
+pub fn is_undecided(head: &[u8]) -> bool {
+    head.split(|byte| *byte == b'\n').nth(LINES_MAX).is_none() && detect(head) == Detected::Unknown
+}
+
 /// What a line says: nothing yet, an event, or somebody's log.
 #[expect(clippy::option_option, reason = "undecided, decided for events, decided for a log")]
 fn whose(line: &[u8]) -> Option<Option<Format>> {

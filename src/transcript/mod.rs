@@ -23,6 +23,7 @@ use crate::event::Rejected;
 pub use detect::Detected;
 pub use detect::Layout;
 pub use detect::detect;
+pub use detect::is_undecided;
 
 /// Longest piece. Bytes. One holds at most a call with its answer, or a model's reply.
 pub const PIECE_BYTES_MAX: usize = 8 * 1024 * 1024;

@@ -55,7 +55,7 @@ fn read(paths: &[PathBuf], is_strict: bool) -> (Vec<(i64, Value)>, FileReplay) {
 fn told(path: &Path) -> String {
     let (got, replay) = read(&[path.to_owned()], false);
     let mut text: String = got.iter().map(|(_, event)| format!("{event}\n")).collect();
-    let (logs, skipped) = replay.logs();
+    let (logs, _, skipped) = replay.logs();
     for (format, read) in logs {
         text += &format!(
             "# {}: {} logs, events {:?}, ignored {:?}\n",
@@ -229,7 +229,7 @@ fn logs_of_a_directory_are_read_side_by_side_in_the_order_of_their_times() {
     let (got, replay) = read(&[dir.path().to_owned()], false);
     assert_eq!(got.len(), 900);
     assert!(got.is_sorted_by_key(|(time, _)| *time), "out of order");
-    let (logs, skipped) = replay.logs();
+    let (logs, _, skipped) = replay.logs();
     assert_eq!((logs[&Format::ClaudeCode].logs, skipped, replay.refused().1), (300, 1, 0));
     assert_eq!(read(&[dir.path().to_owned()], false).0, got, "another reading gives another order");
 }
@@ -364,4 +364,105 @@ fn hostile() -> impl proptest::strategy::Strategy<Value = String> {
     });
     proptest::collection::btree_map(proptest::sample::select(&NAMES[..]), value, 0..9)
         .prop_map(|fields| Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()).to_string())
+}
+
+fn codex(payload: Value) -> String {
+    format!("{}\n", json!({ "timestamp": "2026-01-05T09:00:00Z", "type": "response_item", "payload": payload }))
+}
+
+fn converted(format: Format, lines: &str) -> Vec<Value> {
+    let (mut made, mut converter) = (Vec::new(), Converter::new(format, "name"));
+    for line in lines.lines() {
+        converter.piece(line.as_bytes(), &mut made).unwrap();
+    }
+    converter.finish(&mut made).unwrap();
+    made.iter().map(|made| serde_json::from_str(&made.json).unwrap()).collect()
+}
+
+#[test]
+fn a_log_whose_first_lines_are_long_is_told_all_the_same() {
+    let dir = TempDir::new();
+    let long = "x".repeat(700_000);
+    let picture = json!({ "type": "user", "sessionId": "s", "uuid": "u", "timestamp": "2026-03-02T00:00:00Z",
+        "message": { "role": "user", "content": long } });
+    fs::write(dir.path().join("log.jsonl"), format!("{picture}\n{}", line("s", 1))).unwrap();
+    fs::write(dir.path().join("none.json"), format!("{{\"a\":\"{long}\"}}")).unwrap();
+    let (got, replay) = read(&[dir.path().to_owned()], false);
+    let (logs, names, skipped) = replay.logs();
+    assert_eq!((got.len(), logs[&Format::ClaudeCode].logs, skipped), (2, 1, 1));
+    assert!(names[0].ends_with("none.json"), "{names:?}");
+}
+
+#[test]
+fn notices_of_the_program_are_nobodys_words() {
+    let of_claude = |text: &str| {
+        json!({ "type": "user", "sessionId": "s", "uuid": "u", "message": { "role": "user", "content": text } }).to_string()
+    };
+    let of_codex =
+        |text: &str| codex(json!({ "type": "message", "role": "user", "content": [{ "type": "input_text", "text": text }] }));
+    for notice in ["<task-notification>done", "<bash-stdout>x</bash-stdout>", "<bash-stderr>", "<user-prompt-submit-hook>y"] {
+        assert_eq!(converted(Format::ClaudeCode, &of_claude(notice)), [Value::Null; 0], "{notice}");
+    }
+    for notice in ["<subagent_notification>{}", "<user_shell_command>ls", "<codex_internal_context a>", "<recommended_plugins>"] {
+        assert_eq!(converted(Format::Codex, &of_codex(notice)), [Value::Null; 0], "{notice}");
+    }
+    assert_eq!(converted(Format::ClaudeCode, &of_claude("go on")).len(), 1);
+    assert_eq!(converted(Format::Codex, &of_codex("go on")).len(), 1);
+}
+
+#[test]
+fn a_forked_rollout_keeps_its_own_name_and_a_second_one_behind_it_gets_its_own() {
+    let meta = |id: &str| format!("{}\n", json!({ "type": "session_meta", "payload": { "id": id } }));
+    let call = |id: &str| codex(json!({ "type": "function_call", "name": "shell", "call_id": id, "arguments": "{}" }));
+    let log = [meta("own"), meta("parent"), call("c1"), meta("next"), call("c2")].concat();
+    let events = converted(Format::Codex, &log);
+    let sessions: Vec<&str> = events.iter().map(|event| event["session_id"].as_str().unwrap()).collect();
+    assert_eq!(sessions, ["own", "next"]);
+    // An event of another kind in the middle is no header.
+    let (mut made, mut converter) = (Vec::new(), Converter::new(Format::Codex, "name"));
+    converter.piece(call("c1").trim().as_bytes(), &mut made).unwrap();
+    converter.piece(br#"{"id":"e1","kind":"tool","session_id":"n","tool":"t"}"#, &mut made).unwrap_err();
+}
+
+#[test]
+fn equal_looks_at_a_process_that_still_runs_have_equal_results() {
+    let look = |chunk: &str, seconds: &str| {
+        let said =
+            format!("Chunk ID: {chunk}\nWall time: {seconds} seconds\nProcess running with session ID 7\nOutput:\nwaiting\n");
+        codex(json!({ "type": "function_call_output", "call_id": "c", "output": said }))
+    };
+    let events = converted(Format::Codex, &[look("3fa2b1", "1.0024"), look("99aa00", "5.1")].concat());
+    assert_eq!(events[0]["result"], "Process running with session ID 7\nwaiting\n");
+    assert_eq!(events[0]["result"], events[1]["result"]);
+}
+
+#[test]
+fn runs_of_one_task_in_two_directories_are_two_sessions() {
+    let dir = TempDir::new();
+    for run in ["run1", "run2"] {
+        fs::create_dir_all(dir.path().join(run)).unwrap();
+        fs::copy(golden("openhands/log.json"), dir.path().join(run).join("django-1.2.json")).unwrap();
+    }
+    let (got, _) = read(&[dir.path().to_owned()], false);
+    let sessions: std::collections::BTreeSet<&str> = got.iter().map(|(_, event)| event["session_id"].as_str().unwrap()).collect();
+    assert_eq!(sessions.into_iter().collect::<Vec<_>>(), ["django-1.2", "run2/django-1.2"]);
+}
+
+#[test]
+fn a_damaged_first_event_costs_itself_and_not_the_conversation() {
+    let whole = read(&[golden("openhands-events/conv-7/events")], false).0.len();
+    let dir = TempDir::new();
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(golden("openhands-events/conv-7/events")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.is_file());
+    files.sort();
+    for file in &files {
+        fs::copy(file, dir.path().join(file.file_name().unwrap())).unwrap();
+    }
+    let first = dir.path().join(files[0].file_name().unwrap());
+    let text = fs::read(&first).unwrap();
+    fs::write(&first, &text[..text.len() / 2]).unwrap();
+    let (got, replay) = read(&[dir.path().to_owned()], false);
+    assert!(whole > 2 && got.len() + 1 >= whole, "{} of {whole}", got.len());
+    assert_eq!((replay.refused().1, replay.logs().2), (1, 0));
 }

@@ -51,6 +51,12 @@ pub fn run(command: &InspectCommand, log: &LogArgs) -> Outcome {
     if is_live && (args.range.from.is_some() || args.range.to.is_some()) {
         return Err(Failure::new(exit_code::USAGE, "error: --from and --to are about a topic: give --topic with them"));
     }
+    if is_live && (args.policy.is_some() || args.show_content) {
+        return Err(Failure::new(
+            exit_code::USAGE,
+            "error: a running process decides by its own policy and keeps no content: give --policy and --show-content with --file or --topic",
+        ));
+    }
     let shown = match command {
         InspectCommand::Session(_) if is_live => live::session(args, log),
         InspectCommand::Swarm(_) if is_live => live::swarm(args, log),

@@ -164,7 +164,8 @@ fn note(
     let tool = step.map(|step| session.history.tool(step).to_owned());
     // What calls nothing says how the calls before it stand.
     let nearest = step.or_else(|| session.history.newest()).map_or("", |step| session.history.tool(step));
-    let streaks = streaks(session, policy, policy.tools.get(nearest));
+    let tool_policy = policy.tools.get(nearest);
+    let streaks = streaks(session, policy, tool_policy);
     let is_again = step.is_some_and(|step| step.flags.has(Flags::SAME_TURN)) && !matches!(event.kind, EventKind::ToolResult(_));
     let why: Vec<(Detector, String)> =
         answer.findings.iter().map(|finding| (finding.detector, why(finding, answer, session, policy))).collect();
@@ -178,6 +179,9 @@ fn note(
     last.extend(why.iter().filter(|(_, why)| !why.is_empty()).map(|(detector, why)| format!("{}: {why}", detector.as_str())));
     if answer.findings.is_empty() {
         last.extend(under_block.clone());
+    }
+    if step.is_some() {
+        last.extend(why_silent(answer, session, policy, tool_policy));
     }
     if is_again {
         last.push("not counted: the turn has made this call already".to_owned());
@@ -274,8 +278,9 @@ fn streaks(session: &Session, policy: &Policy, tool: &ToolPolicy) -> Vec<(&'stat
     let streaks = &session.head.streaks;
     let detectors = &policy.detectors;
     let of_tool = |threshold| tool.scaled(threshold);
+    let exact = if detectors.exact_repeat.result_aware { streaks.exact.same_answer } else { streaks.exact.length };
     let all = [
-        ("exact", streaks.exact.length, of_tool(detectors.exact_repeat.threshold), detectors.exact_repeat.mode),
+        ("exact", exact, of_tool(detectors.exact_repeat.threshold), detectors.exact_repeat.mode),
         ("near", streaks.near.length, of_tool(detectors.near_repeat.threshold), detectors.near_repeat.mode),
         ("outcome", streaks.outcome.count, of_tool(detectors.outcome_repeat.threshold), detectors.outcome_repeat.mode),
         ("stagnation", streaks.matrix.stagnation, of_tool(detectors.stagnation.threshold), detectors.stagnation.mode),
@@ -289,6 +294,23 @@ fn streaks(session: &Session, policy: &Policy, tool: &ToolPolicy) -> Vec<(&'stat
         .filter(|(name, count, _, mode)| mode.is_on() && *count >= floor(name))
         .map(|(name, count, threshold, _)| (name, count, threshold))
         .collect()
+}
+
+/// Why a run of calls that is long enough is no finding.
+fn why_silent(answer: &Answer, session: &Session, policy: &Policy, tool: &ToolPolicy) -> Vec<String> {
+    let (streaks, detectors) = (&session.head.streaks, &policy.detectors);
+    let is_found = |detector| answer.findings.iter().any(|finding| finding.detector == detector);
+    let (exact, near) = (&detectors.exact_repeat, &detectors.near_repeat);
+    let mut told = Vec::new();
+    let is_run = exact.mode.is_on() && streaks.exact.length >= tool.scaled(exact.threshold);
+    if is_run && exact.result_aware && streaks.exact.same_answer < streaks.exact.length && !is_found(Detector::ExactRepeat) {
+        told.push(format!("exact_repeat: {} equal calls, but their answers differ", streaks.exact.length));
+    }
+    let is_near_run = near.mode.is_on() && streaks.near.length >= tool.scaled(near.threshold);
+    if is_near_run && is_found(Detector::ExactRepeat) && !is_found(Detector::NearRepeat) {
+        told.push("near_repeat: exact_repeat speaks of it".to_owned());
+    }
+    told
 }
 
 /// Why a finding led to no command of its own; empty where it did.

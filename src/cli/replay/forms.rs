@@ -1,6 +1,7 @@
 //! The forms a replay's answer takes: tables, programs' formats, the page; and what its exit code says.
 
 use std::io;
+use std::io::Read as _;
 use std::path::Path;
 
 use crate::cli::args::FailOn;
@@ -31,6 +32,8 @@ use super::known::Known;
 const REJECTED_SHOWN: usize = 20;
 /// Sessions that loop most, with their calls.
 const LOOPS_SHOWN: usize = 20;
+/// The worst of them, in the table.
+const LOOPS_IN_TABLE: usize = 10;
 /// Swarms with their calls, in the table.
 const SWARMS_SHOWN: usize = 10;
 
@@ -50,7 +53,7 @@ pub(super) fn check(args: &ReplayArgs) -> Outcome {
 
 /// What a replay found.
 pub(super) fn report(args: &ReplayArgs, policy: &Policy, known: &Known, found: Found) -> Report {
-    let Found { rejections, refused, stats, ledger, is_partial, .. } = found;
+    let Found { rejections, refused, skipped, stats, ledger, is_partial, .. } = found;
     let judgement = known.judge(&ledger);
     Report {
         sources: input::names(&args.files, &args.range),
@@ -68,6 +71,7 @@ pub(super) fn report(args: &ReplayArgs, policy: &Policy, known: &Known, found: F
         timeline: if ledger.timeline.has_events() { ledger.timeline } else { Timeline::default() },
         swarms: ledger.swarms,
         duplicates: stats.duplicates,
+        skipped,
         loops: ledger.loops.top(LOOPS_SHOWN),
         blind_spots: blind_spots::of_input(&stats),
         judgement,
@@ -81,9 +85,12 @@ pub(super) fn write_report(args: &ReplayArgs, report: &Report) -> Outcome {
     }
     let mut out = Output::stdout();
     match args.output {
-        ReplayFormat::Ndjson => {}
+        ReplayFormat::Ndjson => tell_judgement(report),
         ReplayFormat::Json => out.line(format!("{:#}", report.to_json()))?,
-        ReplayFormat::Csv => out.table(&report.counts.table(), OutputFormat::Csv)?,
+        ReplayFormat::Csv => {
+            tell_judgement(report);
+            out.table(&report.counts.table(), OutputFormat::Csv)?;
+        }
         ReplayFormat::Html => out.text(html::report(report))?,
         ReplayFormat::Table => {
             out.line(report.headline())?;
@@ -97,16 +104,18 @@ pub(super) fn write_report(args: &ReplayArgs, report: &Report) -> Outcome {
             }
             let spent = report.spent.total();
             if spent.is_known() {
-                out.line(format!(
-                    "{} calls and texts in loops, {} tokens, {:.2} US dollars",
-                    grouped(spent.calls),
-                    grouped(spent.tokens),
-                    spent.cost_usd()
-                ))?;
+                // Not every log knows what a token costs.
+                let cost = if spent.cost_micro_usd > 0 { format!(", {:.2} US dollars", spent.cost_usd()) } else { String::new() };
+                out.line(format!("{} calls and texts in loops, {} tokens{cost}", grouped(spent.calls), grouped(spent.tokens)))?;
             }
             if !report.swarms.is_empty() {
                 out.line("")?;
                 out.table(&report.swarms.table(SWARMS_SHOWN), OutputFormat::Table)?;
+            }
+            if !report.loops.is_empty() {
+                out.line("")?;
+                out.table(&report.loop_table(LOOPS_IN_TABLE), OutputFormat::Table)?;
+                out.line("each of them event by event: loopwarden inspect session ID, with --file or --topic")?;
             }
             if let Some(judgement) = &report.judgement {
                 out.text(format!("\n{}", judgement.to_text()))?;
@@ -118,6 +127,13 @@ pub(super) fn write_report(args: &ReplayArgs, report: &Report) -> Outcome {
         }
     }
     Ok(out.flush()?)
+}
+
+/// Where the form has no place for it: what labels and outcomes say, on standard error.
+fn tell_judgement(report: &Report) {
+    if let Some(judgement) = &report.judgement {
+        say(judgement.to_text().trim_end());
+    }
 }
 
 /// How many sessions and swarms were told something that counts.
@@ -175,19 +191,40 @@ pub(in crate::cli) fn write_page(file: &Path, page: &str) -> Outcome {
     Ok(())
 }
 
-/// Before anything is read: a report that cannot be written is told at once, not after hours.
+/// Before anything is read: a report that cannot be written is told at once, not after hours. One that would replace something else
+/// than a page is refused: a shell's pattern behind `--report` names the input.
 pub(in crate::cli) fn expect_writable(file: &Path) -> Outcome {
     let tried = match std::fs::metadata(file) {
         // A pipe's reader would take this for the end.
         Ok(found) if !found.is_file() && !found.is_dir() => Ok(()),
+        Ok(found) if found.is_file() && found.len() > 0 && !is_page(file) => {
+            return Err(Failure::new(
+                exit_code::USAGE,
+                format!("error: {} is there, and no report: --report would replace it; give another name", file.display()),
+            ));
+        }
         Ok(_) => std::fs::OpenOptions::new().append(true).open(file).map(drop),
         Err(_) => std::fs::File::create(file).and_then(|_| std::fs::remove_file(file)),
     };
     tried.map_err(|error| unwritable(file, &error))
 }
 
+fn is_page(file: &Path) -> bool {
+    let mut head = Vec::new();
+    let read = std::fs::File::open(file).and_then(|file| file.take(html::BEGINNING.len() as u64).read_to_end(&mut head));
+    // What cannot be read is told by the attempt to write it.
+    read.is_err() || head == html::BEGINNING.as_bytes()
+}
+
 fn unwritable(file: &Path, error: &io::Error) -> Failure {
     Failure::new(exit_code::FAILED, format!("error: cannot write {}: {error}", file.display()))
+}
+
+/// A reader that has gone (`| head`) changes no answer, and no file.
+pub(super) fn whoever_reads(written: Outcome) -> Outcome {
+    written.or_else(
+        |failure| if failure == Failure::from(io::Error::from(io::ErrorKind::BrokenPipe)) { Ok(()) } else { Err(failure) },
+    )
 }
 
 /// The exit code of a report.
@@ -212,7 +249,12 @@ fn is_no(args: &ReplayArgs, report: &Report, has_any: bool, has_block: bool) -> 
     if fails || (args.strict && report.rejected > 0) {
         return Err(Failure::answer_is_no());
     }
-    if report.events == 0 && report.rejected > 0 {
+    expect_events(report.events, report.rejected + report.skipped)
+}
+
+/// Refuses an input of which something was read, and nothing was an event.
+pub(in crate::cli) fn expect_events(events: u64, refused: u64) -> Outcome {
+    if events == 0 && refused > 0 {
         return Err(Failure::new(
             exit_code::FAILED,
             "error: nothing in this input is an event; one JSON object a line, or an array of them: loopwarden schema print tool-event",
@@ -237,7 +279,8 @@ pub(in crate::cli) fn rejected(found: &Found) -> u64 {
     found.stats.rejected.iter().sum::<u64>() + found.refused
 }
 
-fn events(stats: &Stats) -> u64 {
+/// Events of all kinds.
+pub(in crate::cli) fn events(stats: &Stats) -> u64 {
     stats.events.iter().sum()
 }
 

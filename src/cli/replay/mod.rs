@@ -82,6 +82,8 @@ pub(super) struct Found {
     rejections: Vec<Rejection>,
     /// Pieces of logs of agents that could not be read.
     refused: u64,
+    /// Files of directories that are no logs.
+    pub(super) skipped: u64,
     pub(super) stats: Stats,
     /// What was entered while it ran.
     pub(super) ledger: Ledger,
@@ -109,11 +111,18 @@ pub fn run(args: &ReplayArgs, log: &LogArgs) -> Outcome {
     let keep = Arc::new(Keep { only_commands, ..known.keep(against.is_some()) });
     let stop = signals::stop_flag()?;
     let mut out = (args.output == ReplayFormat::Ndjson).then(Output::stdout);
-    let mut listener = out.as_mut().map(|out| |json: &[u8]| out.bytes_line(json));
+    // Whoever asks for an answer or a page gets it, also when the commands have no reader any more.
+    let reads_on = args.fail_on.is_some() || args.strict || args.report.is_some();
+    let mut listener = out.as_mut().map(|out| {
+        |json: &[u8]| match out.bytes_line(json) {
+            Err(error) if reads_on && error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            written => written,
+        }
+    });
     let listener = listener.as_mut().map(|listener| listener as Listener<'_>);
     let found = replay(args, &source, &policy, &keep, &stop, listener)?;
     if let Some(mut out) = out {
-        out.flush()?;
+        forms::whoever_reads(out.flush().map_err(Failure::from))?;
     }
     forms::tell_rejected(&found);
     say(forms::summary(&found));
@@ -127,7 +136,7 @@ pub fn run(args: &ReplayArgs, log: &LogArgs) -> Outcome {
             say("stopped before the second policy was replayed: this is the report of the first alone");
         }
         let report = forms::report(args, &policy, &known, found);
-        forms::write_report(args, &report)?;
+        forms::whoever_reads(forms::write_report(args, &report))?;
         return damaged.map_or_else(|| forms::answer(args, &report), |error| Err(error.into()));
     };
     let other = replay(args, &source, &against, &keep, &stop, None)?;
@@ -135,7 +144,7 @@ pub fn run(args: &ReplayArgs, log: &LogArgs) -> Outcome {
     let comparison = Comparison::of(&other.ledger.fates, &found.ledger.fates);
     let now = forms::report(args, &policy, &known, found);
     let before = forms::report(args, &against, &known, other);
-    forms::write_comparison(args, &now, &before, &comparison)?;
+    forms::whoever_reads(forms::write_comparison(args, &now, &before, &comparison))?;
     damaged.map_or_else(|| forms::answer_to_change(args, &now, &comparison), |error| Err(error.into()))
 }
 
@@ -164,6 +173,7 @@ pub(super) fn replay(
     let mut found = Found {
         rejections: Vec::new(),
         refused: 0,
+        skipped: 0,
         stats: Stats::default(),
         ledger: Ledger::new(keep),
         is_partial: false,
@@ -187,7 +197,12 @@ pub(super) fn replay(
         while running.iter().any(|thread| !thread.is_finished()) {
             progress.show(watch.records.load(Ordering::Relaxed), read.load(Ordering::Relaxed));
             if told.is_ok() {
-                told = tell(replay.collector.take_settled());
+                let settled = replay.collector.take_settled();
+                if !settled.is_empty() {
+                    // On a terminal, commands would be written behind the progress line.
+                    progress.clear();
+                }
+                told = tell(settled);
                 if told.is_err() {
                     watch.stop.store(true, Ordering::Release);
                 }
@@ -229,6 +244,7 @@ pub(super) fn replay(
     }
     let (refused, refused_total) = replay.refused();
     found.refused = refused_total;
+    found.skipped = replay.logs().2;
     found.rejections.extend(refused.into_iter().map(|(file, line, reason)| Rejection { file, line, reason }));
     found.elapsed = progress.elapsed();
     Ok(found)

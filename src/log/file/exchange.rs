@@ -29,6 +29,8 @@ const CHUNKS_MAX: usize = 4;
 const SPARE_BYTES_MAX: usize = 4 << 20;
 /// Refused pieces that are kept with their places; the rest is counted.
 const REFUSED_KEPT: usize = 10_000;
+/// Files of directories that are no logs, told by name.
+const SKIPPED_NAMED: usize = 5;
 
 /// One line, placed. Its bytes stand in the chunk.
 #[derive(Debug, Clone)]
@@ -99,7 +101,7 @@ struct State {
     refused: Vec<Refused>,
     refused_total: u64,
     /// Files of a directory that are no logs.
-    skipped: u64,
+    skipped: (Vec<String>, u64),
     /// Reports by their line, lane, order within the lane.
     waiting: BTreeMap<(u64, u32, u64), Output>,
     staged: u64,
@@ -191,7 +193,7 @@ impl Shared {
             logs: BTreeMap::new(),
             refused: Vec::new(),
             refused_total: 0,
-            skipped: 0,
+            skipped: (Vec::new(), 0),
             waiting: BTreeMap::new(),
             staged: 0,
             swarm: (0..REPLAY_PARTITIONS).map(|_| VecDeque::new()).collect(),
@@ -255,14 +257,20 @@ impl Shared {
         self.lock().left.get_or_insert(why);
     }
 
-    pub(super) fn note_skipped(&self) {
-        self.lock().skipped += 1;
+    pub(super) fn note_skipped(&self, name: String) {
+        let mut state = self.lock();
+        let (names, count) = &mut state.skipped;
+        *count += 1;
+        if names.len() < SKIPPED_NAMED {
+            names.push(name);
+        }
     }
 
-    /// What was read of logs, by their kind, and how many files were none.
-    pub(super) fn logs(&self) -> (BTreeMap<Format, LogsRead>, u64) {
+    /// What was read of logs, by their kind; the first files that were none, and how many there were.
+    pub(super) fn logs(&self) -> (BTreeMap<Format, LogsRead>, Vec<String>, u64) {
         let state = self.lock();
-        (state.logs.clone(), state.skipped)
+        let (names, count) = &state.skipped;
+        (state.logs.clone(), names.clone(), *count)
     }
 
     /// The first refused pieces, and how many there were.

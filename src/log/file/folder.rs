@@ -34,7 +34,7 @@ pub(super) fn groups(input: FileInput) -> Result<Vec<Group>, LogError> {
     let mut room = FILES_MAX;
     walk(path, DEPTH_MAX, &mut room, &mut found).map_err(|error| input.unreadable(&error))?;
     if found.is_empty() {
-        return Err(input.unreadable(&"no file below this directory ends in .jsonl, .ndjson or .json"));
+        return Err(input.unreadable(&"no file below this directory ends in .jsonl, .ndjson or .json; links are not followed"));
     }
     Ok(found)
 }

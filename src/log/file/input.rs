@@ -12,9 +12,11 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 
 use crate::log::LogError;
+use crate::transcript::PIECE_BYTES_MAX;
+use crate::transcript::is_undecided;
 
 const BUFFER_BYTES: usize = 256 * 1024;
-/// First bytes by which an input is told.
+/// First bytes by which an input is told; more where they end within a line, and nothing before it says whose it is.
 const HEAD_BYTES: usize = 128 * 1024;
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
@@ -96,14 +98,21 @@ pub(super) struct Opened {
 impl Opened {
     /// `is_live`: who writes may wait for us, so a line must do.
     fn begin(mut source: Box<dyn BufRead + Send>, is_live: bool) -> io::Result<Self> {
-        let mut head = Vec::new();
+        let (mut head, mut bytes_max) = (Vec::new(), HEAD_BYTES);
         loop {
             let buffer = source.fill_buf()?;
-            let count = buffer.len().min(HEAD_BYTES - head.len());
+            let is_over = buffer.is_empty();
+            let count = buffer.len().min(bytes_max - head.len());
             head.extend(buffer.iter().take(count));
             source.consume(count);
-            if count == 0 || (is_live && head.contains(&b'\n')) {
+            if is_over || (is_live && head.contains(&b'\n')) {
                 return Ok(Self { head, source });
+            }
+            if head.len() == bytes_max {
+                if bytes_max >= PIECE_BYTES_MAX || !is_undecided(&head) {
+                    return Ok(Self { head, source });
+                }
+                bytes_max = (2 * bytes_max).min(PIECE_BYTES_MAX);
             }
         }
     }

@@ -128,10 +128,10 @@ impl FileReplay {
         Ok(Self { lanes, collector, total, shared })
     }
 
-    /// What was read of logs of agents, by their kind, and how many files of directories were no logs. Complete once every lane has
-    /// come to its end.
+    /// What was read of logs of agents, by their kind; of directories the first files that were no logs, and how many there were.
+    /// Complete once every lane has come to its end.
     #[must_use]
-    pub fn logs(&self) -> (BTreeMap<Format, LogsRead>, u64) {
+    pub fn logs(&self) -> (BTreeMap<Format, LogsRead>, Vec<String>, u64) {
         self.shared.logs()
     }
 

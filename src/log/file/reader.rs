@@ -1,7 +1,9 @@
 //! The thread that reads files: lines to places, places to lanes.
 
+use std::collections::BTreeSet;
 use std::io::BufRead;
 use std::io::Read;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::event::EventTime;
@@ -69,7 +71,7 @@ enum Reading {
 impl Reader {
     /// Events as they are first, one file after the other; then the logs of agents, side by side.
     fn run(&mut self, groups: Vec<Group>) -> Result<(), LogError> {
-        let mut logs = Vec::new();
+        let (mut logs, mut names) = (Vec::new(), BTreeSet::new());
         for Group { files, is_found } in groups {
             let Some(input) = files.first() else { continue };
             let opened = match input.open(self.rounds.shared().reading()) {
@@ -81,13 +83,19 @@ impl Reader {
                 }
                 Err(error) => return Err(input.unreadable(&error)),
             };
-            let reading = match detect(opened.head()) {
+            let detected = match detect(opened.head()) {
+                // The first event of a directory may be damaged: any other says whose they are.
+                Detected::Unknown => files.iter().skip(1).find_map(whose_log).unwrap_or(Detected::Unknown),
+                detected => detected,
+            };
+            let reading = match detected {
                 Detected::Log(format, _) => {
-                    logs.push(Strand::new(format, session_name(input), files, opened));
+                    let name = unlike(session_name(input), input, &mut names);
+                    logs.push(Strand::new(format, name, files, opened));
                     Reading::On
                 }
                 Detected::Unknown if is_found => {
-                    self.rounds.shared().note_skipped();
+                    self.rounds.shared().note_skipped(input.name());
                     Reading::On
                 }
                 Detected::EventDocument => self.document(input, opened.into_source())?,
@@ -203,6 +211,27 @@ impl Reader {
         };
         decode(placing.value, &meta).is_ok()
     }
+}
+
+/// What a file of a directory is, where it is a log and can be read.
+fn whose_log(input: &FileInput) -> Option<Detected> {
+    let opened = input.open(Arc::default()).ok()?;
+    Some(detect(opened.head())).filter(|detected| matches!(detected, Detected::Log(..)))
+}
+
+/// A name that no log before has: two runs of one task lie in two directories, and are two sessions.
+fn unlike(name: String, input: &FileInput, names: &mut BTreeSet<String>) -> String {
+    let mut found = name;
+    if let FileInput::Path(path) = input {
+        for above in path.ancestors().skip(1).filter_map(Path::file_name) {
+            if !names.contains(&found) {
+                break;
+            }
+            found = format!("{}/{found}", above.to_string_lossy());
+        }
+    }
+    names.insert(found.clone());
+    found
 }
 
 /// Reads a line without its end; false at the end of input. Of a longer line than `bytes_max` it keeps one byte more than that

@@ -4,6 +4,9 @@ use std::fmt::Write as _;
 
 use crate::report::grouped;
 
+/// What every page begins with: by it a page is known.
+pub const BEGINNING: &str = "<!doctype html>";
+
 /// The page.
 #[derive(Debug, Default)]
 pub(super) struct Markup(String);
@@ -12,7 +15,8 @@ impl Markup {
     /// A page with a title, up to its main part.
     pub(super) fn page(title: &'static str) -> Self {
         let mut page = Self::default();
-        page.raw("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+        page.raw(BEGINNING);
+        page.raw("\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
         page.raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
         page.raw("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n");
         page.raw("<link rel=\"icon\" href=\"data:,\">\n<title>").raw(title).raw("</title>\n<style>\n");

@@ -16,6 +16,8 @@ use crate::report::Report;
 use crate::report::Sweep;
 use markup::Markup;
 
+pub use markup::BEGINNING;
+
 /// Tools in the table; the rest is summed.
 const TOOLS_SHOWN: usize = 30;
 /// Swarms in the table.

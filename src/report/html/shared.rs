@@ -72,6 +72,9 @@ fn tile(page: &mut Markup, name: &'static str, number: u64, class: &'static str)
 }
 
 pub(super) fn dollars(spent: Spent) -> String {
+    if spent.cost_micro_usd == 0 {
+        return "unknown".to_owned();
+    }
     let cost = spent.cost_usd();
     if cost >= 100.0 { format!("${}", crate::report::grouped(cost.round() as u64)) } else { format!("${cost:.2}") }
 }

@@ -251,3 +251,70 @@ fn check_names_the_tools_that_lose_their_rule_and_the_example_of_the_documentati
     let example = rules.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
     assert!(example.contains("jobs__*") && !check(example).contains("without a rule"), "{example}");
 }
+
+#[test]
+fn a_report_replaces_a_report_and_nothing_else() {
+    let scratch = Scratch::new("replaced");
+    let events = scratch.write("events.ndjson", &call(1, "s", ""));
+    let before = fs::read(&events).unwrap();
+    let refused = expect(&["replay", &events, "--report", &events], exit_code::USAGE);
+    assert!(stderr(&refused).contains("--report would replace it"), "{}", stderr(&refused));
+    let labels = scratch.write("labels.jsonl", r#"{"session":"s","label":"loop","first_event_index":0,"last_event_index":0}"#);
+    let set = ["--set", "detectors.exact_repeat.threshold=2,3"];
+    expect(&[&["tune", &events, "--labels", &labels, "--report", &labels][..], &set].concat(), exit_code::USAGE);
+    assert_eq!(fs::read(&events).unwrap(), before);
+    let page = scratch.write("page.html", "");
+    for _ in 0..2 {
+        expect(&["replay", &events, "--report", &page], exit_code::DONE);
+    }
+    assert!(fs::read_to_string(&page).unwrap().ends_with("</html>\n"));
+}
+
+#[test]
+fn a_reader_that_has_gone_changes_neither_the_answer_nor_the_page() {
+    let scratch = Scratch::new("gone");
+    let page = scratch.0.join("page.html").display().to_string();
+    for form in ["ndjson", "json"] {
+        let _ = fs::remove_file(&page);
+        let arguments = ["replay", &fleet(), "--output", form, "--fail-on", "nudge", "--report", &page];
+        let mut child = program().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(i32::from(exit_code::ANSWER_IS_NO)), "{form}: {}", stderr(&output));
+        assert!(fs::read_to_string(&page).unwrap().ends_with("</html>\n"), "{form}");
+    }
+}
+
+#[test]
+fn a_directory_without_any_event_is_a_failure_and_names_what_it_holds() {
+    let scratch = Scratch::new("unknown");
+    scratch.write("notes.json", r#"{"a":1}"#);
+    let directory = scratch.0.display().to_string();
+    let output = expect(&["replay", &directory, "--fail-on", "block"], exit_code::FAILED);
+    assert!(
+        stderr(&output).contains("no known log, and not read: ") && stderr(&output).contains("notes.json"),
+        "{}",
+        stderr(&output)
+    );
+    let labels = scratch.write("labels.txt", r#"{"session":"s","label":"loop","first_event_index":0,"last_event_index":0}"#);
+    let set = "detectors.exact_repeat.threshold=2,3";
+    expect(&["tune", &directory, "--labels", &labels, "--set", set], exit_code::FAILED);
+}
+
+#[test]
+fn a_key_is_swept_once() {
+    let scratch = Scratch::new("twice");
+    let labels = scratch.write("labels.jsonl", r#"{"session":"s","label":"loop","first_event_index":0,"last_event_index":0}"#);
+    let sets = ["--set", "detectors.stuck.threshold=2,4", "--set", "detectors.stuck.threshold=30"];
+    let refused = expect(&[&["tune", &fleet(), "--labels", &labels][..], &sets].concat(), exit_code::USAGE);
+    assert!(stderr(&refused).contains("detectors.stuck.threshold twice"), "{}", stderr(&refused));
+}
+
+#[test]
+fn the_table_names_the_sessions_that_loop_and_says_no_cost_that_nobody_told() {
+    let log = root("tests/golden/transcript/claude-code/log.jsonl");
+    let fleet = stdout(&expect(&["replay", &fleet()], exit_code::DONE));
+    assert!(fleet.contains("loopwarden inspect session ID") && fleet.contains("seen by"), "{fleet}");
+    let of_log = json(&["replay", &log], exit_code::DONE);
+    assert!(of_log["spent_in_loops"]["total"]["cost_usd"].is_null(), "{of_log:#}");
+}

@@ -177,7 +177,10 @@ fn an_interrupted_replay_leaves_a_valid_partial_report() {
         for round in 0..1_000 {
             input.write_all(repeated(&format!("s{round}"), 50).as_bytes()).unwrap();
         }
-        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        // Twice, as `timeout` does: the process, then its group.
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        let _ = Command::new("kill").args(["-TERM", &pid]).stderr(Stdio::null()).status().unwrap();
         let output = child.wait_with_output().unwrap();
         // Its input had not ended.
         drop(input);
