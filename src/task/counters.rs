@@ -230,6 +230,8 @@ impl Counters {
                 self.remove(at);
             }
         }
+        // A lane that looks up no new one must come below its bound too, or it would commit after each record.
+        self.make_room();
     }
 
     /// It never happened.

@@ -272,8 +272,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         if let Some(answer) = self.restorer.poll(clock) {
             return LaneEvent::Restored(answer);
         }
-        let waiting = self.work.tasks.iter().find(|(_, slot)| matches!(slot, Slot::Waiting));
-        if let Some((id, _)) = waiting.filter(|(id, _)| self.leases.is_free(**id)) {
+        let mut waiting = self.work.tasks.iter().filter(|(_, slot)| matches!(slot, Slot::Waiting));
+        if let Some((id, _)) = waiting.find(|(id, _)| self.leases.is_free(**id)) {
             return LaneEvent::Leased(*id);
         }
         let now_ms = clock.mono_ms();

@@ -104,6 +104,10 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             == (position.next_offset, position.watermark, position.outputs);
         bump(&mut self.stats.unknown_resolved, usize::from(!is_committed));
         self.unknown.clear();
+        if is_committed {
+            // As any other commit: the next failure is the first of its row.
+            self.trouble.is_over();
+        }
     }
 
     /// B3: the generation is still valid, so what is done can be committed; then let go.

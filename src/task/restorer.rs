@@ -18,8 +18,10 @@ use std::time::Duration;
 use crate::event::TaskId;
 use crate::log::Changelog;
 use crate::store::StateStore;
+use crate::store::StoreError;
 use crate::task::Restoring;
 use crate::task::Task;
+use crate::task::poison::guarded;
 use crate::task::restore::Restore;
 use crate::task::restored::Ready;
 use crate::task::restored::RestoreError;
@@ -194,7 +196,7 @@ impl<S: StateStore + Clone + Send + 'static> RestorePool<S> {
         self.shared.lock().is_stopped = true;
         self.shared.changed.notify_all();
         for thread in self.threads {
-            // A thread that panicked said so already; its lanes never got an answer and the process is stopping.
+            // A step that panics is an answer; nothing else does.
             let _ = thread.join();
         }
     }
@@ -225,7 +227,12 @@ fn work<S: StateStore>(shared: &Shared<S>, mut reader: Box<dyn Changelog>, clock
             if job.watched.is_cancelled.load(Ordering::Acquire) || shared.lock().is_stopped {
                 break None;
             }
-            match job.restore.step(Some(&mut *reader), clock) {
+            let step = guarded(|| job.restore.step(Some(&mut *reader), clock)).unwrap_or_else(|_| {
+                let message =
+                    format!("restoring {id} panicked: its state, or the changelog, holds what this program cannot read");
+                RestoreStep::Failed(RestoreError::Store(StoreError::Corrupt(message)))
+            });
+            match step {
                 RestoreStep::Again(0) => job.watched.left.store(job.restore.left(), Ordering::Relaxed),
                 RestoreStep::Again(wait_ms) => {
                     job.not_before_ms = clock.mono_ms() + wait_ms;

@@ -50,6 +50,7 @@ use crate::task::settings::Breaker;
 use crate::task::settings::LaneSettings;
 use crate::task::stats::Stats;
 use crate::task::stats::bump;
+use crate::task::work::is_crowded;
 
 /// What applies inputs to sessions. The engine; in tests of the runtime something simpler.
 pub trait Machine: Send {
@@ -212,7 +213,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     /// Whether a commit must come before more is decided: the overlay's bounds, or sessions that cannot leave the cache before they are
     /// written.
     pub(super) fn is_full(&self) -> bool {
-        self.overlay.is_full(self.settings) || self.cache.bytes() > self.settings.cache_bytes_max.saturating_mul(2)
+        self.overlay.is_full(self.settings) || is_crowded(self.cache, self.counters, self.settings)
     }
 
     /// Fires one timer.

@@ -76,6 +76,11 @@ pub(super) fn adopt(id: TaskId, task: &mut Task<Running>, policy: &Policy) {
     }
 }
 
+/// Whether more is held than memory is given, of what cannot leave before it is written.
+pub(super) fn is_crowded(cache: &Cache, counters: &Counters, settings: &LaneSettings) -> bool {
+    cache.bytes().max(counters.bytes().saturating_mul(COUNTERS_SHARE)) > settings.cache_bytes_max.saturating_mul(2)
+}
+
 impl<S: StateStore, M: Machine> Work<S, M> {
     pub(super) fn new(store: S, machine: M, settings: &LaneSettings) -> Self {
         Self {
@@ -182,8 +187,7 @@ impl<S: StateStore, M: Machine> Work<S, M> {
             CommitTrigger::EveryRecords(records) => self.overlay.events >= records,
             CommitTrigger::Timed { .. } => false,
         };
-        let held = self.cache.bytes().max(self.counters.bytes().saturating_mul(COUNTERS_SHARE));
-        is_cut || self.overlay.is_full(settings) || held > settings.cache_bytes_max.saturating_mul(2)
+        is_cut || self.overlay.is_full(settings) || is_crowded(&self.cache, &self.counters, settings)
     }
 
     /// Drops what is held of a task that is given away, or read back from the log.

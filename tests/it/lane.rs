@@ -1,8 +1,16 @@
 //! The runtime: whatever is cut, killed, lost or moved, the outcome is that of one lane without faults.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use loopwarden::event::NextOffset;
+use loopwarden::log::CommitOutcome;
+use loopwarden::log::Destination;
+use loopwarden::log::Flow;
+use loopwarden::log::Headers;
+use loopwarden::log::Log;
+use loopwarden::log::LogEvent;
+use loopwarden::log::Output;
 use loopwarden::log::memory::Fault;
 use loopwarden::log::memory::Faults;
 use loopwarden::log::memory::MemoryConfig;
@@ -390,6 +398,28 @@ fn state_of_a_newer_format_is_refused_and_not_wiped() {
     let exit = exit_after(world);
     assert!(matches!(&exit, Exit::Store(loopwarden::store::StoreError::NewerFormat(_))), "{exit}");
     assert_eq!(store.memory.len(), before);
+
+    // The same where the disk is lost, and only the changelog knows.
+    let mut world = stopped();
+    world.processes[0].store = TestStore::default();
+    let task = session_task(0);
+    let newer = Position { codec: 99, ..position };
+    let mut log = world.broker.open("newer", 0);
+    while !matches!(log.poll(Duration::ZERO, &mut |_, _| Flow::Stop), Ok(LogEvent::Assigned(tasks)) if log.assign(&tasks).is_ok())
+    {
+        world.broker.advance(100);
+    }
+    log.stage(Output {
+        destination: Destination::Changelog(task),
+        key: StateKey::position().to_changelog(),
+        value: Some(newer.encode_for_changelog().unwrap()),
+        headers: Headers::default(),
+        timestamp_ms: 0,
+    });
+    assert!(matches!(log.commit(&[(task, newer.next_offset)]), CommitOutcome::Committed { .. }));
+    log.close(true).unwrap();
+    let exit = exit_after(world);
+    assert!(matches!(&exit, Exit::Store(loopwarden::store::StoreError::NewerFormat(_))), "{exit}");
 }
 
 #[test]
@@ -805,6 +835,45 @@ fn a_process_that_died_at_a_record_three_times_puts_it_aside() {
     assert_eq!(crash.len(), 1);
     assert_eq!(header(crash[0], "dlq.offset").as_deref(), Some("3"));
     // Everything went well: nothing is left for the next start.
+    assert_eq!(KillerFile::leftovers(dir.path()).unwrap(), []);
+}
+
+#[test]
+fn a_record_that_kills_its_process_kills_three_and_no_more() {
+    use loopwarden::task::KillerFile;
+    const DIR: &str = "LOOPWARDEN_TEST_DEATHS";
+    if let Some(dir) = std::env::var_os(DIR) {
+        // A process of its own: what it notes is all that outlives it.
+        let dir = std::path::PathBuf::from(dir);
+        let suspects = KillerFile::leftovers(&dir).unwrap();
+        let file = KillerFile::open(&KillerFile::path(&dir, 0), &suspects).unwrap();
+        let mut records = fleet(5, 60);
+        let fatal = br#"{"id":"fatal","session_id":"s-fatal","kind":"tool","tool":"die","args":{},"result":"x"}"#;
+        records.insert(30, ("s-fatal".to_owned(), Some(fatal.to_vec()), records[30].2));
+        let mut world = TestWorld::new(config(20), settings(TIMED));
+        feed(&world.broker, &records);
+        world.start("lw", 1);
+        let lane = world.processes[0].lanes[0].take().unwrap().with_killer_file(file, &suspects);
+        world.processes[0].lanes[0] = Some(lane);
+        assert!(world.settle());
+        let letters = world.broker.committed(MemoryTopic::DeadLetters);
+        let reasons: Vec<_> = letters.iter().filter_map(|letter| header(letter, "dlq.reason")).collect();
+        assert_eq!(reasons.iter().filter(|reason| *reason == "crash").count(), 1, "{reasons:?}");
+        return;
+    }
+    let dir = crate::store::temp_dir::TempDir::new();
+    let run = || {
+        let mut process = std::process::Command::new(std::env::current_exe().unwrap());
+        let name = "lane::a_record_that_kills_its_process_kills_three_and_no_more";
+        process.args(["--exact", name, "--nocapture"]).env(DIR, dir.path()).output().unwrap()
+    };
+    for death in 1..=3 {
+        let output = run();
+        assert_eq!(output.status.code(), None, "process {death} lived: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let output = run();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
     assert_eq!(KillerFile::leftovers(dir.path()).unwrap(), []);
 }
 

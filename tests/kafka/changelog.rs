@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use loopwarden::clock::Deadline;
 use loopwarden::event::NextOffset;
+use loopwarden::event::Stage;
 use loopwarden::log::Changelog;
 use loopwarden::log::ChangelogRange;
 use loopwarden::log::Destination;
@@ -175,4 +176,9 @@ fn the_first_offset_is_where_the_options_say() {
     assert_eq!(first(Start::Latest), NextOffset(2));
     assert_eq!(first(Start::Time(0)), NextOffset(0));
     assert_eq!(first(Start::Time(4_000_000_000_000)), NextOffset(2), "a time in the future is the end");
+
+    // Where to begin is said of events; sums that were sent before are of events that were read.
+    world.produce_to(&world.options.input_topic(Stage::Swarm), &[(0, "a", "sum")]);
+    let log = KafkaLog::open(KafkaOptions { start: Start::Latest, ..world.options.clone() }).expect("a log");
+    assert_eq!(reader(&log).first_offset(swarm(0)).expect("an offset"), NextOffset(0));
 }

@@ -150,11 +150,14 @@ impl World {
 
     /// Writes events outside of any transaction: (partition, key, value).
     pub(crate) fn produce(&self, events: &[(i32, &str, &str)]) {
+        self.produce_to(&self.options.topics.input, events);
+    }
+
+    /// Writes to another topic: (partition, key, value).
+    pub(crate) fn produce_to(&self, topic: &str, records: &[(i32, &str, &str)]) {
         let producer: BaseProducer = self.client().create().expect("a producer");
-        for (partition, key, value) in events {
-            producer
-                .send(BaseRecord::to(&self.options.topics.input).partition(*partition).key(*key).payload(*value))
-                .expect("queued");
+        for (partition, key, value) in records {
+            producer.send(BaseRecord::to(topic).partition(*partition).key(*key).payload(*value)).expect("queued");
         }
         producer.flush(PATIENCE).expect("delivered");
     }

@@ -195,6 +195,8 @@ impl Changelog for KafkaChangelog {
         let topic = self.input_topic(task)?;
         let range = self.watermarks(&topic, task)?;
         let offset = match self.options.start {
+            // Where to begin is said of events: sums that lanes sent before this task began are of those that were to be read.
+            _ if task.stage == Stage::Swarm => range.start,
             Start::Earliest => range.start,
             Start::Latest => range.end,
             Start::Time(time_ms) => offset_at(self.client(task.stage)?, &topic, task.partition, time_ms)?.unwrap_or(range.end),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::event::NextOffset;
+use crate::event::Stage;
 use crate::event::TaskId;
 use crate::log::Changelog;
 use crate::log::ChangelogRange;
@@ -61,6 +62,7 @@ impl Changelog for MemoryChangelog {
     fn first_offset(&mut self, task: TaskId) -> Result<NextOffset, LogError> {
         let state = self.broker.lock();
         let range = state.range((MemoryTopic::Input(task.stage), task.partition));
-        Ok(NextOffset(if state.config.start_at_end { range.end } else { range.start }))
+        // As the client's: sums are read from their beginning.
+        Ok(NextOffset(if state.config.start_at_end && task.stage == Stage::Session { range.end } else { range.start }))
     }
 }
