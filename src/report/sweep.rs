@@ -101,6 +101,17 @@ impl Sweep {
         plots
     }
 
+    /// Rows of the best policies: best in each plot, or where none is, in the first.
+    fn best(&self) -> Vec<usize> {
+        let mut plots = self.plots().into_iter();
+        let first = plots.next().map(|plot| plot.best()).unwrap_or_default();
+        plots.fold(first, |best, plot| {
+            let also = plot.best();
+            let both: Vec<usize> = best.iter().copied().filter(|row| also.contains(row)).collect();
+            if both.is_empty() { best } else { both }
+        })
+    }
+
     /// A row per policy.
     #[must_use]
     pub fn table(&self) -> Table {
@@ -122,7 +133,7 @@ impl Sweep {
         columns.extend(self.axes.iter().filter(|axis| has_choice(axis)).map(|axis| Column::named(&axis.key, true)));
         let blank = fixed.len() - 1;
         columns.extend(fixed);
-        let best = self.plots().first().map(Plot::best).unwrap_or_default();
+        let best = self.best();
         let mut table = Table::new(&columns);
         for (at, point) in self.points.iter().enumerate() {
             let mut cells: Vec<Value> = vec![(at + 1).into()];
@@ -218,5 +229,17 @@ mod tests {
         );
         assert_eq!(sweep.plots().len(), 1);
         assert_eq!(sweep.to_json()["points"][1]["note"], "best");
+    }
+
+    #[test]
+    fn of_policies_that_labels_call_equal_the_one_that_disturbs_fewer_successes_is_best() {
+        let with = |value: &str, disturbed: u64| {
+            let mut point = point(value, 4, 1);
+            let judgement = &mut point.scores.as_mut().unwrap().judgement;
+            (judgement.successes, judgement.disturbed) = ((10, disturbed, 0), disturbed);
+            point
+        };
+        let sweep = Sweep { points: vec![with("3", 5), with("4", 3), with("5", 6)], ..Sweep::default() };
+        assert_eq!((sweep.plots().len(), sweep.best()), (2, vec![2]));
     }
 }

@@ -102,6 +102,8 @@ struct State {
     refused_total: u64,
     /// Files of a directory that are no logs.
     skipped: (Vec<String>, u64),
+    /// The lane for whose room the reader waits.
+    awaited: Option<usize>,
     /// Reports by their line, lane, order within the lane.
     waiting: BTreeMap<(u64, u32, u64), Output>,
     staged: u64,
@@ -194,6 +196,7 @@ impl Shared {
             refused: Vec::new(),
             refused_total: 0,
             skipped: (Vec::new(), 0),
+            awaited: None,
             waiting: BTreeMap::new(),
             staged: 0,
             swarm: (0..REPLAY_PARTITIONS).map(|_| VecDeque::new()).collect(),
@@ -290,7 +293,10 @@ impl Shared {
         for (index, chunk) in round.into_iter().enumerate() {
             let full =
                 |state: &mut State| state.lanes.get(index).is_some_and(|lane| lane.chunks.len() >= CHUNKS_MAX && !lane.closed);
-            let mut state = self.changed.wait_while(self.lock(), full).unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.lock();
+            state.awaited = Some(index);
+            let mut state = self.changed.wait_while(state, full).unwrap_or_else(PoisonError::into_inner);
+            state.awaited = None;
             if let Some(lane) = state.lanes.get_mut(index).filter(|lane| !lane.closed) {
                 lane.chunks.push_back(chunk);
             }
@@ -365,8 +371,12 @@ impl Shared {
             return Ok(More::Swarm(taken));
         }
         if let Some(chunk) = state.lane(lane).and_then(|lane| lane.chunks.pop_front()) {
+            // Nobody but the reader waits for room, and it for that of one lane: others would wake it for nothing.
+            let is_awaited = state.awaited == Some(lane as usize);
             drop(state);
-            self.changed.notify_all();
+            if is_awaited {
+                self.changed.notify_all();
+            }
             return Ok(More::Chunk(chunk));
         }
         if settled.is_none() && state.read {
