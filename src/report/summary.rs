@@ -174,7 +174,7 @@ fn time(time: EventTime) -> Value {
 
 fn spent(spent: Spent) -> Value {
     // Not every log knows what a token costs: a zero would be an answer.
-    let cost = (spent.cost_micro_usd > 0).then(|| spent.cost_usd());
+    let cost = (spent.cost_micro_usd > 0 || !spent.is_known()).then(|| spent.cost_usd());
     serde_json::json!({ "calls": spent.calls, "tokens": spent.tokens, "cost_usd": cost })
 }
 

@@ -210,8 +210,8 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         Ok(())
     }
 
-    /// Whether a commit must come before more is decided: the overlay's bounds, or sessions that cannot leave the cache before they are
-    /// written.
+    /// Whether a commit must come before more is decided: the overlay's bounds, or sessions and counters that cannot leave memory before
+    /// they are written.
     pub(super) fn is_full(&self) -> bool {
         self.overlay.is_full(self.settings) || is_crowded(self.cache, self.counters, self.settings)
     }

@@ -67,7 +67,7 @@ impl Codex {
                 sink.tally.ignore("state");
                 return Ok(());
             }
-            if self.count > 0 {
+            if self.count > 0 && !line.contains_key("instructions") {
                 text::required(line, "type")?;
             }
             return self.session(line);

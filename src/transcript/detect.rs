@@ -1,7 +1,15 @@
 //! Whose log a file is, by its first bytes. Names and folders say nothing: logs are copied, packed and renamed.
 
-use serde_json::Map;
-use serde_json::Value;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::Deserializer;
+use serde::de::IgnoredAny;
+use serde::de::MapAccess;
+use serde::de::SeqAccess;
+use serde::de::Visitor;
 
 use crate::transcript::Format;
 
@@ -12,6 +20,31 @@ const CODEX: [&str; 5] = ["session_meta", "response_item", "event_msg", "turn_co
 /// Kinds of OpenHands' newer events that may come first.
 const OPENHANDS: [&str; 5] =
     ["SystemPromptEvent", "MessageEvent", "ActionEvent", "ObservationEvent", "ConversationStateUpdateEvent"];
+
+/// Fields that tell whose an object is.
+const TELLING: [&str; 19] = [
+    "session_id",
+    "kind",
+    "type",
+    "payload",
+    "message",
+    "uuid",
+    "sessionId",
+    "leafUuid",
+    "snapshot",
+    "role",
+    "content",
+    "id",
+    "timestamp",
+    "instructions",
+    "source",
+    "action",
+    "observation",
+    "instance_id",
+    "history",
+];
+/// Characters kept of a value: longer than any word that is compared.
+const WORD_CHARS_MAX: usize = 64;
 
 /// How pieces lie in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,9 +79,8 @@ pub fn detect(head: &[u8]) -> Detected {
         return found.map_or(Detected::Events, |format| Detected::Log(format, Layout::Lines));
     }
     let document = head.strip_prefix(b"[").unwrap_or(head);
-    let mut values = serde_json::Deserializer::from_slice(document).into_iter::<Value>();
-    let first = values.next().and_then(Result::ok).as_ref().and_then(Value::as_object).and_then(decide);
-    match first {
+    let mut values = serde_json::Deserializer::from_slice(document).into_iter::<Object>();
+    match values.next().and_then(Result::ok).as_ref().and_then(decide) {
         Some(Some(format)) => Detected::Log(format, Layout::Document),
         Some(None) => Detected::EventDocument,
         None => Detected::Unknown,
@@ -68,13 +100,16 @@ fn whose(line: &[u8]) -> Option<Option<Format>> {
     if line.first() != Some(&b'{') {
         return None;
     }
-    decide(serde_json::from_slice::<Value>(line).ok()?.as_object()?)
+    decide(&serde_json::from_slice::<Object>(line).ok()?)
 }
 
 #[expect(clippy::option_option, reason = "as above")]
-fn decide(object: &Map<String, Value>) -> Option<Option<Format>> {
-    let text = |name: &str| object.get(name).and_then(Value::as_str);
-    let has = |name: &str| object.contains_key(name);
+fn decide(object: &Object) -> Option<Option<Format>> {
+    let text = |name: &str| match object.0.get(name) {
+        Some(Shape::Text(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let has = |name: &str| object.0.contains_key(name);
     let kind = text("kind").unwrap_or_default();
     if has("session_id") && has("kind") {
         return Some(None);
@@ -93,8 +128,96 @@ fn decide(object: &Map<String, Value>) -> Option<Option<Format>> {
     }
     let is_openhands = (has("source") && has("timestamp") && (text("action").or_else(|| text("observation"))).is_some())
         || (has("source") && OPENHANDS.contains(&kind))
-        || (has("instance_id") && object.get("history").is_some_and(Value::is_array));
+        || (has("instance_id") && object.0.get("history") == Some(&Shape::Array));
     is_openhands.then_some(Some(Format::OpenHands))
+}
+
+/// The fields of an object that tell whose it is. All else is passed over and not kept: the file may be anybody's, and of any size.
+struct Object(BTreeMap<&'static str, Shape>);
+
+/// As much of a value as tells whose log it is.
+#[derive(Debug, PartialEq, Eq)]
+enum Shape {
+    Text(String),
+    Array,
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor)
+    }
+}
+
+struct ObjectVisitor;
+
+impl<'de> Visitor<'de> for ObjectVisitor {
+    type Value = Object;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
+        let mut fields = BTreeMap::new();
+        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+            match TELLING.into_iter().find(|known| *known == name) {
+                Some(known) => drop(fields.insert(known, map.next_value()?)),
+                None => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(Object(fields))
+    }
+}
+
+impl<'de> Deserialize<'de> for Shape {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ShapeVisitor)
+    }
+}
+
+struct ShapeVisitor;
+
+impl<'de> Visitor<'de> for ShapeVisitor {
+    type Value = Shape;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("any value")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Shape, E> {
+        Ok(Shape::Text(text.chars().take(WORD_CHARS_MAX).collect()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Shape, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Shape::Array)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Shape, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Shape::Other)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Shape, E> {
+        Ok(Shape::Other)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Shape, E> {
+        Ok(Shape::Other)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Shape, E> {
+        Ok(Shape::Other)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Shape, E> {
+        Ok(Shape::Other)
+    }
+
+    fn visit_unit<E>(self) -> Result<Shape, E> {
+        Ok(Shape::Other)
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `inspect`: a session, a swarm, a task; from files and of a running process. And a replay of logs of agents.
 
+use std::fs;
 use std::io::BufRead as _;
 use std::io::BufReader;
 use std::io::Read as _;
@@ -203,4 +204,19 @@ fn logs_of_agents_are_replayed_from_a_directory_and_what_is_none_is_told_by_file
     assert!(one.stdout == two.stdout && !one.stdout.is_empty());
     let empty = Scratch::new("no-logs");
     assert!(stderr(&expect(&["replay", &empty.0.to_string_lossy()], exit_code::FAILED)).contains("no file below this directory"));
+}
+
+#[test]
+fn a_long_run_that_is_no_finding_says_why_at_its_own_calls_only() {
+    let scratch = Scratch::new("inspect-silent");
+    let call = |id: u32, tool: &str, result: u32| {
+        format!(r#"{{"id":"{id}","kind":"tool","session_id":"s","tool":"{tool}","args":{{"n":1}},"result":"{result}"}}"#)
+    };
+    let lines: Vec<String> = (0..4).map(|n| call(n, "t", n)).chain([call(4, "TodoWrite", 4), call(5, "u", 5)]).collect();
+    let path = scratch.0.join("events.ndjson");
+    fs::write(&path, lines.join("\n")).unwrap();
+    let table = stdout(&expect(&["inspect", "session", "s", "--file", &path.to_string_lossy()], exit_code::DONE));
+    let told: Vec<&str> = table.lines().filter(|line| line.contains("equal calls, but their answers differ")).collect();
+    assert_eq!(told.len(), 2, "{table}");
+    assert!(told.iter().all(|line| line.contains(" t ")), "{table}");
 }

@@ -418,6 +418,11 @@ fn a_forked_rollout_keeps_its_own_name_and_a_second_one_behind_it_gets_its_own()
     let events = converted(Format::Codex, &log);
     let sessions: Vec<&str> = events.iter().map(|event| event["session_id"].as_str().unwrap()).collect();
     assert_eq!(sessions, ["own", "next"]);
+    // Older ones have a line without a type.
+    let older = |id: &str| format!("{}\n", json!({ "id": id, "timestamp": "2026-01-05T09:00:00Z", "instructions": null }));
+    let item = |id: &str| format!("{}\n", json!({ "type": "function_call", "name": "shell", "call_id": id, "arguments": "{}" }));
+    let events = converted(Format::Codex, &[older("a"), item("c1"), older("b"), item("c2")].concat());
+    assert_eq!(events.iter().map(|event| event["session_id"].as_str().unwrap()).collect::<Vec<_>>(), ["a", "b"]);
     // An event of another kind in the middle is no header.
     let (mut made, mut converter) = (Vec::new(), Converter::new(Format::Codex, "name"));
     converter.piece(call("c1").trim().as_bytes(), &mut made).unwrap();

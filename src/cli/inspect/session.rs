@@ -180,8 +180,8 @@ fn note(
     if answer.findings.is_empty() {
         last.extend(under_block.clone());
     }
-    if step.is_some() {
-        last.extend(why_silent(answer, session, policy, tool_policy));
+    if let Some(step) = step.filter(|step| !step.is_transparent()) {
+        last.extend(why_silent(step, answer, session, policy, tool_policy));
     }
     if is_again {
         last.push("not counted: the turn has made this call already".to_owned());
@@ -297,16 +297,17 @@ fn streaks(session: &Session, policy: &Policy, tool: &ToolPolicy) -> Vec<(&'stat
 }
 
 /// Why a run of calls that is long enough is no finding.
-fn why_silent(answer: &Answer, session: &Session, policy: &Policy, tool: &ToolPolicy) -> Vec<String> {
+fn why_silent(step: &Step, answer: &Answer, session: &Session, policy: &Policy, tool: &ToolPolicy) -> Vec<String> {
     let (streaks, detectors) = (&session.head.streaks, &policy.detectors);
     let is_found = |detector| answer.findings.iter().any(|finding| finding.detector == detector);
     let (exact, near) = (&detectors.exact_repeat, &detectors.near_repeat);
     let mut told = Vec::new();
-    let is_run = exact.mode.is_on() && streaks.exact.length >= tool.scaled(exact.threshold);
+    let is_run = exact.mode.is_on() && streaks.exact.hash == step.call && streaks.exact.length >= tool.scaled(exact.threshold);
     if is_run && exact.result_aware && streaks.exact.same_answer < streaks.exact.length && !is_found(Detector::ExactRepeat) {
         told.push(format!("exact_repeat: {} equal calls, but their answers differ", streaks.exact.length));
     }
-    let is_near_run = near.mode.is_on() && streaks.near.length >= tool.scaled(near.threshold);
+    let is_near_run =
+        near.mode.is_on() && streaks.near.hash == step.fingerprint && streaks.near.length >= tool.scaled(near.threshold);
     if is_near_run && is_found(Detector::ExactRepeat) && !is_found(Detector::NearRepeat) {
         told.push("near_repeat: exact_repeat speaks of it".to_owned());
     }

@@ -58,8 +58,6 @@ pub struct KafkaLog {
     producer: Option<LaneProducer>,
     /// The producer must not begin another transaction: its last one's end is not known.
     suspect: bool,
-    /// The producer is to be replaced before the next transaction (rule C17).
-    replace: bool,
     replaced: u64,
     /// A permission that the last commit lacked: trying again would not help.
     denied: Option<LogError>,
@@ -85,7 +83,6 @@ impl KafkaLog {
             consumer: Some(consumer),
             producer: Some(producer),
             suspect: false,
-            replace: false,
             replaced: 0,
             denied: None,
             staged: Vec::new(),
@@ -117,7 +114,7 @@ impl KafkaLog {
         if self.suspect {
             return refused("the producer must be reopened first".into(), true);
         }
-        if self.replace {
+        if self.producer.as_ref().is_some_and(LaneProducer::is_broken) {
             if let Err(error) = self.reopen() {
                 return refused(format!("replacing the producer: {error}"), true);
             }
@@ -133,7 +130,6 @@ impl KafkaLog {
         // Taken when the offsets are sent, never before: its generation is the fence (rule C5).
         let metadata = || consumer.group_metadata();
         let ended = producer.commit(staged, &self.topics, &offsets, &metadata, &mut self.steps);
-        self.replace = ended.replace;
         self.denied = ended.denied;
         self.suspect = match ended.outcome {
             CommitOutcome::Committed { .. } => false,
@@ -213,7 +209,6 @@ impl Log for KafkaLog {
         taken?;
         *producer = Some(fresh);
         self.suspect = false;
-        self.replace = false;
         Ok(())
     }
 

@@ -33,8 +33,6 @@ use crate::log::kafka::topics::Topics;
 /// What a commit came to.
 pub(super) struct Ended {
     pub(super) outcome: CommitOutcome,
-    /// A request may be under way that nobody waits for any more: a new epoch must fence it (rule C17).
-    pub(super) replace: bool,
     /// What this identity must not do, if that is why.
     pub(super) denied: Option<LogError>,
 }
@@ -75,6 +73,12 @@ impl LaneProducer {
         matches!(error, KafkaError::Transaction(inner) if inner.is_fatal()) || self.producer.client().fatal_error().is_some()
     }
 
+    /// Whether a request may be under way that nobody waits for any more: a new epoch must fence it (rule C17). To be asked right before
+    /// the next transaction: the client tells of it on a thread of its own, maybe after the commit has ended.
+    pub(super) fn is_broken(&self) -> bool {
+        self.producer.context().broken()
+    }
+
     /// Steps S2 to S6.
     pub(super) fn commit(
         &mut self,
@@ -88,7 +92,7 @@ impl LaneProducer {
         let outcome = self.run(staged, topics, offsets, metadata, steps);
         let context = self.producer.context();
         let Some(said) = context.take_denied().filter(|_| !matches!(outcome, CommitOutcome::Committed { .. })) else {
-            return Ended { outcome, replace: context.broken(), denied: None };
+            return Ended { outcome, denied: None };
         };
         // Where the very first topic is denied there is nothing to abort, which the client takes for the end of its identity.
         let outcome = match outcome {
@@ -96,7 +100,7 @@ impl LaneProducer {
             other => other,
         };
         let message = format!("committing: {said}");
-        Ended { outcome, replace: context.broken(), denied: Some(fate::fatal(fate::E_NOT_AUTHORISED, message)) }
+        Ended { outcome, denied: Some(fate::fatal(fate::E_NOT_AUTHORISED, message)) }
     }
 
     fn run(

@@ -72,7 +72,7 @@ fn tile(page: &mut Markup, name: &'static str, number: u64, class: &'static str)
 }
 
 pub(super) fn dollars(spent: Spent) -> String {
-    if spent.cost_micro_usd == 0 {
+    if spent.cost_micro_usd == 0 && spent.tokens > 0 {
         return "unknown".to_owned();
     }
     let cost = spent.cost_usd();
