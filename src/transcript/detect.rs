@@ -2,15 +2,8 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
-use serde::Deserialize;
-use serde::Deserializer;
-use serde::de::IgnoredAny;
-use serde::de::MapAccess;
-use serde::de::SeqAccess;
-use serde::de::Visitor;
-
+use crate::event::json;
 use crate::transcript::Format;
 
 /// Lines that are looked at until one decides.
@@ -21,7 +14,7 @@ const CODEX: [&str; 5] = ["session_meta", "response_item", "event_msg", "turn_co
 const OPENHANDS: [&str; 5] =
     ["SystemPromptEvent", "MessageEvent", "ActionEvent", "ObservationEvent", "ConversationStateUpdateEvent"];
 
-/// Fields that tell whose an object is.
+/// Fields that tell whose an object is. All else is passed over and not kept: the file may be anybody's, and of any size.
 const TELLING: [&str; 19] = [
     "session_id",
     "kind",
@@ -43,8 +36,6 @@ const TELLING: [&str; 19] = [
     "instance_id",
     "history",
 ];
-/// Characters kept of a value: longer than any word that is compared.
-const WORD_CHARS_MAX: usize = 64;
 
 /// How pieces lie in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,8 +70,9 @@ pub fn detect(head: &[u8]) -> Detected {
         return found.map_or(Detected::Events, |format| Detected::Log(format, Layout::Lines));
     }
     let document = head.strip_prefix(b"[").unwrap_or(head);
-    let mut values = serde_json::Deserializer::from_slice(document).into_iter::<Object>();
-    match values.next().and_then(Result::ok).as_ref().and_then(decide) {
+    let text = beginning(document);
+    let at = json::skip_space(text, 0);
+    match text.get(at..json::value_end(text, at)).and_then(decide) {
         Some(Some(format)) => Detected::Log(format, Layout::Document),
         Some(None) => Detected::EventDocument,
         None => Detected::Unknown,
@@ -96,25 +88,28 @@ pub fn is_undecided(head: &[u8]) -> bool {
 /// What a line says: nothing yet, an event, or somebody's log.
 #[expect(clippy::option_option, reason = "undecided, decided for events, decided for a log")]
 fn whose(line: &[u8]) -> Option<Option<Format>> {
-    // Cheap, and keeps an array that stands in one line out.
-    if line.first() != Some(&b'{') {
-        return None;
-    }
-    decide(&serde_json::from_slice::<Object>(line).ok()?)
+    std::str::from_utf8(line).ok().and_then(decide)
+}
+
+/// As much of the bytes as is text: a head may end within a character.
+fn beginning(bytes: &[u8]) -> &str {
+    bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid())
 }
 
 #[expect(clippy::option_option, reason = "as above")]
-fn decide(object: &Object) -> Option<Option<Format>> {
-    let text = |name: &str| match object.0.get(name) {
-        Some(Shape::Text(text)) => Some(text.as_str()),
-        _ => None,
-    };
-    let has = |name: &str| object.0.contains_key(name);
+fn decide(object: &str) -> Option<Option<Format>> {
+    // The first is cheap, and keeps an array that stands in one line out.
+    if !object.starts_with('{') || !json::is_valid(object) {
+        return None;
+    }
+    let fields: BTreeMap<Cow<'_, str>, &str> = json::fields(object).filter(|(name, _)| TELLING.contains(&&**name)).collect();
+    let text = |name: &str| fields.get(name).filter(|source| json::is_string(source)).map(|source| json::unquote(source));
+    let has = |name: &str| fields.contains_key(name);
     let kind = text("kind").unwrap_or_default();
     if has("session_id") && has("kind") {
         return Some(None);
     }
-    match text("type") {
+    match text("type").as_deref() {
         Some(kind) if CODEX.contains(&kind) && has("payload") => return Some(Some(Format::Codex)),
         Some("user" | "assistant") if has("message") && (has("uuid") || has("sessionId")) => {
             return Some(Some(Format::ClaudeCode));
@@ -127,97 +122,9 @@ fn decide(object: &Object) -> Option<Option<Format>> {
         _ => {}
     }
     let is_openhands = (has("source") && has("timestamp") && (text("action").or_else(|| text("observation"))).is_some())
-        || (has("source") && OPENHANDS.contains(&kind))
-        || (has("instance_id") && object.0.get("history") == Some(&Shape::Array));
+        || (has("source") && OPENHANDS.contains(&&*kind))
+        || (has("instance_id") && fields.get("history").is_some_and(|source| source.starts_with('[')));
     is_openhands.then_some(Some(Format::OpenHands))
-}
-
-/// The fields of an object that tell whose it is. All else is passed over and not kept: the file may be anybody's, and of any size.
-struct Object(BTreeMap<&'static str, Shape>);
-
-/// As much of a value as tells whose log it is.
-#[derive(Debug, PartialEq, Eq)]
-enum Shape {
-    Text(String),
-    Array,
-    Other,
-}
-
-impl<'de> Deserialize<'de> for Object {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(ObjectVisitor)
-    }
-}
-
-struct ObjectVisitor;
-
-impl<'de> Visitor<'de> for ObjectVisitor {
-    type Value = Object;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
-        let mut fields = BTreeMap::new();
-        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
-            match TELLING.into_iter().find(|known| *known == name) {
-                Some(known) => drop(fields.insert(known, map.next_value()?)),
-                None => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(Object(fields))
-    }
-}
-
-impl<'de> Deserialize<'de> for Shape {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ShapeVisitor)
-    }
-}
-
-struct ShapeVisitor;
-
-impl<'de> Visitor<'de> for ShapeVisitor {
-    type Value = Shape;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("any value")
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Shape, E> {
-        Ok(Shape::Text(text.chars().take(WORD_CHARS_MAX).collect()))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Shape, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Shape::Array)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Shape, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Shape::Other)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Shape, E> {
-        Ok(Shape::Other)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Shape, E> {
-        Ok(Shape::Other)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Shape, E> {
-        Ok(Shape::Other)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Shape, E> {
-        Ok(Shape::Other)
-    }
-
-    fn visit_unit<E>(self) -> Result<Shape, E> {
-        Ok(Shape::Other)
-    }
 }
 
 #[cfg(test)]

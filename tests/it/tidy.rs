@@ -50,7 +50,7 @@ const TABLE: &[Layer] = &[
     layer(1, "event", &["limits"], &["serde", "serde_json"]),
     layer(2, "identity", &["limits", "event"], &["sha2", "regex"]),
     layer(3, "policy", &["limits", "event", "identity"], &["serde", "regex"]),
-    layer(3, "transcript", &["limits", "event", "identity"], &["serde", "serde_json"]),
+    layer(3, "transcript", &["limits", "event", "identity"], &["serde_json"]),
     layer(4, "detect", &["limits", "event", "identity", "policy"], &[]),
     layer(5, "engine", &["limits", "event", "identity", "policy", "detect"], &[]),
     layer(6, "store", &["limits", "clock", "event", "identity", "policy", "detect", "engine"], &["rocksdb", "postcard", "serde", "tracing"]),

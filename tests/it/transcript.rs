@@ -55,8 +55,8 @@ fn read(paths: &[PathBuf], is_strict: bool) -> (Vec<(i64, Value)>, FileReplay) {
 fn told(path: &Path) -> String {
     let (got, replay) = read(&[path.to_owned()], false);
     let mut text: String = got.iter().map(|(_, event)| format!("{event}\n")).collect();
-    let (logs, _, skipped) = replay.logs();
-    for (format, read) in logs {
+    let skipped = replay.skipped().1;
+    for (format, read) in replay.logs() {
         text += &format!(
             "# {}: {} logs, events {:?}, ignored {:?}\n",
             format.as_str(),
@@ -229,7 +229,7 @@ fn logs_of_a_directory_are_read_side_by_side_in_the_order_of_their_times() {
     let (got, replay) = read(&[dir.path().to_owned()], false);
     assert_eq!(got.len(), 900);
     assert!(got.is_sorted_by_key(|(time, _)| *time), "out of order");
-    let (logs, _, skipped) = replay.logs();
+    let (logs, skipped) = (replay.logs(), replay.skipped().1);
     assert_eq!((logs[&Format::ClaudeCode].logs, skipped, replay.refused().1), (300, 1, 0));
     assert_eq!(read(&[dir.path().to_owned()], false).0, got, "another reading gives another order");
 }
@@ -243,7 +243,7 @@ fn events_and_logs_may_be_mixed_and_packed() {
     fs::write(&packed, zstd::encode_all(line("s", 1).as_bytes(), 1).unwrap()).unwrap();
     let (got, replay) = read(&[packed, native, golden("codex")], false);
     assert_eq!(got[0].1["session_id"], "n", "events as they are come first");
-    assert_eq!(replay.logs().0.keys().copied().collect::<Vec<_>>(), [Format::ClaudeCode, Format::Codex]);
+    assert_eq!(replay.logs().keys().copied().collect::<Vec<_>>(), [Format::ClaudeCode, Format::Codex]);
     assert!(got.len() > 3);
 }
 
@@ -388,7 +388,7 @@ fn a_log_whose_first_lines_are_long_is_told_all_the_same() {
     fs::write(dir.path().join("log.jsonl"), format!("{picture}\n{}", line("s", 1))).unwrap();
     fs::write(dir.path().join("none.json"), format!("{{\"a\":\"{long}\"}}")).unwrap();
     let (got, replay) = read(&[dir.path().to_owned()], false);
-    let (logs, names, skipped) = replay.logs();
+    let (logs, (names, skipped)) = (replay.logs(), replay.skipped());
     assert_eq!((got.len(), logs[&Format::ClaudeCode].logs, skipped), (2, 1, 1));
     assert!(names[0].ends_with("none.json"), "{names:?}");
 }
@@ -469,5 +469,5 @@ fn a_damaged_first_event_costs_itself_and_not_the_conversation() {
     fs::write(&first, &text[..text.len() / 2]).unwrap();
     let (got, replay) = read(&[dir.path().to_owned()], false);
     assert!(whole > 2 && got.len() + 1 >= whole, "{} of {whole}", got.len());
-    assert_eq!((replay.refused().1, replay.logs().2), (1, 0));
+    assert_eq!((replay.refused().1, replay.skipped().1), (1, 0));
 }

@@ -114,8 +114,8 @@ pub(in crate::cli) fn must_last(files: &[PathBuf], why: &str) -> Result<(), Fail
 
 /// What was read of logs of agents and what was not, a line for each kind.
 pub(in crate::cli) fn told(replay: &FileReplay) -> Vec<String> {
-    let (logs, names, skipped) = replay.logs();
-    let mut lines: Vec<String> = logs.iter().map(|(format, read)| line(format.as_str(), read)).collect();
+    let (names, skipped) = replay.skipped();
+    let mut lines: Vec<String> = replay.logs().iter().map(|(format, read)| line(format.as_str(), read)).collect();
     if skipped > 0 {
         let more = skipped.saturating_sub(names.len() as u64);
         let more = if more > 0 { format!(" and {} more", grouped(more)) } else { String::new() };

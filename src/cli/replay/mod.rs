@@ -244,7 +244,7 @@ pub(super) fn replay(
     }
     let (refused, refused_total) = replay.refused();
     found.refused = refused_total;
-    found.skipped = replay.logs().2;
+    found.skipped = replay.skipped().1;
     found.rejections.extend(refused.into_iter().map(|(file, line, reason)| Rejection { file, line, reason }));
     found.elapsed = progress.elapsed();
     Ok(found)

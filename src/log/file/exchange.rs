@@ -100,8 +100,9 @@ struct State {
     /// Pieces of logs that are none, the first of them.
     refused: Vec<Refused>,
     refused_total: u64,
-    /// Files of a directory that are no logs.
-    skipped: (Vec<String>, u64),
+    /// Files of directories that are no logs, the first of them.
+    skipped: Vec<String>,
+    skipped_total: u64,
     /// The lane for whose room the reader waits.
     awaited: Option<usize>,
     /// Reports by their line, lane, order within the lane.
@@ -195,7 +196,8 @@ impl Shared {
             logs: BTreeMap::new(),
             refused: Vec::new(),
             refused_total: 0,
-            skipped: (Vec::new(), 0),
+            skipped: Vec::new(),
+            skipped_total: 0,
             awaited: None,
             waiting: BTreeMap::new(),
             staged: 0,
@@ -262,18 +264,21 @@ impl Shared {
 
     pub(super) fn note_skipped(&self, name: String) {
         let mut state = self.lock();
-        let (names, count) = &mut state.skipped;
-        *count += 1;
-        if names.len() < SKIPPED_NAMED {
-            names.push(name);
+        state.skipped_total += 1;
+        if state.skipped.len() < SKIPPED_NAMED {
+            state.skipped.push(name);
         }
     }
 
-    /// What was read of logs, by their kind; the first files that were none, and how many there were.
-    pub(super) fn logs(&self) -> (BTreeMap<Format, LogsRead>, Vec<String>, u64) {
+    /// The first files that were no logs, and how many there were.
+    pub(super) fn skipped(&self) -> (Vec<String>, u64) {
         let state = self.lock();
-        let (names, count) = &state.skipped;
-        (state.logs.clone(), names.clone(), *count)
+        (state.skipped.clone(), state.skipped_total)
+    }
+
+    /// What was read of logs, by their kind.
+    pub(super) fn logs(&self) -> BTreeMap<Format, LogsRead> {
+        self.lock().logs.clone()
     }
 
     /// The first refused pieces, and how many there were.

@@ -14,7 +14,7 @@ const DEPTH_MAX: usize = 32;
 /// Ends of names that logs have.
 const ENDS: [&str; 3] = [".jsonl", ".ndjson", ".json"];
 /// What may stand behind them.
-const PACKED: [&str; 3] = ["", ".gz", ".zst"];
+const PACKED: [&str; 2] = [".gz", ".zst"];
 
 /// One input: a file, or the files of one directory of events in their order.
 pub(super) struct Group {
@@ -76,7 +76,17 @@ fn walk(directory: &Path, depth: usize, room: &mut usize, found: &mut Vec<Group>
 }
 
 fn is_log(name: &str) -> bool {
-    ENDS.iter().any(|end| PACKED.iter().any(|packed| name.strip_suffix(packed).is_some_and(|name| name.ends_with(end))))
+    without_end(unpacked(name)).is_some()
+}
+
+/// A name without what says that the file is packed.
+pub(super) fn unpacked(name: &str) -> &str {
+    PACKED.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name)
+}
+
+/// A name without the end that logs have, if it has one.
+pub(super) fn without_end(name: &str) -> Option<&str> {
+    ENDS.iter().find_map(|end| name.strip_suffix(end))
 }
 
 /// Number of a file that holds one event: `17.json`, `event-00017-….json`.

@@ -15,6 +15,8 @@ use crate::event::partition_of;
 use crate::log::LogError;
 use crate::log::file::FileInput;
 use crate::log::file::REPLAY_PARTITIONS;
+use crate::log::file::folder::unpacked;
+use crate::log::file::folder::without_end;
 use crate::log::file::input::Opened;
 use crate::log::file::pieces::Pieces;
 use crate::log::file::rounds::Placing;
@@ -265,8 +267,8 @@ pub(super) fn session_name(input: &FileInput) -> String {
     let FileInput::Path(path) = input else { return "standard-input".to_owned() };
     let name = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let file = name(path);
-    let plain = [".gz", ".zst"].iter().find_map(|end| file.strip_suffix(end)).unwrap_or(&file);
-    let stem = [".jsonl", ".ndjson", ".json"].iter().find_map(|end| plain.strip_suffix(end)).unwrap_or(plain);
+    let plain = unpacked(&file);
+    let stem = without_end(plain).unwrap_or(plain);
     let says_nothing = stem.is_empty()
         || stem.bytes().all(|byte| byte.is_ascii_digit())
         || stem.starts_with("event-")

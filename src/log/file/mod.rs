@@ -128,11 +128,16 @@ impl FileReplay {
         Ok(Self { lanes, collector, total, shared })
     }
 
-    /// What was read of logs of agents, by their kind; of directories the first files that were no logs, and how many there were.
-    /// Complete once every lane has come to its end.
+    /// What was read of logs of agents, by their kind. Complete once every lane has come to its end.
     #[must_use]
-    pub fn logs(&self) -> (BTreeMap<Format, LogsRead>, Vec<String>, u64) {
+    pub fn logs(&self) -> BTreeMap<Format, LogsRead> {
         self.shared.logs()
+    }
+
+    /// The first files of directories that were no logs, and how many there were.
+    #[must_use]
+    pub fn skipped(&self) -> (Vec<String>, u64) {
+        self.shared.skipped()
     }
 
     /// The first pieces of such logs that could not be read, and how many there were.

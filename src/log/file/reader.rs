@@ -28,6 +28,8 @@ use crate::transcript::Detected;
 use crate::transcript::Layout;
 use crate::transcript::detect;
 
+/// Files of a directory of events that are looked into for whose they are, beside the first.
+const SIBLINGS_MAX: usize = 16;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 pub(super) fn start(inputs: Vec<Group>, options: &FileOptions, shared: Arc<Shared>) -> Result<(), LogError> {
@@ -85,7 +87,7 @@ impl Reader {
             };
             let detected = match detect(opened.head()) {
                 // The first event of a directory may be damaged: any other says whose they are.
-                Detected::Unknown => files.iter().skip(1).find_map(whose_log).unwrap_or(Detected::Unknown),
+                Detected::Unknown => files.iter().skip(1).take(SIBLINGS_MAX).find_map(whose_log).unwrap_or(Detected::Unknown),
                 detected => detected,
             };
             let reading = match detected {
