@@ -212,10 +212,16 @@ fn a_long_run_that_is_no_finding_says_why_at_its_own_calls_only() {
     let call = |id: u32, tool: &str, result: u32| {
         format!(r#"{{"id":"{id}","kind":"tool","session_id":"s","tool":"{tool}","args":{{"n":1}},"result":"{result}"}}"#)
     };
-    let lines: Vec<String> = (0..4).map(|n| call(n, "t", n)).chain([call(4, "TodoWrite", 4), call(5, "u", 5)]).collect();
+    // Calls of an exempt tool leave the run as it is, and are not of it.
+    let lines: Vec<String> = (0..4).map(|n| call(n, "t", n)).chain([call(4, "think", 4), call(5, "u", 5)]).collect();
+    let policy = scratch.0.join("policy.toml");
+    fs::write(&policy, "[[tool]]\nnames = [\"think\"]\nclass = \"exempt\"\n").unwrap();
     let path = scratch.0.join("events.ndjson");
     fs::write(&path, lines.join("\n")).unwrap();
-    let table = stdout(&expect(&["inspect", "session", "s", "--file", &path.to_string_lossy()], exit_code::DONE));
+    let table = stdout(&expect(
+        &["inspect", "session", "s", "--file", &path.to_string_lossy(), "--policy", &policy.to_string_lossy()],
+        exit_code::DONE,
+    ));
     let told: Vec<&str> = table.lines().filter(|line| line.contains("equal calls, but their answers differ")).collect();
     assert_eq!(told.len(), 2, "{table}");
     assert!(told.iter().all(|line| line.contains(" t ")), "{table}");
