@@ -39,7 +39,7 @@ pub fn decode<'a>(value: Option<&'a [u8]>, record: &RecordMeta<'a>) -> Result<Ev
     if bytes.len() > record.value_bytes_max {
         return Err(Rejected::whole(Reason::TooLarge));
     }
-    let text = std::str::from_utf8(bytes).map_err(|_| Rejected::whole(Reason::NotUtf8))?;
+    let text = json::text(bytes).ok_or_else(|| Rejected::whole(Reason::NotUtf8))?;
     let wire = read(text)?;
     check_format(&wire)?;
     event(&wire, record)

@@ -12,6 +12,11 @@ use crate::limits::JSON_DEPTH_MAX;
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
+/// Bytes as text; `None` where they are no UTF-8. Every byte of the input passes here: many at a time.
+pub(crate) fn text(bytes: &[u8]) -> Option<&str> {
+    simdutf8::basic::from_utf8(bytes).ok()
+}
+
 /// What makes valid JSON unusable here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Faults {

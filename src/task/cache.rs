@@ -16,8 +16,9 @@ use crate::store::session;
 use crate::store::session::Loaded;
 use crate::store::step;
 
+// The hasher is keyed anew in each process: names come from outside.
 #[expect(clippy::disallowed_types, reason = "look-up only; nothing iterates over it")]
-type Index = std::collections::HashMap<Box<[u8]>, u32>;
+type Index = std::collections::HashMap<Box<[u8]>, u32, ahash::RandomState>;
 
 /// Steps noted as changed before they are thinned out to those still in the ring.
 const CHANGED_MAX: usize = 4_096;

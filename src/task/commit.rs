@@ -51,6 +51,9 @@ const PAUSE_FACTOR: u64 = 4;
 /// One part in so many of a commit's length is the rest of a lane that has read all there is.
 const REST_PART: u64 = 2;
 
+/// Records that a changed session has in a commit, as a rule: head, a page or two, timers.
+const CHANGES_PER_SESSION: usize = 4;
+
 /// Sums for the swarm stage wait at most this part of the longest wait in a lane that has read all there is: their command has a second
 /// commit before it.
 const REPORT_PART: u64 = 4;
@@ -269,7 +272,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         for report in work.overlay.sums.drain(log.swarm_partitions())? {
             log.stage(report);
         }
-        let mut changes = Vec::new();
+        let mut changes = Vec::with_capacity(work.overlay.dirty.len() * CHANGES_PER_SESSION);
         for id in &work.overlay.dirty {
             if let Some(entry) = work.cache.get_mut(*id) {
                 entry.changes(&mut changes)?;

@@ -19,6 +19,7 @@ use serde_json::Value;
 use crate::event::EventTime;
 use crate::event::Reason;
 use crate::event::Rejected;
+use crate::event::json;
 
 pub use detect::Detected;
 pub use detect::Layout;
@@ -179,7 +180,7 @@ fn parse(bytes: &[u8]) -> Result<Map<String, Value>, Rejected> {
     if bytes.len() > PIECE_BYTES_MAX {
         return Err(Rejected::whole(Reason::TooLarge));
     }
-    let text = std::str::from_utf8(bytes).map_err(|_| Rejected::whole(Reason::NotUtf8))?;
+    let text = json::text(bytes).ok_or_else(|| Rejected::whole(Reason::NotUtf8))?;
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => Ok(object),
         Ok(_) => Err(Rejected::whole(Reason::NotAnObject)),

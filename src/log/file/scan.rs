@@ -26,7 +26,7 @@ pub(super) struct Line<'a> {
 /// line is refused when it is decoded.
 pub(super) fn scan(bytes: &[u8]) -> Line<'_> {
     let mut line = Line::default();
-    let Ok(text) = std::str::from_utf8(bytes) else { return line };
+    let Some(text) = json::text(bytes) else { return line };
     let mut time = None;
     for (key, source) in json::fields(text) {
         match &*key {

@@ -27,6 +27,11 @@ impl RocksBatch {
         Self { store, batch: WriteBatch::default(), failed: None }
     }
 
+    /// Grows no further up to so many bytes: growing copies all there is, and takes new pages from the system each time.
+    pub(super) fn with_capacity(store: RocksStore, bytes: usize) -> Self {
+        Self { store, batch: WriteBatch::with_capacity_bytes(bytes), failed: None }
+    }
+
     /// Sets a key.
     pub fn put(&mut self, area: Area, key: &[u8], value: &[u8]) {
         match self.store.handle(area) {

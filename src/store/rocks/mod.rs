@@ -41,6 +41,9 @@ pub use batch::RocksBatch;
 pub use options::RocksOptions;
 pub use owner::StoreOwner;
 
+/// Bytes that a change takes in a batch besides its value and the end of its key: tag, lengths, the task's prefix. An upper bound.
+const CHANGE_BYTES: usize = 32;
+
 /// A part of the database with its own keys. One batch may write to all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Area {
@@ -255,7 +258,8 @@ impl RocksStore {
     }
 
     fn changes(&self, changes: &[Change]) -> RocksBatch {
-        let mut batch = self.batch();
+        let bytes = |change: &Change| CHANGE_BYTES + change.key.bytes.len() + change.value.as_ref().map_or(0, Vec::len);
+        let mut batch = RocksBatch::with_capacity(self.clone(), changes.iter().map(bytes).sum());
         for change in changes {
             batch.change(change);
         }
