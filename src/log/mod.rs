@@ -285,6 +285,15 @@ pub trait Log {
     /// By fate; [`LogError::Transient`] may be retried.
     fn reopen(&mut self) -> Result<(), LogError>;
 
+    /// After [`LogError::Lost`], whose words are `cause`: joins the group anew and holds no task, where it was likely the group that lost its
+    /// memory and nobody else who took the place.
+    ///
+    /// # Errors
+    /// [`LogError::Lost`] with the same words where somebody else is to be believed in; else by fate.
+    fn rejoin(&mut self, cause: &str) -> Result<(), LogError> {
+        Err(LogError::Lost(cause.to_owned()))
+    }
+
     /// A reader for restore threads; `None` where the state itself is the log (embedded) or nothing is restored (file).
     ///
     /// # Errors

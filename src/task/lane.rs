@@ -424,8 +424,24 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 tracing::warn!(cause, "comparing every task with its input");
                 self.restore_all(clock)
             }
-            LogError::Lost(cause) => Err(Exit::Fenced(cause)),
+            LogError::Lost(cause) => self.rejoin(&cause),
             LogError::Fatal { code, message } => Err(Exit::Fatal { code, message }),
+        }
+    }
+
+    /// Gives everything up and joins the group anew, if the log may.
+    fn rejoin(&mut self, cause: &str) -> Result<(), Exit> {
+        match self.log.rejoin(cause) {
+            Ok(()) => {
+                tracing::warn!(cause, tasks = self.work.tasks.len(), "the group forgot this member; joined anew");
+                self.work.interrupt = None;
+                self.drop_overlay();
+                self.release_all();
+                Ok(())
+            }
+            Err(LogError::Lost(cause)) => Err(Exit::Fenced(cause)),
+            Err(LogError::Fatal { code, message }) => Err(Exit::Fatal { code, message }),
+            Err(LogError::Transient(cause) | LogError::OutOfRange(cause)) => Err(Exit::Failed(cause)),
         }
     }
 

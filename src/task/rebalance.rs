@@ -24,7 +24,9 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         self.rebalancing_since_us.get_or_insert(clock.mono_us());
         tracing::info!(tasks = ids.len(), "tasks assigned");
         self.count_rebalance(0, ids);
-        self.log.assign(ids).map_err(refused)?;
+        if let Err(error) = self.log.assign(ids) {
+            return self.refused(error, clock);
+        }
         for id in ids {
             self.work.tasks.insert(*id, Slot::Waiting);
             self.restore(*id);
@@ -119,7 +121,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         if self.work.interrupt.is_none() && !self.work.overlay.is_empty() {
             self.commit(clock)?;
         }
-        self.let_go(ids)?;
+        self.let_go(ids, clock)?;
         self.note_rebalance(1, since_us, clock);
         Ok(())
     }
@@ -131,12 +133,12 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         let since_us = clock.mono_us();
         self.work.interrupt = None;
         self.rewind(clock)?;
-        self.let_go(ids)?;
+        self.let_go(ids, clock)?;
         self.note_rebalance(2, since_us, clock);
         Ok(())
     }
 
-    fn let_go(&mut self, ids: &[TaskId]) -> Result<(), Exit> {
+    fn let_go(&mut self, ids: &[TaskId], clock: &dyn Clock) -> Result<(), Exit> {
         // What is left of an overlay that was not committed holds changes of these tasks; it must not survive them.
         let is_left =
             ids.iter().any(|id| matches!(self.work.tasks.get(id), Some(Slot::Running(task)) if task.state.is_touched()));
@@ -146,7 +148,15 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         for id in ids {
             self.release(*id);
         }
-        self.log.unassign(ids).map_err(refused)
+        self.log.unassign(ids).or_else(|error| self.refused(error, clock))
+    }
+
+    /// The client refused an answer about the assignment: it and the lane no longer agree on who owns what.
+    fn refused(&mut self, error: LogError, clock: &dyn Clock) -> Result<(), Exit> {
+        match error {
+            LogError::Transient(cause) | LogError::OutOfRange(cause) => Err(Exit::Failed(format!("assignment refused: {cause}"))),
+            other => self.on_log_error(other, clock),
+        }
     }
 
     fn release(&mut self, id: TaskId) {
@@ -182,14 +192,5 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         if let Some(moved) = self.stats.tasks_moved.get_mut(kind) {
             *moved += ids.len() as u64;
         }
-    }
-}
-
-/// The client refused an answer about the assignment: it and the lane no longer agree on who owns what.
-fn refused(error: LogError) -> Exit {
-    match error {
-        LogError::Transient(cause) | LogError::OutOfRange(cause) => Exit::Failed(format!("assignment refused: {cause}")),
-        LogError::Lost(cause) => Exit::Fenced(cause),
-        LogError::Fatal { code, message } => Exit::Fatal { code, message },
     }
 }

@@ -178,7 +178,11 @@ pub(crate) struct Verdict {
 
 impl Scenario {
     pub(crate) fn new(bootstrap: &str, name: &str, seed: u64, partitions: u32) -> Self {
-        let world = World::new(bootstrap, partitions);
+        Self::on(World::new(bootstrap, partitions), name, seed, partitions)
+    }
+
+    /// On topics that are there.
+    pub(crate) fn on(world: World, name: &str, seed: u64, partitions: u32) -> Self {
         let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("processes-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         let auditor = Some(Auditor::start(&world.options, partitions));

@@ -246,6 +246,10 @@ impl Log for TestLog {
         self.memory.reopen()
     }
 
+    fn rejoin(&mut self, cause: &str) -> Result<(), LogError> {
+        self.memory.rejoin(cause)
+    }
+
     fn changelog(&self) -> Result<Option<Box<dyn Changelog>>, LogError> {
         self.memory.changelog()
     }

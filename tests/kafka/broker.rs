@@ -76,7 +76,7 @@ pub(crate) fn behind(name: &str, proxy: &Proxy) -> Option<Broker> {
     Some(start(name, Some(proxy)))
 }
 
-fn lib() -> PathBuf {
+pub(crate) fn lib() -> PathBuf {
     // Empty is as good as not set, as the script has it that brings them.
     let cache = std::env::var_os("XDG_CACHE_HOME")
         .filter(|path| !path.is_empty())
@@ -124,20 +124,31 @@ fn start(name: &str, proxy: Option<&Proxy>) -> Broker {
 
 /// Formats the storage, with `format` as further arguments, and starts the broker; it may not answer yet.
 pub(crate) fn launch(name: &str, bootstrap: &str, format: &[String], properties: impl FnOnce(&Path) -> String) -> Broker {
-    let lib = lib();
-    assert!(
-        lib.is_dir(),
-        "no broker: set KAFKA_BOOTSTRAP, or run tests/kafka/broker/fetch.sh (needs Maven and Java 17), \
-         or switch these tests off with LOOPWARDEN_KAFKA_TESTS=skip"
-    );
+    let dir = directory(name);
+    fs::write(dir.join("server.properties"), properties(&dir)).expect("server.properties");
+    run(&dir, bootstrap, format)
+}
+
+/// A new directory for a broker.
+pub(crate) fn directory(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR"));
     sweep(root);
     let dir = root.join(format!("broker-{}-{name}", std::process::id()));
     // A run that was killed may have had the same id, and left its data.
     let _ = fs::remove_dir_all(&dir);
     fs::create_dir_all(&dir).expect("a directory for the broker");
-    fs::write(dir.join("server.properties"), properties(&dir)).expect("server.properties");
+    dir
+}
 
+/// Starts the broker of a directory with `server.properties`, after formatting its storage. Where there is a file `keep`, the data outlives
+/// the broker, and another one may be started on them.
+pub(crate) fn run(dir: &Path, bootstrap: &str, format: &[String]) -> Broker {
+    let lib = lib();
+    assert!(
+        lib.is_dir(),
+        "no broker: set KAFKA_BOOTSTRAP, or run tests/kafka/broker/fetch.sh (needs Maven and Java 17), \
+         or switch these tests off with LOOPWARDEN_KAFKA_TESTS=skip"
+    );
     // The shell ends the broker when this process is gone, and with it the data; the log stays for whoever has to look.
     let script = r#"
         set -u
@@ -148,13 +159,13 @@ pub(crate) fn launch(name: &str, bootstrap: &str, format: &[String], properties:
         cat >/dev/null
         kill -9 $!
         wait
-        rm -rf "$DIR/data"
+        [ -e "$DIR/keep" ] || rm -rf "$DIR/data"
     "#;
     let mut watchdog = Command::new("sh")
         .args(["-c", &format!("set -f\n{script}"), "sh"])
         .args(format)
         .env("LIB", &lib)
-        .env("DIR", &dir)
+        .env("DIR", dir)
         .env("CLUSTER", CLUSTER_ID)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

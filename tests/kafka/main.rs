@@ -13,6 +13,7 @@
 )]
 
 mod broker;
+mod brokers;
 mod changelog;
 mod commit;
 mod contract;

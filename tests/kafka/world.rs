@@ -80,9 +80,14 @@ pub(crate) fn output(destination: Destination, key: &str, value: &str) -> Output
 impl World {
     /// Topics of so many partitions, on this broker, that no other test knows.
     pub(crate) fn new(bootstrap: &str, partitions: u32) -> Self {
+        Self::replicated(bootstrap, partitions, 1)
+    }
+
+    /// The same on so many brokers each.
+    pub(crate) fn replicated(bootstrap: &str, partitions: u32, copies: u16) -> Self {
         let world = Self::named(bootstrap);
         let admin = Admin::new(&world.options).expect("an admin client");
-        let mut plans = admin::plan(&world.options, partitions, 1);
+        let mut plans = admin::plan(&world.options, partitions, copies);
         // Fixed timestamps of the distant past: they are kept, and nothing is deleted by age. Sums stay as planned, which keeps them.
         for plan in plans.iter_mut().filter(|plan| plan.purpose != admin::Purpose::SwarmCounts) {
             plan.config.retain(|(key, _)| !matches!(*key, "retention.ms" | "message.timestamp.type"));

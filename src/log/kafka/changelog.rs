@@ -101,10 +101,27 @@ fn make_from(config: &ClientConfig) -> Result<BaseConsumer<PlainContext>, LogErr
 
 /// First offset that exists, and the end as the client sees it: the last stable offset, for one that reads what is committed.
 pub(super) fn watermarks(client: &BaseConsumer<PlainContext>, topic: &str, partition: u32) -> Result<ChangelogRange, LogError> {
-    let (start, end) = client
-        .fetch_watermarks(topic, partition as i32, limits::ASK_WAIT)
-        .map_err(|error| fate::of(&error, &format!("asking for the range of {topic}/{partition}")))?;
-    Ok(ChangelogRange { start: start.max(0) as u64, end: end.max(0) as u64 })
+    let asking = format!("asking for the range of {topic}/{partition}");
+    match client.fetch_watermarks(topic, partition as i32, limits::ASK_WAIT) {
+        Ok((start, end)) => Ok(ChangelogRange { start: start.max(0) as u64, end: end.max(0) as u64 }),
+        // So says a client that has met no broker yet, too: while all of them are away, every partition is unknown to it.
+        Err(error) if is_unknown_to_client(&error) && !is_missing(client, topic, partition) => {
+            Err(LogError::Transient(format!("{asking}: {error}")))
+        }
+        Err(error) => Err(fate::of(&error, &asking)),
+    }
+}
+
+fn is_unknown_to_client(error: &KafkaError) -> bool {
+    matches!(error.rdkafka_error_code(), Some(RDKafkaErrorCode::UnknownTopic | RDKafkaErrorCode::UnknownPartition))
+}
+
+/// Whether a broker says that there is no such partition.
+fn is_missing(client: &BaseConsumer<PlainContext>, topic: &str, partition: u32) -> bool {
+    client.fetch_metadata(Some(topic), limits::ASK_WAIT).is_ok_and(|metadata| {
+        let known = metadata.topics().iter().find(|known| known.name() == topic);
+        known.is_none_or(|known| known.partitions().iter().all(|known| known.id() != partition as i32))
+    })
 }
 
 /// The first offset whose record is not older than a time; `None` when all are.

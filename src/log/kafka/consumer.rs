@@ -19,6 +19,7 @@ use rdkafka::message::BorrowedMessage;
 use rdkafka::message::Headers;
 
 use crate::clock::Deadline;
+use crate::clock::Stopwatch;
 use crate::event::EventTime;
 use crate::event::NextOffset;
 use crate::event::Record;
@@ -56,6 +57,8 @@ pub(super) struct LaneConsumer {
     value_bytes_max: usize,
     /// What it does, for messages.
     reading: String,
+    /// When a broker was last out of reach.
+    missed: Option<Stopwatch>,
 }
 
 impl LaneConsumer {
@@ -69,7 +72,26 @@ impl LaneConsumer {
         consumer.subscribe(&names).map_err(|error| fate::of(&error, "subscribing"))?;
         let reading = format!("reading {} in group \"{}\"", names.join(" and "), options.app);
         let value_bytes_max = options.value_bytes_max;
-        Ok(Self { consumer, topics, tasks: BTreeMap::new(), halted: BTreeSet::new(), postponed: None, value_bytes_max, reading })
+        Ok(Self {
+            consumer,
+            topics,
+            tasks: BTreeMap::new(),
+            halted: BTreeSet::new(),
+            postponed: None,
+            value_bytes_max,
+            reading,
+            missed: None,
+        })
+    }
+
+    /// Whether brokers were out of reach a short while ago. A group's coordinator that dies amid a rebalance leaves one behind that knows
+    /// members by former ids, and says to those with newer ones that somebody else has their place.
+    pub(super) fn has_missed_brokers(&self) -> bool {
+        self.missed.as_ref().is_some_and(|missed| missed.elapsed() < limits::MISSED_BROKERS_WITHIN)
+    }
+
+    pub(super) fn note_missed_brokers(&mut self) {
+        self.missed = Some(Stopwatch::start());
     }
 
     pub(super) fn group_metadata(&self) -> Option<ConsumerGroupMetadata> {
@@ -199,6 +221,9 @@ impl LaneConsumer {
 
     /// What an error of a poll means, and what the client has stopped with it.
     fn fate_of(&mut self, error: &KafkaError) -> Option<LogError> {
+        if fate::is_out_of_reach(error) {
+            self.note_missed_brokers();
+        }
         let fate = fate::of_running(error, &self.reading);
         if matches!(fate, Some(LogError::OutOfRange(_))) {
             self.halted.extend(self.tasks.keys());
@@ -263,11 +288,15 @@ impl LaneConsumer {
     }
 
     pub(super) fn unassign(&mut self, tasks: &[TaskId]) -> Result<(), LogError> {
+        // After joining anew, those of the former member are not this one's to give back.
+        let held: Vec<TaskId> = tasks.iter().copied().filter(|task| self.tasks.remove(task).is_some()).collect();
         for task in tasks {
-            self.tasks.remove(task);
             self.halted.remove(task);
         }
-        match self.consumer.incremental_unassign(&self.list(tasks.iter().copied())) {
+        if held.is_empty() {
+            return Ok(());
+        }
+        match self.consumer.incremental_unassign(&self.list(held)) {
             Ok(()) => Ok(()),
             // The client has unassigned everything by itself then.
             Err(_) if self.fatal().is_some() => Ok(()),

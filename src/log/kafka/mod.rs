@@ -21,6 +21,7 @@ pub mod writer;
 use std::time::Duration;
 
 use crate::clock::Deadline;
+use crate::clock::Stopwatch;
 use crate::event::NextOffset;
 use crate::event::Record;
 use crate::event::TaskId;
@@ -63,6 +64,25 @@ pub struct KafkaLog {
     denied: Option<LogError>,
     staged: Vec<Output>,
     steps: CommitSteps,
+    rejoins: Rejoins,
+}
+
+/// How often the group was joined anew within a minute.
+#[derive(Default)]
+struct Rejoins {
+    since: Option<Stopwatch>,
+    count: u32,
+}
+
+impl Rejoins {
+    /// Somebody else who has the same place joins anew just as well: who was fenced first reaches the bound first, and stays away.
+    fn allow_one_more(&mut self) -> bool {
+        if self.since.as_ref().is_none_or(|since| since.elapsed() > limits::REJOINS_WITHIN) {
+            *self = Self { since: Some(Stopwatch::start()), count: 0 };
+        }
+        self.count += 1;
+        self.count <= limits::REJOINS_MAX
+    }
 }
 
 impl KafkaLog {
@@ -87,6 +107,7 @@ impl KafkaLog {
             denied: None,
             staged: Vec::new(),
             steps: CommitSteps::default(),
+            rejoins: Rejoins::default(),
         })
     }
 
@@ -212,6 +233,18 @@ impl Log for KafkaLog {
         Ok(())
     }
 
+    fn rejoin(&mut self, cause: &str) -> Result<(), LogError> {
+        if !self.consumer.as_ref().is_some_and(LaneConsumer::has_missed_brokers) || !self.rejoins.allow_one_more() {
+            return Err(LogError::Lost(cause.to_owned()));
+        }
+        // Two members of one place would fence each other.
+        self.consumer = None;
+        let mut member = LaneConsumer::join(&self.options, self.topics.clone())?;
+        member.note_missed_brokers();
+        self.consumer = Some(member);
+        Ok(())
+    }
+
     fn changelog(&self) -> Result<Option<Box<dyn Changelog>>, LogError> {
         Ok(Some(Box::new(KafkaChangelog::new(self.options.clone(), self.topics.clone()))))
     }
@@ -241,5 +274,17 @@ impl Log for KafkaLog {
         }
         self.producer = None;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_with_one_name_do_not_fence_each_other_for_ever() {
+        let mut rejoins = Rejoins::default();
+        let allowed = (0..10).take_while(|_| rejoins.allow_one_more()).count();
+        assert_eq!(allowed, limits::REJOINS_MAX as usize);
     }
 }

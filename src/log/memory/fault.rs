@@ -24,6 +24,8 @@ pub enum Fault {
     Transient,
     /// The group moves on to another generation, assignment unchanged.
     Rebalance,
+    /// The group's coordinator dies, and the next one knows the member by a former id. Poll only.
+    Forgotten,
     /// A failure before the decision: the transaction is aborted, the producer is fine.
     Abort,
     /// As `Abort`, but the abort fails as well: the transaction stays open, the producer must be replaced.
@@ -54,7 +56,7 @@ impl Step {
     #[must_use]
     pub const fn faults(self) -> &'static [Fault] {
         match self {
-            Self::Poll => &[Fault::Transient, Fault::Rebalance],
+            Self::Poll => &[Fault::Transient, Fault::Rebalance, Fault::Forgotten],
             Self::Begin => &[Fault::Abort, Fault::Fenced, Fault::Rebalance, Fault::Die],
             Self::Send | Self::Offsets => &[Fault::Abort, Fault::Suspect, Fault::Fenced, Fault::Rebalance, Fault::Die],
             Self::Commit => &[

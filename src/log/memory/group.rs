@@ -39,13 +39,30 @@ pub(super) struct Group {
     pub(super) generation: u64,
     members: BTreeMap<String, Member>,
     incarnations: u64,
+    /// Instance ids whose newest incarnation was forgotten.
+    forgotten: BTreeSet<String>,
 }
 
 impl Group {
+    /// The newest incarnation of a member is not known any more.
+    pub(super) fn forget(&mut self, instance: &str) {
+        self.incarnations += 1;
+        if let Some(member) = self.members.get_mut(instance) {
+            member.incarnation = self.incarnations;
+            self.forgotten.insert(instance.to_owned());
+        }
+    }
+
+    /// Whether nobody else took a member's place: it was forgotten, and nobody has joined since.
+    pub(super) fn is_forgotten(&self, instance: &str) -> bool {
+        self.forgotten.contains(instance)
+    }
+
     /// Joins, or comes back within the session time-out: then nothing moves. Returns the incarnation.
     pub(super) fn join(&mut self, instance: &str, now_ms: i64, tasks: &[TaskId]) -> u64 {
         self.incarnations += 1;
         let incarnation = self.incarnations;
+        self.forgotten.remove(instance);
         if let Some(member) = self.members.get_mut(instance) {
             member.incarnation = incarnation;
             member.seen_ms = now_ms;

@@ -252,6 +252,7 @@ impl Log for MemoryLog {
             let mut state = broker.lock();
             match state.faults.decide(&self.owner, Step::Poll) {
                 Some(Fault::Rebalance) => state.group.generation += 1,
+                Some(Fault::Forgotten) => state.group.forget(&self.member),
                 Some(_) => return Err(LogError::Transient("the request timed out".to_owned())),
                 None => {}
             }
@@ -356,6 +357,18 @@ impl Log for MemoryLog {
         self.suspect = false;
         self.staged.clear();
         self.epoch = self.broker.lock().init_producer(&self.owner);
+        Ok(())
+    }
+
+    fn rejoin(&mut self, cause: &str) -> Result<(), LogError> {
+        let mut state = self.broker.lock();
+        if self.dead || !state.group.is_forgotten(&self.member) {
+            return Err(LogError::Lost(cause.to_owned()));
+        }
+        let (now_ms, tasks) = (state.now_ms, state.tasks());
+        self.incarnation = state.group.join(&self.member, now_ms, &tasks);
+        self.readings.clear();
+        self.unanswered = false;
         Ok(())
     }
 

@@ -433,6 +433,11 @@ fn run(seed: u64) -> (Vec<String>, Vec<(String, Step, Fault)>) {
                 tasks.retain(|task| !lost.contains(task));
                 continue;
             }
+            Err(LogError::Lost(cause)) if !log.is_dead() => {
+                log.rejoin(&cause).unwrap();
+                tasks.clear();
+                continue;
+            }
             _ => continue,
         };
         match outcome {
