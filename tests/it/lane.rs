@@ -783,20 +783,24 @@ fn a_process_with_the_same_identity_ends_the_old_one() {
 
 #[test]
 fn a_member_that_its_group_forgot_joins_anew_and_nothing_shows() {
-    let mut world = TestWorld::new(config(5), settings(TIMED));
-    world.restarts = false;
-    feed(&world.broker, &records());
-    world.start("lw", 1);
-    for _ in 0..20 {
-        world.turn(0, 0);
-        world.broker.advance(5);
+    let expected = reference(&records());
+    // While it restores, between two commits, with something uncommitted and with nothing.
+    for turns in 0..30 {
+        let mut world = TestWorld::new(config(5), settings(TIMED));
+        world.restarts = false;
+        feed(&world.broker, &records());
+        world.start("lw", 1);
+        for _ in 0..turns {
+            world.turn(0, 0);
+            world.broker.advance(5);
+        }
+        world.broker.set_faults(Faults::script([(Step::Poll, Fault::Forgotten)]));
+        assert!(world.settle());
+        assert_eq!(world.broker.set_faults(Faults::none()).fired().len(), 1);
+        assert_eq!(world.exits, []);
+        world.audit();
+        world.outcome().assert_is(&expected, &format!("after {turns} turns"));
     }
-    world.broker.set_faults(Faults::script([(Step::Poll, Fault::Forgotten)]));
-    assert!(world.settle());
-    assert_eq!(world.broker.set_faults(Faults::none()).fired().len(), 1);
-    assert_eq!(world.exits, []);
-    world.audit();
-    world.outcome().assert_is(&reference(&records()), "");
 }
 
 #[test]

@@ -28,6 +28,7 @@ mod reset;
 mod restore;
 mod schema;
 mod sim;
+mod skew;
 mod store;
 mod swarm;
 #[path = "../common/swarm_cases.rs"]
