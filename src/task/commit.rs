@@ -40,8 +40,11 @@ const BACKOFF_MS: u64 = 100;
 const FAILURES_BEFORE_REOPEN: u32 = 10;
 /// Without a commit for so long, the process is of no use. Milliseconds.
 const TROUBLE_MS_MAX: u64 = 180_000;
-/// Fenced twice within this, another process has this identity. Milliseconds.
-const FENCED_TWICE_MS: u64 = 60_000;
+/// Fenced so often within [`FENCED_WITHIN_MS`], another process has this identity. A broker that ends a transaction for its age fences too, and
+/// while brokers fail one after the other that comes twice within a minute.
+const FENCED_MAX: usize = 3;
+/// See [`FENCED_MAX`]. Milliseconds.
+const FENCED_WITHIN_MS: u64 = 60_000;
 /// Pause between two attempts to replace the producer. Milliseconds.
 const REOPEN_AGAIN_MS: u64 = 500;
 /// A flooded lane spends at most one part in this many plus one of its time committing. One that has read all there is would only
@@ -117,7 +120,8 @@ impl Pacing {
 pub(super) struct Trouble {
     in_row: u32,
     since_ms: Option<u64>,
-    fenced_ms: Option<u64>,
+    /// When it was fenced, within the last while.
+    fenced_ms: Vec<u64>,
 }
 
 impl Trouble {
@@ -141,9 +145,11 @@ impl Trouble {
         self.since_ms = None;
     }
 
-    fn fenced_again(&mut self, now_ms: u64) -> bool {
-        let before = self.fenced_ms.replace(now_ms);
-        before.is_some_and(|before| now_ms.saturating_sub(before) < FENCED_TWICE_MS)
+    /// Notes that it was fenced; true when that was too often for chance.
+    fn is_replaced(&mut self, now_ms: u64) -> bool {
+        self.fenced_ms.retain(|before| now_ms.saturating_sub(*before) < FENCED_WITHIN_MS);
+        self.fenced_ms.push(now_ms);
+        self.fenced_ms.len() >= FENCED_MAX
     }
 }
 
@@ -226,7 +232,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             CommitOutcome::Fenced { cause } => {
                 tracing::warn!(cause, "fenced; restoring the tasks of the transaction");
                 bump(&mut self.stats.transactions, 3);
-                if self.trouble.fenced_again(clock.mono_ms()) {
+                if self.trouble.is_replaced(clock.mono_ms()) {
                     return Err(Exit::Fenced(cause));
                 }
                 self.restore_touched(&touched, clock)
@@ -587,10 +593,9 @@ mod tests {
     }
 
     #[test]
-    fn being_fenced_twice_within_a_minute_means_somebody_else() {
+    fn being_fenced_three_times_within_a_minute_means_somebody_else() {
         let mut trouble = Trouble::default();
-        assert!(!trouble.fenced_again(0));
-        assert!(!trouble.fenced_again(60_000));
-        assert!(trouble.fenced_again(119_999));
+        assert!([0, 1, 60_001, 60_002].iter().all(|now_ms| !trouble.is_replaced(*now_ms)));
+        assert!(trouble.is_replaced(120_000));
     }
 }

@@ -747,15 +747,20 @@ fn with_the_swarm_stage_off_nothing_is_staged_for_it() {
 }
 
 #[test]
-fn an_identity_that_is_fenced_twice_within_a_minute_gives_up() {
+fn an_identity_that_is_fenced_three_times_within_a_minute_gives_up() {
     let mut world = TestWorld::new(config(5), settings(TIMED));
     world.restarts = false;
     feed(&world.broker, &records());
     world.start("lw", 1);
-    world.broker.set_faults(Faults::script([(Step::Begin, Fault::Fenced), (Step::Begin, Fault::Fenced)]));
-    for _ in 0..2_000 {
-        world.turn(0, 0);
-        world.broker.advance(5);
+    for fences in [2, 1] {
+        assert_eq!(world.exits, []);
+        feed(&world.broker, &records());
+        world.broker.set_faults(Faults::script(vec![(Step::Begin, Fault::Fenced); fences]));
+        for _ in 0..400 {
+            world.turn(0, 0);
+            world.broker.advance(5);
+        }
+        assert_eq!(world.broker.set_faults(Faults::none()).fired().len(), fences);
     }
     assert!(matches!(world.exits[..], [Exit::Fenced(_)]), "{:?}", world.exits);
 }
