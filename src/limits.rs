@@ -81,13 +81,13 @@ pub const TAKE_OVER_WAIT: Duration = Duration::from_secs(30);
 pub const REOPEN_WAIT: Duration = Duration::from_secs(6);
 /// Wait for the first answer of any broker at a start.
 pub const CONNECT_WAIT: Duration = Duration::from_secs(20);
-/// How often a lane may join its group anew, within [`REJOINS_WITHIN`], after the group said that somebody else has its place.
-pub const REJOINS_MAX: u32 = 3;
-/// See [`REJOINS_MAX`].
-pub const REJOINS_WITHIN: Duration = Duration::from_secs(60);
-/// A broker out of reach within this time is a reason to doubt that somebody else has a lane's place: longer than a session and the time
-/// a cluster takes to come up.
-pub const MISSED_BROKERS_WITHIN: Duration = Duration::from_secs(120);
+/// Wait for a group to let go of a place that nobody speaks for: a session and some. Together with the last question shorter than a lane
+/// may be silent.
+pub const PLACE_WAIT: Duration = Duration::from_secs(16);
+/// Wait for a single answer about it.
+pub const PLACE_ASK_WAIT: Duration = Duration::from_secs(5);
+/// Between two questions about it.
+pub const PLACE_ASK_PAUSE: Duration = Duration::from_millis(500);
 /// Wait for a single question to a broker: metadata, offsets.
 pub const ASK_WAIT: Duration = Duration::from_secs(10);
 /// Wait until what an operator sends is durable, and for room in the client's queue.

@@ -434,6 +434,9 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         match self.log.rejoin(cause) {
             Ok(()) => {
                 tracing::warn!(cause, tasks = self.work.tasks.len(), "the group forgot this member; joined anew");
+                let lost: Vec<TaskId> = self.work.tasks.keys().copied().collect();
+                self.count_rebalance(2, &lost);
+                self.rebalancing_since_us = None;
                 self.work.interrupt = None;
                 self.drop_overlay();
                 self.release_all();

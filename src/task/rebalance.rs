@@ -187,7 +187,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         }
     }
 
-    fn count_rebalance(&mut self, kind: usize, ids: &[TaskId]) {
+    pub(super) fn count_rebalance(&mut self, kind: usize, ids: &[TaskId]) {
         bump(&mut self.stats.rebalances, kind);
         if let Some(moved) = self.stats.tasks_moved.get_mut(kind) {
             *moved += ids.len() as u64;

@@ -179,13 +179,8 @@ fn a_lane_that_lost_its_membership_cannot_commit() {
     assert_eq!(world.values(&world.options.topics.commands), Vec::<String>::new());
 }
 
-#[test]
-fn a_second_member_of_the_same_static_id_makes_the_first_one_lost() {
-    let Some(bootstrap) = broker::bootstrap() else { return };
-    let world = World::new(bootstrap, 1);
-    let mut first = Lane::new(world.open());
-    turn_until(&mut [&mut first], "the assignment", |lanes| lanes[0].held.len() == 2);
-    let mut second = Lane::new(KafkaLog::open(world.options.clone()).expect("its twin"));
+/// Turns both until the first is told that the second has its place; the words.
+fn fenced(first: &mut Lane, second: &mut Lane) -> String {
     let deadline = Deadline::after(PATIENCE);
     let fate = loop {
         assert!(!deadline.is_over(), "the first never learns");
@@ -196,7 +191,40 @@ fn a_second_member_of_the_same_static_id_makes_the_first_one_lost() {
             Err(error) => break error,
         }
     };
-    assert!(matches!(&fate, LogError::Lost(cause) if cause.starts_with("E0501")), "{fate:?}");
+    match fate {
+        LogError::Lost(cause) if cause.starts_with("E0501") => cause,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_second_member_of_the_same_static_id_makes_the_first_one_lost() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 1);
+    let mut first = Lane::new(world.open());
+    turn_until(&mut [&mut first], "the assignment", |lanes| lanes[0].held.len() == 2);
+    let mut second = Lane::new(KafkaLog::open(world.options.clone()).expect("its twin"));
+    fenced(&mut first, &mut second);
+}
+
+#[test]
+fn a_place_is_taken_back_from_nobody_who_speaks_for_it_and_where_nobody_does_it_is() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 1);
+    let mut first = Lane::new(world.open());
+    turn_until(&mut [&mut first], "the assignment", |lanes| lanes[0].held.len() == 2);
+    let mut second = Lane::new(KafkaLog::open(world.options.clone()).expect("its twin"));
+    let cause = fenced(&mut first, &mut second);
+    // The twin's client speaks to the group without being polled.
+    assert_eq!(first.log.rejoin(&cause), Err(LogError::Lost(cause)));
+    turn_until(&mut [&mut second], "the twin's tasks", |lanes| lanes[0].held.len() == 2);
+    let mut third = Lane::new(KafkaLog::open(world.options.clone()).expect("another twin"));
+    let cause = fenced(&mut second, &mut third);
+    // As a process that is killed: the group knows it still.
+    third.log.close(false).expect("closed");
+    second.held.clear();
+    assert_eq!(second.log.rejoin(&cause), Ok(()));
+    turn_until(&mut [&mut second], "its tasks", |lanes| lanes[0].held.len() == 2);
 }
 
 #[test]

@@ -104,7 +104,7 @@ pub(super) fn watermarks(client: &BaseConsumer<PlainContext>, topic: &str, parti
     let asking = format!("asking for the range of {topic}/{partition}");
     match client.fetch_watermarks(topic, partition as i32, limits::ASK_WAIT) {
         Ok((start, end)) => Ok(ChangelogRange { start: start.max(0) as u64, end: end.max(0) as u64 }),
-        // So says a client that has met no broker yet, too: while all of them are away, every partition is unknown to it.
+        // So says a client of a partition without a leader, too: while brokers come up, that is any of them.
         Err(error) if is_unknown_to_client(&error) && !is_missing(client, topic, partition) => {
             Err(LogError::Transient(format!("{asking}: {error}")))
         }
@@ -120,7 +120,10 @@ fn is_unknown_to_client(error: &KafkaError) -> bool {
 fn is_missing(client: &BaseConsumer<PlainContext>, topic: &str, partition: u32) -> bool {
     client.fetch_metadata(Some(topic), limits::ASK_WAIT).is_ok_and(|metadata| {
         let known = metadata.topics().iter().find(|known| known.name() == topic);
-        known.is_none_or(|known| known.partitions().iter().all(|known| known.id() != partition as i32))
+        known.is_none_or(|known| match known.error().map(RDKafkaErrorCode::from) {
+            None => known.partitions().iter().all(|known| known.id() != partition as i32),
+            Some(error) => error == RDKafkaErrorCode::UnknownTopicOrPartition,
+        })
     })
 }
 

@@ -19,7 +19,6 @@ use rdkafka::message::BorrowedMessage;
 use rdkafka::message::Headers;
 
 use crate::clock::Deadline;
-use crate::clock::Stopwatch;
 use crate::event::EventTime;
 use crate::event::NextOffset;
 use crate::event::Record;
@@ -57,8 +56,6 @@ pub(super) struct LaneConsumer {
     value_bytes_max: usize,
     /// What it does, for messages.
     reading: String,
-    /// When a broker was last out of reach.
-    missed: Option<Stopwatch>,
 }
 
 impl LaneConsumer {
@@ -72,26 +69,12 @@ impl LaneConsumer {
         consumer.subscribe(&names).map_err(|error| fate::of(&error, "subscribing"))?;
         let reading = format!("reading {} in group \"{}\"", names.join(" and "), options.app);
         let value_bytes_max = options.value_bytes_max;
-        Ok(Self {
-            consumer,
-            topics,
-            tasks: BTreeMap::new(),
-            halted: BTreeSet::new(),
-            postponed: None,
-            value_bytes_max,
-            reading,
-            missed: None,
-        })
+        Ok(Self { consumer, topics, tasks: BTreeMap::new(), halted: BTreeSet::new(), postponed: None, value_bytes_max, reading })
     }
 
-    /// Whether brokers were out of reach a short while ago. A group's coordinator that dies amid a rebalance leaves one behind that knows
-    /// members by former ids, and says to those with newer ones that somebody else has their place.
-    pub(super) fn has_missed_brokers(&self) -> bool {
-        self.missed.as_ref().is_some_and(|missed| missed.elapsed() < limits::MISSED_BROKERS_WITHIN)
-    }
-
-    pub(super) fn note_missed_brokers(&mut self) {
-        self.missed = Some(Stopwatch::start());
+    /// Whether the group says that somebody else has this member's place.
+    pub(super) fn is_fenced(&self) -> bool {
+        self.consumer.client().fatal_error().is_some_and(|(code, _)| code == RDKafkaErrorCode::FencedInstanceId)
     }
 
     pub(super) fn group_metadata(&self) -> Option<ConsumerGroupMetadata> {
@@ -221,9 +204,6 @@ impl LaneConsumer {
 
     /// What an error of a poll means, and what the client has stopped with it.
     fn fate_of(&mut self, error: &KafkaError) -> Option<LogError> {
-        if fate::is_out_of_reach(error) {
-            self.note_missed_brokers();
-        }
         let fate = fate::of_running(error, &self.reading);
         if matches!(fate, Some(LogError::OutOfRange(_))) {
             self.halted.extend(self.tasks.keys());
@@ -319,9 +299,10 @@ impl LaneConsumer {
 
     /// Polls while everything is held, so that the group sees the lane alive. Events wait for it.
     pub(super) fn turn(&mut self, wait: Duration) {
-        // A record that slips through is read again: release seeks.
+        // A record that slips through is read again: release seeks. That the place is lost is said once, and nothing takes its place.
         if let Some(Err(error)) = self.consumer.poll(wait)
             && let Some(error) = self.fate_of(&error)
+            && !matches!(self.postponed, Some(LogError::Lost(_)))
         {
             self.postponed = Some(error);
         }

@@ -53,11 +53,6 @@ pub(super) fn of_running(error: &KafkaError, doing: &str) -> Option<LogError> {
     }
 }
 
-/// Whether a broker could not be talked to.
-pub(super) fn is_out_of_reach(error: &KafkaError) -> bool {
-    matches!(error.rdkafka_error_code(), Some(Code::BrokerTransportFailure | Code::AllBrokersDown))
-}
-
 /// What an error of a single call means. `doing` says what failed: `reading`, `asking for "topic"`.
 pub(super) fn of(error: &KafkaError, doing: &str) -> LogError {
     let Some(code) = error.rdkafka_error_code() else {

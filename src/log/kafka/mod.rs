@@ -20,8 +20,10 @@ pub mod writer;
 
 use std::time::Duration;
 
+use rdkafka::consumer::Consumer;
+use rdkafka::groups::GroupInfo;
+
 use crate::clock::Deadline;
-use crate::clock::Stopwatch;
 use crate::event::NextOffset;
 use crate::event::Record;
 use crate::event::TaskId;
@@ -64,25 +66,6 @@ pub struct KafkaLog {
     denied: Option<LogError>,
     staged: Vec<Output>,
     steps: CommitSteps,
-    rejoins: Rejoins,
-}
-
-/// How often the group was joined anew within a minute.
-#[derive(Default)]
-struct Rejoins {
-    since: Option<Stopwatch>,
-    count: u32,
-}
-
-impl Rejoins {
-    /// Somebody else who has the same place joins anew just as well: who was fenced first reaches the bound first, and stays away.
-    fn allow_one_more(&mut self) -> bool {
-        if self.since.as_ref().is_none_or(|since| since.elapsed() > limits::REJOINS_WITHIN) {
-            *self = Self { since: Some(Stopwatch::start()), count: 0 };
-        }
-        self.count += 1;
-        self.count <= limits::REJOINS_MAX
-    }
 }
 
 impl KafkaLog {
@@ -107,7 +90,6 @@ impl KafkaLog {
             denied: None,
             staged: Vec::new(),
             steps: CommitSteps::default(),
-            rejoins: Rejoins::default(),
         })
     }
 
@@ -173,6 +155,30 @@ fn take_over(producer: &LaneProducer, wait: Duration, mut between: impl FnMut())
     Ok(())
 }
 
+/// Waits until the group lets go of a lane's place, which it does a session after nobody has spoken for it; false where somebody does. A
+/// coordinator that dies amid a rebalance leaves one behind that knows members by former ids, and says to those with newer ones that
+/// somebody else has their place.
+fn is_place_free(options: &KafkaOptions) -> Result<bool, LogError> {
+    let client = changelog::make(options, "place")?;
+    let member = settings::member_client_id(options);
+    let asking = format!("asking who is in group \"{}\"", options.app);
+    let deadline = Deadline::after(limits::PLACE_WAIT);
+    loop {
+        let answer = client.fetch_group_list(Some(&options.app), limits::PLACE_ASK_WAIT);
+        // A group with offsets is listed, with or without members, as soon as its coordinator is there.
+        let is_free = answer.map(|found| {
+            let groups = found.groups();
+            !groups.is_empty() && groups.iter().flat_map(GroupInfo::members).all(|known| known.client_id() != member)
+        });
+        match is_free {
+            Ok(true) => return Ok(true),
+            Ok(false) if deadline.is_over() => return Ok(false),
+            Err(error) if deadline.is_over() => return Err(LogError::Transient(format!("{asking}: {error}"))),
+            Ok(false) | Err(_) => std::thread::park_timeout(limits::PLACE_ASK_PAUSE),
+        }
+    }
+}
+
 impl Log for KafkaLog {
     fn poll(&mut self, wait: Duration, handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow) -> Result<LogEvent, LogError> {
         if let Some(denied) = self.denied.take() {
@@ -234,14 +240,12 @@ impl Log for KafkaLog {
     }
 
     fn rejoin(&mut self, cause: &str) -> Result<(), LogError> {
-        if !self.consumer.as_ref().is_some_and(LaneConsumer::has_missed_brokers) || !self.rejoins.allow_one_more() {
+        // From here on nobody speaks for the place, unless somebody else has it.
+        let is_fenced = self.consumer.take().is_some_and(|consumer| consumer.is_fenced());
+        if !is_fenced || !is_place_free(&self.options)? {
             return Err(LogError::Lost(cause.to_owned()));
         }
-        // Two members of one place would fence each other.
-        self.consumer = None;
-        let mut member = LaneConsumer::join(&self.options, self.topics.clone())?;
-        member.note_missed_brokers();
-        self.consumer = Some(member);
+        self.consumer = Some(LaneConsumer::join(&self.options, self.topics.clone())?);
         Ok(())
     }
 
@@ -274,17 +278,5 @@ impl Log for KafkaLog {
         }
         self.producer = None;
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn two_with_one_name_do_not_fence_each_other_for_ever() {
-        let mut rejoins = Rejoins::default();
-        let allowed = (0..10).take_while(|_| rejoins.allow_one_more()).count();
-        assert_eq!(allowed, limits::REJOINS_MAX as usize);
     }
 }

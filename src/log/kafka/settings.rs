@@ -269,11 +269,19 @@ fn consumer(options: &KafkaOptions, client: &str, own: &[Setting]) -> ClientConf
     config
 }
 
+/// Last part of the client id of a lane's consumer.
+const LANE_CLIENT: &str = "consumer";
+
 /// Configuration of a lane's consumer.
 pub(super) fn lane_consumer(options: &KafkaOptions) -> ClientConfig {
-    let mut config = consumer(options, "consumer", LANE_CONSUMER);
+    let mut config = consumer(options, LANE_CLIENT, LANE_CONSUMER);
     config.set("group.instance.id", options.group_instance_id());
     config
+}
+
+/// What the group knows a lane's consumer by, whichever process it is in.
+pub(super) fn member_client_id(options: &KafkaOptions) -> String {
+    format!("{}-{LANE_CLIENT}", options.transactional_id())
 }
 
 /// Configuration of a reader that only assigns: it has the group's id to ask for its offsets, and never joins it.
