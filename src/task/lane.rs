@@ -429,25 +429,6 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         }
     }
 
-    /// Gives everything up and joins the group anew, if the log may.
-    fn rejoin(&mut self, cause: &str) -> Result<(), Exit> {
-        match self.log.rejoin(cause) {
-            Ok(()) => {
-                tracing::warn!(cause, tasks = self.work.tasks.len(), "the group forgot this member; joined anew");
-                let lost: Vec<TaskId> = self.work.tasks.keys().copied().collect();
-                self.count_rebalance(2, &lost);
-                self.rebalancing_since_us = None;
-                self.work.interrupt = None;
-                self.drop_overlay();
-                self.release_all();
-                Ok(())
-            }
-            Err(LogError::Lost(cause)) => Err(Exit::Fenced(cause)),
-            Err(LogError::Fatal { code, message }) => Err(Exit::Fatal { code, message }),
-            Err(LogError::Transient(cause) | LogError::OutOfRange(cause)) => Err(Exit::Failed(cause)),
-        }
-    }
-
     /// Reads a running task from where it stands; to be tried again after a pause if the log is in trouble.
     pub(super) fn start(&mut self, id: TaskId, clock: &dyn Clock) -> Result<(), Exit> {
         let Some(Slot::Running(task)) = self.work.tasks.get(&id) else { return Ok(()) };

@@ -138,6 +138,25 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         Ok(())
     }
 
+    /// Gives everything up and joins the group anew, if the log may.
+    pub(super) fn rejoin(&mut self, cause: &str) -> Result<(), Exit> {
+        match self.log.rejoin(cause) {
+            Ok(()) => {
+                tracing::warn!(cause, tasks = self.work.tasks.len(), "the group forgot this member; joined anew");
+                let lost: Vec<TaskId> = self.work.tasks.keys().copied().collect();
+                self.count_rebalance(2, &lost);
+                self.rebalancing_since_us = None;
+                self.work.interrupt = None;
+                self.drop_overlay();
+                self.release_all();
+                Ok(())
+            }
+            Err(LogError::Lost(cause)) => Err(Exit::Fenced(cause)),
+            Err(LogError::Fatal { code, message }) => Err(Exit::Fatal { code, message }),
+            Err(LogError::Transient(cause) | LogError::OutOfRange(cause)) => Err(Exit::Failed(cause)),
+        }
+    }
+
     fn let_go(&mut self, ids: &[TaskId], clock: &dyn Clock) -> Result<(), Exit> {
         // What is left of an overlay that was not committed holds changes of these tasks; it must not survive them.
         let is_left =
@@ -187,7 +206,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         }
     }
 
-    pub(super) fn count_rebalance(&mut self, kind: usize, ids: &[TaskId]) {
+    fn count_rebalance(&mut self, kind: usize, ids: &[TaskId]) {
         bump(&mut self.stats.rebalances, kind);
         if let Some(moved) = self.stats.tasks_moved.get_mut(kind) {
             *moved += ids.len() as u64;

@@ -88,7 +88,7 @@ pub fn is_undecided(head: &[u8]) -> bool {
 /// What a line says: nothing yet, an event, or somebody's log.
 #[expect(clippy::option_option, reason = "undecided, decided for events, decided for a log")]
 fn whose(line: &[u8]) -> Option<Option<Format>> {
-    std::str::from_utf8(line).ok().and_then(decide)
+    json::text(line).and_then(decide)
 }
 
 /// As much of the bytes as is text: a head may end within a character.

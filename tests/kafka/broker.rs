@@ -181,13 +181,7 @@ pub(crate) fn run(dir: &Path, bootstrap: &str, format: &[String]) -> Broker {
 impl Broker {
     /// Asks until it answers.
     pub(crate) fn wait_until_up(&self) {
-        let client: BaseConsumer = ClientConfig::new()
-            .set("bootstrap.servers", &self.bootstrap)
-            .set("reconnect.backoff.ms", "50")
-            .set("reconnect.backoff.max.ms", "200")
-            .set_log_level(rdkafka::config::RDKafkaLogLevel::Emerg)
-            .create()
-            .expect("a client");
+        let client = asker(&self.bootstrap);
         let deadline = Deadline::after(START_WAIT);
         while client.fetch_metadata(None, Duration::from_secs(1)).is_err() {
             assert!(!deadline.is_over(), "the broker on {} does not answer: see {}", self.bootstrap, self.log.display());
@@ -195,24 +189,40 @@ impl Broker {
     }
 }
 
+/// A client that tries again and again, and says nothing of it.
+pub(crate) fn asker(bootstrap: &str) -> BaseConsumer {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", bootstrap).set("reconnect.backoff.ms", "50").set("reconnect.backoff.max.ms", "200");
+    config.set_log_level(rdkafka::config::RDKafkaLogLevel::Emerg).create().expect("a client")
+}
+
 fn server_properties(dir: &Path, port: u16, controller: u16, advertised: u16) -> String {
+    let voters = format!("1@127.0.0.1:{controller}");
+    let of_node = node_properties(dir, 1, &voters, (port, controller, advertised));
+    format!(
+        "{of_node}\
+         num.partitions=1\n\
+         offsets.topic.replication.factor=1\n\
+         offsets.topic.num.partitions=4\n\
+         transaction.state.log.replication.factor=1\n\
+         transaction.state.log.min.isr=1\n\
+         transaction.state.log.num.partitions=4\n"
+    )
+}
+
+/// What a node has whether it is alone or not. Ports: its own, its controller's, and the one that clients are told.
+pub(crate) fn node_properties(dir: &Path, id: usize, voters: &str, (port, controller, advertised): (u16, u16, u16)) -> String {
     format!(
         "process.roles=broker,controller\n\
-         node.id=1\n\
-         controller.quorum.voters=1@127.0.0.1:{controller}\n\
+         node.id={id}\n\
+         controller.quorum.voters={voters}\n\
          listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n\
          advertised.listeners=PLAINTEXT://127.0.0.1:{advertised}\n\
          controller.listener.names=CONTROLLER\n\
          listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n\
          log.dirs={}\n\
          log.index.size.max.bytes=1048576\n\
-         num.partitions=1\n\
          auto.create.topics.enable=false\n\
-         offsets.topic.replication.factor=1\n\
-         offsets.topic.num.partitions=4\n\
-         transaction.state.log.replication.factor=1\n\
-         transaction.state.log.min.isr=1\n\
-         transaction.state.log.num.partitions=4\n\
          transaction.abort.timed.out.transaction.cleanup.interval.ms=1000\n\
          group.min.session.timeout.ms=1000\n\
          group.initial.rebalance.delay.ms=0\n",

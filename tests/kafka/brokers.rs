@@ -6,8 +6,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use loopwarden::clock::Deadline;
-use rdkafka::ClientConfig;
-use rdkafka::consumer::BaseConsumer;
 use rdkafka::consumer::Consumer;
 
 use crate::broker;
@@ -60,12 +58,7 @@ impl Cluster {
 
     /// Waits until every partition has a leader and all its copies, and every broker answers.
     fn wait_until_whole(&self) {
-        let client: BaseConsumer = ClientConfig::new()
-            .set("bootstrap.servers", &self.bootstrap)
-            .set("reconnect.backoff.max.ms", "200")
-            .set_log_level(rdkafka::config::RDKafkaLogLevel::Emerg)
-            .create()
-            .expect("a client");
+        let client = broker::asker(&self.bootstrap);
         let deadline = Deadline::after(PATIENCE);
         loop {
             let is_whole = client.fetch_metadata(None, Duration::from_secs(1)).is_ok_and(|metadata| {
@@ -95,32 +88,18 @@ fn properties(at: usize, ports: &[(u16, u16)], dir: &std::path::Path) -> String 
     let voters: Vec<String> =
         ports.iter().enumerate().map(|(at, (_, controller))| format!("{}@127.0.0.1:{controller}", at + 1)).collect();
     let (port, controller) = ports[at];
+    let of_node = broker::node_properties(dir, at + 1, &voters.join(","), (port, controller, port));
     format!(
-        "process.roles=broker,controller\n\
-         node.id={}\n\
-         controller.quorum.voters={}\n\
-         listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n\
-         advertised.listeners=PLAINTEXT://127.0.0.1:{port}\n\
-         controller.listener.names=CONTROLLER\n\
-         listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n\
-         log.dirs={}\n\
-         log.index.size.max.bytes=1048576\n\
+        "{of_node}\
          broker.session.timeout.ms=6000\n\
          broker.heartbeat.interval.ms=1000\n\
-         auto.create.topics.enable=false\n\
          unclean.leader.election.enable=false\n\
          min.insync.replicas=2\n\
          offsets.topic.replication.factor={BROKERS}\n\
          offsets.topic.num.partitions=3\n\
          transaction.state.log.replication.factor={BROKERS}\n\
          transaction.state.log.min.isr=2\n\
-         transaction.state.log.num.partitions=3\n\
-         transaction.abort.timed.out.transaction.cleanup.interval.ms=1000\n\
-         group.min.session.timeout.ms=1000\n\
-         group.initial.rebalance.delay.ms=0\n",
-        at + 1,
-        voters.join(","),
-        dir.join("data").display()
+         transaction.state.log.num.partitions=3\n"
     )
 }
 

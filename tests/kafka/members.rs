@@ -179,6 +179,13 @@ fn a_lane_that_lost_its_membership_cannot_commit() {
     assert_eq!(world.values(&world.options.topics.commands), Vec::<String>::new());
 }
 
+/// A lane that holds its tasks, and another one of the same name.
+fn twins(world: &World) -> (Lane, Lane) {
+    let mut first = Lane::new(world.open());
+    turn_until(&mut [&mut first], "the assignment", |lanes| lanes[0].held.len() == 2);
+    (first, Lane::new(KafkaLog::open(world.options.clone()).expect("its twin")))
+}
+
 /// Turns both until the first is told that the second has its place; the words.
 fn fenced(first: &mut Lane, second: &mut Lane) -> String {
     let deadline = Deadline::after(PATIENCE);
@@ -201,9 +208,7 @@ fn fenced(first: &mut Lane, second: &mut Lane) -> String {
 fn a_second_member_of_the_same_static_id_makes_the_first_one_lost() {
     let Some(bootstrap) = broker::bootstrap() else { return };
     let world = World::new(bootstrap, 1);
-    let mut first = Lane::new(world.open());
-    turn_until(&mut [&mut first], "the assignment", |lanes| lanes[0].held.len() == 2);
-    let mut second = Lane::new(KafkaLog::open(world.options.clone()).expect("its twin"));
+    let (mut first, mut second) = twins(&world);
     fenced(&mut first, &mut second);
 }
 
@@ -211,9 +216,7 @@ fn a_second_member_of_the_same_static_id_makes_the_first_one_lost() {
 fn a_place_is_taken_back_from_nobody_who_speaks_for_it_and_where_nobody_does_it_is() {
     let Some(bootstrap) = broker::bootstrap() else { return };
     let world = World::new(bootstrap, 1);
-    let mut first = Lane::new(world.open());
-    turn_until(&mut [&mut first], "the assignment", |lanes| lanes[0].held.len() == 2);
-    let mut second = Lane::new(KafkaLog::open(world.options.clone()).expect("its twin"));
+    let (mut first, mut second) = twins(&world);
     let cause = fenced(&mut first, &mut second);
     // The twin's client speaks to the group without being polled.
     assert_eq!(first.log.rejoin(&cause), Err(LogError::Lost(cause)));

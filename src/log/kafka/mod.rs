@@ -20,9 +20,6 @@ pub mod writer;
 
 use std::time::Duration;
 
-use rdkafka::consumer::Consumer;
-use rdkafka::groups::GroupInfo;
-
 use crate::clock::Deadline;
 use crate::event::NextOffset;
 use crate::event::Record;
@@ -164,17 +161,11 @@ fn is_place_free(options: &KafkaOptions) -> Result<bool, LogError> {
     let asking = format!("asking who is in group \"{}\"", options.app);
     let deadline = Deadline::after(limits::PLACE_WAIT);
     loop {
-        let answer = client.fetch_group_list(Some(&options.app), limits::PLACE_ASK_WAIT);
-        // A group with offsets is listed, with or without members, as soon as its coordinator is there.
-        let is_free = answer.map(|found| {
-            let groups = found.groups();
-            !groups.is_empty() && groups.iter().flat_map(GroupInfo::members).all(|known| known.client_id() != member)
-        });
-        match is_free {
-            Ok(true) => return Ok(true),
-            Ok(false) if deadline.is_over() => return Ok(false),
+        match operator::members(&client, &options.app, limits::PLACE_ASK_WAIT) {
+            Ok(Some(known)) if !known.contains(&member) => return Ok(true),
+            Ok(_) if deadline.is_over() => return Ok(false),
             Err(error) if deadline.is_over() => return Err(LogError::Transient(format!("{asking}: {error}"))),
-            Ok(false) | Err(_) => std::thread::park_timeout(limits::PLACE_ASK_PAUSE),
+            Ok(_) | Err(_) => std::thread::park_timeout(limits::PLACE_ASK_PAUSE),
         }
     }
 }

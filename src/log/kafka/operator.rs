@@ -1,10 +1,14 @@
 //! What an operator does to a group from outside: see who is in it, move an offset, write into a changelog. Nothing of it is fenced.
 
+use std::time::Duration;
+
 use rdkafka::Offset;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::consumer::CommitMode;
 use rdkafka::consumer::Consumer;
+use rdkafka::error::KafkaResult;
+use rdkafka::groups::GroupInfo;
 
 use crate::event::NextOffset;
 use crate::event::TaskId;
@@ -31,6 +35,14 @@ pub struct Operator {
     client: BaseConsumer<PlainContext>,
     changelog: KafkaChangelog,
     writer: Writer,
+}
+
+/// The client ids of a group's members; `None` where its coordinator lists none of that name, as before it has loaded the group: one that has
+/// offsets is listed with or without members.
+pub(super) fn members(client: &BaseConsumer<PlainContext>, group: &str, wait: Duration) -> KafkaResult<Option<Vec<String>>> {
+    let found = client.fetch_group_list(Some(group), wait)?;
+    let client_ids = |known: &GroupInfo| known.members().iter().map(|member| member.client_id().to_owned()).collect();
+    Ok(found.groups().first().map(client_ids))
 }
 
 impl Operator {
@@ -62,11 +74,8 @@ impl Operator {
     /// The group's coordinator does not answer.
     pub fn members(&self) -> Result<usize, LogError> {
         let asking = format!("asking who is in group \"{}\"", self.group);
-        let found =
-            self.client.fetch_group_list(Some(&self.group), limits::ASK_WAIT).map_err(|error| fate::of(&error, &asking))?;
-        // One that has offsets is listed, with or without members.
-        let group = found.groups().first().ok_or_else(|| LogError::Transient(format!("{asking}: no answer")))?;
-        Ok(group.members().len())
+        let found = members(&self.client, &self.group, limits::ASK_WAIT).map_err(|error| fate::of(&error, &asking))?;
+        found.map(|members| members.len()).ok_or_else(|| LogError::Transient(format!("{asking}: no answer")))
     }
 
     /// Reads changelogs and the group's offsets.

@@ -24,7 +24,7 @@ impl std::fmt::Debug for RocksBatch {
 
 impl RocksBatch {
     pub(super) fn new(store: RocksStore) -> Self {
-        Self { store, batch: WriteBatch::default(), failed: None }
+        Self::with_capacity(store, 0)
     }
 
     /// Grows no further up to so many bytes: growing copies all there is, and takes new pages from the system each time.
