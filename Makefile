@@ -1,7 +1,7 @@
 # One command per check; CI calls nothing else. All of them share one native build: always --release, never other features.
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/loopwarden/target
 
-.PHONY: demo test check setup fmt lint it golden kafka browser chaos mutants doc deny deploy bench bench-guard
+.PHONY: demo test check setup fmt lint it golden kafka browser chaos upgrade soak mutants doc deny deploy bench bench-guard
 
 demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
 	cargo run --release --locked --quiet -- demo
@@ -39,6 +39,14 @@ browser: ## the live page and the reports in headless Chromium, where there is o
 chaos: ## 200 kills and 2 million events on a real broker; the last run is kept under tests/chaos/runs
 	bash tests/kafka/broker/fetch.sh
 	LOOPWARDEN_CHAOS_KILLS=$${LOOPWARDEN_CHAOS_KILLS:-200} LOOPWARDEN_CHAOS_EVENTS=$${LOOPWARDEN_CHAOS_EVENTS:-2000000} cargo test --release --locked --test chaos
+
+upgrade: ## the kill loop with this program and one of an earlier revision: make upgrade FROM=REVISION
+	bash tests/kafka/broker/fetch.sh
+	bash tests/chaos/upgrade.sh $(FROM)
+
+soak: ## half an hour of steady load on a real broker; memory, descriptors, disk and lag must stay flat
+	bash tests/kafka/broker/fetch.sh
+	LOOPWARDEN_SOAK_MINUTES=$${LOOPWARDEN_SOAK_MINUTES:-30} cargo test --release --locked --test chaos
 
 mutants: ## every wrong idea under tests/mutants must turn the tests red
 	bash tests/kafka/broker/fetch.sh

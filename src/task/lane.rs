@@ -68,6 +68,17 @@ pub enum Exit {
     Failed(String),
 }
 
+/// Where nothing can be tried again: trouble that may pass ends the lane too.
+impl From<LogError> for Exit {
+    fn from(error: LogError) -> Self {
+        match error {
+            LogError::Transient(cause) | LogError::OutOfRange(cause) => Self::Failed(cause),
+            LogError::Lost(cause) => Self::Fenced(cause),
+            LogError::Fatal { code, message } => Self::Fatal { code, message },
+        }
+    }
+}
+
 /// What a turn came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Turn {

@@ -151,9 +151,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 self.release_all();
                 Ok(())
             }
-            Err(LogError::Lost(cause)) => Err(Exit::Fenced(cause)),
-            Err(LogError::Fatal { code, message }) => Err(Exit::Fatal { code, message }),
-            Err(LogError::Transient(cause) | LogError::OutOfRange(cause)) => Err(Exit::Failed(cause)),
+            Err(error) => Err(error.into()),
         }
     }
 

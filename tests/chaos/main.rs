@@ -1,5 +1,7 @@
 //! The kill loop (T4): real processes on a real broker, killed again and again, and the auditor. `make test` runs it short, `make
-//! chaos` long; `LOOPWARDEN_CHAOS_KILLS`, `_EVENTS`, `_SEED` say how long and which.
+//! chaos` long; `LOOPWARDEN_CHAOS_KILLS`, `_EVENTS`, `_SEED` say how long and which. With `LOOPWARDEN_CHAOS_OLD`, the path of an
+//! earlier program, each start draws one of the two (T19, `make upgrade`). With `LOOPWARDEN_SOAK_MINUTES` it is the soak instead (T21,
+//! `make soak`).
 
 #![allow(clippy::pedantic, reason = "the pedantic lints are for the product; tests are read once, top to bottom")]
 #![expect(
@@ -18,6 +20,7 @@ mod reference;
 mod report;
 #[expect(dead_code, reason = "shared with the tests of the log")]
 mod scenario;
+mod soak;
 
 #[path = "../kafka/broker.rs"]
 #[expect(dead_code, reason = "shared with the tests of the log")]
@@ -30,6 +33,7 @@ mod proxy;
 mod world;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -48,7 +52,7 @@ use scenario::Scenario;
 const FREEZE_MS: u64 = 10_500;
 
 /// How long a run is.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) kills: u64,
     pub(crate) events: u64,
@@ -58,12 +62,18 @@ pub(crate) struct Plan {
     pub(crate) partitions: u32,
     /// Somebody asked for this length: it is kept.
     pub(crate) is_kept: bool,
+    /// An earlier program beside this one.
+    pub(crate) old: Option<PathBuf>,
+}
+
+/// A number that somebody gave in the environment.
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
 }
 
 impl Plan {
     fn of_environment() -> Self {
-        let number =
-            |name: &str| std::env::var(format!("LOOPWARDEN_CHAOS_{name}")).ok().and_then(|value| value.parse::<u64>().ok());
+        let number = |name: &str| number(&format!("LOOPWARDEN_CHAOS_{name}"));
         let kills = number("KILLS");
         Self {
             kills: kills.unwrap_or(6),
@@ -73,7 +83,13 @@ impl Plan {
             lanes: 2,
             partitions: 12,
             is_kept: kills.is_some(),
+            old: std::env::var_os("LOOPWARDEN_CHAOS_OLD").map(PathBuf::from),
         }
+    }
+
+    /// What a start may run; the group begins with the first.
+    fn programs(&self) -> Vec<PathBuf> {
+        self.old.iter().cloned().chain([process::this_program()]).collect()
     }
 }
 
@@ -94,6 +110,12 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let Some(bootstrap) = broker::bootstrap() else { return ExitCode::SUCCESS };
+    if let Some(minutes) = number("LOOPWARDEN_SOAK_MINUTES") {
+        let soak = soak::run(bootstrap, minutes);
+        println!("{soak}");
+        soak.keep();
+        return if soak.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
     let plan = Plan::of_environment();
     println!("chaos: {} kills, {} events, seed {}", plan.kills, plan.events, plan.seed);
     let run = kill_loop(bootstrap, &plan);
@@ -110,6 +132,8 @@ fn kill_loop(bootstrap: &str, plan: &Plan) -> Run {
     let now_ms = || watch.elapsed().as_millis() as u64;
     let mut dice = Dice::new(plan.seed ^ 0xc4a05);
     let mut scenario = Scenario::new(bootstrap, "chaos", plan.seed, plan.partitions);
+    let programs = plan.programs();
+    scenario.program.clone_from(&programs[0]);
     for _ in 0..plan.processes {
         scenario.add(plan.lanes, &[]);
     }
@@ -123,6 +147,7 @@ fn kill_loop(bootstrap: &str, plan: &Plan) -> Run {
     let count = |what: &'static str, done: &mut BTreeMap<&'static str, u64>| *done.entry(what).or_default() += 1;
     // At least one of each in a short run.
     let mut script = vec!["freeze", "kill"];
+    let mut starts = vec![0; programs.len()];
     while kills < plan.kills || !due.is_empty() {
         let pause = Deadline::after(Duration::from_millis(200 + dice.below(4_000)));
         while !pause.is_over() {
@@ -131,6 +156,11 @@ fn kill_loop(bootstrap: &str, plan: &Plan) -> Run {
                 .map(|(at, _)| *at)
                 .collect();
             for at in ready {
+                if matches!(due.get(&at), Some(Due::Start(_))) && programs.len() > 1 {
+                    let drawn = dice.below(programs.len() as u64) as usize;
+                    scenario.processes[at].program.clone_from(&programs[drawn]);
+                    starts[drawn] += 1;
+                }
                 match due.remove(&at) {
                     Some(Due::Thaw(_)) => scenario.processes[at].thaw(),
                     // How long it takes is measured where nobody is frozen: the group would wait for that one.
@@ -210,5 +240,19 @@ fn kill_loop(bootstrap: &str, plan: &Plan) -> Run {
     let exits = scenario.exits.iter().map(|exit| format!("{} {}", exit.name, exit.status)).collect();
     let (produced, backlog_max) = scenario.feeder.as_ref().map_or((0, 0), |feeder| (feeder.produced, feeder.backlog_max));
     let verdict = scenario.verify();
-    Run { plan: *plan, kills, done, produced, backlog_max, killed_ms, settled_ms, took_ms: now_ms(), told, exits, verdict }
+    let starts = (programs.len() > 1).then(|| (starts[0], starts[1]));
+    Run {
+        plan: plan.clone(),
+        kills,
+        starts,
+        done,
+        produced,
+        backlog_max,
+        killed_ms,
+        settled_ms,
+        took_ms: now_ms(),
+        told,
+        exits,
+        verdict,
+    }
 }

@@ -17,9 +17,16 @@ use loopwarden::log::kafka::KafkaOptions;
 /// Between two looks at a process.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// The program that is tested.
+pub(crate) fn this_program() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_loopwarden"))
+}
+
 /// One `loopwarden run`.
 pub(crate) struct Process {
     pub(crate) name: String,
+    /// What the next start runs.
+    pub(crate) program: PathBuf,
     arguments: Vec<String>,
     dir: PathBuf,
     child: Option<Child>,
@@ -53,14 +60,14 @@ impl Process {
         for set in sets.iter().map(String::as_str).chain(more.iter().copied()) {
             arguments.extend(["--set".to_owned(), set.to_owned()]);
         }
-        Self { name: name.to_owned(), arguments, dir, child: None, starts: 0, is_stopped: false }
+        Self { name: name.to_owned(), program: this_program(), arguments, dir, child: None, starts: 0, is_stopped: false }
     }
 
     pub(crate) fn start(&mut self) {
         assert!(self.child.is_none(), "{} runs already", self.name);
         let log = File::options().create(true).append(true).open(self.log()).expect("a log file");
         let ready = File::create(self.dir.join("ready")).expect("a file");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
+        let mut command = Command::new(&self.program);
         // What is said to this program in the environment would be a setting there.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
             command.env_remove(name);
@@ -76,13 +83,23 @@ impl Process {
         self.dir.join("log")
     }
 
-    /// Its database.
-    pub(crate) fn state_dir(&self) -> PathBuf {
-        self.dir.join("data/state")
+    /// Everything it keeps.
+    pub(crate) fn data_dir(&self) -> PathBuf {
+        self.dir.join("data")
     }
 
-    pub(crate) const fn is_running(&self) -> bool {
-        self.child.is_some()
+    /// Its database.
+    pub(crate) fn state_dir(&self) -> PathBuf {
+        self.data_dir().join("state")
+    }
+
+    /// The running process, for what the system says of it.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.id().is_some()
     }
 
     /// Whether it has said that all its tasks run.
@@ -108,7 +125,7 @@ impl Process {
     /// The disk is gone with the host.
     pub(crate) fn lose_disk(&self) {
         assert!(self.child.is_none());
-        let _ = fs::remove_dir_all(self.dir.join("data"));
+        let _ = fs::remove_dir_all(self.data_dir());
     }
 
     pub(crate) fn freeze(&mut self) {

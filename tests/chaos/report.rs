@@ -37,6 +37,8 @@ const KINDS: [(&str, &[&str]); 6] = [
 pub(crate) struct Run {
     pub(crate) plan: Plan,
     pub(crate) kills: u64,
+    /// Of the earlier program and of this one, after those the group began with.
+    pub(crate) starts: Option<(u64, u64)>,
     pub(crate) done: BTreeMap<&'static str, u64>,
     pub(crate) produced: u64,
     pub(crate) backlog_max: u64,
@@ -48,7 +50,7 @@ pub(crate) struct Run {
     pub(crate) verdict: Verdict,
 }
 
-fn machine() -> String {
+pub(crate) fn machine() -> String {
     let first = |file: &str, name: &str| {
         let text = fs::read_to_string(file).unwrap_or_default();
         let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
@@ -65,15 +67,32 @@ impl Run {
 
     /// Writes it under `tests/chaos/runs/`.
     pub(crate) fn keep(&self) {
-        let date: String = EventTime(clock::now_ms()).to_rfc3339().chars().take(10).collect();
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/chaos/runs/{date}.md"));
-        fs::write(&path, self.to_string()).expect("a file");
+        keep(if self.starts.is_some() { "-upgrade" } else { "" }, &self.to_string());
     }
+}
+
+/// Writes a page under `tests/chaos/runs/`, named after the day.
+pub(crate) fn keep(kind: &str, page: &str) {
+    let date: String = EventTime(clock::now_ms()).to_rfc3339().chars().take(10).collect();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/chaos/runs/{date}{kind}.md"));
+    fs::write(&path, page).expect("a file");
+}
+
+/// The faults of a verdict, a row for each kind, none left out.
+pub(crate) fn fault_rows(verdict: &Verdict) -> String {
+    let count = |is_meant: &dyn Fn(&&str) -> bool| verdict.problems.iter().filter(|(kind, _)| is_meant(kind)).count();
+    let mut rows = String::new();
+    for (kind, kinds) in KINDS {
+        rows += &format!("| {kind} | **{}** |\n", count(&|kind| kinds.contains(kind)));
+    }
+    let known: Vec<&str> = KINDS.iter().flat_map(|(_, kinds)| kinds.iter().copied()).collect();
+    let others = count(&|kind| !known.contains(kind));
+    rows + &format!("| differences to the uninterrupted run: bytes, rows, state, offsets | **{others}** |\n")
 }
 
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { kills, events, seed, processes, lanes, partitions, .. } = self.plan;
+        let Plan { kills, events, seed, processes, lanes, partitions, .. } = &self.plan;
         let audit = &self.verdict.audit;
         let expected: usize = self.verdict.expected.outputs.values().map(Vec::len).sum();
         let seconds = |ms: u64| format!("{}.{} s", ms / 1_000, ms % 1_000 / 100);
@@ -91,19 +110,16 @@ impl fmt::Display for Run {
             "| processes | {processes} of {lanes} lanes, {partitions} partitions, swarm stage {} |",
             if loopwarden::cli::setup::SWARM { "on" } else { "off" }
         )?;
+        if let Some((old, new)) = self.starts {
+            writeln!(f, "| programs | all began with an earlier one; of the starts after that {old} ran it, {new} this one |")?;
+        }
         writeln!(f, "| events | {} |", self.produced)?;
         writeln!(f, "| most events of one partition without a commit, while more came | {} |", self.backlog_max)?;
         writeln!(f, "| `kill -9` | {} |", self.kills)?;
         for (what, count) in &self.done {
             writeln!(f, "| of these actions: {what} | {count} |")?;
         }
-        for (kind, kinds) in KINDS {
-            let count = self.verdict.problems.iter().filter(|(kind, _)| kinds.contains(kind)).count();
-            writeln!(f, "| {kind} | **{count}** |")?;
-        }
-        let known: Vec<&str> = KINDS.iter().flat_map(|(_, kinds)| kinds.iter().copied()).collect();
-        let others = self.verdict.problems.iter().filter(|(kind, _)| !known.contains(kind)).count();
-        writeln!(f, "| differences to the uninterrupted run: bytes, rows, state, offsets | **{others}** |")?;
+        f.write_str(&fault_rows(&self.verdict))?;
         let of_swarm = |(task, _): &(&String, &Vec<_>)| task.starts_with("swarm/");
         let swarm: usize = self.verdict.expected.outputs.iter().filter(of_swarm).map(|(_, outputs)| outputs.len()).sum();
         writeln!(f, "| commands and dead letters | {expected}, of them {swarm} of the swarm stage |")?;

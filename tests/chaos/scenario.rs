@@ -39,6 +39,7 @@ use crate::auditor::Auditor;
 use crate::fleet::Fleet;
 use crate::outcome::Outcome;
 use crate::process::Process;
+use crate::process::this_program;
 use crate::reference;
 use crate::reference::FAMILIES;
 use crate::world::PATIENCE;
@@ -162,6 +163,8 @@ pub(crate) struct Scenario {
     pub(crate) root: PathBuf,
     pub(crate) feeder: Option<Feeder>,
     pub(crate) processes: Vec<Process>,
+    /// What processes that are added run.
+    pub(crate) program: PathBuf,
     auditor: Option<Auditor>,
     /// Processes that ended by themselves.
     pub(crate) exits: Vec<Exit>,
@@ -187,13 +190,15 @@ impl Scenario {
         let _ = fs::remove_dir_all(&root);
         let auditor = Some(Auditor::start(&world.options, partitions));
         let feeder = Some(Feeder::new(&world, partitions, seed));
-        Self { world, partitions, seed, root, feeder, processes: Vec::new(), auditor, exits: Vec::new() }
+        let program = this_program();
+        Self { world, partitions, seed, root, feeder, processes: Vec::new(), program, auditor, exits: Vec::new() }
     }
 
     /// Adds an instance and starts it; its place.
     pub(crate) fn add(&mut self, lanes: u32, more: &[&str]) -> usize {
         let name = format!("lw-{}", self.processes.len());
         let mut process = Process::new(&self.root, &self.world.options, &name, lanes, more);
+        process.program.clone_from(&self.program);
         process.start();
         self.processes.push(process);
         self.processes.len() - 1

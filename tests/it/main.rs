@@ -36,4 +36,5 @@ mod swarm_cases;
 mod tidy;
 mod transcript;
 mod trouble;
+mod upgrade;
 mod world;

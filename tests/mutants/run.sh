@@ -11,6 +11,7 @@
 # CARGO may name a wrapper. A build and a test have a time bound each; a test that exceeds it is red: a mutant may hang.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+. tests/common/dependencies.sh
 target=${CARGO_TARGET_DIR:-$HOME/.cache/loopwarden/target}
 dir=${MUTANTS_DIR:-$HOME/.cache/loopwarden/mutants}
 copy=$dir/copy
@@ -43,16 +44,6 @@ fresh() {
         esac ;;
     esac
   done
-}
-
-# Compiled dependencies, without what is this package's own.
-dependencies() {
-  [ ! -d "$CARGO_TARGET_DIR/release" ] && [ -d "$target/release" ] || return 0
-  say "copying compiled dependencies to $CARGO_TARGET_DIR"
-  mkdir -p "$CARGO_TARGET_DIR/release"
-  cp "$target"/.rustc_info.json "$target"/CACHEDIR.TAG "$CARGO_TARGET_DIR" 2>/dev/null || true
-  (cd "$target/release" && tar cf - --exclude='*loopwarden-*' --exclude='deps/it-*' --exclude='deps/kafka-*' --exclude='deps/chaos-*' \
-    .fingerprint build deps) | tar xf - -C "$CARGO_TARGET_DIR/release"
 }
 
 # Lines `target test` of the patches given, each once.
@@ -116,7 +107,7 @@ done
 [ ${#bad[@]} -eq 0 ] || { say "${#bad[@]} of ${#patches[@]} patches are of no use: ${bad[*]}"; exit 1; }
 [ $only_check = 0 ] || { say "${#patches[@]} patches apply"; exit 0; }
 
-dependencies
+copy_dependencies "$target" "$CARGO_TARGET_DIR"
 program() { awk -v target="$1" '$1 == target { print $2 }' <<<"$built"; }
 # shellcheck disable=SC2046
 built=$(build $(named "${patches[@]}" | cut -d' ' -f1 | sort -u))

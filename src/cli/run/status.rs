@@ -137,6 +137,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_task_that_has_stopped_itself_is_restored_but_not_ready() {
+        let stopped = Sum { tasks: 2, running: 1, poisoned: vec!["0-1: panicked".to_owned()], ..Sum::default() };
+        assert!(stopped.is_restored() && !stopped.is_ready());
+        let restoring = Sum { tasks: 2, running: 1, ..Sum::default() };
+        assert!(!restoring.is_restored() && !restoring.is_ready());
+    }
+
+    #[test]
     fn silence_without_kafka_is_no_matter_of_topics() {
         let told = |is_embedded| silence(is_embedded).to_string();
         assert!(told(true).contains("/v1/events") && !told(true).contains("kafka"), "{}", told(true));

@@ -213,11 +213,11 @@ pub(super) fn kafka(parts: &Parts<'_>, kafka: &KafkaConfig) -> Result<World, Fai
         let (store, policy, dir, clock) = (store.clone(), Arc::clone(parts.policy), parts.data_dir.to_owned(), parts.clock);
         fleet.spawn(move || {
             let app = options.app.clone();
-            let log = KafkaLog::open(options).map_err(exit)?;
+            let log = KafkaLog::open(options)?;
             let settings = Arc::new(LaneSettings { partitions: Some(log.partitions()), ..(*settings).clone() });
             let mut readers: Vec<Box<dyn Changelog>> = Vec::new();
             for _ in 0..RESTORE_THREADS {
-                readers.extend(log.changelog().map_err(exit)?);
+                readers.extend(log.changelog()?);
             }
             let clock: Arc<dyn Clock + Send + Sync> = Arc::new(clock);
             let pool = RestorePool::start(store.clone(), Arc::clone(&settings), readers, &clock);
@@ -234,14 +234,6 @@ pub(super) fn kafka(parts: &Parts<'_>, kafka: &KafkaConfig) -> Result<World, Fai
     );
     let partitions = admin.describe(&options.topics.input)?.map(|facts| facts.partitions);
     Ok(World { fleet, pools, store, leases, broker: None, recent, place, topic: options.topics.input, partitions })
-}
-
-fn exit(error: LogError) -> Exit {
-    match error {
-        LogError::Transient(cause) | LogError::OutOfRange(cause) => Exit::Failed(cause),
-        LogError::Lost(cause) => Exit::Fenced(cause),
-        LogError::Fatal { code, message } => Exit::Fatal { code, message },
-    }
 }
 
 /// Makes the internal topics of a group that has never worked; those that vanished are an error, and no fresh start. Refuses topics that

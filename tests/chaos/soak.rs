@@ -1,0 +1,227 @@
+//! The soak (T21): a group that works for long, one of its processes restarted and frozen every minute. What the others take of the
+//! machine must not grow, and in the end every command must be there once.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use loopwarden::clock;
+use loopwarden::clock::Deadline;
+use loopwarden::clock::Stopwatch;
+use loopwarden::event::EventTime;
+
+use crate::report;
+use crate::scenario::Scenario;
+use crate::scenario::Verdict;
+
+/// Events a second: the input is one stream, whatever the machine.
+const RATE: u64 = 1_000;
+const PARTITIONS: u32 = 12;
+/// Processes that are left alone, and watched; one more is not.
+const WATCHED: usize = 2;
+const SAMPLE_EVERY: Duration = Duration::from_secs(5);
+const DISTURB_EVERY_MS: u64 = 60_000;
+/// Shorter than a session: the group waits for it.
+const FREEZE_MS: u64 = 4_000;
+
+/// What a process takes at a moment.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sample {
+    at_ms: u64,
+    resident_kib: u64,
+    descriptors: u64,
+    threads: u64,
+    disk_kib: u64,
+}
+
+/// A column of the table: its name, how much of it may come from the second quarter to the last (a part of it), and where it is.
+type Column = (&'static str, f64, fn(&Sample) -> u64);
+
+const COLUMNS: [Column; 4] = [
+    ("resident, KiB", 0.10, |sample| sample.resident_kib),
+    // Of these most are files of the store, which come and go.
+    ("descriptors", 0.20, |sample| sample.descriptors),
+    ("threads", 0.0, |sample| sample.threads),
+    ("disk, KiB", 0.25, |sample| sample.disk_kib),
+];
+
+/// One soak.
+pub(crate) struct Soak {
+    minutes: u64,
+    samples: [Vec<Sample>; WATCHED],
+    /// Events that wait for a commit, by moment.
+    lag: Vec<(u64, u64)>,
+    disturbed: u64,
+    exits: usize,
+    produced: u64,
+    verdict: Verdict,
+}
+
+/// Works for so many minutes.
+pub(crate) fn run(bootstrap: &str, minutes: u64) -> Soak {
+    let watch = Stopwatch::start();
+    let now_ms = || watch.elapsed().as_millis() as u64;
+    let mut scenario = Scenario::new(bootstrap, "soak", minutes, PARTITIONS);
+    for _ in 0..=WATCHED {
+        scenario.add(2, &[]);
+    }
+    let events = minutes * 60 * RATE;
+    let target = Arc::new(AtomicU64::new(0));
+    let feeder = scenario.feeder.take().expect("a feeder").follow(Arc::clone(&target), events, scenario.audit());
+    let (mut samples, mut lag) = ([const { Vec::new() }; WATCHED], Vec::new());
+    let (mut disturbed, mut thaw_at_ms, mut next) = (0, None, Deadline::after(SAMPLE_EVERY));
+    while now_ms() < minutes * 60_000 {
+        let due = now_ms() * RATE / 1_000;
+        target.store(due.min(events), Ordering::Release);
+        for at in scenario.ended() {
+            scenario.start(at);
+        }
+        if next.is_over() {
+            next = Deadline::after(SAMPLE_EVERY);
+            for (at, samples) in samples.iter_mut().enumerate() {
+                samples.extend(sample(&scenario, at, now_ms()));
+            }
+            lag.push((now_ms(), due.saturating_sub(scenario.processed())));
+        }
+        if thaw_at_ms.is_some_and(|at_ms| at_ms <= now_ms()) {
+            thaw_at_ms = None;
+            scenario.processes[WATCHED].thaw();
+        }
+        if now_ms() >= (disturbed + 1) * DISTURB_EVERY_MS && thaw_at_ms.is_none() {
+            disturbed += 1;
+            println!("{:>4} s: {} events behind a commit", now_ms() / 1_000, scenario.processed());
+            match disturbed % 3 {
+                0 => {
+                    scenario.processes[WATCHED].freeze();
+                    thaw_at_ms = Some(now_ms() + FREEZE_MS);
+                }
+                1 => scenario.kill(WATCHED),
+                _ => assert!(scenario.processes[WATCHED].finish("TERM").success(), "it did not end well"),
+            }
+            if !scenario.processes[WATCHED].is_running() {
+                scenario.start(WATCHED);
+            }
+        }
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    target.store(events, Ordering::Release);
+    scenario.feeder = Some(feeder.join().expect("the feeder"));
+    scenario.settle();
+    let (exits, produced) = (scenario.exits.len(), events);
+    Soak { minutes, samples, lag, disturbed, exits, produced, verdict: scenario.verify() }
+}
+
+/// What the system says of a process; none where it has just ended.
+fn sample(scenario: &Scenario, at: usize, at_ms: u64) -> Option<Sample> {
+    let process = &scenario.processes[at];
+    let proc = Path::new("/proc").join(process.id()?.to_string());
+    let status = fs::read_to_string(proc.join("status")).ok()?;
+    let number = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse().ok()
+    };
+    Some(Sample {
+        at_ms,
+        resident_kib: number("VmRSS:")?,
+        descriptors: fs::read_dir(proc.join("fd")).ok()?.count() as u64,
+        threads: number("Threads:")?,
+        disk_kib: bytes_below(&process.data_dir()) / 1_024,
+    })
+}
+
+/// Bytes of all files below a folder; files that go meanwhile are none.
+fn bytes_below(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let of = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(found) if found.is_dir() => bytes_below(&entry.path()),
+        Ok(found) => found.len(),
+        Err(_) => 0,
+    };
+    entries.map(of).sum()
+}
+
+impl Soak {
+    /// Mean of a column in one quarter of the time.
+    fn mean(&self, samples: &[Sample], quarter: u64, of: fn(&Sample) -> u64) -> f64 {
+        let long_ms = self.minutes * 60_000;
+        let is_in = |sample: &&Sample| sample.at_ms * 4 / long_ms == quarter;
+        let (count, sum) = samples.iter().filter(is_in).fold((0_u32, 0), |(count, sum), sample| (count + 1, sum + of(sample)));
+        sum as f64 / f64::from(count.max(1))
+    }
+
+    /// What has grown, and by what part.
+    fn grown(&self) -> Vec<String> {
+        let mut grown = Vec::new();
+        for (at, samples) in self.samples.iter().enumerate() {
+            for (name, most, of) in COLUMNS {
+                let (before, after) = (self.mean(samples, 1, of), self.mean(samples, 3, of));
+                if after > before * (1.0 + most) {
+                    grown.push(format!("process {at}: {name}: {before:.0} in the second quarter, {after:.0} in the last"));
+                }
+            }
+        }
+        grown
+    }
+
+    pub(crate) fn is_good(&self) -> bool {
+        let is_whole = self.samples.iter().all(|samples| !samples.is_empty());
+        is_whole && self.exits == 0 && self.verdict.problems.is_empty() && self.grown().is_empty()
+    }
+
+    /// Writes it under `tests/chaos/runs/`.
+    pub(crate) fn keep(&self) {
+        report::keep("-soak", &self.to_string());
+    }
+}
+
+impl fmt::Display for Soak {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { minutes, disturbed, exits, produced, .. } = self;
+        writeln!(f, "# Soak: {}\n", if self.is_good() { "flat" } else { "FAILED" })?;
+        writeln!(f, "    LOOPWARDEN_SOAK_MINUTES={minutes} cargo test --release --locked --test chaos\n")?;
+        writeln!(f, "| | |\n|---|---|")?;
+        writeln!(f, "| when | {} |", EventTime(clock::now_ms()).to_rfc3339())?;
+        writeln!(f, "| machine | {} |", report::machine())?;
+        writeln!(
+            f,
+            "| processes | {} of 2 lanes, {PARTITIONS} partitions; the last is killed, restarted or frozen every minute: {disturbed} times |",
+            WATCHED + 1
+        )?;
+        writeln!(f, "| events | {produced}, {RATE} a second |")?;
+        writeln!(f, "| processes that ended by themselves | {exits} |")?;
+        f.write_str(&report::fault_rows(&self.verdict))?;
+        let of = |quarter: u64| {
+            let is_in = |(at_ms, _): &&(u64, u64)| at_ms * 4 / (minutes * 60_000) == quarter;
+            let mut found: Vec<u64> = self.lag.iter().filter(is_in).map(|(_, lag)| *lag).collect();
+            found.sort_unstable();
+            format!("{} and {}", found.get(found.len() / 2).unwrap_or(&0), found.last().unwrap_or(&0))
+        };
+        writeln!(
+            f,
+            "| events not behind a commit, median and most, quarter by quarter | {}; {}; {}; {} |",
+            of(0),
+            of(1),
+            of(2),
+            of(3)
+        )?;
+        writeln!(f, "\nWhat the processes that were left alone took, mean of each quarter:\n")?;
+        writeln!(f, "| process | | first | second | third | last |\n|---|---|---|---|---|---|")?;
+        for (at, samples) in self.samples.iter().enumerate() {
+            for (name, _, of) in COLUMNS {
+                let [one, two, three, four] = [0, 1, 2, 3].map(|quarter| self.mean(samples, quarter, of));
+                writeln!(f, "| {at} | {name} | {one:.0} | {two:.0} | {three:.0} | {four:.0} |")?;
+            }
+        }
+        for words in self.grown() {
+            writeln!(f, "\n**grown** {words}")?;
+        }
+        for (kind, words) in &self.verdict.problems {
+            writeln!(f, "\n**{kind}** {words}")?;
+        }
+        Ok(())
+    }
+}
