@@ -51,7 +51,25 @@ pub(crate) fn read_output(key: &[u8], value: Option<&[u8]>, headers: &Headers, t
     Some((task, ordinal, Seen { id, bytes }))
 }
 
+/// Cuts out what names the program and its policy: of two programs that is all in which they may differ.
+fn cut_program(bytes: &mut Vec<u8>) {
+    let place = |bytes: &[u8], name: &[u8]| bytes.windows(name.len()).rposition(|window| window == name);
+    if let Some(at) = place(bytes, br#","engine":{"#) {
+        bytes.truncate(at);
+    }
+    if let Some(at) = place(bytes, b"\ndlq.policy: ") {
+        let length = bytes[at + 1..].iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len() - at - 1);
+        bytes.drain(at..=at + length);
+    }
+}
+
 impl Outcome {
+    /// Forgets which program said what.
+    pub(crate) fn forget_programs(&mut self) {
+        let outputs = self.outputs.values_mut().flatten();
+        outputs.for_each(|seen| cut_program(&mut seen.bytes));
+    }
+
     /// Everything in which it differs from what is expected, a few examples of each kind.
     pub(crate) fn differences(&self, expected: &Self) -> Vec<String> {
         let mut found = Vec::new();

@@ -213,15 +213,18 @@ impl<I: Iterator<Item = Event>> Log for Straight<I> {
 }
 
 /// Families whose bytes are a function of the input alone: of the swarm stage what depends on the cut is left out by its hash.
-pub(crate) const FAMILIES: [KeyFamily; 4] = [KeyFamily::Position, KeyFamily::Head, KeyFamily::Page, KeyFamily::Timer];
+pub(crate) const FAMILIES: &[KeyFamily] = &[KeyFamily::Position, KeyFamily::Head, KeyFamily::Page, KeyFamily::Timer];
+/// The same without what names the policy that decides, by a hash over all settings there are: another program may know another one.
+pub(crate) const FAMILIES_OF_ANY_PROGRAM: &[KeyFamily] = &[KeyFamily::Page, KeyFamily::Timer];
 
-/// Runs the input through one lane. `topics` are the names of both stages' inputs.
+/// Runs the input through one lane. `topics` are the names of both stages' inputs; the states are those of some families.
 pub(crate) fn run(
     events: impl Iterator<Item = Event> + 'static,
     partitions: u32,
     topics: [String; 2],
     app: &str,
     policy: Arc<Policy>,
+    families: &[KeyFamily],
 ) -> Outcome {
     let outcome = Rc::new(RefCell::new(Outcome::default()));
     let log = Straight {
@@ -254,6 +257,6 @@ pub(crate) fn run(
     drop(lane);
     let mut outcome = Rc::try_unwrap(outcome).expect("the lane is gone").into_inner();
     let sessions = tasks(partitions).into_iter().filter(|task| task.stage == Stage::Session);
-    outcome.states = sessions.map(|task| (task, state_hash(&store, task, &FAMILIES).expect("a hash"))).collect();
+    outcome.states = sessions.map(|task| (task, state_hash(&store, task, families).expect("a hash"))).collect();
     outcome
 }

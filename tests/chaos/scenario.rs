@@ -42,6 +42,7 @@ use crate::process::Process;
 use crate::process::this_program;
 use crate::reference;
 use crate::reference::FAMILIES;
+use crate::reference::FAMILIES_OF_ANY_PROGRAM;
 use crate::world::PATIENCE;
 use crate::world::World;
 
@@ -331,6 +332,8 @@ impl Scenario {
         self.open_transactions(&mut problems);
         // What was committed while they stopped is on its way to the auditor.
         let tasks = self.tasks();
+        let is_mixed = self.program != this_program();
+        let compared = if is_mixed { FAMILIES_OF_ANY_PROGRAM } else { FAMILIES };
         let mut audit = self.read_to_the_end();
         problems.append(&mut audit.faults);
         let feeder = self.feeder.take().expect("a feeder");
@@ -344,7 +347,7 @@ impl Scenario {
             let families = loopwarden::store::KeyFamily::ALL;
             let all = state_hash(&store, *task, &families).expect("a hash");
             if task.stage == Stage::Session && feeder.ends.get(&task.partition).is_some_and(|end| *end > 0) {
-                found.states.insert(*task, state_hash(&store, *task, &FAMILIES).expect("a hash"));
+                found.states.insert(*task, state_hash(&store, *task, compared).expect("a hash"));
             }
             let Some(position) = audit.positions.get(task) else { continue };
             let group = self.world.committed(*task);
@@ -359,7 +362,11 @@ impl Scenario {
         let topics = [self.world.options.topics.input.clone(), self.world.options.input_topic(Stage::Swarm)];
         let events = Fleet::new(self.seed).take(feeder.produced as usize);
         let app = &self.world.options.app;
-        let mut expected = reference::run(events, self.partitions, topics, app, Arc::new(policy.expect("a policy")));
+        let mut expected = reference::run(events, self.partitions, topics, app, Arc::new(policy.expect("a policy")), compared);
+        if is_mixed {
+            expected.forget_programs();
+            found.forget_programs();
+        }
         expected.outputs.retain(|_, outputs| !outputs.is_empty());
         found.outputs.retain(|_, outputs| !outputs.is_empty());
         expected.states.retain(|task, _| feeder.ends.get(&task.partition).is_some_and(|end| *end > 0));

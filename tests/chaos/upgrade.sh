@@ -4,7 +4,8 @@
 #
 #   bash tests/chaos/upgrade.sh REVISION
 #
-# Both must decide alike and call themselves the same version: every byte of what they say is compared with an uninterrupted run of this one.
+# Both must decide alike: what they say is compared with an uninterrupted run of this one, every byte but those that name the program
+# and its policy.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/common/dependencies.sh
