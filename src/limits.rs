@@ -52,8 +52,13 @@ pub const FACTOR_MAX: f64 = 1_000.0;
 pub const EPISODES_KEPT_MAX: usize = 64;
 /// Latest turns whose new files `exploration` remembers, one byte each in a session's head.
 pub const EXPLORED_TURNS_MAX: usize = 8;
-/// Panes of a swarm window: each is kept per counter.
+/// Panes of a swarm counter: each is kept, and every report may look at all of them.
 pub const SWARM_PANES_MAX: usize = 4_096;
+/// Panes live at least this long in event time, so that a partition that lags by minutes still lands in its pane (rule W3). Milliseconds.
+pub const SWARM_PANE_LIFE_MS_MIN: i64 = 3_600_000;
+/// Steps of one window that one report tells, where each call is a step: the greatest. A lane that catches up reports tens of thousands of
+/// calls at once, and nobody needs a command for each.
+pub const SWARM_STEPS_MAX: u32 = 256;
 /// The largest `workers_max` a policy may ask for: with ordinary names they fit into a pane's record.
 pub const SWARM_WORKERS_MAX: usize = 8_192;
 /// Agents of a pane with their names. Bytes. A pane is one record of a changelog, and the client sends none above 1,000,000 bytes.

@@ -15,6 +15,7 @@ use crate::engine::input::Input;
 use crate::engine::input::Place;
 use crate::engine::marks::Mark;
 use crate::engine::session::Session;
+use crate::engine::subject::SEPARATOR;
 use crate::engine::subject::SubjectKey;
 use crate::engine::timer::TimerChange;
 use crate::engine::timer::TimerKind;
@@ -64,12 +65,6 @@ impl SessionEngine {
         &self.app
     }
 
-    /// Whether the event must also reach the other agents of its session, as [`Input::Reset`].
-    #[must_use]
-    pub const fn reaches_all_agents(event: &Event<'_>) -> bool {
-        matches!(event.kind, EventKind::Reset(ResetScope::Session))
-    }
-
     /// Applies one input to the session of `subject`. Cannot fail: what may fail happened in `decode`.
     pub fn apply(&mut self, subject: &SubjectKey, session: &mut Session, input: Input<'_>, out: &mut Effects) {
         let blocks = active_blocks(session);
@@ -88,7 +83,7 @@ impl SessionEngine {
             }
             Input::Timer(kind, due) => self.timer(session, kind, due, out),
         }
-        out.tally.blocked_delta = active_blocks(session) - blocks;
+        out.tally.blocked_delta = active_blocks(session) as i32 - blocks as i32;
     }
 
     fn event(&mut self, subject: &SubjectKey, session: &mut Session, event: &Event<'_>, place: Place<'_>, out: &mut Effects) {
@@ -96,6 +91,8 @@ impl SessionEngine {
         let id = hash_text(&event.id).hash64();
         if session.history.knows_event(id) || session.head.recent_events.contains(&id) {
             out.tally.duplicate = true;
+            // The record itself, read again because a commit has cut it in two: agents may be left. A copy of it is another record.
+            out.reaches_others = session.head.recent_events.contains(&reset_at(event, place));
             return;
         }
         let time = event.time.max(session.head.time);
@@ -140,8 +137,11 @@ impl SessionEngine {
                     time,
                 });
             }
-            EventKind::Reset(ResetScope::Agent | ResetScope::Session) => {
+            EventKind::Reset(ResetScope::Agent) => self.reset(&context, session, ReasonCode::Reset, out),
+            EventKind::Reset(ResetScope::Session) => {
                 self.reset(&context, session, ReasonCode::Reset, out);
+                remember(session, reset_at(event, place));
+                out.reaches_others = true;
             }
             EventKind::Ack(ack) => out.tally.ack = Some(*ack),
         }
@@ -272,8 +272,8 @@ impl SessionEngine {
         session.head.policy = policy;
         let policy = Arc::clone(&self.policy);
         let still_blocks = |detector| {
-            policy.detectors.mode(detector) == crate::policy::Mode::Block
-                || (policy.fusion.decides && policy.detectors.mode(detector).is_on())
+            let blocks_with_others = policy.fusion.decides && policy.detectors.mode(detector) == crate::policy::Mode::Block;
+            blocks_with_others || policy.detectors.blocks_alone(detector)
         };
         self.lift(context, session, ReasonCode::Policy, |detector| !still_blocks(detector), out);
     }
@@ -392,8 +392,8 @@ fn drop_expired(session: &mut Session, time: EventTime, out: &mut Effects) {
 }
 
 /// Live blocks of the session, for the tally.
-fn active_blocks(session: &Session) -> i32 {
-    session.head.verdicts.iter().filter(|verdict| verdict.action == Action::Block).count() as i32
+pub(super) fn active_blocks(session: &Session) -> usize {
+    session.head.verdicts.iter().filter(|verdict| verdict.action == Action::Block).count()
 }
 
 /// Evidence of progress: every run and window starts over; episodes, blocks and `test_fix` stay.
@@ -420,6 +420,11 @@ fn forget_calls(session: &mut Session) {
 }
 
 /// Notes the id of an event that is no call, or nobody's answer: a redelivery of it changes nothing.
+/// A reset of a session at its place in the log.
+fn reset_at(event: &Event<'_>, place: Place<'_>) -> Hash64 {
+    hash_text(&format!("{}{SEPARATOR}{}", event.id, place.offset)).hash64()
+}
+
 pub(super) fn remember(session: &mut Session, id: Hash64) {
     let recent = &mut session.head.recent_events;
     if recent.len() >= RECENT_IDS_MAX {

@@ -201,18 +201,22 @@ impl SessionEngine {
             step.result_event = event;
         });
         session.touch(sequence);
+        // What was called before a reset is not held against the agent when it comes back after it.
+        let is_forgotten = sequence < context.floor;
         // It came with its outcome, or it ran although it was refused: it counts from now on.
-        if session.history.newest().is_some_and(|newest| newest.sequence > sequence) && was_refused {
-            // Newer calls were counted meanwhile; it belongs before them.
-            rebuild_runs(session, &policy);
-        } else if event == Hash64::NONE || was_refused {
-            self.advance_runs(session, sequence);
+        if !is_forgotten && (event == Hash64::NONE || was_refused) {
+            let is_newest = session.history.newest().is_none_or(|newest| newest.sequence <= sequence);
+            if was_refused && !is_newest {
+                // Newer calls were counted meanwhile; it belongs before them.
+                rebuild_runs(session, &policy);
+            } else {
+                self.advance_runs(session, sequence);
+            }
         }
         if was_refused && policy.detectors.swarm_repeat.count == SwarmCount::All {
             self.count_swarm(context, session, sequence, out);
         }
-        // What was called before a reset is not held against the agent when it comes back after it.
-        if sequence < context.floor {
+        if is_forgotten {
             return;
         }
         self.count_unproductive(context, session, sequence, out);

@@ -3,6 +3,7 @@
 use crate::detect::Finding;
 use crate::detect::Step;
 use crate::engine::apply::SessionEngine;
+use crate::engine::apply::active_blocks;
 use crate::engine::apply::arm_verdicts;
 use crate::engine::command::Action;
 use crate::engine::command::ReasonCode;
@@ -24,6 +25,7 @@ use crate::event::Event;
 use crate::event::EventKind;
 use crate::event::EventTime;
 use crate::identity::Hash64;
+use crate::limits::ACTIVE_VERDICTS_MAX;
 use crate::policy::Detector;
 use crate::policy::Mode;
 
@@ -176,10 +178,11 @@ impl SessionEngine {
         let fused = fuse(policy, &mine);
         self.forget_unseen(session, ladder, now);
         note_hits(&mine, ladder.episodes(session));
+        let has_room = ladder == Ladder::Shadow || active_blocks(session) < ACTIVE_VERDICTS_MAX;
         if policy.fusion.decides {
             let fused = fused?;
             let primary = mine.iter().find(|finding| finding.detector == fused.primary)?;
-            let (action, tier) = self.fused_action(primary, fused, ladder.episodes(session), context)?;
+            let (action, tier) = self.fused_action((primary, fused), (ladder.episodes(session), has_room), context, out)?;
             return Some(Choice {
                 finding: primary.clone(),
                 action,
@@ -191,7 +194,9 @@ impl SessionEngine {
         }
         let mut best: Option<(bool, u8, Choice)> = None;
         for finding in mine.iter().filter(|finding| !finding.is_signal) {
-            let Some((action, tier)) = self.step_of(finding, ladder.episodes(session), context, out) else { continue };
+            let Some((action, tier)) = self.step_of(finding, (ladder.episodes(session), has_room), context, out) else {
+                continue;
+            };
             let key = (action != Action::Block, rank(policy, finding.detector));
             if best.as_ref().is_none_or(|(later, other, _)| key < (*later, *other)) {
                 let choice = Choice { finding: finding.clone(), action, tier, fused, recommended: None, ladder };
@@ -214,15 +219,24 @@ impl SessionEngine {
         *ladder.episodes(session) = episodes;
     }
 
-    /// What this finding may say now (`detectors.md` 5.3): none, or an action at a tier.
-    fn step_of(&self, finding: &Finding, episodes: &[Episode], context: &Context<'_>, out: &mut Effects) -> Option<(Action, u8)> {
+    /// What this finding may say now (`detectors.md` 5.3): none, or an action at a tier. Without room for a block it says a nudge: a
+    /// block must be there to be lifted as long as it stands.
+    fn step_of(
+        &self,
+        finding: &Finding,
+        (episodes, has_room): (&[Episode], bool),
+        context: &Context<'_>,
+        out: &mut Effects,
+    ) -> Option<(Action, u8)> {
         let rules = &self.policy.episodes;
         let episode = episodes.iter().find(|episode| episode.identity == finding.identity);
         let wants_block = finding.wants_block();
         let is_rate = finding.detector == Detector::CallRate;
         let has_block = episode.and_then(|episode| episode.block_until).is_some_and(|until| until > context.time);
         let was_nudged = episode.is_some_and(|episode| episode.nudges > 0);
-        let may_block = wants_block && (was_nudged || !rules.nudge_before_block || is_rate);
+        let is_ripe = was_nudged || !rules.nudge_before_block || is_rate;
+        let may_block = wants_block && is_ripe && (has_block || has_room);
+        out.tally.block_left_out |= wants_block && is_ripe && !may_block;
         let action = if may_block { Action::Block } else { Action::Nudge };
         let mut mark = |mark, is_so| {
             if is_so {
@@ -230,7 +244,7 @@ impl SessionEngine {
             }
         };
         let Some(episode) = episode else {
-            mark(Mark::NudgedBeforeBlock, wants_block && !may_block);
+            mark(Mark::NudgedBeforeBlock, wants_block && !is_ripe);
             return Some((action, finding.tier.max(1)));
         };
         let has_tiers = matches!(finding.detector, Detector::ExactRepeat | Detector::NearRepeat | Detector::OutcomeRepeat)
@@ -243,21 +257,29 @@ impl SessionEngine {
         } else {
             (has_tiers && finding.tier > episode.tier) || episode.hits >= rules.renudge_hits || is_relapse || may_block
         };
-        mark(Mark::NudgedBeforeBlock, speaks && wants_block && !may_block);
+        mark(Mark::NudgedBeforeBlock, speaks && wants_block && !is_ripe);
         mark(Mark::Relapsed, speaks && is_relapse);
         mark(Mark::BlockRenewed, speaks && may_block && episode.block_until.is_some());
         speaks.then_some((action, own_tier.max(episode.tier).max(1)))
     }
 
     /// corteX: the recommended action is the action.
-    fn fused_action(&self, primary: &Finding, fused: Fused, episodes: &[Episode], context: &Context<'_>) -> Option<(Action, u8)> {
+    fn fused_action(
+        &self,
+        (primary, fused): (&Finding, Fused),
+        (episodes, has_room): (&[Episode], bool),
+        context: &Context<'_>,
+        out: &mut Effects,
+    ) -> Option<(Action, u8)> {
         let rules = &self.policy.episodes;
         let episode = episodes.iter().find(|episode| episode.identity == primary.identity);
         let has_block = episode.and_then(|episode| episode.block_until).is_some_and(|until| until > context.time);
         let was_nudged = episode.is_some_and(|episode| episode.nudges > 0);
-        let blocks = fused.recommended == Recommended::Escalate
+        let wants_block = fused.recommended == Recommended::Escalate
             && primary.mode == Mode::Block
             && (was_nudged || !rules.nudge_before_block);
+        let blocks = wants_block && (has_block || has_room);
+        out.tally.block_left_out |= wants_block && !blocks;
         let action = if blocks { Action::Block } else { Action::Nudge };
         // Under a block only the block may speak again: a nudge would take its place in what a worker knows, and nothing would lift it.
         let is_due = episode.is_none_or(|episode| episode.hits >= rules.renudge_hits);

@@ -26,6 +26,8 @@ pub struct Effects {
     pub counts: Vec<SwarmCall>,
     /// The swarm whose counters are to be forgotten, with the reset's time.
     pub swarm_reset: Option<SwarmReset>,
+    /// The event must reach the other agents of its session too, as [`crate::engine::Input::Reset`]; each of them once.
+    pub reaches_others: bool,
     /// Findings, published or not: the audit.
     pub findings: Vec<Finding>,
     /// The session is forgotten: tombstones for its head and steps.
@@ -44,6 +46,7 @@ impl Effects {
         self.timers.clear();
         self.counts.clear();
         self.swarm_reset = None;
+        self.reaches_others = false;
         self.findings.clear();
         self.forgotten = false;
         self.tally = Tally::default();
@@ -164,6 +167,10 @@ pub struct Tally {
     pub swarm_late: u32,
     /// Calls of agents beyond `workers_max`: they count, their number does not.
     pub swarm_further: u32,
+    /// Steps that one report crossed beyond [`crate::limits::SWARM_STEPS_MAX`]: not told.
+    pub swarm_steps: u32,
+    /// A block that was not placed because as many as may be are in force.
+    pub block_left_out: bool,
 }
 
 /// Who refused a call.

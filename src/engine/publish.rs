@@ -358,14 +358,21 @@ fn remember_text(session: &mut Session, text: &str) {
 /// The verdict joins those in force; expired ones leave, and of its episode the earlier nudges and the block it renews. A block of other
 /// calls stands until it expires or is lifted.
 fn hold(session: &mut Session, command: &Command, detector: Detector, now: EventTime, out: &mut Effects) {
+    out.verdicts_changed = true;
     let verdicts = &mut session.head.verdicts;
     verdicts.retain(|verdict| {
         let is_followed = verdict.action != Action::Block || (command.action == Action::Block && verdict.scope == command.scope);
         verdict.expires_at > now && (verdict.episode != command.episode || !is_followed)
     });
     if verdicts.len() >= ACTIVE_VERDICTS_MAX {
-        // A block outlives a nudge; of equals the oldest goes.
-        let at = verdicts.iter().position(|verdict| verdict.action == Action::Nudge).unwrap_or(0);
+        // The oldest nudge goes. A block stands until it is lifted or expires: where there are only blocks a nudge is said and not kept, and
+        // the one block that may join them renews another of its episode, and is lifted with it.
+        let nudge = verdicts.iter().position(|verdict| verdict.action == Action::Nudge);
+        let renewed = || verdicts.iter().position(|verdict| verdict.episode == command.episode);
+        let Some(at) = nudge.or_else(|| renewed().filter(|_| command.action == Action::Block)) else {
+            arm_verdicts(session, out);
+            return;
+        };
         verdicts.remove(at);
     }
     verdicts.push(Verdict {
@@ -381,6 +388,5 @@ fn hold(session: &mut Session, command: &Command, detector: Detector, now: Event
         issued_at: command.issued_at,
         expires_at: command.expires_at,
     });
-    out.verdicts_changed = true;
     arm_verdicts(session, out);
 }

@@ -28,6 +28,8 @@ use crate::engine::timer::TimerChange;
 use crate::engine::timer::TimerKind;
 use crate::event::EventTime;
 use crate::limits::SWARM_PANE_BYTES_MAX;
+use crate::limits::SWARM_PANE_LIFE_MS_MIN;
+use crate::limits::SWARM_STEPS_MAX;
 use crate::limits::TOOL_NAME_CHARS_SHOWN;
 use crate::policy::Detector;
 use crate::policy::Mode;
@@ -35,8 +37,6 @@ use crate::policy::Notify;
 use crate::policy::Policy;
 use crate::policy::SwarmSteps;
 
-/// Panes live at least this long in event time, so that a partition that lags by minutes still lands in its pane (rule W3). ms.
-pub const PANE_LIFE_MS_MIN: i64 = 3_600_000;
 /// Contributing sessions named in a command, for people.
 const CONTRIBUTORS_MAX: usize = 8;
 /// Lengths of two names, calls and a time, encoded; at most. Bytes.
@@ -201,7 +201,7 @@ impl SwarmEngine {
             SwarmCallKey::Swarm { .. } => self.policy.detectors.swarm_repeat.window_ms,
             SwarmCallKey::Fleet { .. } => self.policy.detectors.fleet_rate.window_ms,
         };
-        (window_ms > 0).then(|| window_ms.max(PANE_LIFE_MS_MIN))
+        (window_ms > 0).then(|| window_ms.max(SWARM_PANE_LIFE_MS_MIN))
     }
 
     /// The pane of a counter that keeps the calls of a reported one. An endless window has a single one: its sum is all there is to know,
@@ -217,7 +217,7 @@ impl SwarmEngine {
     pub fn floor_life_ms(&self) -> Option<i64> {
         let swarm = &self.policy.detectors.swarm_repeat;
         let is_bounded = swarm.window_ms > 0 && swarm.cooldown_ms > 0;
-        is_bounded.then(|| swarm.window_ms.max(PANE_LIFE_MS_MIN).saturating_add(swarm.cooldown_ms))
+        is_bounded.then(|| swarm.window_ms.max(SWARM_PANE_LIFE_MS_MIN).saturating_add(swarm.cooldown_ms))
     }
 
     /// Counters that one task keeps of one detector.
@@ -237,18 +237,16 @@ impl SwarmEngine {
     }
 
     /// Until when a counter is worth keeping where there are too many: since then it was unseen. One that has told a step counts as
-    /// seen to the end of its period: forgotten within it, it could tell the same step again.
+    /// seen to the end of its period: forgotten within it, it could tell the same step again. A period without end would keep it for
+    /// ever, and counters that come later would find no room: there it leaves by its age, and what it tells anew has the id it had.
     #[must_use]
     pub fn kept_until(&self, key: &SwarmCallKey, counter: &SwarmCounter) -> EventTime {
         let period_ms = match key {
             SwarmCallKey::Swarm { .. } => self.swarm_period_ms(),
             SwarmCallKey::Fleet { .. } => self.policy.detectors.fleet_rate.window_ms,
         };
-        let told_until = counter.periods.keys().next_back().map(|start| match period_ms {
-            1.. => EventTime(*start).plus_ms(period_ms),
-            _ => EventTime(i64::MAX),
-        });
-        counter.time.max(told_until.unwrap_or(counter.time))
+        let told = counter.periods.keys().next_back().filter(|_| period_ms > 0);
+        told.map_or(counter.time, |start| counter.time.max(EventTime(*start).plus_ms(period_ms)))
     }
 
     /// Applies one input to the counter of `key`. Cannot fail.
@@ -267,7 +265,7 @@ impl SwarmEngine {
             counter.tool = tool;
             counter.recipe = Some(recipe);
         }
-        let life_ms = rules.window_ms.max(PANE_LIFE_MS_MIN);
+        let life_ms = rules.window_ms.max(SWARM_PANE_LIFE_MS_MIN);
         let mut touched = Vec::new();
         // The pane of the entry before, with the bytes of its agents: a report holds one pane.
         let mut sized: Option<(EventTime, usize)> = None;
@@ -322,10 +320,7 @@ impl SwarmEngine {
         record_time: EventTime,
         out: &mut Effects,
     ) {
-        let ends: Vec<EventTime> =
-            counter.panes.keys().copied().filter(|end| touched.iter().any(|pane| is_in_window(rules, *pane, *end))).collect();
-        for end in ends {
-            let sum = window_sum(counter, rules, end);
+        for (end, sum) in window_sums(counter, rules, touched) {
             let start = if rules.period_ms > 0 { end.0 - end.0.rem_euclid(rules.period_ms) } else { 0 };
             let epoch = counter.floor.map_or(start, |floor| start.max(floor.0));
             let told_step = counter.periods.get(&start).filter(|period| period.epoch == epoch).map_or(0, |period| period.step);
@@ -340,6 +335,7 @@ impl SwarmEngine {
             let mut steps: Vec<u32> = new_steps(rules, told_step, sum).collect();
             steps.sort_unstable();
             steps.dedup();
+            out.tally.swarm_steps = out.tally.swarm_steps.saturating_add(left_out(rules, told_step, sum));
             for step in steps {
                 let told = counter.periods.get(&start).filter(|period| period.epoch == epoch);
                 let seq = told.map_or(1, |period| period.seq + 1);
@@ -442,7 +438,7 @@ impl SwarmEngine {
         match kind {
             TimerKind::Panes => {
                 counter.panes_due = None;
-                let life_ms = rules.window_ms.max(PANE_LIFE_MS_MIN);
+                let life_ms = rules.window_ms.max(SWARM_PANE_LIFE_MS_MIN);
                 if rules.window_ms > 0 {
                     counter.panes.retain(|start, _| start.plus_ms(life_ms) > due);
                     // An endless period is told once for ever.
@@ -503,9 +499,33 @@ const fn is_in_window(rules: &Rules, pane: EventTime, end: EventTime) -> bool {
     rules.window_ms == 0 || (pane.0 <= end.0 && end.0 - pane.0 < rules.window_ms)
 }
 
-fn window_sum(counter: &SwarmCounter, rules: &Rules, end: EventTime) -> u32 {
-    let panes = counter.panes.iter().filter(|(start, _)| is_in_window(rules, **start, end));
-    panes.fold(0u32, |sum, (_, pane)| sum.saturating_add(pane_calls(pane)))
+/// Panes from one time to another, in order.
+fn panes_between(counter: &SwarmCounter, from: i64, to: i64) -> impl Iterator<Item = (&EventTime, &Pane)> {
+    counter.panes.range(EventTime(from)..=EventTime(to.max(from)))
+}
+
+/// The windows that hold a touched pane, earliest first: the pane they end with, and their calls. Each pane joins the sum once and leaves
+/// it once, however many windows it is in.
+fn window_sums(counter: &SwarmCounter, rules: &Rules, touched: &[EventTime]) -> Vec<(EventTime, u32)> {
+    let (Some(first), Some(last)) = (touched.iter().min(), touched.iter().max()) else { return Vec::new() };
+    if rules.window_ms == 0 {
+        let sum = counter.panes.values().fold(0u32, |sum, pane| sum.saturating_add(pane_calls(pane)));
+        return vec![(*first, sum)];
+    }
+    let (from, to) = (first.0.saturating_sub(rules.window_ms), last.0.saturating_add(rules.window_ms));
+    let calls: Vec<(EventTime, u64)> =
+        panes_between(counter, from, to).map(|(start, pane)| (*start, u64::from(pane_calls(pane)))).collect();
+    let (mut sums, mut sum, mut oldest) = (Vec::new(), 0, calls.iter().peekable());
+    for (end, added) in &calls {
+        sum += added;
+        while let Some((_, gone)) = oldest.next_if(|(start, _)| !is_in_window(rules, *start, *end)) {
+            sum -= gone;
+        }
+        if touched.iter().any(|pane| is_in_window(rules, *pane, *end)) {
+            sums.push((*end, u32::try_from(sum).unwrap_or(u32::MAX)));
+        }
+    }
+    sums
 }
 
 fn window_workers(counter: &SwarmCounter, rules: &Rules, end: EventTime) -> u32 {
@@ -518,7 +538,10 @@ fn window_workers(counter: &SwarmCounter, rules: &Rules, end: EventTime) -> u32 
 /// The steps to be told at a sum: those above the greatest one told. A block has a step of its own, out of order or among the others.
 fn new_steps(rules: &Rules, told: u32, sum: u32) -> impl Iterator<Item = u32> {
     let kind = rules.steps;
-    let first = if kind == SwarmSteps::Each { rules.threshold.max(told.saturating_add(1)) } else { rules.threshold };
+    let first = match kind {
+        SwarmSteps::Each => rules.threshold.max(told.saturating_add(1)).saturating_add(left_out(rules, told, sum)),
+        SwarmSteps::Once | SwarmSteps::Double => rules.threshold,
+    };
     let after = move |step: &u32| match kind {
         SwarmSteps::Once => None,
         SwarmSteps::Double => step.checked_mul(2),
@@ -529,12 +552,20 @@ fn new_steps(rules: &Rules, told: u32, sum: u32) -> impl Iterator<Item = u32> {
     steps.chain(block).filter(move |step| (told.saturating_add(1)..=sum).contains(step))
 }
 
+/// Steps that are not told where each is one and a report brings more than may be said at once: the lowest of them.
+fn left_out(rules: &Rules, told: u32, sum: u32) -> u32 {
+    let first = rules.threshold.max(told.saturating_add(1));
+    let new = if sum >= first { (sum - first).saturating_add(1) } else { 0 };
+    if rules.steps == SwarmSteps::Each { new.saturating_sub(SWARM_STEPS_MAX) } else { 0 }
+}
+
 fn in_window<'a>(
     counter: &'a SwarmCounter,
     rules: &'a Rules,
     end: EventTime,
 ) -> impl Iterator<Item = (&'a (String, String), &'a Contribution)> {
-    counter.panes.iter().filter(move |(start, _)| is_in_window(rules, **start, end)).flat_map(|(_, pane)| pane.agents.iter())
+    let (from, to) = if rules.window_ms == 0 { (i64::MIN, i64::MAX) } else { (end.0.saturating_sub(rules.window_ms - 1), end.0) };
+    panes_between(counter, from, to).flat_map(|(_, pane)| pane.agents.iter())
 }
 
 /// attocode's "whose check runs": the greatest (last time, id).

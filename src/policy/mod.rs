@@ -195,6 +195,31 @@ impl Detectors {
         }
     }
 
+    /// Whether a detector may place blocks by its own count: in mode `block`, unless that count is switched off.
+    #[must_use]
+    pub const fn blocks_alone(&self, detector: Detector) -> bool {
+        let block_at = match detector {
+            Detector::ExactRepeat => self.exact_repeat.block_at,
+            Detector::NearRepeat => self.near_repeat.block_at,
+            Detector::OutcomeRepeat => self.outcome_repeat.block_at,
+            Detector::Stagnation => self.stagnation.block_at,
+            Detector::Stuck => self.stuck.block_at,
+            Detector::SwarmRepeat => self.swarm_repeat.block_at,
+            // A rate refuses what is above its limit.
+            Detector::CallRate => self.call_rate.limit.saturating_add(1),
+            Detector::FleetRate => self.fleet_rate.limit.saturating_add(1),
+            Detector::StateRepeat
+            | Detector::SemanticRepeat
+            | Detector::Oscillation
+            | Detector::DeadEnd
+            | Detector::TestFix
+            | Detector::ShellFailures
+            | Detector::TextOnly
+            | Detector::Exploration => 0,
+        };
+        matches!(self.mode(detector), Mode::Block) && block_at > 0
+    }
+
     /// The mode of a detector, to change it.
     pub(crate) const fn mode_mut(&mut self, detector: Detector) -> &mut Mode {
         match detector {

@@ -179,6 +179,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         };
         let cause = Cause { offset: record.meta.offset.0, at: event.time.max(event.record_time), record_time: event.record_time };
         // The sender of a reset that a commit has cut in two has it already.
+        let mut reaches_others = true;
         if self.task.halfway != Some(record.meta.offset) {
             let tenant = event.tenant.as_deref().unwrap_or_default();
             let id = if let Some(id) = self.cache.find(self.id, tenant, &event.session_id, &event.agent_id) {
@@ -188,8 +189,9 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
                 self.load(SubjectKey::of_event(event), key.as_bytes())?
             };
             self.apply(id, Input::Event(event, place), cause, || Culprit::Record(record.meta.offset.0))?;
+            reaches_others = self.effects.reaches_others;
         }
-        if SessionEngine::reaches_all_agents(event) {
+        if reaches_others {
             self.reset_others(event, place, cause)?;
         }
         self.task.window.note(false);
@@ -410,6 +412,7 @@ fn note_tally(stats: &mut Stats, tally: &crate::engine::Tally) {
     {
         bump(answers, answer as usize);
     }
+    stats.limit_blocks += u64::from(tally.block_left_out);
     stats.loop_tokens += tally.loop_tokens;
     stats.loop_cost_micro_usd += tally.loop_cost_micro_usd;
     let [placed, lifted] = &mut stats.blocks;

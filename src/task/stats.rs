@@ -185,6 +185,10 @@ stats! {
     limit_swarm_keys: u64 = one;
     /// Calls of agents beyond `workers_max` of a pane: they count, their agent does not.
     limit_swarm_workers: u64 = one;
+    /// Steps of a window that one report crossed beyond [`crate::limits::SWARM_STEPS_MAX`].
+    limit_swarm_steps: u64 = one;
+    /// Blocks not placed because a session had [`crate::limits::ACTIVE_VERDICTS_MAX`] of them; they went out as nudges.
+    limit_blocks: u64 = one;
     /// Tokens spent in steps that took part in a loop.
     loop_tokens: u64 = one;
     /// Their cost, millionths of a US dollar.

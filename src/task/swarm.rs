@@ -312,7 +312,8 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let due = self.swarm.floor_life_ms().map(|life_ms| time.plus_ms(life_ms));
         let timer = |due| TimerChange { kind: TimerKind::Panes, was: before.and_then(|floor| floor.due), now: due };
         move_timers(self.task, &[timer(due)], &id.1);
-        let until = due.unwrap_or(EventTime(i64::MAX));
+        // One that is kept for ever leaves by its age where there are too many, like a counter: else floors alone would fill the task.
+        let until = due.unwrap_or(time);
         let seen =
             self.task.seen.note((CounterKind::Swarm, &id.1), before.map(|floor| floor.seen), until, self.store, self.id)?;
         self.counters.set_floor(id, Some(Floor { time, due, seen }));
@@ -386,6 +387,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let tally = self.effects.tally;
         self.overlay.stats.swarm_late += u64::from(tally.swarm_late);
         self.overlay.stats.limit_swarm_workers += u64::from(tally.swarm_further);
+        self.overlay.stats.limit_swarm_steps += u64::from(tally.swarm_steps);
         let subject = (kind_of(of), key);
         match (was, self.effects.forgotten) {
             _ if is_nothing => Ok(()),

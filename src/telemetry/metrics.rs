@@ -285,13 +285,15 @@ fn samples(name: &str, snapshot: &Snapshot) -> Samples {
         }
         "session_cache_total" => list(&["hit", "miss"], &stats.cache),
         "limit_hits_total" => list(
-            &["reset_agents", "texts", "dead_letters", "swarm_keys", "swarm_workers", "swarm_late"],
+            &["reset_agents", "texts", "dead_letters", "blocks", "swarm_keys", "swarm_workers", "swarm_steps", "swarm_late"],
             &[
                 stats.limit_reset_agents,
                 stats.limit_texts,
                 stats.limit_dead_letters,
+                stats.limit_blocks,
                 stats.limit_swarm_keys,
                 stats.limit_swarm_workers,
+                stats.limit_swarm_steps,
                 stats.swarm_late,
             ],
         ),

@@ -322,6 +322,18 @@ const BOUNDS: &[(&str, &str, &str, &str)] = &[
     ("detectors.swarm_repeat.cooldown_ms", "0", "1", "detectors.swarm_repeat.pane_ms is 60000, but must divide cooldown_ms (1)"),
     ("detectors.swarm_repeat.pane_ms", "1_000", "0", "detectors.swarm_repeat.pane_ms is 0, but must be at least 1"),
     (
+        "detectors.swarm_repeat.pane_ms",
+        "960",
+        "800",
+        "detectors.swarm_repeat.pane_ms is 800, but must be at least 879: sums of so many ms are kept for 60 minutes at least",
+    ),
+    (
+        "detectors.fleet_rate.window_ms",
+        "879",
+        "878",
+        "detectors.fleet_rate.window_ms is 878, but must be at least 879: sums of so many ms are kept for 60 minutes at least",
+    ),
+    (
         "detectors.swarm_repeat.window_ms",
         "245_760_000",
         "245_820_000",

@@ -11,6 +11,7 @@ use loopwarden::engine::Action;
 use loopwarden::engine::Command;
 use loopwarden::engine::CommandId;
 use loopwarden::engine::Effects;
+use loopwarden::engine::Fact;
 use loopwarden::engine::Input;
 use loopwarden::engine::Invariant;
 use loopwarden::engine::Place;
@@ -29,6 +30,7 @@ use loopwarden::engine::SwarmSums;
 use loopwarden::event::EventTime;
 use loopwarden::event::decode;
 use loopwarden::identity::Hash128;
+use loopwarden::limits::SWARM_STEPS_MAX;
 use loopwarden::policy::Detector;
 use loopwarden::policy::Policy;
 use serde_json::Value;
@@ -558,6 +560,33 @@ fn an_endless_window_is_one_sum_however_long_the_swarm_lives() {
     assert_eq!(counts, (1..=591).collect::<Vec<u64>>(), "each count from the tenth on, once");
     engine.apply(&key(), &mut counter, SwarmInput::Reset(EventTime(START + 600 * 60_000)), &mut effects);
     assert!(effects.forgotten && counter.panes.is_empty());
+}
+
+#[test]
+fn a_report_of_thousands_of_calls_tells_the_greatest_steps_and_counts_the_others() {
+    let policy = policy("default", &json!({"detectors": {"swarm_repeat": {"steps": "each", "mode": "block", "block_at": 12}}}));
+    let engine = SwarmEngine::new("loopwarden", Arc::clone(&policy));
+    let (mut counter, mut effects) = (SwarmCounter::default(), Effects::default());
+    let calls: Vec<SwarmCall> = (0..4_000).map(|at| swarm_call(0, at % 60, at as usize % 3)).collect();
+    for report in reports(&policy, &calls) {
+        engine.apply(&key(), &mut counter, SwarmInput::Report(report), &mut effects);
+    }
+    let steps = |commands: &[Command]| -> Vec<u64> {
+        let evidence = |command: &Command| match command.evidence.iter().find(|(name, _)| *name == "calls_at_least") {
+            Some((_, Fact::Count(step))) => *step,
+            _ => unreachable!(),
+        };
+        commands.iter().map(evidence).collect()
+    };
+    let told = steps(&effects.commands);
+    assert_eq!(told, [12].into_iter().chain(4_000 - u64::from(SWARM_STEPS_MAX) + 1..=4_000).collect::<Vec<_>>());
+    assert_eq!(effects.tally.swarm_steps, 4_000 - 9 - SWARM_STEPS_MAX);
+    assert!(effects.commands.iter().all(|command| command.action == Action::Block));
+    effects.clear();
+    for report in reports(&policy, &[swarm_call(0, 59, 0)]) {
+        engine.apply(&key(), &mut counter, SwarmInput::Report(report), &mut effects);
+    }
+    assert_eq!((steps(&effects.commands), effects.tally.swarm_steps), (vec![4_001], 0), "what was left out does not come later");
 }
 
 #[test]

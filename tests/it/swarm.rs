@@ -408,6 +408,32 @@ fn distinct_fingerprints_do_not_grow_the_state_past_its_limit() {
 }
 
 #[test]
+fn a_task_full_of_what_never_ends_still_hears_of_what_is_new() {
+    for (overrides, resets) in [("window_ms = 0\n", 8), ("window_ms = 0\n", 0), ("cooldown_ms = 0\n", 8)] {
+        let mut world = direct(&format!("[detectors.swarm_repeat]\nkeys_max = 5\nthreshold = 2\n{overrides}"));
+        world.start("a", 1);
+        settle(&mut world);
+        // Floors, or counters that have told something: each of them stands for ever, if nobody needs its place.
+        for number in 0..8 {
+            let time_ms = START_MS + i64::from(number) * MINUTE_MS;
+            if resets > 0 {
+                reset(&world, 0, &format!("ended-{number}"), time_ms);
+            } else {
+                report(&world, &key("w", 1_000 + u128::from(number as u32)), &["a", "b"], time_ms);
+            }
+        }
+        settle(&mut world);
+        let before = ids(&world).len();
+        for agent in ["a", "b"] {
+            report(&world, &key("w", 1), &[agent], START_MS + 10 * MINUTE_MS);
+            settle(&mut world);
+        }
+        assert_eq!(ids(&world).len(), before + 1, "{overrides}: {resets} resets");
+        assert!(stats(&world).limit_swarm_keys > 0);
+    }
+}
+
+#[test]
 fn a_counter_holds_so_many_agents_and_counts_the_calls_of_the_others() {
     let mut world = direct("[detectors.swarm_repeat]\nworkers_max = 4\nthreshold = 8\n");
     world.start("a", 1);

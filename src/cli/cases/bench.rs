@@ -1,6 +1,7 @@
 //! Both stages on a bench: events in, answers out, one at a time. The machines are the production ones; only the log is missing.
 
 use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::detect::Category;
@@ -156,9 +157,13 @@ impl Bench {
         self.fire_timers(self.watermark, &mut answer);
         let mut sums = SwarmSums::default();
         let mut reset = None;
-        for key in self.reached(event) {
+        let own_key = session_key(event);
+        let steps = self.policy.history_steps;
+        self.sessions.entry(own_key.clone()).or_insert_with(|| (SubjectKey::of_event(event), Session::new(steps)));
+        let mut reached = VecDeque::from([own_key.clone()]);
+        while let Some(key) = reached.pop_front() {
             let mut effects = Effects::default();
-            let own = key == session_key(event);
+            let own = key == own_key;
             let Some((subject, session)) = self.sessions.get_mut(&key) else { continue };
             let input = if own { Input::Event(event, place) } else { Input::Reset(event, place) };
             self.engine.apply(subject, session, input, &mut effects);
@@ -166,10 +171,14 @@ impl Bench {
                 sums.add(&self.policy, call);
             }
             reset = reset.or(effects.swarm_reset.take());
+            let reaches_others = effects.reaches_others;
             answer.marks.append(&mut effects.marks);
             answer.commands.extend(effects.commands.iter().cloned());
             if own {
                 describe(&mut answer, &self.policy, session, effects);
+            }
+            if reaches_others {
+                reached.extend(self.other_agents(event, &own_key));
             }
         }
         if let Some(reset) = reset {
@@ -194,16 +203,11 @@ impl Bench {
         answer
     }
 
-    /// Keys of the sessions an event reaches, its own first made.
-    fn reached(&mut self, event: &Event<'_>) -> Vec<String> {
-        let own = session_key(event);
-        let steps = self.policy.history_steps;
-        self.sessions.entry(own.clone()).or_insert_with(|| (SubjectKey::of_event(event), Session::new(steps)));
-        if !SessionEngine::reaches_all_agents(event) {
-            return vec![own];
-        }
+    /// Keys of the other agents of an event's session.
+    fn other_agents(&self, event: &Event<'_>, own: &str) -> Vec<String> {
         let prefix = SubjectKey::session_key(event.tenant.as_deref(), &event.session_id, "");
-        self.sessions.range(prefix.clone()..).map(|(key, _)| key.clone()).take_while(|key| key.starts_with(&prefix)).collect()
+        let keys = self.sessions.range(prefix.clone()..).map(|(key, _)| key);
+        keys.take_while(|key| key.starts_with(&prefix)).filter(|key| *key != own).cloned().collect()
     }
 
     /// Fires what is due when the watermark reaches an event's time, before the event itself.

@@ -7,6 +7,7 @@ use crate::limits::EXPLORED_TURNS_MAX;
 use crate::limits::POLICY_MS_MAX;
 use crate::limits::READABLE_BYTES_MAX;
 use crate::limits::SWARM_KEYS_MAX;
+use crate::limits::SWARM_PANE_LIFE_MS_MIN;
 use crate::limits::SWARM_PANES_MAX;
 use crate::limits::SWARM_WORKERS_MAX;
 use crate::policy::BlockScope;
@@ -282,6 +283,8 @@ fn fleet_rate(of: &mut Settings<'_>, raw: &RawFleetRate) -> FleetRate {
     let limit = of.count("limit", raw.limit, 0);
     let window_ms = of.ms("window_ms", raw.window_ms, 0);
     let mode = of.mode(&raw.mode);
+    // Its window is its pane.
+    few_panes(of, "detectors.fleet_rate.window_ms", window_ms, window_ms);
     FleetRate {
         // 0 switches it off, as in rockbot.
         mode: if limit == 0 || window_ms == 0 { Mode::Off } else { mode },
@@ -328,6 +331,17 @@ fn exploration(of: &mut Settings<'_>, raw: &RawExploration) -> Exploration {
     }
 }
 
+/// Panes are kept for some time however short the window is: short ones are many. An endless window has a single one.
+fn few_panes(of: &mut Settings<'_>, path: &str, pane_ms: i64, window_ms: i64) {
+    const PANE_MS_MIN: i64 = SWARM_PANE_LIFE_MS_MIN / SWARM_PANES_MAX as i64 + 1;
+    of.check.rule(path, window_ms == 0 || pane_ms >= PANE_MS_MIN, || {
+        format!(
+            "{path} is {pane_ms}, but must be at least {PANE_MS_MIN}: sums of so many ms are kept for {} minutes at least",
+            SWARM_PANE_LIFE_MS_MIN / 60_000
+        )
+    });
+}
+
 fn swarm_repeat(of: &mut Settings<'_>, raw: &RawSwarmRepeat) -> SwarmRepeat {
     let pane_ms = of.ms("pane_ms", raw.pane_ms, 1);
     for (key, ms) in [("window_ms", raw.window_ms), ("cooldown_ms", raw.cooldown_ms)] {
@@ -342,6 +356,7 @@ fn swarm_repeat(of: &mut Settings<'_>, raw: &RawSwarmRepeat) -> SwarmRepeat {
             raw.window_ms
         )
     });
+    few_panes(of, "detectors.swarm_repeat.pane_ms", pane_ms, raw.window_ms);
     let workers_max = of.check.integer(&of.path("workers_max"), raw.workers_max, 1, SWARM_WORKERS_MAX as i64) as u32;
     of.check.rule("detectors.swarm_repeat.workers_min", raw.workers_min <= raw.workers_max, || {
         format!(
