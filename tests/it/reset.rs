@@ -1,6 +1,9 @@
 //! A `reset` with scope `session`: the same agents whatever the cuts are, and no more of them at a time than a commit takes.
 
 use loopwarden::limits::RESET_AGENTS_MAX;
+use loopwarden::log::memory::Fault;
+use loopwarden::log::memory::Faults;
+use loopwarden::log::memory::Step;
 use loopwarden::task::CommitTrigger;
 use loopwarden::task::LaneSettings;
 
@@ -13,6 +16,7 @@ use crate::world::settings;
 
 const TIMED: CommitTrigger = CommitTrigger::Timed { max_ms: 100, min_ms: 5 };
 const START_MS: i64 = 1_795_291_200_000;
+const OVERLAY_BYTES: usize = 40_000;
 
 /// An event of an agent of one session.
 fn event(number: usize, agent: &str, time_ms: i64, rest: &str) -> Fed {
@@ -24,16 +28,39 @@ fn call(number: usize, agent: &str, time_ms: i64) -> Fed {
     event(number, agent, time_ms, &format!(r#""kind":"tool","tool":"Bash","args":{{"command":"c{number}"}},"result":"r""#))
 }
 
-#[test]
-fn a_reset_of_many_agents_is_committed_in_parts_and_that_does_not_show() {
+/// Agents of one session that a reset reaches, more than one commit takes.
+fn many_agents() -> (TestWorld, Vec<Fed>) {
     const AGENTS: usize = 60;
-    const OVERLAY_BYTES: usize = 40_000;
     let mut records: Vec<Fed> = (0..AGENTS * 20).map(|n| call(n, &format!("a{:02}", n % AGENTS), START_MS + n as i64)).collect();
     records.push(event(records.len(), "z", START_MS + 2_000, r#""kind":"reset","scope":"session""#));
     records.push(call(records.len(), "z", START_MS + 2_001));
     let mut world = TestWorld::new(config(500), LaneSettings { overlay_bytes_max: OVERLAY_BYTES, ..settings(TIMED) });
     feed(&world.broker, &records);
     world.start("lw", 1);
+    (world, records)
+}
+
+#[test]
+fn a_process_that_dies_within_a_reset_brings_it_to_the_others_after_its_restart() {
+    let (mut world, records) = many_agents();
+    let death = || Faults::script([(Step::AfterCommit, Fault::Die)]);
+    world.broker.set_faults(death());
+    let mut deaths = 0;
+    assert!(world.settle_with(&mut |world| {
+        let faults = world.broker.set_faults(Faults::none());
+        let has_died = !faults.fired().is_empty();
+        deaths += usize::from(has_died);
+        world.broker.set_faults(if has_died { death() } else { faults });
+    }));
+    world.broker.set_faults(Faults::none());
+    assert!(deaths > 20, "{deaths} deaths");
+    world.audit();
+    world.outcome().assert_is(&reference(&records), "");
+}
+
+#[test]
+fn a_reset_of_many_agents_is_committed_in_parts_and_that_does_not_show() {
+    let (mut world, records) = many_agents();
     let mut largest = 0;
     assert!(world.settle_with(&mut |world| {
         largest = largest.max(world.processes[0].lanes[0].as_ref().unwrap().bytes().0);
