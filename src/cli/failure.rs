@@ -79,7 +79,7 @@ impl From<StoreError> for Failure {
             StoreError::OtherOwner(message) => ("E0405", message),
             StoreError::Io(message) => ("E0406", message),
         };
-        Self::coded(code, message)
+        Diagnostic::new(code, message).help(format!("what to do: loopwarden explain {code}")).into()
     }
 }
 

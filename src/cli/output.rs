@@ -101,13 +101,15 @@ pub fn is_styled() -> bool {
     io::stdout().is_terminal() && !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// Columns of the terminal, where it says so; a pipe has no width.
+/// Columns of the terminal; `COLUMNS` goes before what it says itself. A pipe has no width.
 #[must_use]
 pub fn width() -> Option<usize> {
     if !io::stdout().is_terminal() {
         return None;
     }
-    std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).filter(|columns| *columns >= 20)
+    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let found = || terminal_size::terminal_size_of(io::stdout()).map(|(terminal_size::Width(columns), _)| usize::from(columns));
+    told.or_else(found).filter(|columns| *columns >= 20)
 }
 
 /// Says something on standard error. Whether anybody reads it changes nothing.

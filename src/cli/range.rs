@@ -53,10 +53,16 @@ pub fn open(args: &RangeArgs, sets: Vec<String>, log: &LogArgs) -> Result<Option
     Ok(Some(TopicRange { extent, options, config }))
 }
 
-/// Settings among the keys of a policy: those of Kafka. A policy has no such table.
+/// Settings among the keys of a policy: those of Kafka, and limits. A policy has no such tables.
 #[must_use]
 pub fn split_sets(sets: &[String]) -> (Vec<String>, Vec<String>) {
-    sets.iter().cloned().partition(|set| set.trim_start().starts_with("kafka."))
+    sets.iter().cloned().partition(|set| set.trim_start().starts_with("kafka.") || is_limit(set))
+}
+
+/// Whether a setting is one of those that files have too.
+#[must_use]
+pub fn is_limit(set: &str) -> bool {
+    set.trim_start().starts_with("limits.")
 }
 
 fn bound(flag: &str, text: &str, now_ms: i64) -> Result<Bound, Failure> {
@@ -117,10 +123,8 @@ mod tests {
 
     #[test]
     fn settings_of_kafka_are_told_from_keys_of_the_policy() {
-        let sets = ["detectors.exact_repeat.threshold=5", "kafka.group=mine"].map(str::to_owned);
-        assert_eq!(
-            split_sets(&sets),
-            (vec!["kafka.group=mine".to_owned()], vec!["detectors.exact_repeat.threshold=5".to_owned()])
-        );
+        let (kafka, limit, key) = ("kafka.group=mine", "limits.record_bytes_max=9", "detectors.exact_repeat.threshold=5");
+        let (settings, keys) = split_sets(&[key, kafka, limit].map(str::to_owned));
+        assert_eq!((settings, keys), (vec![kafka.to_owned(), limit.to_owned()], vec![key.to_owned()]));
     }
 }

@@ -188,6 +188,9 @@ fn rejection(index: usize, rejected: &Rejected) -> Value {
     if let (false, Some(object)) = (rejected.field.is_empty(), value.as_object_mut()) {
         object.insert("field".to_owned(), rejected.field.as_str().into());
     }
+    if let (Reason::UnsupportedFormat, true, Some(object)) = (rejected.reason, rejected.field.is_empty(), value.as_object_mut()) {
+        object.insert("message".to_owned(), "one event, or one a line: no array, no envelope around data".into());
+    }
     value
 }
 

@@ -101,18 +101,30 @@ impl EventIndex {
     /// The index of the event that caused a command, if it lies inside the labelled stretch.
     pub(super) fn inside(&self, label: &Label, said: &Said) -> Option<u64> {
         let placed = self.tenants.get(&label.tenant)?.get(&label.session)?.events.get(said.event_id.as_ref()?)?;
-        let at = match &label.agent {
-            None => placed.in_session,
-            Some(agent) if *agent == placed.agent => placed.in_agent,
-            Some(_) => return None,
-        };
-        (label.first..=label.last).contains(&at).then_some(at)
+        place(label, placed)
+    }
+
+    /// Whether the labelled stretch holds an event of its session, and of its agent.
+    pub(super) fn has_event_in(&self, label: &Label) -> bool {
+        let known = self.tenants.get(&label.tenant).and_then(|sessions| sessions.get(&label.session));
+        let mut placed = known.into_iter().flat_map(|known| known.events.values());
+        placed.any(|placed| place(label, placed).is_some())
     }
 
     /// Whether the input held an event of the session.
     pub(super) fn has_seen(&self, tenant: &str, session: &str) -> bool {
         self.tenants.get(tenant).and_then(|sessions| sessions.get(session)).is_some_and(|known| known.seen > 0)
     }
+}
+
+/// The index of an event, if it lies inside the labelled stretch.
+fn place(label: &Label, placed: &Placed) -> Option<u64> {
+    let at = match &label.agent {
+        None => placed.in_session,
+        Some(agent) if *agent == placed.agent => placed.in_agent,
+        Some(_) => return None,
+    };
+    (label.first..=label.last).contains(&at).then_some(at)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use crate::report::Deed;
 use crate::report::EventIndex;
 use crate::report::Said;
 use crate::report::Table;
+use crate::report::plain;
 use crate::report::summary::counted;
 
 /// A labelled stretch of a session.
@@ -168,6 +169,8 @@ pub struct Judgement {
     pub alarms: Vec<(String, String)>,
     /// Labels of sessions that were not replayed.
     pub absent: u64,
+    /// Labels of stretches in which their session, or their agent, has no event.
+    pub off: u64,
     /// Outcomes of sessions that were not replayed.
     pub endings_absent: u64,
     /// Successful sessions, those nudged, those blocked.
@@ -192,6 +195,10 @@ pub fn judge(said: &[Said], labels: &[Label], index: &EventIndex, endings: &[End
     for label in labels {
         if !index.has_seen(&label.tenant, &label.session) {
             judgement.absent += 1;
+            continue;
+        }
+        if !index.has_event_in(label) {
+            judgement.off += 1;
             continue;
         }
         let said = by_session.get(&(label.tenant.as_str(), label.session.as_str())).map_or(&[][..], Vec::as_slice);
@@ -326,6 +333,7 @@ impl Judgement {
             "delay_events": self.delay(),
             "detectors": self.table().to_objects(),
             "labels_without_session": self.absent,
+            "labels_without_event": self.off,
             "outcomes_without_session": self.endings_absent,
             "successful": side(self.successes),
             "unsuccessful": side(self.failures),
@@ -336,22 +344,31 @@ impl Judgement {
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut lines = Vec::new();
-        if self.loops.0 + self.look_alikes.0 + self.absent > 0 {
+        if self.loops.0 + self.look_alikes.0 + self.absent + self.off > 0 {
             let (labelled, found) = self.loops;
             let delay = self.delay().map_or_else(String::new, |delay| format!(", {} after they begin", counted(delay, "event")));
             lines.push(format!("labels    {found} of {} found ({}){delay}", counted(labelled, "loop"), percent(found, labelled)));
             for (kind, sessions) in &self.missed {
                 let many = sessions.len() as u64;
-                let what = if kind.is_empty() { counted(many, "loop") } else { format!("{many} {}", plain(Some(kind))) };
-                lines.push(format!("            missed: {what}, as {}", plain(sessions.first())));
+                let what = if kind.is_empty() { counted(many, "loop") } else { format!("{many} {}", plain(kind)) };
+                lines.push(format!(
+                    "            missed: {what}, as {}",
+                    sessions.first().map(|session| plain(session)).unwrap_or_default()
+                ));
             }
             let (all, nudged, blocked) = self.look_alikes;
             lines.push(format!("          of {} {nudged} nudged, {blocked} blocked", counted(all, "look-alike")));
             for (session, what) in &self.alarms {
-                lines.push(format!("            false alarm: {what} in {}", plain(Some(session))));
+                lines.push(format!("            false alarm: {what} in {}", plain(session)));
             }
             if self.absent > 0 {
                 lines.push(format!("          not in this input: the sessions of {}", counted(self.absent, "label")));
+            }
+            if self.off > 0 {
+                let labels = counted(self.off, "label");
+                lines.push(format!(
+                    "          not judged: {labels} of a stretch in which the session, or the agent named, has no event"
+                ));
             }
         }
         for (name, (all, nudged, blocked)) in [("successful", self.successes), ("unsuccessful", self.failures)] {
@@ -386,11 +403,6 @@ fn median(ascending: &[u64]) -> Option<u64> {
 
 fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { "-".to_owned() } else { format!("{:.1} %", 100.0 * part as f64 / whole as f64) }
-}
-
-/// A session's name, as far as a terminal may see it.
-fn plain(session: Option<&String>) -> String {
-    session.map(|session| session.chars().filter(|letter| !letter.is_control()).collect()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -68,6 +68,12 @@ impl Loop {
         Detector::ALL.into_iter().filter(|detector| bits & detector.bit() != 0).map(Detector::as_str).collect()
     }
 
+    /// Calls that a detector counts as a loop; text turns left out.
+    #[must_use]
+    pub const fn calls_in_loop(&self) -> u64 {
+        self.in_loop.calls.saturating_sub(self.texts_in_loop)
+    }
+
     /// More is worse.
     const fn rank(&self) -> (u64, u64, u64) {
         (self.in_loop.calls, self.in_loop.tokens, self.in_shadow)

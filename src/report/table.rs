@@ -6,6 +6,10 @@ use std::fmt::Write as _;
 use serde_json::Map;
 use serde_json::Value;
 
+use crate::report::plain::columns;
+use crate::report::plain::cut;
+use crate::report::plain::plain;
+
 /// Columns that a text keeps where a table must fit a terminal.
 const TEXT_COLUMNS_MIN: usize = 12;
 
@@ -86,10 +90,10 @@ impl Table {
     #[must_use]
     pub fn to_text(&self, width: Option<usize>, is_styled: bool) -> String {
         let cells: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(shown).collect()).collect();
-        let mut widths: Vec<usize> = self.columns.iter().map(|column| column.name.chars().count()).collect();
+        let mut widths: Vec<usize> = self.columns.iter().map(|column| columns(&column.name)).collect();
         for row in &cells {
             for (widest, cell) in widths.iter_mut().zip(row) {
-                *widest = (*widest).max(cell.chars().count());
+                *widest = (*widest).max(columns(cell));
             }
         }
         if let Some(width) = width {
@@ -121,18 +125,15 @@ impl Table {
             if !line.is_empty() {
                 line.push_str("  ");
             }
-            let length = cell.chars().count();
-            if length > *width {
-                line.extend(cell.chars().take(width.saturating_sub(1)));
-                line.push('…');
-                continue;
-            }
-            let padding = " ".repeat(width - length);
+            let length = columns(cell);
+            let (cell, mark) = if length > *width { (cut(cell, width.saturating_sub(1)), "…") } else { (cell.as_str(), "") };
+            let padding = " ".repeat(width.saturating_sub(columns(cell) + columns(mark)));
             if column.is_number {
                 line.push_str(&padding);
                 line.push_str(cell);
             } else {
                 line.push_str(cell);
+                line.push_str(mark);
                 line.push_str(&padding);
             }
         }
@@ -166,11 +167,11 @@ impl Table {
     }
 }
 
-/// A cell for people. Control characters could move a terminal's cursor: session names come from outside.
+/// A cell for people.
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) => text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect(),
+        Value::String(text) => plain(text),
         other => other.to_string(),
     }
 }

@@ -20,7 +20,8 @@ pub enum KeyFamily {
     SwarmCounter = 5,
     /// One pane of such a counter. Key: the counter's, U+001F, pane start (8 bytes, big endian).
     SwarmPane = 6,
-    /// What a whole swarm remembers. Key: tenant, swarm, U+001F after each. Empty key: how many counters the task has.
+    /// What a whole swarm remembers. Key: tenant, swarm, U+001F after each. Empty key: how many counters the task has; in the
+    /// session stage how many sessions, and blocks in force.
     Swarm = 7,
     /// Counters by how long they were unseen. Key: kind, time (8 bytes, big endian, sign flipped), the counter's or swarm's key.
     SwarmSeen = 8,

@@ -290,6 +290,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             if let Some(Slot::Running(task)) = work.tasks.get_mut(id) {
                 task.state.timers.changes(*id, &mut changes);
                 task.state.seen.changes(*id, &mut changes)?;
+                task.state.census.changes(*id, &mut changes)?;
                 owner.clone_into(&mut task.state.now.owner);
                 task.state.now.codec = NEWEST_FORMAT;
             }
@@ -372,6 +373,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 state.window_committed.clone_from(&state.window);
                 state.is_unwritten = false;
                 state.seen.committed();
+                state.census.committed();
                 if !work.marks.is_empty() {
                     work.marks.committed(*id, state.now.next_offset.0);
                 }

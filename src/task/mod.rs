@@ -12,6 +12,7 @@
 //! rebalance and an unknown outcome all end there. Whoever holds a task's [`Lease`] may touch its state: one in a process (rule R1).
 
 mod cache;
+mod census;
 mod commit;
 mod counters;
 mod encode;
@@ -89,6 +90,7 @@ pub use view::CounterView;
 pub use view::TaskState;
 pub use view::TaskView;
 
+use census::Census;
 use poison::DeadLetterWindow;
 use seen::Seen;
 use timers::TimerQueue;
@@ -115,6 +117,8 @@ pub struct Running {
     timers: TimerQueue,
     /// Counters of a task of the swarm stage.
     seen: Seen,
+    /// Sessions of a task of the session stage.
+    census: Census,
     window: DeadLetterWindow,
     window_committed: DeadLetterWindow,
     /// The Position itself must be committed before anything else (first start, rule R5).
@@ -153,6 +157,7 @@ impl Task<Restoring> {
             now: position,
             timers: TimerQueue::new(),
             seen: Seen::new(),
+            census: Census::default(),
             window: DeadLetterWindow::default(),
             window_committed: DeadLetterWindow::default(),
             is_unwritten,
@@ -207,6 +212,7 @@ impl Running {
         self.now = self.committed.clone();
         self.timers.rewind();
         self.seen.rewind();
+        self.census.rewind();
         self.window = self.window_committed.clone();
         self.halfway = None;
     }

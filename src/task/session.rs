@@ -326,6 +326,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             self.overlay.audit.push(Audited { task: self.id, offset: cause.offset, finding });
         }
         note_tally(&mut self.overlay.stats, &effects.tally);
+        self.task.census.note(&effects.tally, effects.forgotten, self.store, self.id)?;
         self.cache.touched(id);
         Ok(())
     }
@@ -415,9 +416,6 @@ fn note_tally(stats: &mut Stats, tally: &crate::engine::Tally) {
     stats.limit_blocks += u64::from(tally.block_left_out);
     stats.loop_tokens += tally.loop_tokens;
     stats.loop_cost_micro_usd += tally.loop_cost_micro_usd;
-    let [placed, lifted] = &mut stats.blocks;
-    *placed += u64::from(tally.blocked_delta.max(0).unsigned_abs());
-    *lifted += u64::from(tally.blocked_delta.min(0).unsigned_abs());
 }
 
 fn count_event(stats: &mut Stats, record: &Record<'_>, event: &Event<'_>, settings: &LaneSettings) {

@@ -193,8 +193,6 @@ stats! {
     loop_tokens: u64 = one;
     /// Their cost, millionths of a US dollar.
     loop_cost_micro_usd: u64 = one;
-    /// Live blocks placed, and lifted or expired.
-    blocks: [u64; 2] = list;
     /// Cache look-ups: hit, miss.
     cache: [u64; 2] = list;
 }

@@ -82,6 +82,8 @@ pub struct LaneReport {
     pub ends: Vec<InputEnd>,
     /// Changelog offsets that restores still have to read, by stage: session, swarm.
     pub restore_left: [u64; 2],
+    /// Sessions of its tasks, and live blocks in force.
+    pub census: [u64; 2],
     /// Counters of its swarm tasks.
     pub swarm_counters: u64,
 }
@@ -264,6 +266,7 @@ fn run<L: Log, S: StateStore, M: Machine>(mut lane: Lane<L, S, M>, clock: System
                 is_held_up: lane.is_held_up(),
                 ends: lane.log().input_ends(),
                 restore_left: lane.restore_left(),
+                census: lane.census(),
                 swarm_counters: lane.swarm_counters(),
             };
             *handle.report.lock().unwrap_or_else(PoisonError::into_inner) = report;

@@ -22,6 +22,7 @@ use crate::store::session;
 use crate::store::swarm;
 use crate::store::swarm::CounterKind;
 use crate::task::Slot;
+use crate::task::census::Counts;
 use crate::task::lane::Lane;
 use crate::task::session::Machine;
 use crate::task::work::Work;
@@ -118,6 +119,19 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             TaskView { id: *id, state, position }
         };
         self.work.tasks.iter().map(view).collect()
+    }
+
+    /// Sessions of its tasks, and live blocks in force; one read of the store for a task that has not counted yet.
+    pub fn census(&mut self) -> [u64; 2] {
+        let Work { tasks, store, .. } = &mut self.work;
+        let of = |(id, slot): (&TaskId, &mut Slot)| match slot {
+            Slot::Running(task) if id.stage == EventStage::Session => {
+                task.state.census.load(store, *id).map_or_else(|_| Counts::default(), |counts| *counts)
+            }
+            _ => Counts::default(),
+        };
+        let add = |[sessions, blocks]: Counts, [more, of_them]: Counts| [sessions + more, blocks + of_them];
+        tasks.iter_mut().map(of).fold(Counts::default(), add)
     }
 
     /// Counters of its swarm tasks; one read of the store for a task that has not counted yet.

@@ -99,8 +99,9 @@ pub const METRICS: &[Metric] = &[
     gauge("restore_records_left", &["stage"], "Changelog records still to be read"),
     counter("restore_bytes_total", &["stage"], "Changelog bytes read"),
     histogram("restore_seconds", &["stage"], "How long restores took"),
-    gauge("sessions", &[], "Sessions begun and not forgotten since the start"),
+    gauge("sessions", &[], "Sessions of the tasks that run here: begun and not forgotten"),
     gauge("sessions_blocked", &[], "Live blocks in force"),
+    counter("session_turnover_total", &["how"], "Sessions begun, and forgotten, since the start"),
     gauge("swarm_counters", &[], "Counters of the swarm stage"),
     gauge("session_cache_bytes", &[], "Decoded sessions"),
     counter("session_cache_total", &["result"], "Look-ups in the cache"),
@@ -278,11 +279,7 @@ fn samples(name: &str, snapshot: &Snapshot) -> Samples {
         "unknown_resolved_total" => list(&["committed", "aborted"], &stats.unknown_resolved),
         "restore_bytes_total" => list(&STAGES, &stats.restore_bytes),
         "restore_seconds" => durations(&STAGES, &stats.restore_time),
-        "sessions" => one(stats.sessions_begun.saturating_sub(stats.sessions_forgotten) as f64),
-        "sessions_blocked" => {
-            let [placed, lifted] = stats.blocks;
-            one(placed.saturating_sub(lifted) as f64)
-        }
+        "session_turnover_total" => list(&["begun", "forgotten"], &[stats.sessions_begun, stats.sessions_forgotten]),
         "session_cache_total" => list(&["hit", "miss"], &stats.cache),
         "limit_hits_total" => list(
             &["reset_agents", "texts", "dead_letters", "blocks", "swarm_keys", "swarm_workers", "swarm_steps", "swarm_late"],
@@ -333,6 +330,10 @@ fn elsewhere(name: &str, snapshot: &Snapshot) -> Samples {
                 [session + more_session, swarm + more_swarm]
             });
             list(&STAGES, &left)
+        }
+        "sessions" | "sessions_blocked" => {
+            let of = |lane: &LaneReport| lane.census.get(usize::from(name == "sessions_blocked")).copied().unwrap_or_default();
+            one(snapshot.lanes.iter().map(|lane| of(lane) as f64).sum())
         }
         "swarm_counters" => one(snapshot.lanes.iter().map(|lane| lane.swarm_counters as f64).sum()),
         "store_bytes" => snapshot.store.map_or_else(Vec::new, |store| {
@@ -436,6 +437,7 @@ mod tests {
             tasks: vec![TaskView { id, state: TaskState::Running, position: Some(position) }],
             ends: vec![InputEnd { task: id, end: 9, held_back: 2 }],
             restore_left: [1, 2],
+            census: [5, 2],
             swarm_counters: 7,
             ..LaneReport::default()
         };
@@ -461,6 +463,8 @@ mod tests {
             "loopwarden_lso_lag_records{stage=\"swarm\"} 4",
             "loopwarden_lso_lag_records{stage=\"session\"} 0",
             "loopwarden_restore_records_left{stage=\"session\"} 2",
+            "loopwarden_sessions{} 10",
+            "loopwarden_sessions_blocked{} 4",
             "loopwarden_swarm_counters{} 14",
             "loopwarden_limit_hits_total{limit=\"swarm_late\"} 8",
         ] {

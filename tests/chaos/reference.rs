@@ -213,7 +213,8 @@ impl<I: Iterator<Item = Event>> Log for Straight<I> {
 }
 
 /// Families whose bytes are a function of the input alone: of the swarm stage what depends on the cut is left out by its hash.
-pub(crate) const FAMILIES: &[KeyFamily] = &[KeyFamily::Position, KeyFamily::Head, KeyFamily::Page, KeyFamily::Timer];
+pub(crate) const FAMILIES: &[KeyFamily] =
+    &[KeyFamily::Position, KeyFamily::Head, KeyFamily::Page, KeyFamily::Timer, KeyFamily::Swarm];
 /// The same without what names the policy that decides, by a hash over all settings there are: another program may know another one.
 pub(crate) const FAMILIES_OF_ANY_PROGRAM: &[KeyFamily] = &[KeyFamily::Page, KeyFamily::Timer];
 

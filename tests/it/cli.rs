@@ -443,7 +443,7 @@ fn a_replay_is_judged_by_labels_and_outcomes() {
         "labels.jsonl",
         "{\"session\":\"coding-01\",\"label\":\"loop\",\"first_event_index\":0,\"last_event_index\":999,\"kind\":\"exact\"}\n\
          {\"session\":\"coding-08\",\"label\":\"ok\",\"first_event_index\":0,\"last_event_index\":999,\"kind\":\"pagination\"}\n\
-         {\"session\":\"coding-08\",\"label\":\"loop\",\"first_event_index\":0,\"last_event_index\":999,\"kind\":\"none\"}\n\
+         {\"session\":\"coding-08\",\"label\":\"loop\",\"first_event_index\":0,\"last_event_index\":998,\"kind\":\"none\"}\n\
          {\"session\":\"elsewhere\",\"label\":\"loop\",\"first_event_index\":0,\"last_event_index\":1,\"kind\":\"exact\"}\n",
     );
     let outcomes = scratch

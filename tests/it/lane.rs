@@ -83,7 +83,7 @@ fn the_input_of_these_tests_reaches_every_path() {
         ("late", stats.late),
         ("commits", stats.transactions[0]),
         ("resets", stats.events[7]),
-        ("blocks", stats.blocks[0]),
+        ("blocks", stats.commands[1][0]),
     ] {
         assert!(count > 0, "{what}");
     }

@@ -60,7 +60,8 @@ use loopwarden::task::Turn;
 pub(crate) const APP: &str = "loopwarden";
 pub(crate) const PARTITIONS: u32 = 3;
 /// Families of the session stage.
-pub(crate) const FAMILIES: [KeyFamily; 4] = [KeyFamily::Position, KeyFamily::Head, KeyFamily::Page, KeyFamily::Timer];
+pub(crate) const FAMILIES: [KeyFamily; 5] =
+    [KeyFamily::Position, KeyFamily::Head, KeyFamily::Page, KeyFamily::Timer, KeyFamily::Swarm];
 /// Wall clock at virtual time 0: long after every record.
 pub(crate) const WALL_MS: i64 = 1_800_000_000_000;
 /// Virtual time after which a world that is not settled never will be.

@@ -16,6 +16,7 @@ use crate::cli::inspect::task;
 use crate::cli::setup;
 use crate::report::Column;
 use crate::report::Table;
+use crate::report::plain;
 
 /// Longest wait for the answer.
 const WAIT: Duration = Duration::from_secs(10);
@@ -29,8 +30,8 @@ pub(super) fn session(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
     for agent in json.get("agents").and_then(Value::as_array).into_iter().flatten() {
         parts.push(Part::Text(format!(
             "session {}, agent {}, task {}, last event {}: {} steps kept, the newest shown",
-            args.id,
-            word(agent, "agent_id"),
+            plain(&args.id),
+            plain(&word(agent, "agent_id")),
             word(agent, "task"),
             word(agent, "time"),
             agent.get("steps_kept").unwrap_or(&Value::Null),
@@ -58,8 +59,8 @@ pub(super) fn session(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
 /// Asks for a swarm.
 pub(super) fn swarm(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
     let json = get(args, log, &format!("/swarms/{}?", ask::path_part(&args.id)))?;
-    let rows: Vec<String> = json.get("active").and_then(Value::as_array).into_iter().flatten().map(flat).collect();
-    let mut parts = vec![Part::Text(format!("swarm {}: what is counted", args.id)), Part::Table(counters(&json))];
+    let rows: Vec<String> = json.get("active").and_then(Value::as_array).into_iter().flatten().map(in_force).collect();
+    let mut parts = vec![Part::Text(format!("swarm {}: what is counted", plain(&args.id))), Part::Table(counters(&json))];
     if !rows.is_empty() {
         parts.push(Part::Text(format!("in force:\n{}", rows.join("\n"))));
     }
@@ -142,6 +143,22 @@ fn steps(agent: &Value) -> Table {
         ]);
     }
     table
+}
+
+/// A row of the topic of verdicts, a line for each verdict.
+fn in_force(row: &Value) -> String {
+    let lines = row.get("active").and_then(Value::as_array).into_iter().flatten().map(|verdict| {
+        let tool = verdict.pointer("/scope/tool").and_then(Value::as_str).unwrap_or("every tool");
+        format!(
+            "  {} by {}, level {}, {}, until {}",
+            word(verdict, "action"),
+            word(verdict, "code"),
+            verdict.get("level").unwrap_or(&Value::Null),
+            plain(tool),
+            word(verdict, "expires_at")
+        )
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn word(json: &Value, name: &str) -> String {

@@ -37,6 +37,7 @@ use crate::policy::Policy;
 use crate::policy::ToolPolicy;
 use crate::report::Column;
 use crate::report::Table;
+use crate::report::plain;
 
 /// Characters of content that are shown of one field.
 const CONTENT_CHARS: usize = 160;
@@ -110,7 +111,7 @@ pub(super) fn inspect(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
     }
     let head = format!(
         "session {}{}: {count} events, the newest {} shown; policy {}",
-        args.id,
+        plain(&args.id),
         of_tenant(args),
         steps.len(),
         policy.profile

@@ -14,6 +14,7 @@ use crate::cli::failure::Outcome;
 use crate::cli::output::Output;
 use crate::cli::output::OutputFormat;
 use crate::cli::output::say;
+use crate::event::Reason;
 use crate::policy::Policy;
 use crate::report::Change;
 use crate::report::Comparison;
@@ -22,6 +23,7 @@ use crate::report::Timeline;
 use crate::report::counted;
 use crate::report::grouped;
 use crate::report::html;
+use crate::report::plain;
 use crate::task::Stats;
 
 use super::Found;
@@ -47,6 +49,9 @@ pub(super) fn check(args: &ReplayArgs) -> Outcome {
             ));
         }
         input::must_last(&args.files, "two policies read their input twice")?;
+    }
+    if args.report.as_deref() == Some(Path::new("-")) {
+        return Err(Failure::new(exit_code::USAGE, "error: --report takes a file; for standard output use --output html"));
     }
     args.report.as_deref().map_or(Ok(()), expect_writable)
 }
@@ -266,7 +271,10 @@ pub(in crate::cli) fn expect_events(events: u64, refused: u64) -> Outcome {
 /// Names the first lines that are no events.
 pub(in crate::cli) fn tell_rejected(found: &Found) {
     for rejection in found.rejections.iter().take(REJECTED_SHOWN) {
-        say(format!("{}:{}: no event: {}", rejection.file, rejection.line, rejection.reason));
+        say(format!("{}:{}: no event: {}", plain(&rejection.file), rejection.line, rejection.reason));
+    }
+    if found.rejections.iter().any(|rejection| rejection.reason.starts_with(Reason::TooLarge.as_str())) {
+        say("too_large: above limits.record_bytes_max, by default 262144; raise it with --set limits.record_bytes_max=BYTES");
     }
     let more = rejected(found).saturating_sub(found.rejections.len().min(REJECTED_SHOWN) as u64);
     if more > 0 {

@@ -2,12 +2,15 @@
 
 use std::path::PathBuf;
 
+use crate::cli::args::ConfigArgs;
 use crate::cli::args::LogArgs;
 use crate::cli::args::RangeArgs;
 use crate::cli::exit_code;
 use crate::cli::failure::Failure;
 use crate::cli::range;
 use crate::cli::range::TopicRange;
+use crate::cli::setup;
+use crate::limits::RECORD_BYTES_MAX_DEFAULT;
 use crate::log::InputNames;
 use crate::log::file::FileInput;
 use crate::log::file::FileOptions;
@@ -16,11 +19,13 @@ use crate::log::file::LogsRead;
 use crate::log::file::REPLAY_PARTITIONS;
 use crate::log::kafka::range::KafkaRange;
 use crate::report::grouped;
+use crate::report::plain;
 use crate::task::LaneSettings;
 
 /// Where events come from.
 pub(in crate::cli) enum Source {
-    Files(Vec<FileInput>),
+    /// The files, and the largest event that is read. Bytes.
+    Files(Vec<FileInput>, usize),
     Topic(Box<TopicRange>),
 }
 
@@ -32,15 +37,23 @@ impl Source {
         settings: Vec<String>,
         log: &LogArgs,
     ) -> Result<Self, Failure> {
-        Ok(match range::open(range, settings, log)? {
-            Some(topic) => Self::Topic(Box::new(topic)),
-            None => Self::files(files),
-        })
+        if range.topic.is_some() {
+            let topic = range::open(range, settings, log)?;
+            return Ok(topic.map_or_else(|| Self::files(files), |topic| Self::Topic(Box::new(topic))));
+        }
+        let (limits, settings): (Vec<String>, Vec<String>) = settings.into_iter().partition(|set| range::is_limit(set));
+        // Says what of them is about a topic.
+        range::open(range, settings, log)?;
+        if limits.is_empty() {
+            return Ok(Self::files(files));
+        }
+        let config = setup::load(&ConfigArgs { set: limits, ..ConfigArgs::default() }, log)?.config;
+        Ok(Self::Files(Self::inputs(files), config.limits.record_bytes_max))
     }
 
     /// Files, and what they are called.
     pub(in crate::cli) fn files(files: &[PathBuf]) -> Self {
-        Self::Files(Self::inputs(files))
+        Self::Files(Self::inputs(files), RECORD_BYTES_MAX_DEFAULT)
     }
 
     fn inputs(files: &[PathBuf]) -> Vec<FileInput> {
@@ -50,7 +63,7 @@ impl Source {
     /// Name of the application: part of every command id.
     pub(in crate::cli) fn app(&self) -> &str {
         match self {
-            Self::Files(_) => "loopwarden",
+            Self::Files(..) => "loopwarden",
             Self::Topic(topic) => topic.config.app(),
         }
     }
@@ -58,7 +71,7 @@ impl Source {
     /// The policy, where the command line names none: that of the live run.
     pub(in crate::cli) fn policy(&self) -> &str {
         match self {
-            Self::Files(_) => "default",
+            Self::Files(..) => "default",
             Self::Topic(topic) => &topic.config.policy,
         }
     }
@@ -66,7 +79,7 @@ impl Source {
     /// How far event times of one partition may lie apart. Milliseconds.
     pub(in crate::cli) fn lateness_ms(&self) -> i64 {
         match self {
-            Self::Files(_) => LaneSettings::default().lateness_ms,
+            Self::Files(..) => LaneSettings::default().lateness_ms,
             Self::Topic(topic) => topic.config.lateness_ms,
         }
     }
@@ -77,7 +90,9 @@ impl Source {
         let lanes = lanes.clamp(1, REPLAY_PARTITIONS);
         let options = FileOptions { lanes, is_strict, ends_at_damage, ..FileOptions::default() };
         Ok(match self {
-            Self::Files(inputs) => FileReplay::open(inputs.clone(), &options)?,
+            Self::Files(inputs, value_bytes_max) => {
+                FileReplay::open(inputs.clone(), &FileOptions { value_bytes_max: *value_bytes_max, ..options })?
+            }
             Self::Topic(topic) => {
                 let TopicRange { extent, options: kafka, config } = &**topic;
                 let options = FileOptions {
@@ -119,7 +134,7 @@ pub(in crate::cli) fn told(replay: &FileReplay) -> Vec<String> {
     if skipped > 0 {
         let more = skipped.saturating_sub(names.len() as u64);
         let more = if more > 0 { format!(" and {} more", grouped(more)) } else { String::new() };
-        lines.push(format!("no known log, and not read: {}{more}", names.join(", ")));
+        lines.push(format!("no known log, and not read: {}{more}", plain(&names.join(", "))));
     }
     lines
 }

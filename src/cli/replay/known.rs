@@ -29,7 +29,7 @@ impl Known {
     /// Reads them.
     pub(in crate::cli) fn read(labels: Option<&PathBuf>, outcomes: Option<&PathBuf>) -> Result<Self, Failure> {
         Ok(Self {
-            labels: labels.map(|file| rows(file, Label::parse)).transpose()?,
+            labels: labels.map(|file| rows(file, label_once(BTreeMap::new()))).transpose()?,
             endings: outcomes.map(|file| rows(file, one_each(BTreeMap::new()))).transpose()?,
         })
     }
@@ -58,27 +58,54 @@ impl Known {
     }
 }
 
+/// A stretch: tenant, session, agent, first and last event.
+type Stretch = (String, String, Option<String>, u64, u64);
+
+/// Reads labels. A row that comes again says nothing new; one that says something else of the same stretch is refused.
+fn label_once(mut known: BTreeMap<Stretch, Label>) -> impl FnMut(&str) -> Result<Option<Label>, BadRow> {
+    move |line| {
+        let label = Label::parse(line)?;
+        let Label { tenant, session, agent, first, last, .. } = &label;
+        let before = known.insert((tenant.clone(), session.clone(), agent.clone(), *first, *last), label.clone());
+        match before {
+            None => Ok(Some(label)),
+            Some(before) if before == label => Ok(None),
+            Some(_) => Err(BadRow(format!("another row says something else of this stretch of session {:?}", label.session))),
+        }
+    }
+}
+
 /// Reads outcomes, and refuses a second one of a session that says something else.
-fn one_each(mut known: BTreeMap<(String, String), Option<bool>>) -> impl FnMut(&str) -> Result<Ending, BadRow> {
+fn one_each(mut known: BTreeMap<(String, String), Option<bool>>) -> impl FnMut(&str) -> Result<Option<Ending>, BadRow> {
     move |line| {
         let ending = Ending::parse(line)?;
         let before = known.insert((ending.tenant.clone(), ending.session.clone()), ending.success);
         if before.is_some_and(|before| before != ending.success) {
             return Err(BadRow(format!("another row says something else of session {:?}", ending.session)));
         }
-        Ok(ending)
+        Ok(Some(ending))
     }
 }
 
-fn rows<T>(file: &Path, mut parse: impl FnMut(&str) -> Result<T, BadRow>) -> Result<Vec<T>, Failure> {
+/// Reads the rows of a file; those that bring nothing new are left out.
+fn rows<T>(file: &Path, mut parse: impl FnMut(&str) -> Result<Option<T>, BadRow>) -> Result<Vec<T>, Failure> {
     use std::io::Read as _;
     let name = file.display();
     let fail = |cause: String| Failure::new(exit_code::FAILED, format!("error: cannot read {name}: {cause}"));
     let opened = std::fs::File::open(file).map_err(|error| fail(error.to_string()))?;
     let mut text = String::new();
-    opened.take(ROWS_BYTES_MAX).read_to_string(&mut text).map_err(|error| fail(error.to_string()))?;
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let count = opened.take(ROWS_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidData => fail(format!("{error}; labels and outcomes are plain lines of JSON")),
+        _ => fail(error.to_string()),
+    })?;
+    if count as u64 > ROWS_BYTES_MAX {
+        return Err(fail(format!("it is larger than {ROWS_BYTES_MAX} bytes")));
+    }
+    let lines = text.strip_prefix('\u{feff}').unwrap_or(&text).lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
-        .map(|(at, line)| parse(line).map_err(|bad| Failure::new(exit_code::FAILED, format!("error: {name}:{}: {bad}", at + 1))))
+        .filter_map(|(at, line)| {
+            let bad = |bad: BadRow| Failure::new(exit_code::FAILED, format!("error: {name}:{}: {bad}", at + 1));
+            parse(line).map_err(bad).transpose()
+        })
         .collect()
 }

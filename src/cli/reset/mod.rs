@@ -3,6 +3,7 @@
 
 mod task;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
@@ -16,6 +17,7 @@ use crate::cli::exit_code;
 use crate::cli::failure::Failure;
 use crate::cli::failure::Outcome;
 use crate::cli::output::Output;
+use crate::cli::output::say;
 use crate::cli::setup;
 use crate::clock;
 use crate::config::Config;
@@ -117,7 +119,7 @@ fn send(args: &ResetArgs, log: &LogArgs, scope: &str) -> Outcome {
             writer.flush()?;
             told(&format!("sent to {}: {event}", kafka.input))
         }
-        None => post(args, &config, &event),
+        None => post(args, &config, (scope, &event)),
     }
 }
 
@@ -153,9 +155,10 @@ fn expect_sound(event: &str, value_bytes_max: usize) -> Outcome {
         .map_err(|rejected| Failure::new(exit_code::USAGE, format!("error: no such name can be: {rejected}")))
 }
 
-fn post(args: &ResetArgs, config: &Config, event: &str) -> Outcome {
+fn post(args: &ResetArgs, config: &Config, (scope, event): (&str, &str)) -> Outcome {
     let (address, token) = ask::process(args.address.as_deref(), &config.http)?;
     let fail = |cause: String| Failure::new(exit_code::FAILED, format!("error: http://{address}/v1/events: {cause}"));
+    expect_known(args, (address, token.as_deref()), scope);
     let answer = ask::post(address, ("/v1/events", event), token.as_deref(), WAIT, ANSWER_BYTES_MAX)
         .map_err(|error| fail(format!("{error}; with Kafka, say so: --config, or --set kafka.bootstrap_servers=…")))?;
     let (status, code, body) = ask::parts(&answer);
@@ -163,6 +166,17 @@ fn post(args: &ResetArgs, config: &Config, event: &str) -> Outcome {
         return Err(fail(format!("answered {status:?} {}", body.trim())));
     }
     told(&format!("taken by {address}: {event}"))
+}
+
+/// Says when the process holds nothing of that name: it may be a slip. The event is sent all the same: the name may come yet.
+fn expect_known(args: &ResetArgs, (address, token): (SocketAddr, Option<&str>), scope: &str) {
+    let (what, path) = if scope == "swarm" { ("swarm", "swarms") } else { ("session", "sessions") };
+    let tenant = args.tenant.as_ref().map(|tenant| format!("&tenant={}", ask::path_part(tenant))).unwrap_or_default();
+    let asked = format!("/{path}/{}?steps=1{tenant}", ask::path_part(&args.id));
+    let answer = ask::get(address, &asked, token, WAIT, ANSWER_BYTES_MAX).unwrap_or_default();
+    if ask::parts(&answer).1 == "404" {
+        say(format!("warning: {address} holds no {what} {:?}", args.id));
+    }
 }
 
 fn told(line: &str) -> Outcome {

@@ -243,7 +243,7 @@ impl Warden for Station {
             "events": stats.events.iter().sum::<u64>(),
             "rejected": stats.rejected.iter().sum::<u64>(),
             "duplicates": stats.duplicates,
-            "sessions": stats.sessions_begun.saturating_sub(stats.sessions_forgotten),
+            "sessions": sum.sessions,
             "commands": { "nudge": nudges, "block": blocks, "unblock": unblocks },
             "detections": by_detector(&stats.detections),
             "tasks": { "all": sum.tasks, "running": sum.running, "poisoned": sum.poisoned.len() },

@@ -23,6 +23,8 @@ pub(super) struct Sum {
     /// Lanes that cannot commit or read.
     pub(super) held_up: usize,
     pub(super) sessions_cached: usize,
+    /// Begun and not forgotten.
+    pub(super) sessions: u64,
     /// Records all tasks together are behind; none where no end is known yet.
     pub(super) lag_records: Option<u64>,
 }
@@ -33,6 +35,8 @@ impl Sum {
         for report in handles.iter().map(LaneHandle::report) {
             sum.stats.add(&report.stats);
             sum.sessions_cached += report.sessions_cached;
+            let [sessions, _] = report.census;
+            sum.sessions += sessions;
             sum.held_up += usize::from(report.is_held_up);
             for task in &report.tasks {
                 if let Some(lag) = report.lag(task) {

@@ -41,7 +41,7 @@ fn card(page: &mut Markup, found: &Loop) {
     if !found.tenant.is_empty() {
         page.raw(" <span class=\"quiet\">tenant</span> <code>").text(&found.tenant).raw("</code>");
     }
-    page.raw("</h3>\n<p class=\"facts\"><span><b>").number(found.in_loop.calls.saturating_sub(found.texts_in_loop));
+    page.raw("</h3>\n<p class=\"facts\"><span><b>").number(found.calls_in_loop());
     page.raw("</b> of <b>")
         .number(found.calls)
         .raw(if found.calls == 1 { "</b> call" } else { "</b> calls" })

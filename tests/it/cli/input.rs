@@ -44,6 +44,67 @@ fn a_pipe_is_read_like_its_file_and_never_where_it_would_be_read_twice() {
 }
 
 #[test]
+fn a_label_counts_once_and_only_where_its_session_has_events() {
+    let scratch = Scratch::new("label-rows");
+    let row = |label: &str, first: u32, more: &str| {
+        format!(r#"{{"session":"coding-01","label":"{label}","first_event_index":{first},"last_event_index":999{more}}}"#)
+    };
+    let judged = |rows: &[String]| {
+        let labels = scratch.write("labels.jsonl", &format!("\u{feff}{}", rows.join("\n")));
+        json(&["replay", &fleet(), "--labels", &labels], exit_code::DONE)["judgement"].clone()
+    };
+    // The same row twice, stretches behind the end, an agent that is none.
+    let rows = [row("loop", 0, ""), row("loop", 0, ""), row("ok", 900, ""), row("loop", 1, r#","agent":"nobody""#)];
+    let found = judged(&rows);
+    assert_eq!((&found["loops"]["labelled"], &found["loops"]["found"]), (&Value::from(1), &Value::from(1)), "{found}");
+    assert_eq!(
+        (&found["look_alikes"]["sessions"], &found["labels_without_event"]),
+        (&Value::from(0), &Value::from(2)),
+        "{found}"
+    );
+    let labels = scratch.write("other.jsonl", &[row("loop", 0, ""), row("ok", 0, "")].join("\n"));
+    let told = stderr(&expect(&["replay", &fleet(), "--labels", &labels], exit_code::FAILED));
+    assert!(told.contains("other.jsonl:2: another row says something else of this stretch"), "{told}");
+}
+
+#[test]
+fn an_event_above_the_limit_says_so_and_a_higher_limit_reads_it() {
+    let scratch = Scratch::new("large");
+    let text =
+        format!(r#"{{"id":"1","kind":"tool","session_id":"s","tool":"t","args":{{}},"result":"{}"}}"#, "x".repeat(300_000));
+    let file = scratch.write("large.ndjson", &format!("{text}\n{}", call(2, "s", "")));
+    let told = stderr(&expect(&["replay", &file], exit_code::DONE));
+    assert!(told.contains("no event: too_large") && told.contains("--set limits.record_bytes_max=BYTES"), "{told}");
+    let found = json(&["replay", &file, "--set", "limits.record_bytes_max=400000"], exit_code::DONE);
+    assert_eq!((found["events"].as_u64(), found["rejected"].as_u64()), (Some(2), Some(0)), "{found}");
+    let told = stderr(&expect(&["replay", &file, "--set", "kafka.group=mine"], exit_code::USAGE));
+    assert!(told.contains("is about a topic"), "{told}");
+    let told = stderr(&expect(&["replay", &file, "--report", "-"], exit_code::USAGE));
+    assert!(told.contains("--output html"), "{told}");
+}
+
+#[test]
+fn no_name_from_outside_moves_the_cursor() {
+    let scratch = Scratch::new("cursor");
+    let session = "s\u{9b}31m\u{202e}x";
+    let lines: Vec<String> = (0..4)
+        .map(|n| {
+            format!(r#"{{"id":"{n}","kind":"tool","session_id":"{session}","tool":"t","args":{{}},"result":"the same as ever"}}"#)
+        })
+        .collect();
+    let file = scratch.write("events.ndjson", &lines.join("\n"));
+    let label = format!(r#"{{"session":"{session}","label":"ok","first_event_index":0,"last_event_index":9}}"#);
+    let missed = r#"{"session":"calm","label":"loop","first_event_index":0,"last_event_index":0,"kind":"\u001b[31mred"}"#;
+    let labels = scratch.write("labels.jsonl", &format!("{label}\n{missed}\n"));
+    let calm = scratch.write("calm.ndjson", &call(9, "calm", ""));
+    for arguments in [&["replay", &file, &calm, "--labels", &labels][..], &["inspect", "session", session, "--file", &file]] {
+        let shown = stdout(&expect(arguments, exit_code::DONE));
+        assert!(shown.contains('\u{fffd}'), "{shown}");
+        assert!(!shown.contains(['\u{9b}', '\u{202e}', '\u{1b}']), "{shown:?}");
+    }
+}
+
+#[test]
 fn strictness_ends_the_input_at_the_first_bad_line_whatever_the_threads_and_for_both_policies() {
     let scratch = Scratch::new("strict");
     let mut lines: Vec<String> = (0..20_000).map(|n| call(n, &format!("s{}", n % 97), "")).collect();

@@ -24,6 +24,7 @@ use serde_json::Value;
 
 use crate::bounded::START_WAIT;
 use crate::bounded::bounded;
+use client::Answer;
 use client::Client;
 use client::PATIENCE;
 
@@ -143,16 +144,22 @@ impl Running {
 
     /// Asks until the answer is so.
     #[track_caller]
-    fn json_until(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    fn until(&self, path: &str, is_so: impl Fn(&Answer) -> bool) -> Answer {
         let deadline = Deadline::after(PATIENCE);
         loop {
-            let value = self.client.get(path).json();
-            if is_so(&value) {
-                return value;
+            let answer = self.client.get(path);
+            if is_so(&answer) {
+                return answer;
             }
-            assert!(!deadline.is_over(), "{path}: {value}");
+            assert!(!deadline.is_over(), "{path}: {}", answer.text);
             std::thread::park_timeout(PAUSE);
         }
+    }
+
+    /// Asks until the answer, JSON, is so.
+    #[track_caller]
+    fn json_until(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        self.until(path, |answer| is_so(&answer.json())).json()
     }
 
     /// Waits until the only agent of a session has so many steps, and what was said about them is in the feed.

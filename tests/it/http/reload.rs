@@ -140,17 +140,24 @@ fn an_open_episode_survives_a_restart_with_another_policy_and_a_block_ends_where
     let first = running.commands("wait=30s&session_id=nudged").0.remove(0);
     (1..=6).for_each(|number| running.accept(&failed_call("blocked", number)));
     running.commands_until("session_id=blocked", |commands| commands.iter().any(|command| command["action"] == "block"));
+    let metrics_until = |running: &Running, wanted: &[&str]| {
+        running.until("/metrics", |page| wanted.iter().all(|line| page.text.lines().any(|found| found == *line)));
+    };
+    let held = ["loopwarden_sessions{} 2.0", "loopwarden_sessions_blocked{} 1.0"];
+    metrics_until(&running, &held);
     assert_eq!(running.terminate(), Some(0));
 
     // As a rolling restart: the same directory, a policy that is stricter and never blocks.
     policy(dir, "mode = \"nudge\"\nthreshold = 2\nblock_at = 0");
     let running = Running::start(dir, &settings);
+    metrics_until(&running, &held);
     running.accept(&failed_call("nudged", 4));
     running.accept(&failed_call("blocked", 7));
     let is_lifted = |command: &Value| command["action"] == "unblock";
     let commands = running.commands_until("session_id=blocked", |commands| commands.iter().any(is_lifted));
     let lifted = commands.into_iter().find(is_lifted).unwrap();
     assert_eq!(lifted["reason"]["code"], "policy", "{lifted}");
+    metrics_until(&running, &["loopwarden_sessions{} 2.0", "loopwarden_sessions_blocked{} 0.0"]);
     // The episode is the one of before, whatever is said of it now.
     let session = running.json_until("/sessions/nudged", |session| session["agents"][0]["episodes"][0]["count"] == 4);
     assert_eq!(session["agents"][0]["loops_total"], 1, "{session}");
