@@ -293,14 +293,25 @@ impl Scenario {
         feeder.ends.iter().all(session) && audit.sums.iter().all(swarm)
     }
 
+    /// No sum is on its way to the auditor any more. Positions tell of an event before its sums are read: they are other topics.
+    /// Once every event is behind a Position, no sum is added.
+    fn has_all_sums(&self, all: &BaseConsumer) -> bool {
+        let topic = self.world.options.input_topic(Stage::Swarm);
+        (0..self.partitions as i32).filter(|_| SWARM).all(|partition| {
+            let (start, end) = all.fetch_watermarks(&topic, partition, PATIENCE).expect("watermarks");
+            start == end || self.look().read.get(&(topic.clone(), partition)).is_some_and(|next| *next >= end)
+        })
+    }
+
     /// Waits until every event and every sum is behind a Position (part of O4), and whoever was started has its tasks.
     pub(crate) fn settle(&mut self) {
+        let all = self.reader("read_uncommitted");
         let mut last = (u64::MAX, Stopwatch::start());
         loop {
             for at in self.ended() {
                 self.start(at);
             }
-            if self.is_settled() {
+            if self.is_settled() && self.has_all_sums(&all) && self.is_settled() {
                 return;
             }
             let commits = self.look().commits;
@@ -471,7 +482,13 @@ impl Scenario {
             if seen != last.0 {
                 last = (seen, Stopwatch::start());
             }
-            assert!(last.1.elapsed() < STANDSTILL, "the auditor does not come to an end");
+            if last.1.elapsed() > STANDSTILL {
+                let audit = self.look();
+                let unread: Vec<_> = ends.iter().filter(|(at, end)| audit.read.get(at).is_none_or(|next| next < end)).collect();
+                let positions: Vec<String> =
+                    audit.positions.iter().map(|(task, at)| format!("{task} {}", at.next_offset)).collect();
+                panic!("the auditor does not come to an end: unread {unread:?}, at {positions:?}, sums {:?}", audit.sums);
+            }
             thread::park_timeout(LOOK);
         }
     }
