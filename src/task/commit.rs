@@ -58,8 +58,8 @@ const REST_PART: u64 = 2;
 const CHANGES_PER_SESSION: usize = 4;
 
 /// Sums for the swarm stage wait at most this part of the longest wait in a lane that has read all there is: their command has a second
-/// commit before it.
-const REPORT_PART: u64 = 4;
+/// commit before it. Each commit for sums alone is one that a session's command may have to wait for.
+const REPORT_PART: u64 = 2;
 
 /// When to commit.
 #[derive(Debug)]
@@ -568,12 +568,12 @@ mod tests {
     }
 
     #[test]
-    fn sums_for_the_swarm_stage_wait_a_quarter_of_the_time() {
+    fn sums_for_the_swarm_stage_wait_half_of_the_time() {
         let mut pacing = timed();
         let reset = SwarmReset { tenant: String::new(), swarm_id: "w".to_owned(), time: EventTime(0) };
         let mut overlay = Overlay { since_ms: Some(1_000), ..Overlay::default() };
         overlay.sums.reset(reset, EventTime(0));
-        assert_eq!(pacing.due_in(&overlay, 1_001), Some(24));
+        assert_eq!(pacing.due_in(&overlay, 1_001), Some(49));
         pacing.polled(true);
         assert_eq!(pacing.due_in(&overlay, 1_001), Some(99));
     }
