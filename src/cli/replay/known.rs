@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use crate::cli::exit_code;
 use crate::cli::failure::Failure;
+use crate::log::file::FileInput;
 use crate::report::BadRow;
 use crate::report::Ending;
 use crate::report::EventIndex;
@@ -15,7 +16,7 @@ use crate::report::Label;
 use crate::report::Ledger;
 use crate::report::judge;
 
-/// Bytes of a file of labels or outcomes.
+/// Bytes of a file of labels or outcomes, unpacked.
 const ROWS_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Labels and outcomes, where they are given.
@@ -87,19 +88,16 @@ fn one_each(mut known: BTreeMap<(String, String), Option<bool>>) -> impl FnMut(&
     }
 }
 
-/// Reads the rows of a file; those that bring nothing new are left out.
+/// Reads the rows of a file, plain or packed as events may be; those that bring nothing new are left out.
 fn rows<T>(file: &Path, mut parse: impl FnMut(&str) -> Result<Option<T>, BadRow>) -> Result<Vec<T>, Failure> {
     use std::io::Read as _;
     let name = file.display();
     let fail = |cause: String| Failure::new(exit_code::FAILED, format!("error: cannot read {name}: {cause}"));
-    let opened = std::fs::File::open(file).map_err(|error| fail(error.to_string()))?;
     let mut text = String::new();
-    let count = opened.take(ROWS_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| match error.kind() {
-        std::io::ErrorKind::InvalidData => fail(format!("{error}; labels and outcomes are plain lines of JSON")),
-        _ => fail(error.to_string()),
-    })?;
-    if count as u64 > ROWS_BYTES_MAX {
-        return Err(fail(format!("it is larger than {ROWS_BYTES_MAX} bytes")));
+    let unpacked = FileInput::Path(file.to_owned()).unpacked();
+    let read = unpacked.and_then(|source| source.take(ROWS_BYTES_MAX + 1).read_to_string(&mut text));
+    if read.map_err(|error| fail(error.to_string()))? as u64 > ROWS_BYTES_MAX {
+        return Err(fail(format!("it holds more than {ROWS_BYTES_MAX} bytes")));
     }
     let lines = text.strip_prefix('\u{feff}').unwrap_or(&text).lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines

@@ -80,6 +80,17 @@ impl FileInput {
         }
     }
 
+    /// Opens it, and unpacks it while it is read.
+    ///
+    /// # Errors
+    /// It cannot be opened, or its first bytes not be read.
+    pub fn unpacked(&self) -> io::Result<Box<dyn BufRead + Send>> {
+        match self {
+            Self::Path(path) => decoded(File::open(path)?),
+            Self::Stdin => decoded(io::stdin()),
+        }
+    }
+
     /// Bytes of it on disk; nobody knows those of a pipe.
     pub(super) fn bytes(&self) -> Option<u64> {
         match self {

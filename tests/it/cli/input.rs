@@ -208,6 +208,13 @@ fn what_is_about_a_topic_is_refused_beside_files() {
     expect(&["replay", &fleet(), "-c", "/nonexistent"], exit_code::USAGE);
 }
 
+/// The same file, packed, beside it.
+fn packed(path: &str) -> String {
+    let beside = format!("{path}.zst");
+    fs::write(&beside, zstd::encode_all(&*fs::read(path).unwrap(), 1).unwrap()).unwrap();
+    beside
+}
+
 #[test]
 fn a_session_belongs_to_its_tenant_in_counts_and_judgements() {
     let scratch = Scratch::new("tenants");
@@ -233,6 +240,11 @@ fn a_session_belongs_to_its_tenant_in_counts_and_judgements() {
     assert_eq!((judged["loops"]["found"].as_u64(), judged["look_alikes"]["nudged"].as_u64()), (Some(1), Some(0)));
     assert_eq!(judged["successful"], serde_json::json!({ "sessions": 1, "nudged": 0, "blocked": 0 }));
     assert_eq!(judged["outcomes_without_session"], 1);
+    let (labels, outcomes) = (packed(&labels), packed(&outcomes));
+    assert_eq!(json(&["replay", &file, "--labels", &labels, "--outcomes", &outcomes], exit_code::DONE)["judgement"], *judged);
+    fs::write(&labels, &fs::read(&labels).unwrap()[..20]).unwrap();
+    let told = stderr(&expect(&["replay", &file, "--labels", &labels], exit_code::FAILED));
+    assert!(told.contains("cannot read ") && told.contains("labels.jsonl.zst"), "{told}");
     let told = stderr(&expect(&["inspect", "session", "s", "--file", &file], exit_code::FAILED));
     assert!(told.contains("tenant \"calm\", tenant \"loops\""), "{told}");
     let bad = scratch.write("bad.jsonl", "{\"session\":\"s\",\"success\":true}\n{\"session\":\"s\",\"success\":false}\n");
