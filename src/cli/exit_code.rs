@@ -30,7 +30,7 @@ pub const ALL: [(u8, &str); 10] = [
     (UNAVAILABLE, "broker, topic or permission not available"),
     (BROKEN, "poisoned task, broken invariant"),
     (STORE, "store: disk full, input or output"),
-    (FENCED, "fenced: another process has this identity"),
+    (FENCED, "fenced: another process has this identity, or the data directory"),
     (CONFIG, "configuration or policy"),
     (SECOND_SIGNAL, "second signal; the first one stops gracefully"),
 ];

@@ -1,6 +1,6 @@
 //! `call_rate`: too many equal calls in a sliding window (IronCurtain's circuit breaker). `detectors.md` 3.9.
 //!
-//! `limit` calls pass, the next is refused. Limits: calls spaced just outside the window never trip it; the counting detectors
+//! `limit` calls pass, the next is refused; a poll may ask `poll_factor` times as often. Limits: calls spaced just outside the window never trip it; the counting detectors
 //! are free of time and do.
 
 use crate::detect::finding::Family;
@@ -13,12 +13,14 @@ use crate::detect::step::Step;
 use crate::event::EventTime;
 use crate::policy::CallRate;
 use crate::policy::Detector;
+use crate::policy::ToolPolicy;
 
 /// Judges the newest call. It is already recorded: the audit precedes the verdict.
 #[must_use]
-pub fn observe(settings: &CallRate, history: &History, step: &Step, now: EventTime) -> Option<Finding> {
+pub fn observe(settings: &CallRate, tool: &ToolPolicy, history: &History, step: &Step, now: EventTime) -> Option<Finding> {
+    let limit = tool.scaled(settings.limit);
     // The index counts the whole ring: not more than the limit there, not more in any window.
-    if history.calls_in_ring(step.call) <= settings.limit {
+    if history.calls_in_ring(step.call) <= limit {
         return None;
     }
     let from = now.minus_ms(settings.window_ms);
@@ -32,9 +34,9 @@ pub fn observe(settings: &CallRate, history: &History, step: &Step, now: EventTi
             oldest = earlier;
         }
     }
-    (count >= settings.limit).then(|| {
+    (count >= limit).then(|| {
         let identity = loop_identity(Family::Rate, &halves(step.call));
-        let mut finding = Finding::new(Detector::CallRate, settings.mode, identity, count + 1, settings.limit + 1)
+        let mut finding = Finding::new(Detector::CallRate, settings.mode, identity, count + 1, limit + 1)
             .blocking_at(1)
             .within(settings.window_ms.unsigned_abs())
             .spanning(oldest.sequence, step.sequence);

@@ -67,7 +67,7 @@ impl SessionEngine {
 
     /// Applies one input to the session of `subject`. Cannot fail: what may fail happened in `decode`.
     pub fn apply(&mut self, subject: &SubjectKey, session: &mut Session, input: Input<'_>, out: &mut Effects) {
-        let blocks = active_blocks(session);
+        let was_blocked = active_blocks(session) > 0;
         match input {
             Input::Event(event, place) => self.event(subject, session, event, place, out),
             Input::Reset(event, place) => {
@@ -83,7 +83,7 @@ impl SessionEngine {
             }
             Input::Timer(kind, due) => self.timer(session, kind, due, out),
         }
-        out.tally.blocked_delta = active_blocks(session) as i32 - blocks as i32;
+        out.tally.blocked_delta = i32::from(active_blocks(session) > 0) - i32::from(was_blocked);
     }
 
     fn event(&mut self, subject: &SubjectKey, session: &mut Session, event: &Event<'_>, place: Place<'_>, out: &mut Effects) {
@@ -391,7 +391,7 @@ fn drop_expired(session: &mut Session, time: EventTime, out: &mut Effects) {
     }
 }
 
-/// Live blocks of the session, for the tally.
+/// Live blocks of the session.
 pub(super) fn active_blocks(session: &Session) -> usize {
     session.head.verdicts.iter().filter(|verdict| verdict.action == Action::Block).count()
 }

@@ -236,7 +236,8 @@ impl SessionEngine {
         if !settings.mode.is_on() || step.flags.any(Flags(Flags::EXEMPT.0 | Flags::REFUSED.0)) {
             return;
         }
-        let found = call_rate::observe(settings, &session.history, step, now);
+        let tool = self.policy.tools.get(session.history.tool(step));
+        let found = call_rate::observe(settings, tool, &session.history, step, now);
         if found.is_some() && !has_run {
             session.history.update(sequence, |step| step.flags.set(Flags::OVER_RATE, true));
         }

@@ -161,7 +161,7 @@ pub struct Tally {
     pub loop_tokens: u64,
     /// Cost of it, millionths of a US dollar.
     pub loop_cost_micro_usd: u64,
-    /// Live blocks placed minus lifted or expired.
+    /// 1 where the first live block was placed, -1 where the last one is gone.
     pub blocked_delta: i32,
     /// Calls of panes that no longer live.
     pub swarm_late: u32,

@@ -1,4 +1,4 @@
-//! How many sessions a task holds, and how many of their blocks are in force. Kept with the state, so that neither a restart nor a move to
+//! How many sessions a task holds, and how many of them a block binds. Kept with the state, so that neither a restart nor a move to
 //! another process forgets them.
 
 use crate::engine::Tally;
@@ -8,7 +8,7 @@ use crate::store::StateStore;
 use crate::store::StoreError;
 use crate::store::swarm;
 
-/// Sessions, and live blocks in force.
+/// Sessions, and those with a live block in force.
 pub(super) type Counts = [u64; 2];
 
 /// The census of a task of the session stage.
@@ -43,10 +43,10 @@ impl Census {
         if !tally.session_began && !is_forgotten && tally.blocked_delta == 0 {
             return Ok(());
         }
-        let [sessions, blocks] = self.load(store, task)?;
+        let [sessions, blocked] = self.load(store, task)?;
         // State of a time before there was a census has sessions that were never counted.
         *sessions = (*sessions + u64::from(tally.session_began)).saturating_sub(u64::from(is_forgotten));
-        *blocks = blocks.saturating_add_signed(i64::from(tally.blocked_delta));
+        *blocked = blocked.saturating_add_signed(i64::from(tally.blocked_delta));
         Ok(())
     }
 

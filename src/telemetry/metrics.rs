@@ -90,7 +90,7 @@ pub const METRICS: &[Metric] = &[
     counter("producers_replaced_total", &["cause"], "Producers opened again"),
     gauge("overlay_bytes", &["lane"], "Uncommitted work"),
     gauge("lag_records", &["stage", "partition"], "Own position to last stable offset"),
-    gauge("lag_seconds", &["stage", "partition"], "Event time behind the clock, while there is something to read"),
+    gauge("lag_seconds", &["stage", "partition"], "Newest event time behind the clock, while there is something to read"),
     gauge("lso_lag_records", &["stage"], "Records of the input behind a transaction that stays open"),
     gauge("tasks", &["stage", "state"], "Tasks by what they are doing"),
     counter("rebalances_total", &["kind"], "Rebalance events"),
@@ -100,7 +100,7 @@ pub const METRICS: &[Metric] = &[
     counter("restore_bytes_total", &["stage"], "Changelog bytes read"),
     histogram("restore_seconds", &["stage"], "How long restores took"),
     gauge("sessions", &[], "Sessions of the tasks that run here: begun and not forgotten"),
-    gauge("sessions_blocked", &[], "Live blocks in force"),
+    gauge("sessions_blocked", &[], "Sessions with a live block in force"),
     counter("session_turnover_total", &["how"], "Sessions begun, and forgotten, since the start"),
     gauge("swarm_counters", &[], "Counters of the swarm stage"),
     gauge("session_cache_bytes", &[], "Decoded sessions"),
@@ -137,6 +137,8 @@ pub struct Snapshot {
     pub lanes: Vec<LaneReport>,
     /// Wall clock, Unix ms.
     pub now_ms: i64,
+    /// By how much watermarks stay behind the newest event. Milliseconds.
+    pub lateness_ms: i64,
     /// RocksDB.
     pub store: Option<StoreStats>,
     /// Bytes and readers of the embedded log.
@@ -389,7 +391,9 @@ fn lag(in_seconds: bool, snapshot: &Snapshot) -> Samples {
             (false, _) => records as f64,
             // Nothing to read is no lag, however old the last event.
             (true, 0) => 0.0,
-            (true, _) => snapshot.now_ms.saturating_sub(position.watermark.0).max(0) as f64 / 1e3,
+            // Nothing was read yet: nobody knows how old it is.
+            (true, _) if position.watermark.0 <= 0 => continue,
+            (true, _) => snapshot.now_ms.saturating_sub(position.watermark.plus_ms(snapshot.lateness_ms).0).max(0) as f64 / 1e3,
         };
         samples.push((vec![task.id.stage.as_str().to_owned(), task.id.partition.to_string()], Value::Number(value)));
     }
@@ -407,6 +411,7 @@ fn held_back(snapshot: &Snapshot) -> Samples {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::EventTime;
     use crate::event::NextOffset;
     use crate::event::TaskId;
     use crate::log::InputEnd;
@@ -427,7 +432,8 @@ mod tests {
     /// A process of which everything can be told.
     fn telling() -> Snapshot {
         let id = TaskId { stage: Stage::Swarm, partition: 3 };
-        let position = Position { next_offset: NextOffset(5), ..Position::default() };
+        let watermark = EventTime(30_000);
+        let position = Position { next_offset: NextOffset(5), watermark, ..Position::default() };
         let mut stats = Stats::default();
         stats.detections[0][2] = 3;
         stats.obeyed[1][0] = 1;
@@ -447,6 +453,8 @@ mod tests {
             http: vec![("/metrics", 200, Histogram::default())],
             log: Some((1, 2)),
             topic: "t".to_owned(),
+            now_ms: 99_500,
+            lateness_ms: 60_000,
             ..Snapshot::default()
         }
     }
@@ -460,6 +468,7 @@ mod tests {
         let text = render(snapshot);
         for line in [
             "loopwarden_lag_records{stage=\"swarm\",partition=\"3\"} 4",
+            "loopwarden_lag_seconds{stage=\"swarm\",partition=\"3\"} 9.5",
             "loopwarden_lso_lag_records{stage=\"swarm\"} 4",
             "loopwarden_lso_lag_records{stage=\"session\"} 0",
             "loopwarden_restore_records_left{stage=\"session\"} 2",

@@ -125,6 +125,7 @@ fn station(loaded: &Loaded, in_force: InForce, control: &LogControl, clock: &Sys
             place: world.place.clone(),
             topic: world.topic.clone(),
             partitions: world.partitions,
+            lateness_ms: loaded.config.lateness_ms,
             config: station::values(loaded.effective()),
         },
         lanes: world.fleet.handles().to_vec(),

@@ -56,6 +56,8 @@ pub(super) struct Facts {
     pub(super) topic: String,
     /// Its partitions, where known.
     pub(super) partitions: Option<u32>,
+    /// By how much watermarks stay behind the newest event. Milliseconds.
+    pub(super) lateness_ms: i64,
     /// Settings in force.
     pub(super) config: Value,
 }
@@ -200,6 +202,7 @@ impl Warden for Station {
             topic: self.facts.topic.clone(),
             lanes: self.lanes.iter().map(LaneHandle::report).collect(),
             now_ms: clock::now_ms(),
+            lateness_ms: self.facts.lateness_ms,
             store: self.store.stats().ok(),
             log: self.broker.as_ref().map(|broker| (broker.input_bytes(), readers)),
             http,
