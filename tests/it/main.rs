@@ -21,6 +21,8 @@ mod inspect;
 mod invariants;
 mod lane;
 mod log;
+mod loss;
+mod poison;
 mod policy;
 mod properties;
 mod protocol;
