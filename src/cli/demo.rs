@@ -276,7 +276,7 @@ impl Demo {
 
     fn take_commands(&mut self) -> Result<Vec<Vec<u8>>, Failure> {
         // Readers see only what is synced; asking for no rows waits for just that.
-        self.reader.rows(b"", 0, SYNC_WAIT)?;
+        self.reader.rows(b"", &|_| true, 0, SYNC_WAIT)?;
         let mut commands = Vec::new();
         self.next_command = self.reader.read(Feed::Commands, self.next_command, &mut |output| {
             commands.extend(output.value);

@@ -131,6 +131,7 @@ pub(super) async fn overview(State(shared): State<Arc<Shared>>, Query(query): Pa
         let rows = state::read_rows(embedded, vec![String::new()]).await?;
         let rows: Vec<Value> = rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect();
         object.insert("active".to_owned(), rows.into());
+        object.insert("commands_end".to_owned(), (*embedded.commands_end.borrow()).into());
     } else {
         let command = |(_, command): Numbered| serde_json::from_slice::<Value>(&command).ok();
         object.insert("active".to_owned(), Value::Null);

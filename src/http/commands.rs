@@ -135,7 +135,7 @@ struct Slice {
 fn read(reader: &EmbeddedReader, from: u64, wanted: &Wanted) -> Result<Slice, LogError> {
     let mut slice = Slice { next: from, ..Slice::default() };
     let mut first = None;
-    reader.read(Feed::Commands, from, &mut |output| {
+    let next = reader.read(Feed::Commands, from, &mut |output| {
         first.get_or_insert(output.sequence);
         slice.next = output.sequence + 1;
         let json = output.value.map(|value| String::from_utf8_lossy(&value).into_owned()).unwrap_or_default();
@@ -148,7 +148,9 @@ fn read(reader: &EmbeddedReader, from: u64, wanted: &Wanted) -> Result<Slice, Lo
             ControlFlow::Continue(())
         }
     })?;
-    slice.missed = first.map_or(0, |first| first.saturating_sub(from));
+    // Where retention has removed all there was, nothing is visited, and yet the place to go on from is behind it.
+    slice.next = slice.next.max(next);
+    slice.missed = first.unwrap_or(slice.next).saturating_sub(from);
     Ok(slice)
 }
 

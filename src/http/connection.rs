@@ -121,6 +121,15 @@ impl Connected<IncomingStream<'_, Listener>> for Peer {
     }
 }
 
+/// How long a connection waits for the other end.
+#[derive(Debug, Clone, Copy)]
+struct Waits {
+    /// For a complete head.
+    head: Duration,
+    /// For some of an answer to be taken.
+    write: Duration,
+}
+
 /// A connection with its deadlines and its slot.
 pub(super) struct Connection {
     stream: TcpStream,
@@ -129,23 +138,29 @@ pub(super) struct Connection {
     head: (u64, usize, Pin<Box<Sleep>>),
     /// Running while the other end takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
+    waits: Waits,
     _slot: OwnedSemaphorePermit,
 }
 
 impl Connection {
     fn new(stream: TcpStream, slot: OwnedSemaphorePermit) -> Self {
-        let head = (0, 0, Box::pin(sleep(limits::HTTP_HEAD_WAIT)));
-        Self { stream, phase: Arc::default(), head, stalled: None, _slot: slot }
+        Self::with_waits(stream, slot, Waits { head: limits::HTTP_HEAD_WAIT, write: limits::HTTP_WRITE_WAIT })
+    }
+
+    fn with_waits(stream: TcpStream, slot: OwnedSemaphorePermit, waits: Waits) -> Self {
+        let head = (0, 0, Box::pin(sleep(waits.head)));
+        Self { stream, phase: Arc::default(), head, stalled: None, waits, _slot: slot }
     }
 
     /// Whether the head that is being read has had its time or its bytes. Registers for the deadline.
     fn head_is_over(&mut self, cx: &mut Context<'_>) -> Option<io::Error> {
         let number = self.phase.0.load(Ordering::Acquire);
-        if Phase::is_answering(number) {
+        // An answer may be complete here and not yet there. Who takes none of it has a deadline of its own.
+        if Phase::is_answering(number) || self.stalled.is_some() {
             return None;
         }
         if number != self.head.0 {
-            self.head = (number, 0, Box::pin(sleep(limits::HTTP_HEAD_WAIT)));
+            self.head = (number, 0, Box::pin(sleep(self.waits.head)));
         }
         if self.head.1 > limits::HTTP_HEAD_BYTES_CUT {
             return Some(io::Error::new(io::ErrorKind::InvalidData, "the head is too large"));
@@ -156,10 +171,14 @@ impl Connection {
     /// Counts how long the other end takes nothing.
     fn note_write<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if polled.is_ready() {
-            self.stalled = None;
+            if self.stalled.take().is_some() {
+                // The next head is awaited from when the answer before it was taken.
+                self.head.2 = Box::pin(sleep(self.waits.head));
+            }
             return polled;
         }
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(limits::HTTP_WRITE_WAIT)));
+        let wait = self.waits.write;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(wait)));
         if stalled.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the other end takes nothing")));
         }
@@ -201,5 +220,53 @@ impl AsyncWrite for Connection {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::ErrorKind;
+    use std::io::Read as _;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(20);
+
+    async fn write(connection: &mut Connection, bytes: &[u8]) -> usize {
+        poll_fn(|cx| Pin::new(&mut *connection).poll_write(cx, bytes)).await.unwrap()
+    }
+
+    async fn read(connection: &mut Connection) -> io::Result<()> {
+        let mut byte = [0];
+        let mut buffer = ReadBuf::new(&mut byte);
+        poll_fn(|cx| Pin::new(&mut *connection).poll_read(cx, &mut buffer)).await
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_taken_slowly_is_not_cut_by_the_deadline_of_the_next_head() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let slot = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
+        let waits = Waits { head: SOON, write: Duration::from_secs(600) };
+        let mut connection = Connection::with_waits(listener.accept().await.unwrap().0, slot, waits);
+        // More than all buffers on the way hold.
+        let mut rest = &*vec![b'x'; 64 << 20];
+        let whole = rest.len();
+        while let Ok(taken) = timeout(SOON, write(&mut connection, rest)).await {
+            rest = &rest[taken..];
+        }
+        assert!(!rest.is_empty());
+        assert!(timeout(5 * SOON, read(&mut connection)).await.is_err(), "cut amid an answer");
+        let reader = std::thread::spawn(move || client.read_to_end(&mut Vec::new()));
+        while !rest.is_empty() {
+            rest = &rest[write(&mut connection, rest).await..];
+        }
+        // Then the next head is waited for, as long as for any.
+        assert_eq!(read(&mut connection).await.unwrap_err().kind(), ErrorKind::TimedOut);
+        drop(connection);
+        assert_eq!(reader.join().unwrap().unwrap(), whole);
     }
 }

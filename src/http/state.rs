@@ -55,23 +55,23 @@ fn prefix(kind: &str, tenant: &str, name: &str) -> String {
 /// behind by the lateness it allows: until then it speaks of what is over.
 pub(super) async fn read_rows(embedded: &Embedded, prefixes: Vec<String>) -> Result<Vec<String>, Refusal> {
     let reader = embedded.reader.clone();
+    let now = EventTime(clock::now_ms());
     let read = answer::blocking(&embedded.reads, move || {
+        let in_force = |row: &[u8]| !is_over(row, now);
         let mut rows: Vec<StateRow> = Vec::new();
         for prefix in prefixes {
-            rows.extend(reader.rows(prefix.as_bytes(), limits::HTTP_ROWS_MAX, SYNC_WAIT)?);
+            rows.extend(reader.rows(prefix.as_bytes(), &in_force, limits::HTTP_ROWS_MAX, SYNC_WAIT)?);
         }
         Ok(rows)
     });
     let rows: Result<_, crate::log::LogError> = read.await?;
     let rows = rows.map_err(|error| answer::later(StatusCode::SERVICE_UNAVAILABLE, "not_durable", error.to_string(), 1))?;
-    let now = EventTime(clock::now_ms());
-    let rows = rows.into_iter().map(|(_, value)| String::from_utf8_lossy(&value).into_owned());
-    Ok(rows.filter(|row| !is_over(row, now)).collect())
+    Ok(rows.into_iter().map(|(_, value)| String::from_utf8_lossy(&value).into_owned()).collect())
 }
 
 /// Whether all that a row says is in force has expired.
-fn is_over(row: &str, now: EventTime) -> bool {
-    let row: Option<Value> = serde_json::from_str(row).ok();
+fn is_over(row: &[u8], now: EventTime) -> bool {
+    let row: Option<Value> = serde_json::from_slice(row).ok();
     let expiry = row.and_then(|row| EventTime::parse_rfc3339(row.get("expires_at")?.as_str()?));
     expiry.is_some_and(|expiry| expiry <= now)
 }

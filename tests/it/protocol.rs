@@ -233,7 +233,7 @@ fn lanes_that_commit_at_once_leave_no_gap_and_no_double_in_the_numbers() {
             });
         }
     });
-    broker.reader().rows(b"", 1, Duration::from_secs(60)).unwrap();
+    broker.reader().rows(b"", &|_| true, 1, Duration::from_secs(60)).unwrap();
     let mut seen = Vec::new();
     let mut visit = |output: loopwarden::log::embedded::EmbeddedOutput| {
         seen.push((output.sequence, output.value.unwrap()));

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::clock;
+use crate::log::LogError;
 use crate::log::embedded::EmbeddedBroker;
 use crate::log::embedded::Retention;
 
@@ -41,11 +42,8 @@ impl Upkeep {
                 ticks = ticks.wrapping_add(1);
                 // A failed write ends the lanes, with its code; a full log is made room for below.
                 let ticked = broker.append_tick(clock::now_ms()).map(drop);
-                let kept = if ticks.is_multiple_of(TICKS_PER_RETENTION) || ticked.is_err() {
-                    broker.retain(clock::now_ms(), &keep).map(drop)
-                } else {
-                    Ok(())
-                };
+                let kept =
+                    if ticks.is_multiple_of(TICKS_PER_RETENTION) || ticked.is_err() { make_room(&broker, &keep) } else { Ok(()) };
                 for error in [ticked.err(), kept.err()].into_iter().flatten() {
                     crate::cli::output::say(format!("warning: embedded log: {error}"));
                 }
@@ -60,4 +58,10 @@ impl Upkeep {
         // It does not panic; if it did, there is nothing left to do about it.
         let _ = self.thread.join();
     }
+}
+
+/// Removes all that is too old or too much. One call of [`EmbeddedBroker::retain`] looks at a bounded part of it.
+fn make_room(broker: &EmbeddedBroker, keep: &Retention) -> Result<(), LogError> {
+    while broker.retain(clock::now_ms(), keep)? > 0 {}
+    Ok(())
 }

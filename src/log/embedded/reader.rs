@@ -61,7 +61,7 @@ impl EmbeddedReader {
         let range = self.range(feed);
         let mut next = from.max(range.start);
         if next >= range.end {
-            return Ok(from);
+            return Ok(next);
         }
         let store = &self.broker.shared.store;
         scan(store, Area::Outputs, &layout::output_key(feed, next), &layout::output_key(feed, range.end), &mut |key, value| {
@@ -91,11 +91,17 @@ impl EmbeddedReader {
         durable.failed.clone().map_or(Ok(false), Err)
     }
 
-    /// State rows whose key begins with `prefix`, in key order, at most `rows_max`. Waits at most `wait` until what it read is synced.
+    /// State rows whose key begins with `prefix` and whose value `is_wanted`, in key order, at most `rows_max`. Waits at most `wait` until what it read is synced.
     ///
     /// # Errors
     /// [`LogError::Transient`] when the sync does not come; [`LogError::Fatal`] where the disk fails.
-    pub fn rows(&self, prefix: &[u8], rows_max: usize, wait: Duration) -> Result<Vec<StateRow>, LogError> {
+    pub fn rows(
+        &self,
+        prefix: &[u8],
+        is_wanted: &dyn Fn(&[u8]) -> bool,
+        rows_max: usize,
+        wait: Duration,
+    ) -> Result<Vec<StateRow>, LogError> {
         let mut rows = Vec::new();
         let (from, mut to) = (layout::row_key(prefix), layout::row_key(prefix));
         while to.last() == Some(&u8::MAX) {
@@ -111,7 +117,9 @@ impl EmbeddedReader {
             }
             let value =
                 Stored::decode(value).and_then(|record| record.value).ok_or_else(|| corrupt("a state row is unreadable"))?;
-            rows.push((key.get(1..).unwrap_or_default().to_vec(), value.to_vec()));
+            if is_wanted(value) {
+                rows.push((key.get(1..).unwrap_or_default().to_vec(), value.to_vec()));
+            }
             Ok(ControlFlow::Continue(()))
         })?;
         let written = Written(self.broker.shared.writer().written);

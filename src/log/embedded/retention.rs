@@ -1,5 +1,6 @@
 //! What is old or too much is deleted, but no input that its stage has not consumed (rule M4).
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use crate::event::TaskId;
@@ -81,7 +82,12 @@ impl EmbeddedBroker {
     pub fn retain(&self, now_ms: i64, keep: &Retention) -> Result<u64, LogError> {
         let (inputs, feeds, offsets) = {
             let writer = self.shared.writer();
-            (writer.inputs.clone(), self.shared.durable().feeds.clone(), writer.offsets.clone())
+            let durable = self.shared.durable();
+            // What readers cannot see yet stays. Where the rest begins, only the writer knows: what was synced last may be of before the last cut.
+            let visible = |feed| durable.feeds.get(feed).map_or(0, |synced| synced.next);
+            let feeds: BTreeMap<_, _> =
+                writer.feeds.iter().map(|(feed, extent)| (*feed, Extent { next: visible(feed), ..*extent })).collect();
+            (writer.inputs.clone(), feeds, writer.offsets.clone())
         };
         let mut removed = 0;
         let mut quota = Quota::of(inputs.values(), keep.input_bytes);

@@ -46,6 +46,8 @@ use super::temp_dir::TempDir;
 
 const PARTITIONS: u32 = 3;
 const LONG: Duration = Duration::from_secs(60);
+/// Any row.
+const ANY: fn(&[u8]) -> bool = |_| true;
 
 fn open(dir: &TempDir, change: impl FnOnce(&mut EmbeddedOptions)) -> Result<EmbeddedBroker, LogError> {
     let memory = RocksOptions { block_cache_bytes: 1 << 20, write_buffer_bytes: 1 << 20, ..RocksOptions::default() };
@@ -85,7 +87,7 @@ fn feed(broker: &EmbeddedBroker, feed: EmbeddedFeed) -> Vec<EmbeddedOutput> {
 
 /// Everything written so far is synced. An empty tick would be a write of its own, so a row is asked for instead.
 fn settle(broker: &EmbeddedBroker) {
-    broker.reader().rows(b"", 1, LONG).unwrap();
+    broker.reader().rows(b"", &ANY, 1, LONG).unwrap();
 }
 
 fn values(outputs: &[EmbeddedOutput]) -> Vec<String> {
@@ -325,11 +327,11 @@ fn nothing_is_seen_before_it_is_synced() {
     assert_eq!(values(&feed(&world.broker, EmbeddedFeed::Commands)), ["first"]);
     assert_eq!(reader.range(EmbeddedFeed::Commands), 0..1);
     assert!(!reader.wait(EmbeddedFeed::Commands, 1, Duration::from_millis(1)).unwrap());
-    assert!(matches!(reader.rows(b"row", 9, Duration::from_millis(1)), Err(LogError::Transient(_))));
+    assert!(matches!(reader.rows(b"row", &ANY, 9, Duration::from_millis(1)), Err(LogError::Transient(_))));
     // A mebibyte does not wait.
     world.broker.append(&[Append { key: b"s", value: &vec![b'x'; 1 << 20], headers: vec![], timestamp_ms: 0 }]).unwrap();
     assert_eq!(values(&feed(&world.broker, EmbeddedFeed::Commands)), ["first", "unsynced"]);
-    assert_eq!(reader.rows(b"row", 9, LONG).unwrap().len(), 1);
+    assert_eq!(reader.rows(b"row", &ANY, 9, LONG).unwrap().len(), 1);
 }
 
 #[test]
@@ -412,10 +414,15 @@ fn state_rows_are_found_by_prefix_and_deleted_by_tombstones() {
     commit(&mut log, &[(session(0), 1)]);
     log.stage(row("agent\u{1f}\u{1f}s1\u{1f}b", None));
     commit(&mut log, &[(session(0), 2)]);
-    let rows = world.broker.reader().rows("agent\u{1f}\u{1f}s1\u{1f}".as_bytes(), 100, LONG).unwrap();
+    let rows = world.broker.reader().rows("agent\u{1f}\u{1f}s1\u{1f}".as_bytes(), &ANY, 100, LONG).unwrap();
     assert_eq!(rows, [("agent\u{1f}\u{1f}s1\u{1f}a".as_bytes().to_vec(), b"blocked".to_vec())]);
-    assert_eq!(world.broker.reader().rows(b"", 100, LONG).unwrap().len(), 3);
-    assert_eq!(world.broker.reader().rows(b"", 2, LONG).unwrap().len(), 2);
+    assert_eq!(world.broker.reader().rows(b"", &ANY, 100, LONG).unwrap().len(), 3);
+    assert_eq!(world.broker.reader().rows(b"", &ANY, 2, LONG).unwrap().len(), 2);
+    // What is not wanted takes no place from what is.
+    log.stage(row("swarm\u{1f}\u{1f}x\u{1f}f", Some("nudged")));
+    commit(&mut log, &[(session(0), 3)]);
+    let nudged = world.broker.reader().rows(b"", &|value| value == b"nudged", 1, LONG).unwrap();
+    assert_eq!(nudged, [("swarm\u{1f}\u{1f}x\u{1f}f".as_bytes().to_vec(), b"nudged".to_vec())]);
 }
 
 #[test]
@@ -444,7 +451,12 @@ fn retention_removes_what_is_old_and_consumed_and_nothing_else() {
     commit(&mut log, &[(session(0), 9)]);
     world.broker.retain(20_000, &Retention { input_bytes: 0, ..all }).unwrap();
     assert_eq!(world.broker.input_range(session(0)), 9..10);
-    drop((log, world.broker));
+    // Nothing of a feed is left: whoever reads goes on behind its end, and does not ask for ever.
+    world.broker.retain(20_000, &Retention { output_bytes: 0, ..all }).unwrap();
+    let reader = world.broker.reader();
+    assert_eq!(reader.range(EmbeddedFeed::Commands), 10..10);
+    assert_eq!(reader.read(EmbeddedFeed::Commands, 0, &mut |_| unreachable!("it is empty")).unwrap(), 10);
+    drop((reader, log, world.broker));
     let broker = open(&world.dir, |_| {}).unwrap();
     assert_eq!((broker.input_range(session(0)), broker.input_bytes()), (9..10, bytes / 10));
     let mut world = Embedded { broker, dir: world.dir };
