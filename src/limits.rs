@@ -86,9 +86,12 @@ pub const TAKE_OVER_WAIT: Duration = Duration::from_secs(30);
 pub const REOPEN_WAIT: Duration = Duration::from_secs(6);
 /// Wait for the first answer of any broker at a start.
 pub const CONNECT_WAIT: Duration = Duration::from_secs(20);
-/// Wait for a group to let go of a place that nobody speaks for: a session and some. Together with the last question shorter than a lane
-/// may be silent.
-pub const PLACE_WAIT: Duration = Duration::from_secs(16);
+/// What a group may take beyond a session to let go of a place that nobody speaks for.
+pub const PLACE_GRACE: Duration = Duration::from_secs(6);
+/// Wait for that, however long the session is: shorter than a lane may be in trouble.
+pub const PLACE_WAIT_MAX: Duration = Duration::from_secs(120);
+/// How long a lane asks about it before it takes another turn. Together with the last question shorter than it may be silent.
+pub const PLACE_SLICE: Duration = Duration::from_secs(2);
 /// Wait for a single answer about it.
 pub const PLACE_ASK_WAIT: Duration = Duration::from_secs(5);
 /// Between two questions about it.

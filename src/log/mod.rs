@@ -289,7 +289,8 @@ pub trait Log {
     /// memory and nobody else who took the place.
     ///
     /// # Errors
-    /// [`LogError::Lost`] with the same words where somebody else is to be believed in; else by fate.
+    /// [`LogError::Lost`] with the same words where somebody else is to be believed in; [`LogError::Transient`] while that is not known:
+    /// then polls say again what was lost, and this is to be called again. Else by fate.
     fn rejoin(&mut self, cause: &str) -> Result<(), LogError> {
         Err(LogError::Lost(cause.to_owned()))
     }

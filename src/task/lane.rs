@@ -243,11 +243,12 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         self.work.cache.len()
     }
 
-    /// Whether it waits to go on after commits, seeks or a new producer failed more than once in a row. One failure is over within a
-    /// moment.
+    /// Whether it waits to go on after polls, commits, seeks or a new producer failed more than once in a row. One failure is over within
+    /// a moment.
     #[must_use]
     pub fn is_held_up(&self) -> bool {
-        self.phase != Phase::Feeding && self.trouble.in_row() + self.standstill.in_row() > 1
+        let stands_still = self.phase != Phase::Feeding && self.trouble.in_row() + self.standstill.in_row() > 1;
+        stands_still || self.log_trouble.in_row() > 1
     }
 
     /// Whether every task it was given is running, none is stopped, and records flow.
@@ -435,7 +436,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 tracing::warn!(cause, "comparing every task with its input");
                 self.restore_all(clock)
             }
-            LogError::Lost(cause) => self.rejoin(&cause),
+            LogError::Lost(cause) => self.rejoin(&cause, clock),
             LogError::Fatal { code, message } => Err(Exit::Fatal { code, message }),
         }
     }

@@ -138,20 +138,28 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         Ok(())
     }
 
-    /// Gives everything up and joins the group anew, if the log may.
-    pub(super) fn rejoin(&mut self, cause: &str) -> Result<(), Exit> {
-        match self.log.rejoin(cause) {
+    /// Gives everything up and joins the group anew, if the log may. Where that is not known yet the log says again that the place is
+    /// lost, and this is tried again.
+    pub(super) fn rejoin(&mut self, cause: &str, clock: &dyn Clock) -> Result<(), Exit> {
+        let joined = self.log.rejoin(cause);
+        if let Err(error @ (LogError::Lost(_) | LogError::Fatal { .. })) = joined {
+            return Err(error.into());
+        }
+        let lost: Vec<TaskId> = self.work.tasks.keys().copied().collect();
+        if !lost.is_empty() {
+            tracing::warn!(cause, tasks = lost.len(), "the place in the group is lost");
+            self.count_rebalance(2, &lost);
+        }
+        self.rebalancing_since_us = None;
+        self.work.interrupt = None;
+        self.drop_overlay();
+        self.release_all();
+        match joined {
             Ok(()) => {
-                tracing::warn!(cause, tasks = self.work.tasks.len(), "the group forgot this member; joined anew");
-                let lost: Vec<TaskId> = self.work.tasks.keys().copied().collect();
-                self.count_rebalance(2, &lost);
-                self.rebalancing_since_us = None;
-                self.work.interrupt = None;
-                self.drop_overlay();
-                self.release_all();
+                tracing::warn!("the group had forgotten this member; joined anew");
                 Ok(())
             }
-            Err(error) => Err(error.into()),
+            Err(error) => self.on_log_error(error, clock),
         }
     }
 

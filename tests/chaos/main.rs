@@ -209,7 +209,8 @@ fn kill_loop(bootstrap: &str, plan: &Plan) -> Run {
             "restart" => {
                 let status = scenario.processes[at].finish("TERM");
                 if !status.success() {
-                    scenario.exits.push(scenario::Exit { name: scenario.processes[at].name.clone(), status });
+                    let exit = scenario::Exit::of(&scenario.processes[at], status);
+                    scenario.exits.push(exit);
                 }
                 due.insert(at, Due::Start(now_ms()));
             }

@@ -49,6 +49,8 @@ use crate::world::World;
 /// Without any progress for so long, nothing will come any more: longer than a session, a transaction and the broker's scans.
 const STANDSTILL: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(20);
+/// Log lines that are shown of a process that ended by itself.
+const LINES: usize = 5;
 /// Events of one partition that may wait for a commit while more are written: about half an hour of the fleet's time with twelve
 /// partitions. It is compressed thirtyfold here; sums of a partition more than an hour behind the others are late and do not count.
 const BACKLOG_MAX: u64 = 20_000;
@@ -154,6 +156,18 @@ impl Feeder {
 pub(crate) struct Exit {
     pub(crate) name: String,
     pub(crate) status: ExitStatus,
+    /// The end of its log: why.
+    #[expect(dead_code, reason = "for those who read how a test failed")]
+    said: Vec<String>,
+}
+
+impl Exit {
+    pub(crate) fn of(process: &Process, status: ExitStatus) -> Self {
+        let log = fs::read_to_string(process.log()).unwrap_or_default();
+        let mut said: Vec<String> = log.lines().rev().take(LINES).map(str::to_owned).collect();
+        said.reverse();
+        Self { name: process.name.clone(), status, said }
+    }
 }
 
 /// Everything at once.
@@ -252,7 +266,7 @@ impl Scenario {
                 let cannot_start = [exit_code::USAGE, exit_code::CONFIG].map(|code| Some(i32::from(code)));
                 let log = process.log();
                 assert!(!cannot_start.contains(&status.code()), "{} cannot start: see {}", process.name, log.display());
-                self.exits.push(Exit { name: self.processes[at].name.clone(), status });
+                self.exits.push(Exit::of(process, status));
                 self.look().died(&self.processes[at].name);
                 found.push(at);
             }

@@ -465,9 +465,11 @@ fn a_member_that_its_group_forgot_joins_anew_and_nothing_shows() {
             world.turn(0, 0);
             world.broker.advance(5);
         }
-        world.broker.set_faults(Faults::script([(Step::Poll, Fault::Forgotten)]));
+        // Who asks for its place while brokers are away asks again.
+        let away = (Step::Rejoin, Fault::Transient);
+        world.broker.set_faults(Faults::script([(Step::Poll, Fault::Forgotten), away, away]));
         assert!(world.settle());
-        assert_eq!(world.broker.set_faults(Faults::none()).fired().len(), 1);
+        assert_eq!(world.broker.set_faults(Faults::none()).fired().len(), 3);
         assert_eq!(world.exits, []);
         world.audit();
         world.outcome().assert_is(&expected, &format!("after {turns} turns"));

@@ -15,6 +15,10 @@ use loopwarden::log::LogEvent;
 use loopwarden::log::kafka::KafkaLog;
 
 use crate::broker;
+use crate::proxy::Action;
+use crate::proxy::LIST_GROUPS;
+use crate::proxy::Side;
+use crate::unknown;
 use crate::world::PATIENCE;
 use crate::world::World;
 use crate::world::commit;
@@ -204,6 +208,18 @@ fn fenced(first: &mut Lane, second: &mut Lane) -> String {
     }
 }
 
+/// Asks for its place until the group has said whose it is.
+fn rejoined(lane: &mut Lane, cause: &str) -> Result<(), LogError> {
+    let deadline = Deadline::after(PATIENCE);
+    loop {
+        assert!(!deadline.is_over(), "the group never says whose place it is");
+        match lane.log.rejoin(cause) {
+            Err(LogError::Transient(_)) => {}
+            said => return said,
+        }
+    }
+}
+
 #[test]
 fn a_second_member_of_the_same_static_id_makes_the_first_one_lost() {
     let Some(bootstrap) = broker::bootstrap() else { return };
@@ -219,15 +235,34 @@ fn a_place_is_taken_back_from_nobody_who_speaks_for_it_and_where_nobody_does_it_
     let (mut first, mut second) = twins(&world);
     let cause = fenced(&mut first, &mut second);
     // The twin's client speaks to the group without being polled.
-    assert_eq!(first.log.rejoin(&cause), Err(LogError::Lost(cause)));
+    assert_eq!(rejoined(&mut first, &cause), Err(LogError::Lost(cause)));
     turn_until(&mut [&mut second], "the twin's tasks", |lanes| lanes[0].held.len() == 2);
     let mut third = Lane::new(KafkaLog::open(world.options.clone()).expect("another twin"));
     let cause = fenced(&mut second, &mut third);
     // As a process that is killed: the group knows it still.
     third.log.close(false).expect("closed");
     second.held.clear();
-    assert_eq!(second.log.rejoin(&cause), Ok(()));
+    assert_eq!(rejoined(&mut second, &cause), Ok(()));
     turn_until(&mut [&mut second], "its tasks", |lanes| lanes[0].held.len() == 2);
+}
+
+#[test]
+fn a_place_is_asked_for_until_somebody_can_say_whose_it_is() {
+    let Some((proxy, bootstrap)) = unknown::proxied() else { return };
+    let world = World::new(&bootstrap, 1);
+    let (mut first, mut second) = twins(&world);
+    let cause = fenced(&mut first, &mut second);
+    second.log.close(false).expect("closed");
+    let client = format!("{}-place", first.log.owner());
+    proxy.arm(&client, LIST_GROUPS, Side::Request, Action::Cut, usize::MAX);
+    for _ in 0..2 {
+        assert!(matches!(first.log.rejoin(&cause), Err(LogError::Transient(_))));
+        assert_eq!(first.log.poll(Duration::ZERO, &mut |_, _| Flow::Continue), Err(LogError::Lost(cause.clone())));
+    }
+    assert!(proxy.release(&client) > 1);
+    first.held.clear();
+    assert_eq!(rejoined(&mut first, &cause), Ok(()));
+    turn_until(&mut [&mut first], "its tasks", |lanes| lanes[0].held.len() == 2);
 }
 
 #[test]

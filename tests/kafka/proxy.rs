@@ -19,6 +19,8 @@ use loopwarden::clock::Deadline;
 
 use crate::world::PATIENCE;
 
+/// Who is in a group begins with it.
+pub(crate) const LIST_GROUPS: i16 = 16;
 /// Joins a transaction's end.
 pub(crate) const END_TXN: i16 = 26;
 /// Joins offsets to a transaction.

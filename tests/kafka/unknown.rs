@@ -23,7 +23,7 @@ use crate::world::output;
 use crate::world::session;
 
 /// The broker behind the proxy, shared by this file's tests: rules name the client they are about.
-fn proxied() -> Option<(&'static Proxy, String)> {
+pub(crate) fn proxied() -> Option<(&'static Proxy, String)> {
     static SHARED: OnceLock<Option<(Proxy, Broker)>> = OnceLock::new();
     let (proxy, _) = SHARED
         .get_or_init(|| {

@@ -10,6 +10,7 @@ mod context;
 pub mod fate;
 pub mod operator;
 pub mod permissions;
+mod place;
 mod plan;
 mod producer;
 pub mod range;
@@ -45,6 +46,7 @@ pub use settings::Start;
 pub use settings::TopicNames;
 
 use consumer::LaneConsumer;
+use place::PlaceWatch;
 use producer::LaneProducer;
 use topics::Topics;
 
@@ -55,6 +57,8 @@ pub struct KafkaLog {
     topics: Topics,
     /// Before the producer: a consumer that is still a member while its transaction is finished fences nobody.
     consumer: Option<LaneConsumer>,
+    /// The lane's place in the group, once it was told that somebody else has it.
+    place: Option<PlaceWatch>,
     producer: Option<LaneProducer>,
     /// The producer must not begin another transaction: its last one's end is not known.
     suspect: bool,
@@ -81,6 +85,7 @@ impl KafkaLog {
             options,
             topics,
             consumer: Some(consumer),
+            place: None,
             producer: Some(producer),
             suspect: false,
             replaced: 0,
@@ -103,7 +108,10 @@ impl KafkaLog {
     }
 
     fn member(&mut self) -> Result<&mut LaneConsumer, LogError> {
-        self.consumer.as_mut().ok_or_else(|| LogError::Lost("the log is closed".into()))
+        let Self { consumer, place, .. } = self;
+        consumer
+            .as_mut()
+            .ok_or_else(|| place.as_ref().map_or_else(|| LogError::Lost("the log is closed".into()), PlaceWatch::lost))
     }
 
     fn try_commit(&mut self, staged: &[Output], offsets: &[(TaskId, NextOffset)]) -> CommitOutcome {
@@ -150,24 +158,6 @@ fn take_over(producer: &LaneProducer, wait: Duration, mut between: impl FnMut())
         }
     }
     Ok(())
-}
-
-/// Waits until the group lets go of a lane's place, which it does a session after nobody has spoken for it; false where somebody does. A
-/// coordinator that dies amid a rebalance leaves one behind that knows members by former ids, and says to those with newer ones that
-/// somebody else has their place.
-fn is_place_free(options: &KafkaOptions) -> Result<bool, LogError> {
-    let client = changelog::make(options, "place")?;
-    let member = settings::member_client_id(options);
-    let asking = format!("asking who is in group \"{}\"", options.app);
-    let deadline = Deadline::after(limits::PLACE_WAIT);
-    loop {
-        match operator::members(&client, &options.app, limits::PLACE_ASK_WAIT) {
-            Ok(Some(known)) if !known.contains(&member) => return Ok(true),
-            Ok(_) if deadline.is_over() => return Ok(false),
-            Err(error) if deadline.is_over() => return Err(LogError::Transient(format!("{asking}: {error}"))),
-            Ok(_) | Err(_) => std::thread::park_timeout(limits::PLACE_ASK_PAUSE),
-        }
-    }
 }
 
 impl Log for KafkaLog {
@@ -232,12 +222,15 @@ impl Log for KafkaLog {
 
     fn rejoin(&mut self, cause: &str) -> Result<(), LogError> {
         // From here on nobody speaks for the place, unless somebody else has it.
-        let is_fenced = self.consumer.take().is_some_and(|consumer| consumer.is_fenced());
-        if !is_fenced || !is_place_free(&self.options)? {
-            return Err(LogError::Lost(cause.to_owned()));
+        if self.consumer.take().is_some_and(|consumer| consumer.is_fenced()) {
+            self.place = Some(PlaceWatch::new(&self.options, cause)?);
         }
-        self.consumer = Some(LaneConsumer::join(&self.options, self.topics.clone())?);
-        Ok(())
+        let is_free = self.place.as_mut().map_or(Ok(false), PlaceWatch::is_free)?;
+        if is_free {
+            self.consumer = Some(LaneConsumer::join(&self.options, self.topics.clone())?);
+        }
+        self.place = None;
+        if is_free { Ok(()) } else { Err(LogError::Lost(cause.to_owned())) }
     }
 
     fn changelog(&self) -> Result<Option<Box<dyn Changelog>>, LogError> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
@@ -282,6 +283,12 @@ pub(super) fn lane_consumer(options: &KafkaOptions) -> ClientConfig {
 /// What the group knows a lane's consumer by, whichever process it is in.
 pub(super) fn member_client_id(options: &KafkaOptions) -> String {
     format!("{}-{LANE_CLIENT}", options.transactional_id())
+}
+
+/// How long the group waits for word of a lane before it lets go of its place.
+pub(super) fn session_timeout(options: &KafkaOptions) -> Duration {
+    let set = lane_consumer(options).get("session.timeout.ms").and_then(|value| value.parse().ok());
+    Duration::from_millis(set.unwrap_or_default())
 }
 
 /// Configuration of a reader that only assigns: it has the group's id to ask for its offsets, and never joins it.

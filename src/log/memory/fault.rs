@@ -5,6 +5,8 @@
 pub enum Step {
     /// A poll.
     Poll,
+    /// A lost place in the group is asked for.
+    Rejoin,
     /// S2: the transaction begins.
     Begin,
     /// S3, S4: records are sent and acknowledged. Half of them are written when the fault strikes.
@@ -20,7 +22,7 @@ pub enum Step {
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// A request times out before it does anything. Poll only.
+    /// A request times out before it does anything. Poll and Rejoin only.
     Transient,
     /// The group moves on to another generation, assignment unchanged.
     Rebalance,
@@ -57,6 +59,7 @@ impl Step {
     pub const fn faults(self) -> &'static [Fault] {
         match self {
             Self::Poll => &[Fault::Transient, Fault::Rebalance, Fault::Forgotten],
+            Self::Rejoin => &[Fault::Transient],
             Self::Begin => &[Fault::Abort, Fault::Fenced, Fault::Rebalance, Fault::Die],
             Self::Send | Self::Offsets => &[Fault::Abort, Fault::Suspect, Fault::Fenced, Fault::Rebalance, Fault::Die],
             Self::Commit => &[

@@ -365,6 +365,9 @@ impl Log for MemoryLog {
         if self.dead || !state.group.is_forgotten(&self.member) {
             return Err(LogError::Lost(cause.to_owned()));
         }
+        if state.faults.decide(&self.owner, Step::Rejoin).is_some() {
+            return Err(LogError::Transient("the coordinator is away".to_owned()));
+        }
         let (now_ms, tasks) = (state.now_ms, state.tasks());
         self.incarnation = state.group.join(&self.member, now_ms, &tasks);
         self.readings.clear();

@@ -434,7 +434,9 @@ fn run(seed: u64) -> (Vec<String>, Vec<(String, Step, Fault)>) {
                 continue;
             }
             Err(LogError::Lost(cause)) if !log.is_dead() => {
-                log.rejoin(&cause).unwrap();
+                while let Err(error) = log.rejoin(&cause) {
+                    assert!(matches!(error, LogError::Transient(_)), "{error}");
+                }
                 tasks.clear();
                 continue;
             }
@@ -472,7 +474,7 @@ fn whatever_strikes_a_careful_lane_answers_every_event_once() {
             }
         }
     }
-    let all: usize = [Step::Poll, Step::Begin, Step::Send, Step::Offsets, Step::Commit, Step::AfterCommit]
+    let all: usize = [Step::Poll, Step::Rejoin, Step::Begin, Step::Send, Step::Offsets, Step::Commit, Step::AfterCommit]
         .iter()
         .map(|step| step.faults().len())
         .sum();
