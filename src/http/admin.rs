@@ -128,9 +128,10 @@ pub(super) async fn overview(State(shared): State<Arc<Shared>>, Query(query): Pa
     let (mut value, (recent, last)) = ask(&shared, move |warden| (warden.overview(), warden.recent(after))).await?;
     let Value::Object(object) = &mut value else { return Ok(answer::ok(&value)) };
     if let Some(embedded) = &shared.embedded {
-        let rows = state::read_rows(embedded, vec![String::new()]).await?;
+        let state::Rows { rows, more } = state::read_rows(embedded, vec![String::new()]).await?;
         let rows: Vec<Value> = rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect();
         object.insert("active".to_owned(), rows.into());
+        object.insert("active_more".to_owned(), more.into());
         object.insert("commands_end".to_owned(), (*embedded.commands_end.borrow()).into());
     } else {
         let command = |(_, command): Numbered| serde_json::from_slice::<Value>(&command).ok();

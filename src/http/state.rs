@@ -43,30 +43,42 @@ pub(super) async fn rows(
     let mut prefixes = vec![prefix("agent", &tenant, &session_id)];
     let swarms: BTreeSet<&str> = agents.iter().map(|agent| &*agent.session.head.swarm_id).filter(|id| !id.is_empty()).collect();
     prefixes.extend(swarms.into_iter().map(|swarm_id| prefix("swarm", &tenant, swarm_id)));
-    let rows = read_rows(embedded, prefixes).await?;
-    Ok(answer::json_text(StatusCode::OK, format!("{{\"active\":[{}]}}", rows.join(","))))
+    let Rows { rows, more } = read_rows(embedded, prefixes).await?;
+    Ok(answer::json_text(StatusCode::OK, format!("{{\"active\":[{}],\"more\":{more}}}", rows.join(","))))
 }
 
 fn prefix(kind: &str, tenant: &str, name: &str) -> String {
     format!("{kind}{SEPARATOR}{tenant}{SEPARATOR}{name}{SEPARATOR}")
 }
 
-/// State rows under some prefixes that say something of now, as JSON texts. A row goes with a timer of its partition, whose clock lags
+/// State rows, as JSON texts.
+#[derive(Default)]
+pub(super) struct Rows {
+    pub(super) rows: Vec<String>,
+    /// Whether there are others than these.
+    pub(super) more: bool,
+}
+
+/// State rows under some prefixes that say something of now. A row goes with a timer of its partition, whose clock lags
 /// behind by the lateness it allows: until then it speaks of what is over.
-pub(super) async fn read_rows(embedded: &Embedded, prefixes: Vec<String>) -> Result<Vec<String>, Refusal> {
+pub(super) async fn read_rows(embedded: &Embedded, prefixes: Vec<String>) -> Result<Rows, Refusal> {
     let reader = embedded.reader.clone();
     let now = EventTime(clock::now_ms());
     let read = answer::blocking(&embedded.reads, move || {
         let in_force = |row: &[u8]| !is_over(row, now);
         let mut rows: Vec<StateRow> = Vec::new();
         for prefix in prefixes {
-            rows.extend(reader.rows(prefix.as_bytes(), &in_force, limits::HTTP_ROWS_MAX, SYNC_WAIT)?);
+            // One row beyond what is shown, which tells that there are more.
+            let left = (limits::HTTP_ROWS_MAX + 1).saturating_sub(rows.len());
+            rows.extend(reader.rows(prefix.as_bytes(), &in_force, left, SYNC_WAIT)?);
         }
         Ok(rows)
     });
     let rows: Result<_, crate::log::LogError> = read.await?;
     let rows = rows.map_err(|error| answer::later(StatusCode::SERVICE_UNAVAILABLE, "not_durable", error.to_string(), 1))?;
-    Ok(rows.into_iter().map(|(_, value)| String::from_utf8_lossy(&value).into_owned()).collect())
+    let more = rows.len() > limits::HTTP_ROWS_MAX;
+    let texts = rows.into_iter().take(limits::HTTP_ROWS_MAX).map(|(_, value)| String::from_utf8_lossy(&value).into_owned());
+    Ok(Rows { rows: texts.collect(), more })
 }
 
 /// Whether all that a row says is in force has expired.
@@ -111,9 +123,9 @@ pub(super) async fn swarm(
     let (of, name) = (tenant.clone(), id.clone());
     let asked = answer::blocking(&shared.asks, move || warden.swarm(&of, &name)).await?;
     let counters = asked.map_err(|why| answer::later(StatusCode::SERVICE_UNAVAILABLE, "no_answer", why.to_string(), 1))?;
-    let rows = match &shared.embedded {
+    let Rows { rows, more } = match &shared.embedded {
         Some(embedded) => read_rows(embedded, vec![prefix("swarm", &tenant, &id)]).await?,
-        None => Vec::new(),
+        None => Rows::default(),
     };
     if counters.is_empty() && rows.is_empty() {
         let message = "no calls of a swarm of this name are counted here; with several processes, another one may have some";
@@ -121,5 +133,5 @@ pub(super) async fn swarm(
     }
     let counters: Vec<Value> = counters.iter().map(view::counter).collect();
     let active: Vec<Value> = rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect();
-    Ok(answer::ok(&json!({ "swarm_id": id, "counters": counters, "active": active })))
+    Ok(answer::ok(&json!({ "swarm_id": id, "counters": counters, "active": active, "more": more })))
 }

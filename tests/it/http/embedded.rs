@@ -158,6 +158,35 @@ fn a_long_poll_waits_for_what_comes_and_goes_on_from_there() {
 }
 
 #[test]
+fn an_answer_that_leaves_rows_out_says_so() {
+    let scratch = Scratch::new();
+    let running = Running::start(&scratch.0, &["mode=live"]);
+    let of_agent = |agent: usize, number: usize| {
+        let mut call = failed_call("crowd", number);
+        call["id"] = format!("{agent}-{number}").into();
+        call["agent"] = serde_json::json!({ "id": format!("agent-{agent}") });
+        call
+    };
+    let say = |agents: std::ops::Range<usize>| {
+        let lines: Vec<String> = agents
+            .flat_map(|agent| (1..=4).map(move |number| (agent, number)))
+            .map(|(agent, number)| of_agent(agent, number).to_string())
+            .collect();
+        let answer = running.client.post("/v1/events", "application/x-ndjson", lines.join("\n").as_bytes());
+        assert_eq!((answer.status, answer.json()["accepted"].as_u64()), (202, Some(lines.len() as u64)), "{}", answer.text);
+    };
+    let has = |rows: usize| move |state: &Value| state["active"].as_array().is_some_and(|active| active.len() == rows);
+    say(0..256);
+    let state = running.json_until("/v1/state/crowd", has(256));
+    assert_eq!(state["more"], false);
+    assert_eq!(running.client.get("/overview").json()["active_more"], false);
+    say(256..257);
+    let state = running.json_until("/v1/state/crowd", |state| state["more"] == true);
+    assert!(has(256)(&state), "{state}");
+    assert_eq!(running.client.get("/overview").json()["active_more"], true);
+}
+
+#[test]
 fn what_is_in_force_and_what_an_agent_did_can_be_asked() {
     let scratch = Scratch::new();
     let running = Running::start(&scratch.0, &["mode=live"]);
@@ -196,7 +225,7 @@ fn what_has_expired_is_in_force_no_more() {
     (1..=4).for_each(|number| running.accept(&failed_call("a", number)));
     running.until_said("a", 4);
     assert!(!running.commands("wait=30s&session_id=a").0.is_empty());
-    assert_eq!(running.client.get("/v1/state/a").json(), serde_json::json!({ "active": [] }));
+    assert_eq!(running.client.get("/v1/state/a").json(), serde_json::json!({ "active": [], "more": false }));
 }
 
 #[test]
