@@ -45,6 +45,8 @@ const TROUBLE_MS_MAX: u64 = 180_000;
 const FENCED_MAX: usize = 3;
 /// See [`FENCED_MAX`]. Milliseconds.
 const FENCED_WITHIN_MS: u64 = 60_000;
+/// Failures that lie further apart have not one cause: what a lane tries it tries again much sooner. Milliseconds.
+const APART_MS: u64 = 60_000;
 /// Pause between two attempts to replace the producer. Milliseconds.
 const REOPEN_AGAIN_MS: u64 = 500;
 /// A flooded lane spends at most one part in this many plus one of its time committing. One that has read all there is would only
@@ -120,13 +122,18 @@ impl Pacing {
 pub(super) struct Trouble {
     in_row: u32,
     since_ms: Option<u64>,
+    last_ms: u64,
     /// When it was fenced, within the last while.
     fenced_ms: Vec<u64>,
 }
 
 impl Trouble {
-    /// Notes a failure; true when it has gone on for too long.
+    /// Notes a failure; true when it has gone on for too long. A lane that had nothing to do after one has not failed since.
     pub(super) fn lasts_too_long(&mut self, now_ms: u64) -> bool {
+        if now_ms.saturating_sub(self.last_ms) > APART_MS {
+            self.is_over();
+        }
+        self.last_ms = now_ms;
         self.in_row = self.in_row.saturating_add(1);
         now_ms.saturating_sub(*self.since_ms.get_or_insert(now_ms)) > TROUBLE_MS_MAX
     }
@@ -588,10 +595,17 @@ mod tests {
             })
             .collect();
         assert_eq!(waits, [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
-        assert!(!trouble.lasts_too_long(180_000));
+        assert!([60_000, 120_000, 180_000].iter().all(|now_ms| !trouble.lasts_too_long(*now_ms)));
         assert!(trouble.lasts_too_long(180_001));
         trouble.is_over();
-        assert!(!trouble.lasts_too_long(500_000));
+        assert!(!trouble.lasts_too_long(200_000));
+    }
+
+    #[test]
+    fn a_failure_long_after_the_last_one_is_the_first_of_another_row() {
+        let mut trouble = Trouble::default();
+        assert!(![0, 100_000, 200_000].iter().any(|now_ms| trouble.lasts_too_long(*now_ms)));
+        assert_eq!(trouble.in_row(), 1);
     }
 
     #[test]

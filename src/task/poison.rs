@@ -65,8 +65,9 @@ impl Marks {
         self.marks.retain(|(of, culprit), _| *of != task || matches!(culprit, Culprit::Record(offset) if *offset >= next));
     }
 
+    /// What killed the process would kill it again when the task comes back.
     pub(super) fn remove_task(&mut self, task: TaskId) {
-        self.marks.retain(|(of, _), _| *of != task);
+        self.marks.retain(|(of, _), reason| *of != task || *reason == Reason::Crash);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -256,6 +257,18 @@ mod tests {
     use super::*;
 
     const TASK: TaskId = TaskId { stage: Stage::Session, partition: 9 };
+
+    #[test]
+    fn a_task_that_leaves_takes_its_marks_with_it_except_of_what_killed_the_process() {
+        let mut marks = Marks::default();
+        marks.add(TASK, Culprit::Record(5), Reason::Crash);
+        marks.add(TASK, Culprit::Record(6), Reason::Panic);
+        marks.remove_task(TASK);
+        let left = [5, 6].map(|offset| marks.get(TASK, &Culprit::Record(offset)));
+        assert_eq!(left, [Some(Reason::Crash), None]);
+        marks.committed(TASK, 6);
+        assert!(marks.is_empty());
+    }
 
     #[test]
     fn fifty_dead_letters_in_a_thousand_records_pass_and_one_more_does_not() {

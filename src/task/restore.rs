@@ -34,8 +34,12 @@ use crate::task::settings::OnInputLoss;
 
 /// One wait for the group's stable offset. Milliseconds.
 const ASK_MS: u64 = 1_000;
-/// Pause between two looks at the changelog's end. Milliseconds.
+/// Pause between two looks at the changelog's end, and the shortest between two tries. Milliseconds.
 const AGAIN_MS: u64 = 50;
+/// Longest pause between two tries: brokers that are away for long need not be asked more often. Milliseconds.
+const AGAIN_MS_MAX: u64 = 1_000;
+/// A pause is one part in so many of how long it has failed.
+const AGAIN_PART: u64 = 4;
 /// How long errors that go away by themselves may last. Milliseconds.
 const TRANSIENT_MS_MAX: u64 = 180_000;
 /// Added to the transaction timeout: the broker's scan, and slack.
@@ -162,7 +166,7 @@ impl<S: StateStore> Restore<S> {
                 let since = *self.failing_since_ms.get_or_insert(now);
                 if now - since < TRANSIENT_MS_MAX {
                     tracing::debug!(task = %self.id, cause, "restore waits");
-                    return RestoreStep::Again(AGAIN_MS);
+                    return RestoreStep::Again(((now - since) / AGAIN_PART).clamp(AGAIN_MS, AGAIN_MS_MAX));
                 }
                 let message = format!("changelog of {} cannot be read: {cause}", self.id);
                 RestoreStep::Failed(RestoreError::Stop { code: "E0101", message })

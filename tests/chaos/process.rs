@@ -83,6 +83,14 @@ impl Process {
         self.dir.join("log")
     }
 
+    /// The last lines of its log.
+    pub(crate) fn said_last(&self, lines: usize) -> Vec<String> {
+        let log = fs::read_to_string(self.log()).unwrap_or_default();
+        let mut said: Vec<String> = log.lines().rev().take(lines).map(str::to_owned).collect();
+        said.reverse();
+        said
+    }
+
     /// Everything it keeps.
     pub(crate) fn data_dir(&self) -> PathBuf {
         self.dir.join("data")

@@ -163,10 +163,7 @@ pub(crate) struct Exit {
 
 impl Exit {
     pub(crate) fn of(process: &Process, status: ExitStatus) -> Self {
-        let log = fs::read_to_string(process.log()).unwrap_or_default();
-        let mut said: Vec<String> = log.lines().rev().take(LINES).map(str::to_owned).collect();
-        said.reverse();
-        Self { name: process.name.clone(), status, said }
+        Self { name: process.name.clone(), status, said: process.said_last(LINES) }
     }
 }
 
@@ -337,7 +334,9 @@ impl Scenario {
                 let missing: Vec<String> = (self.look().positions.iter())
                     .map(|(task, at)| format!("{task} {} of {:?} by {}", at.next_offset, ends.get(&task.partition), at.owner))
                     .collect();
-                panic!("no progress for {STANDSTILL:?}: {missing:?}; see {}", self.root.display());
+                let processes: Vec<_> =
+                    self.processes.iter().map(|process| (&process.name, process.is_ready(), process.said_last(LINES))).collect();
+                panic!("no progress for {STANDSTILL:?}: {missing:?}; {processes:#?}; see {}", self.root.display());
             }
             thread::park_timeout(LOOK);
         }

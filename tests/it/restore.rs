@@ -60,6 +60,57 @@ fn position(store: &impl StateStore, id: TaskId) -> Option<Position> {
     store.get(id, &StateKey::position()).unwrap().map(|bytes| Position::decode(&bytes).unwrap())
 }
 
+#[test]
+fn brokers_that_are_away_are_asked_less_and_less_often() {
+    struct Away;
+    impl Changelog for Away {
+        fn committed(&mut self, _task: TaskId, _wait: Duration) -> Result<Option<NextOffset>, LogError> {
+            unreachable!("the range is asked for first")
+        }
+
+        fn range(&mut self, _task: TaskId) -> Result<ChangelogRange, LogError> {
+            Err(LogError::Transient("no leader".to_owned()))
+        }
+
+        fn high_watermark(&mut self, _task: TaskId) -> Result<u64, LogError> {
+            unreachable!("the range is asked for first")
+        }
+
+        fn input_range(&mut self, _task: TaskId) -> Result<ChangelogRange, LogError> {
+            unreachable!("the range is asked for first")
+        }
+
+        fn read(
+            &mut self,
+            _task: TaskId,
+            _from: u64,
+            _handler: &mut dyn FnMut(u64, &[u8], Option<&[u8]>) -> Flow,
+        ) -> Result<u64, LogError> {
+            unreachable!("the range is asked for first")
+        }
+
+        fn first_offset(&mut self, _task: TaskId) -> Result<NextOffset, LogError> {
+            unreachable!("the range is asked for first")
+        }
+    }
+    let clock = At(Cell::new(WALL_MS));
+    let mut restore = restore(session_task(0), MemoryStore::new());
+    let mut pauses_ms = Vec::new();
+    let failed = loop {
+        match restore.step(Some(&mut Away), &clock) {
+            RestoreStep::Again(wait_ms) => {
+                pauses_ms.push(wait_ms);
+                clock.0.set(clock.0.get() + wait_ms as i64);
+            }
+            ended => break ended,
+        }
+    };
+    assert!(matches!(failed, RestoreStep::Failed(_)), "{failed:?}");
+    assert_eq!(pauses_ms[..6], [50, 50, 50, 50, 50, 62]);
+    assert!(pauses_ms.is_sorted() && pauses_ms.last() == Some(&1_000), "{pauses_ms:?}");
+    assert!(pauses_ms.iter().sum::<u64>() >= 180_000);
+}
+
 /// A changelog so large that a restore saves its progress on the way: one key, written again and again.
 struct Large;
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use loopwarden::clock::Deadline;
 use loopwarden::event::Stage;
 
 use crate::broker;
@@ -132,7 +133,8 @@ fn a_broker_that_does_not_hand_out_identities_is_waited_for_and_is_no_hang() {
 
 /// Makes the next file that the store writes to one that nobody ever reads: whoever opens it waits for ever.
 fn stall_disk(state_dir: &std::path::Path) -> Vec<std::path::PathBuf> {
-    let number = |name: &str| name.split(['.', '-']).find_map(|part| part.parse::<u64>().ok());
+    // Those of its own log are times.
+    let number = |name: &str| name.strip_suffix(".log").or(name.strip_suffix(".sst")).and_then(|name| name.parse::<u64>().ok());
     let names = std::fs::read_dir(state_dir).expect("a store").flatten().map(|entry| entry.file_name());
     let last = names.filter_map(|name| number(&name.to_string_lossy())).max().expect("files");
     let pipes: Vec<_> = (last + 1..last + 400).map(|number| state_dir.join(format!("{number:06}.log"))).collect();
@@ -150,8 +152,15 @@ fn a_lane_that_hangs_takes_its_process_with_it_and_nothing_is_lost_or_doubled() 
     scenario.produce(1_000);
     processed(&mut scenario, 500);
     let pipes = stall_disk(&scenario.processes[0].state_dir());
-    scenario.produce(6_000);
-    let ended = scenario.processes[0].wait(Duration::from_secs(120));
+    // The fewer the commits, the more events one file takes.
+    let deadline = Deadline::after(PATIENCE);
+    let ended = loop {
+        scenario.produce(1_000);
+        let ended = scenario.processes[0].wait(Duration::from_secs(2));
+        if ended.is_some() || deadline.is_over() {
+            break ended;
+        }
+    };
     let signal = std::os::unix::process::ExitStatusExt::signal(&ended.expect("a hung lane holds its process for ever"));
     assert_eq!(signal, Some(6), "it ended, but not by the watchdog");
     assert_eq!(scenario.processes[0].told("a lane hangs"), 1);

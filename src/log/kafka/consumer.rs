@@ -213,6 +213,10 @@ impl LaneConsumer {
 
     /// Has the client fetch a task again that it may have stopped fetching. The group takes no notice.
     fn assign_again(&mut self, task: TaskId, next: NextOffset) -> Result<(), LogError> {
+        // The client would take it for the answer.
+        if self.consumer.context().rebalances.has_next() {
+            return Err(LogError::Transient(format!("{task} is assigned anew once the group's last word is answered")));
+        }
         let list = self.offsets(&[(task, next)])?;
         self.consumer.pause(&list).map_err(|error| self.failed(&error, "pausing"))?;
         // Fails where a former try came so far and no further; what is wrong else shows in the next call.
@@ -269,7 +273,14 @@ impl LaneConsumer {
 
     pub(super) fn unassign(&mut self, tasks: &[TaskId]) -> Result<(), LogError> {
         // After joining anew, those of the former member are not this one's to give back.
-        let held: Vec<TaskId> = tasks.iter().copied().filter(|task| self.tasks.remove(task).is_some()).collect();
+        let mut held: Vec<TaskId> = tasks.iter().copied().filter(|task| self.tasks.remove(task).is_some()).collect();
+        // Nor is one that could not be assigned anew.
+        let is_here = |task: TaskId| {
+            let assigned = self.consumer.assignment();
+            let topic = self.topics.input_of(task).unwrap_or_default();
+            assigned.is_ok_and(|assigned| assigned.find_partition(topic, task.partition as i32).is_some())
+        };
+        held.retain(|task| !self.halted.contains(task) || is_here(*task));
         for task in tasks {
             self.halted.remove(task);
         }

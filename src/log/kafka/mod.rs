@@ -223,7 +223,7 @@ impl Log for KafkaLog {
     fn rejoin(&mut self, cause: &str) -> Result<(), LogError> {
         // From here on nobody speaks for the place, unless somebody else has it.
         if self.consumer.take().is_some_and(|consumer| consumer.is_fenced()) {
-            self.place = Some(PlaceWatch::new(&self.options, cause)?);
+            self.place = Some(PlaceWatch::new(self.options.clone(), cause));
         }
         let is_free = self.place.as_mut().map_or(Ok(false), PlaceWatch::is_free)?;
         if is_free {

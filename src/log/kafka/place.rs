@@ -5,13 +5,10 @@
 
 use std::time::Duration;
 
-use rdkafka::consumer::BaseConsumer;
-
 use crate::clock::Deadline;
 use crate::limits;
 use crate::log::LogError;
 use crate::log::kafka::changelog;
-use crate::log::kafka::context::PlainContext;
 use crate::log::kafka::operator;
 use crate::log::kafka::settings;
 use crate::log::kafka::settings::KafkaOptions;
@@ -19,8 +16,7 @@ use crate::log::kafka::settings::KafkaOptions;
 /// Watches a place that the lane has given up. The lane asks again and again between its turns: brokers may be away for longer than it
 /// may be silent.
 pub(super) struct PlaceWatch {
-    client: BaseConsumer<PlainContext>,
-    group: String,
+    options: KafkaOptions,
     member: String,
     /// What the lane was told when it lost the place.
     cause: String,
@@ -32,15 +28,14 @@ pub(super) struct PlaceWatch {
 }
 
 impl PlaceWatch {
-    pub(super) fn new(options: &KafkaOptions, cause: &str) -> Result<Self, LogError> {
-        Ok(Self {
-            client: changelog::make(options, "place")?,
-            group: options.app.clone(),
-            member: settings::member_client_id(options),
+    pub(super) fn new(options: KafkaOptions, cause: &str) -> Self {
+        Self {
+            member: settings::member_client_id(&options),
             cause: cause.to_owned(),
-            patience: (settings::session_timeout(options) + limits::PLACE_GRACE).min(limits::PLACE_WAIT_MAX),
+            patience: (settings::session_timeout(&options) + limits::PLACE_GRACE).min(limits::PLACE_WAIT_MAX),
             listed_until: None,
-        })
+            options,
+        }
     }
 
     pub(super) fn lost(&self) -> LogError {
@@ -52,9 +47,12 @@ impl PlaceWatch {
     /// # Errors
     /// [`LogError::Transient`] while that is not known.
     pub(super) fn is_free(&mut self) -> Result<bool, LogError> {
+        // Each time a new one: it asks every broker it knows of, and a broker that has died would be known to an older one for a while.
+        let client = changelog::make(&self.options, "place")?;
+        let group = &self.options.app;
         let slice = Deadline::after(limits::PLACE_SLICE);
         loop {
-            let unclear = match operator::members(&self.client, &self.group, limits::PLACE_ASK_WAIT) {
+            let unclear = match operator::members(&client, group, limits::PLACE_ASK_WAIT) {
                 Ok(Some(known)) if !known.contains(&self.member) => return Ok(true),
                 Ok(Some(_)) => {
                     if self.listed_until.get_or_insert_with(|| Deadline::after(self.patience)).is_over() {
@@ -72,7 +70,7 @@ impl PlaceWatch {
                 }
             };
             if slice.is_over() {
-                return Err(LogError::Transient(format!("asking whose place it is in group \"{}\": {unclear}", self.group)));
+                return Err(LogError::Transient(format!("asking whose place it is in group \"{group}\": {unclear}")));
             }
             std::thread::park_timeout(limits::PLACE_ASK_PAUSE);
         }

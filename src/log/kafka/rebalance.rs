@@ -96,6 +96,11 @@ impl Rebalances {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
+    /// Whether an event waits for the lane.
+    pub(super) fn has_next(&self) -> bool {
+        !self.noted.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// Events ever seen.
     pub(super) fn seen(&self) -> usize {
         self.seen.load(Ordering::Acquire)
