@@ -145,6 +145,9 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     fn try_record(&mut self, record: &Record<'_>) -> Result<(), Stop> {
         let offset = record.meta.offset;
         if let Some(reason) = self.marks.get(self.id, &Culprit::Record(offset.0)) {
+            if reason == Reason::Panic {
+                self.pass_time(record)?;
+            }
             if reason == Reason::Panic && self.task.window.note_panic(record.meta.timestamp) {
                 self.trip("too many panics within a minute")?;
             }
@@ -165,6 +168,18 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         self.overlay.stats.event_bytes += record.value.map_or(0, <[u8]>::len) as u64;
         self.task.now.next_offset = offset.next();
         self.task.halfway = None;
+        Ok(())
+    }
+
+    /// A record that panics has moved the watermark before, and where a commit came between two of the timers that fell due, that stays:
+    /// so its time counts always. What kills the process may do so while it is decoded, and has none.
+    fn pass_time(&mut self, record: &Record<'_>) -> Result<(), Stop> {
+        if self.id.stage == TaskStage::Session
+            && let Ok(event) = decode(record.value, &record.meta)
+        {
+            self.task.advance_watermark(event.time, self.settings.lateness_ms);
+            self.fire_due(record)?;
+        }
         Ok(())
     }
 

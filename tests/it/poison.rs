@@ -122,6 +122,30 @@ fn a_record_that_panics_is_as_if_it_had_been_a_dead_letter_all_along() {
 }
 
 #[test]
+fn the_time_of_a_record_that_panics_counts_wherever_a_commit_fell() {
+    let partition = |session: &str| loopwarden::event::partition_of(session.as_bytes(), PARTITIONS);
+    let mut sessions = (0..100).map(|number| format!("s{number}")).filter(|name| partition(name) == partition("s"));
+    let mut records: Vec<Fed> = (0..3)
+        .map(|number| {
+            let (session, time) = (sessions.next().unwrap(), 1_795_291_200_000 + number);
+            let json = format!(
+                r#"{{"id":"e{number}","session_id":"{session}","kind":"tool_call","tool":"t","args":{{}},"time":{time}}}"#
+            );
+            (session, Some(json.into_bytes()), time)
+        })
+        .collect();
+    // Their timers fall due with it; where memory holds one session, a commit comes between two of them.
+    let time = 1_795_291_200_000 + 3_600_000;
+    let json = format!(r#"{{"id":"boom","session_id":"s","kind":"tool","tool":"boom","args":{{}},"result":"x","time":{time}}}"#);
+    records.push(("s".to_owned(), Some(json.into_bytes()), time));
+    let mut world = TestWorld::new(config(50), LaneSettings { cache_bytes_max: 1, ..settings(TIMED) });
+    feed(&world.broker, &records);
+    world.start("lw", 1);
+    assert!(world.settle(), "{:?}", world.exits);
+    world.outcome().assert_is(&reference(&records), "cut between timers");
+}
+
+#[test]
 fn a_timer_that_panics_is_removed_and_reported() {
     let event = |id: &str, session: &str, time: i64| {
         let json = format!(r#"{{"id":"{id}","session_id":"{session}","kind":"tool_call","tool":"t","args":{{}},"time":{time}}}"#);

@@ -27,7 +27,7 @@ struct Simulated {
 fn simulate(seed: u64) -> Simulated {
     let dice = Dice::new(seed ^ 0x5eed);
     let records = fleet(seed, RECORDS);
-    let trigger = CommitTrigger::Timed { max_ms: 20 + dice.below(150), min_ms: 1 + dice.below(20) };
+    let trigger = CommitTrigger::Timed { max_ms: 20 + dice.below(600), min_ms: 1 + dice.below(200) };
     let lane_settings = LaneSettings {
         overlay_records_max: 1 + dice.below(100),
         cache_bytes_max: [1, 100_000, 10_000_000][dice.below(3) as usize],
@@ -67,7 +67,7 @@ fn simulate(seed: u64) -> Simulated {
                 let task = crate::world::session_task(dice.below(3) as u32);
                 world.broker.compact(task, false);
             }
-            34 if dice.below(4) == 0 => {
+            34..40 => {
                 world.trace.push("c".to_owned());
                 if world.processes[2].lanes[0].is_some() { world.stop(2, 0, dice.below(4) > 0) } else { world.restart(2) }
             }
