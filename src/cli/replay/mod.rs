@@ -66,7 +66,7 @@ use witness::Book;
 use witness::Witness;
 
 /// Records between two commits, over all partitions: the cut is a place in the input, never a moment.
-const COMMIT_RECORDS: u64 = 4_096;
+const COMMIT_RECORDS: u64 = 16_384;
 /// Decoded sessions kept in memory, over all partitions. Bytes.
 const CACHE_BYTES: usize = 256 * 1024 * 1024;
 /// Pause of a thread none of whose lanes had anything to do.

@@ -25,8 +25,8 @@ use crate::transcript::Tally;
 
 /// Chunks that wait for a lane. With the reader's bounds on a chunk, this bounds what is read ahead.
 const CHUNKS_MAX: usize = 4;
-/// A chunk that one huge line has blown up is not kept for others.
-const SPARE_BYTES_MAX: usize = 4 << 20;
+/// Room that empty chunks may keep for the next ones, all together.
+const SPARE_BYTES_MAX: usize = 64 << 20;
 /// Refused pieces that are kept with their places; the rest is counted.
 const REFUSED_KEPT: usize = 10_000;
 /// Files of directories that are no logs, told by name.
@@ -112,6 +112,7 @@ struct State {
     swarm_next: Vec<u64>,
     /// Chunks that lanes are done with: their memory is warm, fresh memory costs a reader more than reading.
     spare: Vec<Chunk>,
+    spare_bytes: usize,
 }
 
 impl State {
@@ -204,6 +205,7 @@ impl Shared {
             swarm: (0..REPLAY_PARTITIONS).map(|_| VecDeque::new()).collect(),
             swarm_next: vec![0; REPLAY_PARTITIONS as usize],
             spare: Vec::new(),
+            spare_bytes: 0,
         };
         Self { state: Mutex::new(state), changed: Condvar::new(), read: Arc::default() }
     }
@@ -313,17 +315,21 @@ impl Shared {
 
     /// An empty chunk, with room in it where a lane has given one back.
     pub(super) fn chunk(&self) -> Chunk {
-        self.lock().spare.pop().unwrap_or_default()
+        let mut state = self.lock();
+        let chunk = state.spare.pop().unwrap_or_default();
+        state.spare_bytes -= chunk.bytes.capacity();
+        chunk
     }
 
     /// A lane is done with these.
     pub(super) fn give_back(&self, chunks: impl Iterator<Item = Chunk>) {
         let mut state = self.lock();
-        let spare_max = state.lanes.len() * CHUNKS_MAX;
         for mut chunk in chunks {
-            if state.spare.len() < spare_max && chunk.bytes.capacity() <= SPARE_BYTES_MAX {
+            let room = chunk.bytes.capacity();
+            if state.spare_bytes + room <= SPARE_BYTES_MAX {
                 chunk.clear();
                 state.spare.push(chunk);
+                state.spare_bytes += room;
             }
         }
     }
