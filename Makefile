@@ -1,7 +1,7 @@
 # One command per check; CI calls nothing else. All of them share one native build: always --release, never other features.
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/loopwarden/target
 
-.PHONY: demo test check setup fmt lint it golden kafka browser chaos upgrade soak mutants doc deny deploy bench bench-guard
+.PHONY: demo test check setup fmt lint it golden kafka browser chaos upgrade soak soak-embedded mutants doc deny deploy bench bench-guard
 
 demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
 	cargo run --release --locked --quiet -- demo
@@ -47,6 +47,9 @@ upgrade: ## the kill loop with this program and one of an earlier revision: make
 soak: ## half an hour of steady load on a real broker; memory, descriptors, disk and lag must stay flat
 	bash tests/kafka/broker/fetch.sh
 	LOOPWARDEN_SOAK_MINUTES=$${LOOPWARDEN_SOAK_MINUTES:-30} cargo test --release --locked --test chaos
+
+soak-embedded: ## the same for the embedded log: two processes without a broker, one of them killed every minute
+	LOOPWARDEN_SOAK_LOG=embedded LOOPWARDEN_SOAK_MINUTES=$${LOOPWARDEN_SOAK_MINUTES:-30} cargo test --release --locked --test chaos
 
 mutants: ## every wrong idea under tests/mutants must turn the tests red
 	bash tests/kafka/broker/fetch.sh

@@ -59,21 +59,29 @@ struct Slot {
 #[derive(Debug)]
 pub(crate) struct Fleet {
     dice: Dice,
-    now_ms: i64,
+    now_us: i64,
+    /// How many times slower its time passes.
+    slower: i64,
     number: u64,
     slots: Vec<Slot>,
 }
 
 impl Fleet {
     pub(crate) fn new(seed: u64) -> Self {
+        Self::beginning(seed, BEGIN_MS, 1)
+    }
+
+    /// A fleet at another time, which passes so many times slower: an event comes 8 ms after the one before, in the mean, where that is 1.
+    pub(crate) fn beginning(seed: u64, begin_ms: i64, slower: i64) -> Self {
         let slots = (0..SLOTS).map(|_| Slot { life: 0, mood: Mood::Works, left: 0, what: 0, last: None }).collect();
-        Self { dice: Dice::new(seed), now_ms: BEGIN_MS, number: 0, slots }
+        Self { dice: Dice::new(seed), now_us: begin_ms * 1_000, slower, number: 0, slots }
     }
 
     fn make(&mut self) -> Event {
-        let Self { dice, now_ms, number, slots } = self;
+        let Self { dice, now_us, slower, number, slots } = self;
         *number += 1;
-        *now_ms += if dice.below(5_000) == 0 { 20_000 } else { dice.below(8) as i64 };
+        *now_us += if dice.below(5_000) == 0 { 20_000_000 } else { dice.below(8) as i64 * 1_000 } / *slower;
+        let now_ms = *now_us / 1_000;
         // A few hot sessions.
         let place = if dice.below(8) == 0 { dice.below(4) } else { dice.below(SLOTS) };
         let slot = &mut slots[place as usize];
@@ -84,7 +92,7 @@ impl Fleet {
         let common = format!(
             r#""id":"e{id}","session_id":"{session}","agent":{{"id":"{agent}"}},"swarm_id":"w{}","time":{}"#,
             place % 16,
-            *now_ms - late_ms
+            now_ms - late_ms
         );
         if slot.left == 0 {
             slot.mood = match dice.below(10) {
@@ -142,7 +150,7 @@ impl Fleet {
         };
         let value = (dice.below(2_000) != 0).then(|| json.into_bytes());
         slot.last.clone_from(&value);
-        Event { session, value, timestamp_ms: *now_ms }
+        Event { session, value, timestamp_ms: now_ms }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The kill loop (T4): real processes on a real broker, killed again and again, and the auditor. `make test` runs it short, `make
 //! chaos` long; `LOOPWARDEN_CHAOS_KILLS`, `_EVENTS`, `_SEED` say how long and which. With `LOOPWARDEN_CHAOS_OLD`, the path of an
 //! earlier program, each start draws one of the two (T19, `make upgrade`). With `LOOPWARDEN_SOAK_MINUTES` it is the soak instead (T21,
-//! `make soak`).
+//! `make soak`), and with `LOOPWARDEN_SOAK_LOG=embedded` that of the embedded log, which needs no broker.
 
 #![allow(clippy::pedantic, reason = "the pedantic lints are for the product; tests are read once, top to bottom")]
 #![expect(
@@ -13,6 +13,8 @@
 )]
 
 mod auditor;
+mod embedded;
+mod flat;
 mod fleet;
 mod outcome;
 mod process;
@@ -109,8 +111,15 @@ fn main() -> ExitCode {
     {
         return ExitCode::SUCCESS;
     }
+    let minutes = number("LOOPWARDEN_SOAK_MINUTES");
+    if let Some(minutes) = minutes.filter(|_| std::env::var("LOOPWARDEN_SOAK_LOG").is_ok_and(|log| log == "embedded")) {
+        let soak = embedded::run(minutes);
+        println!("{soak}");
+        soak.keep();
+        return if soak.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
     let Some(bootstrap) = broker::bootstrap() else { return ExitCode::SUCCESS };
-    if let Some(minutes) = number("LOOPWARDEN_SOAK_MINUTES") {
+    if let Some(minutes) = minutes {
         let soak = soak::run(bootstrap, minutes);
         println!("{soak}");
         soak.keep();

@@ -14,6 +14,8 @@ use std::time::Duration;
 use loopwarden::clock::Deadline;
 use loopwarden::log::kafka::KafkaOptions;
 
+use crate::reference::LATENESS_MS;
+
 /// Between two looks at a process.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -37,16 +39,10 @@ pub(crate) struct Process {
 impl Process {
     /// An instance with a directory below `root`; not started.
     pub(crate) fn new(root: &Path, options: &KafkaOptions, name: &str, lanes: u32, more: &[&str]) -> Self {
-        let dir = root.join(name);
-        fs::create_dir_all(&dir).expect("a directory");
         let topics = &options.topics;
         let sets = [
-            "mode=live".to_owned(),
             format!("policy={}/tests/chaos/policy.toml", env!("CARGO_MANIFEST_DIR")),
-            format!("instance={name}"),
-            format!("lanes={lanes}"),
-            "http.listen=127.0.0.1:0".to_owned(),
-            format!("time.lateness_ms={}", crate::reference::LATENESS_MS),
+            format!("time.lateness_ms={LATENESS_MS}"),
             format!("kafka.bootstrap_servers={}", options.bootstrap_servers),
             format!("kafka.group={}", options.app),
             format!("kafka.input={}", topics.input),
@@ -54,11 +50,24 @@ impl Process {
             format!("kafka.state={}", topics.state),
             format!("kafka.dlq={}", topics.dead_letters),
         ];
+        Self::with(root, name, lanes, sets.into_iter().chain(more.iter().map(|set| (*set).to_owned())))
+    }
+
+    /// The same on a log of its own.
+    pub(crate) fn embedded(root: &Path, name: &str, lanes: u32, more: &[String]) -> Self {
+        Self::with(root, name, lanes, more.iter().cloned())
+    }
+
+    fn with(root: &Path, name: &str, lanes: u32, more: impl Iterator<Item = String>) -> Self {
+        let dir = root.join(name);
+        fs::create_dir_all(&dir).expect("a directory");
+        let sets =
+            ["mode=live".to_owned(), format!("instance={name}"), format!("lanes={lanes}"), "http.listen=127.0.0.1:0".to_owned()];
         let mut arguments =
             vec!["run".to_owned(), "--log-format=json".to_owned(), "--log-level=info,loopwarden::finding=off".to_owned()];
         arguments.push(format!("--data-dir={}", dir.join("data").display()));
-        for set in sets.iter().map(String::as_str).chain(more.iter().copied()) {
-            arguments.extend(["--set".to_owned(), set.to_owned()]);
+        for set in sets.into_iter().chain(more) {
+            arguments.extend(["--set".to_owned(), set]);
         }
         Self { name: name.to_owned(), program: this_program(), arguments, dir, child: None, starts: 0, is_stopped: false }
     }
@@ -110,9 +119,14 @@ impl Process {
         self.id().is_some()
     }
 
+    /// What it has said when all its tasks ran.
+    pub(crate) fn greeting(&self) -> String {
+        fs::read_to_string(self.dir.join("ready")).unwrap_or_default()
+    }
+
     /// Whether it has said that all its tasks run.
     pub(crate) fn is_ready(&self) -> bool {
-        fs::read_to_string(self.dir.join("ready")).is_ok_and(|text| text.contains("ready:"))
+        self.greeting().contains("ready:")
     }
 
     /// How it ended, if it did by itself.

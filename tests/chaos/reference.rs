@@ -44,7 +44,7 @@ use crate::fleet::Event;
 use crate::outcome::Outcome;
 use crate::outcome::read_output;
 
-/// What the processes are told, too.
+/// What the processes of the kill loop are told, too.
 pub(crate) const LATENESS_MS: i64 = 1_000;
 
 /// A record as it is handed over.
@@ -225,6 +225,7 @@ pub(crate) fn run(
     topics: [String; 2],
     app: &str,
     policy: Arc<Policy>,
+    lateness_ms: i64,
     families: &[KeyFamily],
 ) -> Outcome {
     let outcome = Rc::new(RefCell::new(Outcome::default()));
@@ -244,7 +245,7 @@ pub(crate) fn run(
     };
     let settings = Arc::new(LaneSettings {
         mode: ProcessMode::Live,
-        lateness_ms: LATENESS_MS,
+        lateness_ms,
         trigger: CommitTrigger::EveryRecords(1),
         swarm: SWARM,
         partitions: Some(Partitions { session: partitions, swarm: partitions }),

@@ -43,6 +43,7 @@ use crate::process::this_program;
 use crate::reference;
 use crate::reference::FAMILIES;
 use crate::reference::FAMILIES_OF_ANY_PROGRAM;
+use crate::reference::LATENESS_MS;
 use crate::world::PATIENCE;
 use crate::world::World;
 
@@ -386,7 +387,8 @@ impl Scenario {
         let topics = [self.world.options.topics.input.clone(), self.world.options.input_topic(Stage::Swarm)];
         let events = Fleet::new(self.seed).take(feeder.produced as usize);
         let app = &self.world.options.app;
-        let mut expected = reference::run(events, self.partitions, topics, app, Arc::new(policy.expect("a policy")), compared);
+        let mut expected =
+            reference::run(events, self.partitions, topics, app, Arc::new(policy.expect("a policy")), LATENESS_MS, compared);
         if is_mixed {
             expected.forget_programs();
             found.forget_programs();

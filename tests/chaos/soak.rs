@@ -2,8 +2,6 @@
 //! machine must not grow, and in the end every command must be there once.
 
 use std::fmt;
-use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
@@ -14,6 +12,9 @@ use loopwarden::clock::Deadline;
 use loopwarden::clock::Stopwatch;
 use loopwarden::event::EventTime;
 
+use crate::flat;
+use crate::flat::SAMPLE_EVERY;
+use crate::flat::Series;
 use crate::report;
 use crate::scenario::Scenario;
 use crate::scenario::Verdict;
@@ -23,36 +24,14 @@ const RATE: u64 = 1_000;
 const PARTITIONS: u32 = 12;
 /// Processes that are left alone, and watched; one more is not.
 const WATCHED: usize = 2;
-const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 const DISTURB_EVERY_MS: u64 = 60_000;
 /// Shorter than a session: the group waits for it.
 const FREEZE_MS: u64 = 4_000;
 
-/// What a process takes at a moment.
-#[derive(Debug, Clone, Copy, Default)]
-struct Sample {
-    at_ms: u64,
-    resident_kib: u64,
-    descriptors: u64,
-    threads: u64,
-    disk_kib: u64,
-}
-
-/// A column of the table: its name, how much of it may come from the second quarter to the last (a part of it), and where it is.
-type Column = (&'static str, f64, fn(&Sample) -> u64);
-
-const COLUMNS: [Column; 4] = [
-    ("resident, KiB", 0.10, |sample| sample.resident_kib),
-    // Of these most are files of the store, which come and go.
-    ("descriptors", 0.20, |sample| sample.descriptors),
-    ("threads", 0.0, |sample| sample.threads),
-    ("disk, KiB", 0.25, |sample| sample.disk_kib),
-];
-
 /// One soak.
 pub(crate) struct Soak {
     minutes: u64,
-    samples: [Vec<Sample>; WATCHED],
+    watched: Vec<Series>,
     /// Events that wait for a commit, by moment.
     lag: Vec<(u64, u64)>,
     disturbed: u64,
@@ -72,7 +51,8 @@ pub(crate) fn run(bootstrap: &str, minutes: u64) -> Soak {
     let events = minutes * 60 * RATE;
     let target = Arc::new(AtomicU64::new(0));
     let feeder = scenario.feeder.take().expect("a feeder").follow(Arc::clone(&target), events, scenario.audit());
-    let (mut samples, mut lag) = ([const { Vec::new() }; WATCHED], Vec::new());
+    let series = |at| Series::new(format!("{at}"), minutes * 60_000);
+    let (mut watched, mut lag) = ((0..WATCHED).map(series).collect::<Vec<_>>(), Vec::new());
     let (mut disturbed, mut thaw_at_ms, mut next) = (0, None, Deadline::after(SAMPLE_EVERY));
     while now_ms() < minutes * 60_000 {
         let due = now_ms() * RATE / 1_000;
@@ -82,8 +62,8 @@ pub(crate) fn run(bootstrap: &str, minutes: u64) -> Soak {
         }
         if next.is_over() {
             next = Deadline::after(SAMPLE_EVERY);
-            for (at, samples) in samples.iter_mut().enumerate() {
-                samples.extend(sample(&scenario, at, now_ms()));
+            for (series, process) in watched.iter_mut().zip(&scenario.processes) {
+                series.note(process, now_ms());
             }
             lag.push((now_ms(), due.saturating_sub(scenario.processed())));
         }
@@ -112,63 +92,17 @@ pub(crate) fn run(bootstrap: &str, minutes: u64) -> Soak {
     scenario.feeder = Some(feeder.join().expect("the feeder"));
     scenario.settle();
     let (exits, produced) = (scenario.exits.len(), events);
-    Soak { minutes, samples, lag, disturbed, exits, produced, verdict: scenario.verify() }
-}
-
-/// What the system says of a process; none where it has just ended.
-fn sample(scenario: &Scenario, at: usize, at_ms: u64) -> Option<Sample> {
-    let process = &scenario.processes[at];
-    let proc = Path::new("/proc").join(process.id()?.to_string());
-    let status = fs::read_to_string(proc.join("status")).ok()?;
-    let number = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().next()?.parse().ok()
-    };
-    Some(Sample {
-        at_ms,
-        resident_kib: number("VmRSS:")?,
-        descriptors: fs::read_dir(proc.join("fd")).ok()?.count() as u64,
-        threads: number("Threads:")?,
-        disk_kib: bytes_below(&process.data_dir()) / 1_024,
-    })
-}
-
-/// Bytes of all files below a folder; files that go meanwhile are none.
-fn bytes_below(folder: &Path) -> u64 {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let of = |entry: fs::DirEntry| match entry.metadata() {
-        Ok(found) if found.is_dir() => bytes_below(&entry.path()),
-        Ok(found) => found.len(),
-        Err(_) => 0,
-    };
-    entries.map(of).sum()
+    Soak { minutes, watched, lag, disturbed, exits, produced, verdict: scenario.verify() }
 }
 
 impl Soak {
-    /// Mean of a column in one quarter of the time.
-    fn mean(&self, samples: &[Sample], quarter: u64, of: fn(&Sample) -> u64) -> f64 {
-        let long_ms = self.minutes * 60_000;
-        let is_in = |sample: &&Sample| sample.at_ms * 4 / long_ms == quarter;
-        let (count, sum) = samples.iter().filter(is_in).fold((0_u32, 0), |(count, sum), sample| (count + 1, sum + of(sample)));
-        sum as f64 / f64::from(count.max(1))
-    }
-
     /// What has grown, and by what part.
     fn grown(&self) -> Vec<String> {
-        let mut grown = Vec::new();
-        for (at, samples) in self.samples.iter().enumerate() {
-            for (name, most, of) in COLUMNS {
-                let (before, after) = (self.mean(samples, 1, of), self.mean(samples, 3, of));
-                if after > before * (1.0 + most) {
-                    grown.push(format!("process {at}: {name}: {before:.0} in the second quarter, {after:.0} in the last"));
-                }
-            }
-        }
-        grown
+        self.watched.iter().flat_map(Series::grown).collect()
     }
 
     pub(crate) fn is_good(&self) -> bool {
-        let is_whole = self.samples.iter().all(|samples| !samples.is_empty());
+        let is_whole = !self.watched.iter().any(Series::is_empty);
         is_whole && self.exits == 0 && self.verdict.problems.is_empty() && self.grown().is_empty()
     }
 
@@ -209,12 +143,9 @@ impl fmt::Display for Soak {
             of(3)
         )?;
         writeln!(f, "\nWhat the processes that were left alone took, mean of each quarter:\n")?;
-        writeln!(f, "| process | | first | second | third | last |\n|---|---|---|---|---|---|")?;
-        for (at, samples) in self.samples.iter().enumerate() {
-            for (name, _, of) in COLUMNS {
-                let [one, two, three, four] = [0, 1, 2, 3].map(|quarter| self.mean(samples, quarter, of));
-                writeln!(f, "| {at} | {name} | {one:.0} | {two:.0} | {three:.0} | {four:.0} |")?;
-            }
+        f.write_str(flat::HEAD)?;
+        for series in &self.watched {
+            f.write_str(&series.rows())?;
         }
         for words in self.grown() {
             writeln!(f, "\n**grown** {words}")?;

@@ -50,6 +50,7 @@ mod fleet;
 #[path = "../chaos/outcome.rs"]
 mod outcome;
 #[path = "../chaos/process.rs"]
+#[expect(dead_code, reason = "shared with the soak of the embedded log")]
 mod process;
 #[path = "../chaos/reference.rs"]
 mod reference;
