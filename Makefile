@@ -1,7 +1,7 @@
 # One command per check; CI calls nothing else. All of them share one native build: always --release, never other features.
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/loopwarden/target
 
-.PHONY: demo test check setup fmt lint it golden kafka browser chaos upgrade soak soak-embedded mutants doc deny deploy bench bench-guard
+.PHONY: demo test check setup fmt lint unit it golden kafka browser chaos upgrade soak soak-embedded mutants doc deny deploy bench bench-guard
 
 demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
 	cargo run --release --locked --quiet -- demo
@@ -11,7 +11,7 @@ test: setup ## everything, with a real broker from Apache Kafka's jars
 	cargo test --release --locked
 	bash tests/browser/run.sh
 
-check: fmt lint it doc ## what needs no network
+check: fmt lint unit it doc ## what needs no network
 
 setup: ## native libraries, only those that are missing
 	@bash .ci/setup
@@ -21,6 +21,9 @@ fmt:
 
 lint:
 	cargo lint
+
+unit: ## the tests beside the code
+	cargo test --release --locked --lib
 
 it: ## the hermetic tests
 	cargo it

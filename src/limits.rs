@@ -26,6 +26,8 @@ pub const LABEL_KEY_CHARS_MAX: usize = 64;
 pub const LABEL_VALUE_CHARS_MAX: usize = 256;
 /// How far an event's own time may lie after its record's timestamp. Milliseconds. One wrong clock must not fire a partition's timers.
 pub const FUTURE_MS_MAX: i64 = 60_000;
+/// US dollars of one event's `usage`. What costs more is a mistake, and would spoil the sums of a whole fleet.
+pub const COST_USD_MAX: f64 = 1e9;
 /// Ids of events that are no call, remembered per session to drop redeliveries.
 pub const RECENT_IDS_MAX: usize = 64;
 /// Tokens of a step's signature: of more, the smallest hashes stay (a bottom-k sketch).

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# An agent over HTTP: report each call, then ask whether there is something to obey.  usage: curl.sh SESSION TOOL ARGS_JSON OUTCOME
+# An agent over HTTP: report each call, then ask whether there is something to obey: in mode live; in shadow nothing is in force.  usage: curl.sh SESSION TOOL ARGS_JSON OUTCOME
 set -euo pipefail
 URL=${LOOPWARDEN_URL:-http://localhost:9464}
 curl -fsS "$URL/v1/events" -H 'content-type: application/json' --data-binary @- <<JSON

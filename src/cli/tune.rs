@@ -52,6 +52,7 @@ Examples:
 
 Every combination is replayed, 256 at most. Marked best is what finds more loops than anything else
 with as few false alarms.")]
+#[command(group = clap::ArgGroup::new("known").args(["labels", "outcomes"]).required(true).multiple(true))]
 pub struct TuneArgs {
     /// Files of events, one a line; several are read one after the other
     #[arg(required_unless_present = "topic", conflicts_with = "topic", value_name = "FILE")]
@@ -63,7 +64,7 @@ pub struct TuneArgs {
     #[arg(long = "set", required = true, value_name = "KEY=VALUE,…")]
     pub set: Vec<String>,
     /// Labelled stretches to judge by: {session, label, first_event_index, last_event_index, kind}
-    #[arg(long, value_name = "FILE", required_unless_present = "outcomes")]
+    #[arg(long, value_name = "FILE")]
     pub labels: Option<PathBuf>,
     /// Outcomes of sessions to judge by: {session, success}
     #[arg(long, value_name = "FILE")]

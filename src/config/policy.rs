@@ -101,16 +101,16 @@ fn shipped(profile: Profile) -> Result<Table, Diagnostics> {
 fn from_file(path: &str) -> Result<Table, Diagnostics> {
     let looks_like_a_name = !path.contains(['/', '.']) && !Path::new(path).exists();
     if looks_like_a_name {
-        return Err(unknown_profile(path, "there is no policy").into());
+        return Err(unknown_profile("there is no policy", path, "").into());
     }
     let text = file::read(Path::new(path), CODE)?;
     tree::parse(&text, &Source::File(Arc::from(path)), CODE).map_err(Diagnostics)
 }
 
-fn unknown_profile(name: &str, what: &str) -> Diagnostic {
+fn unknown_profile(what: &str, name: &str, but: &str) -> Diagnostic {
     let names = PROFILES.map(|profile| profile.name);
     let meant = closest(name, names).map(|meant| format!(" (did you mean \"{meant}\"?)")).unwrap_or_default();
-    Diagnostic::new(CODE, format!("{what} {name:?}{meant}")).help(format!("shipped profiles: {}", names.join(", ")))
+    Diagnostic::new(CODE, format!("{what} {name:?}{but}{meant}")).help(format!("shipped profiles: {}", names.join(", ")))
 }
 
 /// Merges the chain of bases, the layer and the overrides, then checks.
@@ -178,7 +178,9 @@ fn take_base(layer: &mut Table, told: &mut Vec<Diagnostic>) -> Option<Profile> {
     }
     let Some(base) = base else { return Some(Profile::DEFAULT) };
     let found = match &base.value {
-        Value::Text(name) => Profile::named(name).ok_or_else(|| unknown_profile(name, "base is")),
+        Value::Text(name) => {
+            Profile::named(name).ok_or_else(|| unknown_profile("base is", name, ", but must be a shipped profile"))
+        }
         other => Err(Diagnostic::new(CODE, format!("base is {}, but must be the name of a profile", shape::kind(other)))),
     };
     match found {

@@ -86,7 +86,8 @@ fn shown(value: &Value) -> String {
     match value {
         Value::Text(text) => format!("the text {:?}", text.chars().take(64).collect::<String>()),
         Value::Integer(integer) => integer.to_string(),
-        Value::Float(float) => float.to_string(),
+        Value::Float(float) if float.abs() >= i64::MAX as f64 => "a number of more than 64 bits".to_owned(),
+        Value::Float(float) => format!("{float:?}"),
         Value::Boolean(boolean) => boolean.to_string(),
         Value::Array(_) | Value::Table(_) => kind(value).to_owned(),
     }

@@ -94,8 +94,9 @@ impl Places<'_> {
     fn value(&self, value: &DeValue<'_>) -> Value {
         match value {
             DeValue::String(text) => Value::Text(text.to_string()),
-            DeValue::Integer(integer) => i64::from_str_radix(integer.as_str(), integer.radix())
-                .map_or_else(|_| Value::Text(integer.to_string()), Value::Integer),
+            DeValue::Integer(integer) => {
+                i64::from_str_radix(integer.as_str(), integer.radix()).map_or(Value::Float(f64::INFINITY), Value::Integer)
+            }
             DeValue::Float(float) => float.as_str().parse().map_or_else(|_| Value::Text(float.to_string()), Value::Float),
             DeValue::Boolean(boolean) => Value::Boolean(*boolean),
             DeValue::Datetime(datetime) => Value::Text(datetime.to_string()),

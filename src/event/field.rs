@@ -41,10 +41,16 @@ pub(super) fn name<'a>(raw: Raw<'a>, name: &str) -> Result<Option<Cow<'a, str>>,
 
 /// A name that must be one.
 pub(super) fn checked_name<'a>(text: Cow<'a, str>, name: &str) -> Result<Cow<'a, str>, Rejected> {
+    if is_name(&text) { Ok(text) } else { Err(Rejected::at(Reason::BadValue, name)) }
+}
+
+/// Whether an event may have this name: a session, agent, swarm or tenant, an id. 1 to [`NAME_CHARS_MAX`] characters, none of them a control
+/// character.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
     // No early end: the whole of a short text is looked at faster than its bytes one by one.
     let has_control = text.bytes().fold(false, |has, byte| has | byte.is_ascii_control());
-    let is_name = !text.is_empty() && char_count_within(&text, NAME_CHARS_MAX) && !has_control;
-    if is_name { Ok(text) } else { Err(Rejected::at(Reason::BadValue, name)) }
+    !text.is_empty() && char_count_within(text, NAME_CHARS_MAX) && !has_control
 }
 
 /// A name of the payload, else of a CloudEvents header.

@@ -21,6 +21,7 @@ mod wire;
 pub use content::Content;
 pub use content::View;
 pub use decode::decode;
+pub use field::is_name;
 pub use partition::murmur2;
 pub use partition::partition_of;
 pub use record::Header;

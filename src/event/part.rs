@@ -9,6 +9,7 @@ use crate::event::field;
 use crate::event::field::Cuts;
 use crate::event::json;
 use crate::event::wire::Raw;
+use crate::limits::COST_USD_MAX;
 use crate::limits::ERROR_CHARS_MAX;
 use crate::limits::LABEL_KEY_CHARS_MAX;
 use crate::limits::LABEL_VALUE_CHARS_MAX;
@@ -78,10 +79,12 @@ pub(super) fn usage(raw: Raw<'_>) -> Result<Usage, Rejected> {
     let [input, output, cost] = members(source, "usage", ["input_tokens", "output_tokens", "cost_usd"])?;
     let tokens = |source: Option<&str>, pointer| source.map_or(Ok(0), |source| field::count_of(source, pointer));
     let cost_usd = cost.map_or(Ok(0.0), |source| field::amount_of(source, "usage/cost_usd"))?;
+    if cost_usd > COST_USD_MAX {
+        return Err(Rejected::at(Reason::BadValue, "usage/cost_usd"));
+    }
     Ok(Usage {
         input_tokens: tokens(input, "usage/input_tokens")?,
         output_tokens: tokens(output, "usage/output_tokens")?,
-        // Saturates: a float becomes the nearest number there is.
         cost_micro_usd: (cost_usd * 1e6).round() as u64,
     })
 }

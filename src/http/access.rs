@@ -82,7 +82,7 @@ pub(super) async fn gate(State((shared, index)): State<(Arc<Shared>, usize)>, mu
         refusal
     } else {
         request.extensions_mut().insert(answering.clone());
-        next.run(request).await
+        answer::in_form(next.run(request).await)
     };
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -17,6 +17,8 @@ use crate::http::Shared;
 use crate::http::Warden;
 use crate::http::answer;
 use crate::http::answer::Refusal;
+use crate::http::query;
+use crate::http::query::Pairs;
 use crate::http::state;
 use crate::http::view;
 use crate::limits;
@@ -121,8 +123,9 @@ pub(super) async fn set_log_filter(State(shared): State<Arc<Shared>>, body: axum
 }
 
 /// What the live page shows: numbers; in embedded mode what is in force, with Kafka the last commands of this process.
-pub(super) async fn overview(State(shared): State<Arc<Shared>>, Query(query): Parameters) -> Answer {
-    let Ok(after) = query.get("after").map_or(Ok(0), |after| after.parse::<u64>()) else {
+pub(super) async fn overview(State(shared): State<Arc<Shared>>, Query(pairs): Pairs) -> Answer {
+    let query = query::Parameters::of(&pairs, &["after"]).map_err(answer::bad_request)?;
+    let Ok(after) = query.get("after").map_or(Ok(0), str::parse::<u64>) else {
         return Err(answer::bad_request("after is the number of a command").into());
     };
     let (mut value, (recent, last)) = ask(&shared, move |warden| (warden.overview(), warden.recent(after))).await?;

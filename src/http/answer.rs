@@ -90,6 +90,18 @@ pub(super) async fn not_found() -> Response {
     error(StatusCode::NOT_FOUND, "not_found", "there is no such route")
 }
 
+/// A refusal of the router itself, empty or plain text, in the form of all others.
+pub(super) fn in_form(response: Response) -> Response {
+    let is_json = response.headers().get(header::CONTENT_TYPE).is_some_and(|media| media == "application/json");
+    match response.status() {
+        status @ StatusCode::METHOD_NOT_ALLOWED if !is_json => {
+            error(status, "wrong_method", "this route has other methods; the header Allow names them")
+        }
+        StatusCode::BAD_REQUEST if !is_json => bad_request("the path is no percent-encoded UTF-8 text"),
+        _ => response,
+    }
+}
+
 /// Does something that blocks, on a thread for that; `gate` bounds how many do at once.
 pub(super) async fn blocking<T: Send + 'static>(
     gate: &Arc<Semaphore>,

@@ -3,7 +3,6 @@
 //! A position is the number of commands up to and including one, for ever the same; 0 is the beginning. What is behind the retention
 //! is gone: a reader that comes later is told how many it missed.
 
-use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -31,6 +30,8 @@ use crate::http::Shared;
 use crate::http::answer;
 use crate::http::answer::Refusal;
 use crate::http::connection::Answering;
+use crate::http::query::Pairs;
+use crate::http::query::Parameters;
 use crate::limits;
 use crate::log::LogError;
 use crate::log::embedded::EmbeddedReader;
@@ -60,21 +61,16 @@ enum After {
 }
 
 impl Wanted {
-    fn parse(query: &BTreeMap<String, String>, headers: &HeaderMap) -> Result<Self, String> {
+    fn parse(pairs: &[(String, String)], headers: &HeaderMap) -> Result<Self, String> {
+        let query = Parameters::of(pairs, &["after", "session_id", "swarm_id", "wait"])?;
         let mut wanted = Self::default();
         // A client that comes again sends the header along with its first address: the header is newer.
         let last = headers.get("last-event-id").map(|id| id.to_str().unwrap_or_default().trim());
-        let after = last.filter(|id| !id.is_empty()).or(query.get("after").map(String::as_str));
+        let after = last.filter(|id| !id.is_empty()).or(query.get("after"));
         wanted.after = after.map(parse_after).transpose()?;
-        for (name, value) in query {
-            match name.as_str() {
-                "after" => {}
-                "session_id" => wanted.session_id = Some(value.clone()),
-                "swarm_id" => wanted.swarm_id = Some(value.clone()),
-                "wait" => wanted.wait = Some(parse_wait(value)?),
-                _ => return Err(format!("unknown parameter {name:?}; known: after, session_id, swarm_id, wait")),
-            }
-        }
+        wanted.session_id = query.get("session_id").map(str::to_owned);
+        wanted.swarm_id = query.get("swarm_id").map(str::to_owned);
+        wanted.wait = query.get("wait").map(parse_wait).transpose()?;
         Ok(wanted)
     }
 
@@ -164,11 +160,11 @@ async fn read_slice(embedded: &Embedded, from: u64, wanted: &Wanted) -> Result<S
 pub(super) async fn get(
     State(shared): State<Arc<Shared>>,
     Extension(answering): Extension<Answering>,
-    Query(query): Query<BTreeMap<String, String>>,
+    Query(pairs): Pairs,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let embedded = shared.embedded.as_ref().ok_or_else(answer::embedded_only)?;
-    let wanted = Wanted::parse(&query, &headers).map_err(answer::bad_request)?;
+    let wanted = Wanted::parse(&pairs, &headers).map_err(answer::bad_request)?;
     let end = *embedded.commands_end.borrow();
     let from = match wanted.after {
         None => 0,
@@ -280,7 +276,7 @@ impl Following {
 mod tests {
     use super::*;
 
-    fn query(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    fn query(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 

@@ -16,6 +16,7 @@ mod connection;
 mod events;
 mod metrics;
 mod page;
+mod query;
 mod rate;
 pub mod routes;
 mod state;

@@ -1,6 +1,5 @@
 //! What is known and in force: `GET /v1/state/{session_id}`, `/sessions/{id}`, `/swarms/{id}`.
 
-use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +19,9 @@ use crate::http::Embedded;
 use crate::http::Shared;
 use crate::http::answer;
 use crate::http::answer::Refusal;
+use crate::http::query;
+use crate::http::query::Pairs;
+use crate::http::query::Parameters;
 use crate::http::view;
 use crate::limits;
 use crate::log::embedded::StateRow;
@@ -28,16 +30,15 @@ use crate::task::AgentView;
 /// Wait for the sync that covers what was read.
 const SYNC_WAIT: Duration = Duration::from_secs(5);
 
-type Parameters = Query<BTreeMap<String, String>>;
-
 /// Verdicts in force for a session: its agents', and its swarms'.
 pub(super) async fn rows(
     State(shared): State<Arc<Shared>>,
     Path(session_id): Path<String>,
-    Query(query): Parameters,
+    Query(pairs): Pairs,
 ) -> Result<Response, Refusal> {
     let embedded = shared.embedded.as_ref().ok_or_else(answer::embedded_only)?;
-    let tenant = query.get("tenant").cloned();
+    let query = asked(&session_id, &pairs, &["tenant"])?;
+    let tenant = query.tenant();
     let agents = agents(&shared, tenant.clone(), session_id.clone()).await?;
     let tenant = tenant.unwrap_or_default();
     let mut prefixes = vec![prefix("agent", &tenant, &session_id)];
@@ -45,6 +46,12 @@ pub(super) async fn rows(
     prefixes.extend(swarms.into_iter().map(|swarm_id| prefix("swarm", &tenant, swarm_id)));
     let Rows { rows, more } = read_rows(embedded, prefixes).await?;
     Ok(answer::json_text(StatusCode::OK, format!("{{\"active\":[{}],\"more\":{more}}}", rows.join(","))))
+}
+
+/// What is asked of a name, as an event may have it, with parameters that the route knows.
+fn asked(name: &str, pairs: &[(String, String)], known: &[&str]) -> Result<Parameters, Refusal> {
+    let parameters = query::checked_name("what stands in the path", name).and_then(|()| Parameters::of(pairs, known));
+    parameters.map_err(|why| answer::bad_request(why).into())
 }
 
 fn prefix(kind: &str, tenant: &str, name: &str) -> String {
@@ -98,15 +105,18 @@ async fn agents(shared: &Arc<Shared>, tenant: Option<String>, session_id: String
 pub(super) async fn session(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-    Query(query): Parameters,
+    Query(pairs): Pairs,
 ) -> Result<Response, Refusal> {
-    let steps = match query.get("steps").map_or(Ok(limits::HTTP_STEPS_SHOWN), |steps| steps.parse()) {
+    let query = asked(&id, &pairs, &["tenant", "steps"])?;
+    let steps = match query.get("steps").map_or(Ok(limits::HTTP_STEPS_SHOWN), str::parse) {
         Ok(steps) if steps <= limits::HTTP_STEPS_MAX => steps,
         _ => return Err(answer::bad_request(format!("steps is a number up to {}", limits::HTTP_STEPS_MAX)).into()),
     };
-    let agents = agents(&shared, query.get("tenant").cloned(), id.clone()).await?;
+    let agents = agents(&shared, query.tenant(), id.clone()).await?;
     if agents.is_empty() {
-        return Err(answer::error(StatusCode::NOT_FOUND, "no_such_session", shared.warden.place_of(&id)).into());
+        let place = shared.warden.place_of(&id);
+        let of = if query.tenant().is_none() { "; of a session with a tenant: give tenant, too" } else { "" };
+        return Err(answer::error(StatusCode::NOT_FOUND, "no_such_session", format!("{place}{of}")).into());
     }
     let agents: Vec<Value> = agents.iter().map(|agent| view::agent(agent, steps)).collect();
     Ok(answer::ok(&json!({ "session_id": id, "agents": agents })))
@@ -116,9 +126,9 @@ pub(super) async fn session(
 pub(super) async fn swarm(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
-    Query(query): Parameters,
+    Query(pairs): Pairs,
 ) -> Result<Response, Refusal> {
-    let tenant = query.get("tenant").cloned().unwrap_or_default();
+    let tenant = asked(&id, &pairs, &["tenant"])?.tenant().unwrap_or_default();
     let warden = Arc::clone(&shared.warden);
     let (of, name) = (tenant.clone(), id.clone());
     let asked = answer::blocking(&shared.asks, move || warden.swarm(&of, &name)).await?;

@@ -429,8 +429,8 @@ fn note_tally(stats: &mut Stats, tally: &crate::engine::Tally) {
         bump(answers, answer as usize);
     }
     stats.limit_blocks += u64::from(tally.block_left_out);
-    stats.loop_tokens += tally.loop_tokens;
-    stats.loop_cost_micro_usd += tally.loop_cost_micro_usd;
+    stats.loop_tokens = stats.loop_tokens.saturating_add(tally.loop_tokens);
+    stats.loop_cost_micro_usd = stats.loop_cost_micro_usd.saturating_add(tally.loop_cost_micro_usd);
 }
 
 fn count_event(stats: &mut Stats, record: &Record<'_>, event: &Event<'_>, settings: &LaneSettings) {

@@ -93,7 +93,7 @@ macro_rules! stats {
             }
         }
     };
-    (@one $to:expr, $from:expr) => { $to += $from };
+    (@one $to:expr, $from:expr) => { $to = $to.saturating_add($from) };
     (@list $to:expr, $from:expr) => { add(&mut $to, &$from) };
     (@lists $to:expr, $from:expr) => { for (to, from) in $to.iter_mut().zip(&$from) { add(to, from) } };
     (@histograms $to:expr, $from:expr) => { for (to, from) in $to.iter_mut().zip(&$from) { to.add(from) } };

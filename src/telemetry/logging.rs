@@ -9,6 +9,7 @@ use std::thread;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::Registry;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -77,7 +78,19 @@ pub fn check(filter: &str) -> Result<(), BadFilter> {
 }
 
 fn parse(filter: &str) -> Result<EnvFilter, BadFilter> {
-    EnvFilter::builder().parse(filter).map_err(|error| BadFilter { filter: filter.to_owned(), cause: error.to_string() })
+    let bad = |cause: String| BadFilter { filter: filter.to_owned(), cause };
+    // A word that is no level would be the name of a target, and all lines of others would be off.
+    let is_level = |directive: &str| {
+        let word = directive.trim();
+        word.contains(['=', '[']) || !word.is_empty() && word.parse::<LevelFilter>().is_ok()
+    };
+    if let Some(word) = filter.split(',').find(|directive| !is_level(directive)) {
+        return Err(bad(format!(
+            "{:?} is no level; there are off, error, warn, info, debug, trace, and target=level",
+            word.trim()
+        )));
+    }
+    EnvFilter::builder().parse(filter).map_err(|error| bad(error.to_string()))
 }
 
 /// Starts to log. A second call in a process changes nothing but answers with a control of its own.
@@ -174,5 +187,9 @@ mod tests {
     fn a_filter_that_makes_no_sense_is_told_and_the_old_one_stays() {
         assert_eq!(check("warn,loopwarden::task=debug"), Ok(()));
         assert!(check("loopwarden=loud").is_err());
+        assert_eq!(check("off"), Ok(()));
+        for word in ["warning", "verbose", "", "info,", "warn,loopwarden::task", "loopwarden:task"] {
+            assert!(check(word).is_err_and(|bad| bad.cause.contains("is no level; there are off, ")), "{word:?}");
+        }
     }
 }

@@ -543,3 +543,39 @@ fn the_exit_codes_are_those_of_the_documentation() {
     let ours: Vec<(u8, String)> = exit_code::ALL.iter().map(|(code, meaning)| (*code, (*meaning).to_owned())).collect();
     assert_eq!(documented, ours);
 }
+
+#[test]
+fn a_case_that_cannot_fail_is_none() {
+    let scratch = Scratch::new("hollow");
+    let event = r#"{"id":"c1","kind":"tool","session_id":"s","tool":"Bash"}"#;
+    for (expected, why) in [
+        ("", "expects nothing"),
+        (r#","expect":[]"#, "expects nothing"),
+        (r#","expect":[{"after":0}]"#, "expectation 0 checks nothing"),
+        (r#","expect":[{"after":0,"verdict":"none"},{"after":0,"why":"no reason"}]"#, "expectation 1 checks nothing"),
+        (r#","expect":[{"after":0,"detector":"exact_repeat"}]"#, "names a detector and not what it should have said"),
+    ] {
+        let file = scratch.write("cases.jsonl", &format!("\n{{\"name\":\"hollow\",\"events\":[{event}]{expected}}}\n"));
+        let told = stderr(&expect(&["test", &file], exit_code::CONFIG));
+        assert!(told.contains("error[E0602]") && told.contains("cases.jsonl:2: ") && told.contains(why), "{told}");
+    }
+    let file = scratch.write("cases.yaml", &format!("name: hollow\nevents: [{event}]\nexpect: [{{ after: 0 }}]\n"));
+    let told = stderr(&expect(&["test", &file], exit_code::CONFIG));
+    assert!(told.contains("error[E0602]") && told.contains("checks nothing"), "{told}");
+}
+
+#[test]
+fn what_a_running_process_is_asked_takes_settings_and_refuses_what_is_none() {
+    for (set, code) in [("http.lisen=127.0.0.1:1", "E0201"), ("detectors.exact_repeat.threshold=1", "E0201")] {
+        let told = stderr(&expect(&["inspect", "session", "s", "--set", set], exit_code::CONFIG));
+        assert!(told.contains(code), "{told}");
+    }
+    let told = stderr(&expect(&["inspect", "session", "s", "--set", "http.listen=127.0.0.1:1"], exit_code::FAILED));
+    assert!(told.contains("http://127.0.0.1:1/sessions/s"), "{told}");
+}
+
+#[test]
+fn a_tuning_needs_something_to_judge_by_and_says_what() {
+    let told = stderr(&expect(&["tune", &fleet(), "--set", "detectors.exact_repeat.threshold=2,3"], exit_code::USAGE));
+    assert!(told.contains("--labels <FILE>|--outcomes <FILE>"), "{told}");
+}

@@ -168,6 +168,13 @@ fn the_environment_may_name_the_file_and_hold_what_kubernetes_puts_there() {
 }
 
 #[test]
+fn a_number_that_is_no_integer_is_told_as_it_was_written() {
+    let told = refused("numbers", "lanes = 3.0\n[embedded]\npartitions = 99999999999999999999\n", &[], &[]).join("\n");
+    assert!(told.contains("lanes is 3.0, but must be an integer"), "{told}");
+    assert!(told.contains("embedded.partitions is a number of more than 64 bits, but must be an integer"), "{told}");
+}
+
+#[test]
 fn all_problems_of_all_layers_are_told_at_once() {
     let text = "mode = \"life\"\nlane = 2\n\n[kafka]\nbootstrap_servers = \"localhost\"\nimput = \"x\"\ngroup = 7\n\n[kafka.librdkafka]\n\
                 sasl.mecanism = \"PLAIN\"\n\"enable.auto.commit\" = true\n[kafka.producer.librdkafka]\nacks = 1\nlinger.ms = [5]\n";

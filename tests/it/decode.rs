@@ -364,6 +364,7 @@ fn the_field_at_fault_is_named_and_unknown_names_are_not() {
     assert_refused(&with("tool", r#""tool":"t","agent":{"id":"a","id":"a"}"#), Reason::DuplicateField, "/agent/id");
     assert_refused(&with("tool", r#""tool":"t","error":{"exit_code":"1"}"#), Reason::BadType, "/error/exit_code");
     assert_refused(&with("tool", r#""tool":"t","usage":{"input_tokens":-1}"#), Reason::BadValue, "/usage/input_tokens");
+    assert_refused(&with("tool", r#""tool":"t","usage":{"cost_usd":1e308}"#), Reason::BadValue, "/usage/cost_usd");
     // Broken JSON is broken whatever else is in it.
     assert_refused(r#"{"id":"\ud800","id":"x""#, Reason::NotJson, "");
 }

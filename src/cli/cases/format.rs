@@ -59,7 +59,7 @@ pub enum Verdict {
 }
 
 /// What must be answered to one event.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Expectation {
     /// Index of the event, from 0.
@@ -193,6 +193,34 @@ fn number_texts(value: &mut Value, number: &str) {
     }
 }
 
+impl Expectation {
+    /// What is wrong with it: it could not fail, or its detector's word is not asked for.
+    fn fault(&self) -> Option<&'static str> {
+        let is_asked = self.verdict.is_some()
+            || self.verdict_in.is_some()
+            || self.count.is_some()
+            || self.confidence.is_some()
+            || self.shadow;
+        if self.detector.is_some() && !is_asked {
+            return Some("names a detector and not what it should have said, as verdict: nudge");
+        }
+        let words = Self { after: 0, at_or_before: None, basis: None, why: None, ..self.clone() };
+        (words == Self::default()).then_some("checks nothing; say what is expected, as verdict: nudge")
+    }
+}
+
+impl Case {
+    /// What makes a case worthless: it would pass whatever the policy does.
+    fn fault(&self) -> Option<String> {
+        if self.expect.is_empty() && self.facts.is_empty() {
+            return Some(format!("case {:?} expects nothing; give it expect or assert", self.name));
+        }
+        let faults = self.expect.iter().enumerate();
+        let mut faults = faults.filter_map(|(at, expectation)| Some((at, expectation.fault()?)));
+        faults.next().map(|(at, fault)| format!("case {:?}: expectation {at} {fault}", self.name))
+    }
+}
+
 impl Facts {
     /// Whether none is stated.
     #[must_use]
@@ -225,25 +253,26 @@ pub struct BadCase {
 /// # Errors
 /// The first case that is none.
 pub fn parse(file: &str, text: &str) -> Result<Vec<Case>, BadCase> {
+    let bad = |line, message| BadCase { file: file.to_owned(), line, message };
     let is_yaml = std::path::Path::new(file)
         .extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("yaml") || extension.eq_ignore_ascii_case("yml"));
     if is_yaml {
-        return serde_saphyr::from_multiple::<Case>(text).map_err(|error| BadCase {
-            file: file.to_owned(),
-            line: error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(1)),
-            message: error.to_string(),
-        });
+        let cases = serde_saphyr::from_multiple::<Case>(text).map_err(|error| {
+            let line = error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(1));
+            bad(line, error.to_string())
+        })?;
+        return match cases.iter().find_map(Case::fault) {
+            Some(fault) => Err(bad(1, fault)),
+            None => Ok(cases),
+        };
     }
     text.lines()
         .enumerate()
         .filter(|(_, line)| !line.trim().is_empty())
         .map(|(at, line)| {
-            serde_json::from_str(line).map_err(|error| BadCase {
-                file: file.to_owned(),
-                line: at + 1,
-                message: error.to_string(),
-            })
+            let case: Case = serde_json::from_str(line).map_err(|error| bad(at + 1, error.to_string()))?;
+            case.fault().map_or(Ok(case), |fault| Err(bad(at + 1, fault)))
         })
         .collect()
 }

@@ -75,8 +75,7 @@ pub(super) fn task(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> 
 }
 
 fn get(args: &InspectArgs, log: &LogArgs, path: &str) -> Result<Value, Failure> {
-    let (settings, _) = crate::cli::range::split_sets(&args.set);
-    let config = ConfigArgs { config: args.range.config.clone(), set: settings, ..ConfigArgs::default() };
+    let config = ConfigArgs { config: args.range.config.clone(), set: args.set.clone(), ..ConfigArgs::default() };
     let http = setup::load(&config, log)?.config.http;
     let (address, token) = ask::process(args.address.as_deref(), &http)?;
     let tenant = args.tenant.as_ref().map(|tenant| format!("&tenant={}", ask::path_part(tenant))).unwrap_or_default();

@@ -54,7 +54,7 @@ pub fn run(command: &InspectCommand, log: &LogArgs) -> Outcome {
     if is_live && (args.policy.is_some() || args.show_content) {
         return Err(Failure::new(
             exit_code::USAGE,
-            "error: a running process decides by its own policy and keeps no content: --policy, --set and --show-content are for --file or --topic",
+            "error: a running process decides by its own policy and keeps no content: --policy and --show-content are for --file or --topic",
         ));
     }
     let shown = match command {

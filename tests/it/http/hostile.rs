@@ -31,6 +31,9 @@ fn a_wrong_request_is_told_what_is_wrong() {
         ("the wrong method", client.get("/v1/events"), 405),
         ("no such route", client.get("/v2/events"), 404),
         ("an unknown parameter", client.get("/v1/commands?sesion_id=a"), 400),
+        ("a misspelt tenant, whose blocks would be none", client.get("/v1/state/a?tennant=b"), 400),
+        ("a tenant given twice", client.get("/sessions/a?tenant=b&tenant=c"), 400),
+        ("a name that no event has", client.get("/v1/state/a%00"), 400),
         ("no position", client.get("/v1/commands?after=-1"), 400),
         ("a wait without end", client.get("/v1/commands?wait=1000000s"), 400),
         ("a huge head", client.send("GET", "/livez", &[("x-long", &long)], b""), 431),
@@ -40,6 +43,8 @@ fn a_wrong_request_is_told_what_is_wrong() {
         ("a name that is no text", client.get("/sessions/%FF%FE"), 400),
     ] {
         assert_eq!(answer.status, status, "{name}: {}", answer.text);
+        let said = serde_json::from_str::<serde_json::Value>(&answer.text).unwrap_or_default();
+        assert!(said["error"].is_string() && said["message"].is_string(), "{name}: {}", answer.text);
     }
     let mut chunked = b"POST /v1/events HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n".to_vec();
     for _ in 0..=limits::HTTP_BODY_BYTES_MAX / 65_536 {
