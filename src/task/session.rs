@@ -50,6 +50,7 @@ use crate::task::settings::Breaker;
 use crate::task::settings::LaneSettings;
 use crate::task::stats::Stats;
 use crate::task::stats::bump;
+use crate::task::swarm;
 use crate::task::work::is_crowded;
 
 /// What applies inputs to sessions. The engine; in tests of the runtime something simpler.
@@ -174,10 +175,12 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     /// A record that panics has moved the watermark before, and where a commit came between two of the timers that fell due, that stays:
     /// so its time counts always. What kills the process may do so while it is decoded, and has none.
     fn pass_time(&mut self, record: &Record<'_>) -> Result<(), Stop> {
-        if self.id.stage == TaskStage::Session
-            && let Ok(event) = decode(record.value, &record.meta)
-        {
-            self.task.advance_watermark(event.time, self.settings.lateness_ms);
+        let time = match self.id.stage {
+            TaskStage::Session => decode(record.value, &record.meta).ok().map(|event| event.time),
+            TaskStage::Swarm => swarm::time_of(record),
+        };
+        if let Some(time) = time {
+            self.task.advance_watermark(time, self.settings.lateness_ms);
             self.fire_due(record)?;
         }
         Ok(())

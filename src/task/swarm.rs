@@ -159,6 +159,21 @@ enum Incoming {
     Reset(EventTime),
 }
 
+impl Incoming {
+    /// How late it is with it: the time of the last call in it, or of the reset.
+    fn time(&self) -> EventTime {
+        match self {
+            Self::Report(_, report) => report.entries.iter().map(|entry| entry.last).max().unwrap_or(report.record_time),
+            Self::Reset(time) => *time,
+        }
+    }
+}
+
+/// The event time of a record of `swarm-counts`; none where it is no report.
+pub(super) fn time_of(record: &Record<'_>) -> Option<EventTime> {
+    read(record.meta.key.unwrap_or_default(), record.value).ok()?.ok().map(|incoming| incoming.time())
+}
+
 fn read(key: &[u8], value: Option<&[u8]>) -> Result<Result<Incoming, Rejected>, StoreError> {
     let reject = |reason, field: &str| Ok(Err(Rejected { reason, field: field.to_owned() }));
     let Some(value) = value else { return reject(Reason::NullValue, "") };
@@ -203,23 +218,27 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let key = record.meta.key.unwrap_or_default();
         match read(key, record.value)? {
             Err(rejected) => self.dead_letter(record, &rejected),
-            Ok(Incoming::Report(of, report)) => {
-                let time = report.entries.iter().map(|entry| entry.last).max().unwrap_or(report.record_time);
-                self.task.advance_watermark(time, self.settings.lateness_ms);
+            Ok(incoming) => {
+                self.task.advance_watermark(incoming.time(), self.settings.lateness_ms);
                 self.fire_due(record)?;
+                self.incoming(record, key, incoming)
+            }
+        }
+    }
+
+    fn incoming(&mut self, record: &Record<'_>, key: &[u8], incoming: Incoming) -> Result<(), Stop> {
+        match incoming {
+            Incoming::Report(of, report) => {
                 self.report(record, &of, key.to_vec(), report)?;
                 self.task.window.note(false);
                 self.overlay.stats.swarm_reports += 1;
-                Ok(())
             }
-            Ok(Incoming::Reset(time)) => {
-                self.task.advance_watermark(time, self.settings.lateness_ms);
-                self.fire_due(record)?;
+            Incoming::Reset(time) => {
                 self.swarm_reset(record, key, time)?;
                 self.task.window.note(false);
-                Ok(())
             }
         }
+        Ok(())
     }
 
     fn report(&mut self, record: &Record<'_>, of: &SwarmCallKey, key: Vec<u8>, mut report: SwarmReport) -> Result<(), Stop> {
