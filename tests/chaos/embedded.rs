@@ -89,6 +89,8 @@ impl Side {
             format!("embedded.partitions={PARTITIONS}"),
             "embedded.retention_ms=60000".to_owned(),
             format!("policy={POLICY}"),
+            "limits.session_cache_bytes=16777216".to_owned(),
+            "limits.block_cache_bytes=33554432".to_owned(),
             format!("time.lateness_ms={LATENESS_MS}"),
         ];
         let mut process = Process::embedded(root, name, 2, &sets);
@@ -203,7 +205,10 @@ impl Side {
             let set = |said: &[&str]| said.iter().map(|said| (*said).to_owned()).collect::<BTreeSet<_>>();
             let is_same = if is_swarm { set(ours) == theirs.iter().cloned().collect() } else { ours == theirs };
             if !is_same {
-                problems.push(format!("{task}: {} commands, expected {}, or in another order", ours.len(), theirs.len()));
+                let at = ours.iter().zip(theirs).take_while(|(ours, theirs)| *ours == theirs).count();
+                let (first, second) = (ours.get(at).copied().unwrap_or("none"), theirs.get(at).map_or("none", String::as_str));
+                let counts = format!("{} commands, expected {}", ours.len(), theirs.len());
+                problems.push(format!("{task}: {counts}; they part at {at}:\n  expected {second}\n  found    {first}"));
             }
         }
         problems.extend(orders.get("none").map(|said| format!("{} commands nobody expects, as {}", said.len(), said[0])));
