@@ -65,10 +65,13 @@ pub(super) struct Overlay {
 }
 
 impl Overlay {
-    pub(super) fn note_record(&mut self, stage: Stage) {
+    pub(super) fn note_record(&mut self, stage: Stage, value_bytes: usize) {
         self.records += 1;
-        self.events += u64::from(stage == Stage::Session);
         self.bytes += RECORD_BYTES;
+        if stage == Stage::Session {
+            self.events += 1;
+            self.stats.event_bytes += value_bytes as u64;
+        }
     }
 
     pub(super) fn note_dirty(&mut self, id: EntryId) {

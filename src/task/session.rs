@@ -165,8 +165,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
                 Ok(event) => self.event(record, &event)?,
             }
         }
-        self.overlay.note_record(self.id.stage);
-        self.overlay.stats.event_bytes += record.value.map_or(0, <[u8]>::len) as u64;
+        self.overlay.note_record(self.id.stage, record.value.map_or(0, <[u8]>::len));
         self.task.now.next_offset = offset.next();
         self.task.halfway = None;
         Ok(())

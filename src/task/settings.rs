@@ -48,7 +48,8 @@ pub enum CommitTrigger {
         /// Shortest pause between two commits. Milliseconds.
         min_ms: u64,
     },
-    /// After so many records of the session stage, whatever the clock says: the same input is cut the same way (replay, demo).
+    /// After so many records of the session stage, or 4 MiB of them, whatever the clock says: the same input is cut the same way (replay,
+    /// demo).
     EveryRecords(u64),
 }
 

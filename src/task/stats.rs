@@ -103,7 +103,7 @@ stats! {
     /// Events by kind, in the order of the wire's list: `tool_call` `tool_result` `tool` `message` `session_start` `session_end`
     /// `progress` `reset` `ack`.
     events: [u64; 9] = list;
-    /// Bytes of record values.
+    /// Bytes of record values, of the session stage.
     event_bytes: u64 = one;
     /// Dead letters by [`crate::event::Reason`], in the order of its list.
     rejected: [u64; 15] = list;

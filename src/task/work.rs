@@ -33,6 +33,8 @@ use crate::task::session::Stage;
 use crate::task::settings::CommitTrigger;
 use crate::task::settings::LaneSettings;
 
+/// Bytes of events that lie between two cuts of an input at most: a log that can rewind keeps them until then.
+const CUT_BYTES_MAX: u64 = 4 << 20;
 /// Counters of the swarm stage may take one part in so many of what sessions may.
 const COUNTERS_SHARE: usize = 4;
 
@@ -184,7 +186,9 @@ impl<S: StateStore, M: Machine> Work<S, M> {
     /// the cache before they are written.
     pub(super) fn is_full(&self, settings: &LaneSettings) -> bool {
         let is_cut = match settings.trigger {
-            CommitTrigger::EveryRecords(records) => self.overlay.events >= records,
+            CommitTrigger::EveryRecords(records) => {
+                self.overlay.events >= records || self.overlay.stats.event_bytes >= CUT_BYTES_MAX
+            }
             CommitTrigger::Timed { .. } => false,
         };
         is_cut || self.overlay.is_full(settings) || is_crowded(&self.cache, &self.counters, settings)

@@ -706,3 +706,21 @@ fn records_below_the_next_offset_are_skipped_and_counted() {
     world.audit();
     world.outcome().assert_is(&reference(&records), "");
 }
+
+#[test]
+fn an_input_is_cut_by_its_bytes_too() {
+    let mut world = TestWorld::new(config(5), LaneSettings { swarm: false, ..settings(CommitTrigger::EveryRecords(1_000_000)) });
+    let (text, start_ms) = ("x".repeat(200_000), 1_795_291_200_000);
+    let event = |number: i64| {
+        let json = format!(r#"{{"id":"e{number}","session_id":"s","kind":"tool","tool":"cat","args":{{}},"result":"{text}"}}"#);
+        ("s".to_owned(), Some(json.into_bytes()), start_ms + number)
+    };
+    feed(&world.broker, &(0..40).map(event).collect::<Vec<_>>());
+    world.start("lw", 1);
+    for _ in 0..100 {
+        world.turn(0, 0);
+    }
+    let task = session_task(loopwarden::event::partition_of(b"s", PARTITIONS));
+    // 21 of them are the first that have more than 4 MiB.
+    assert_eq!(world.broker.group_offset(task).map(|next| next.0), Some(21));
+}
