@@ -210,7 +210,8 @@ fn a_command_is_a_function_of_its_records_whenever_it_is_made() {
 #[test]
 fn lanes_that_commit_at_once_leave_no_gap_and_no_double_in_the_numbers() {
     const LANES: u32 = 4;
-    const COMMITS: u64 = 200;
+    // So many that two threads meet between any two steps of a commit.
+    const COMMITS: u64 = 4_000;
     let dir = TempDir::new();
     let options = EmbeddedOptions { partitions: LANES, lanes: LANES, ..EmbeddedOptions::default() };
     let broker = EmbeddedBroker::open(rocks(&dir), options).unwrap();
