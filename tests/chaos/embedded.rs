@@ -130,7 +130,7 @@ impl Side {
     /// Posts what is due.
     fn post(&mut self) {
         self.fill();
-        if self.batch.is_empty() {
+        if self.batch.is_empty() || self.address().is_none() {
             return;
         }
         match self.begin_post().and_then(|stream| answer(stream).ok()) {
@@ -171,7 +171,8 @@ impl Side {
         } else {
             // Half of the time a request is on its way.
             self.fill();
-            let _on_its_way = number.is_multiple_of(2).then(|| self.begin_post());
+            let on_its_way = if number.is_multiple_of(2) { self.begin_post() } else { None };
+            self.again += u64::from(on_its_way.is_some());
             self.process.kill();
         }
         self.address = None;
