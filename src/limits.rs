@@ -175,6 +175,8 @@ pub const HTTP_SYNC_WAIT: Duration = Duration::from_secs(30);
 pub const HTTP_POLL_WAIT_MAX: Duration = Duration::from_secs(60);
 /// Commands that one read hands over, and one long poll answers with at most.
 pub const HTTP_COMMANDS_MAX: usize = 1_000;
+/// Bytes of commands after which one read ends: each client that follows may hold as many, and one command besides.
+pub const HTTP_COMMANDS_BYTES: usize = 1 << 20;
 /// Pause between two comments on a silent stream: proxies cut what is silent for longer.
 pub const HTTP_COMMENT_PAUSE: Duration = Duration::from_secs(15);
 /// State rows that one answer holds.

@@ -15,6 +15,7 @@ use axum::http::HeaderValue;
 use axum::http::Method;
 use axum::http::StatusCode;
 use axum::http::header;
+use axum::http::uri::PathAndQuery;
 use axum::middleware::Next;
 use axum::response::Response;
 
@@ -75,6 +76,8 @@ pub(super) async fn gate(State((shared, index)): State<(Arc<Shared>, usize)>, mu
         Some(answer::error(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large", message))
     } else if !shared.rates.take(route.group, is_local) {
         Some(answer::later(StatusCode::TOO_MANY_REQUESTS, "too_many_requests", "too many requests for this kind of route", 1))
+    } else if !is_escaped(&request) {
+        Some(answer::bad_request("the address holds a % that two hexadecimal digits do not follow; a % itself is written %25"))
     } else {
         check(route.access, is_local, request.method(), request.headers(), shared.token.as_ref()).err().map(refusal)
     };
@@ -89,6 +92,13 @@ pub(super) async fn gate(State((shared, index)): State<(Arc<Shared>, usize)>, mu
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     shared.counts.note(index, response.status().as_u16(), watch.elapsed());
     response
+}
+
+/// Whether each `%` of the address begins an escape. Decoders take a broken one for the letters it is made of, and with them for
+/// another name, of which nothing is known.
+fn is_escaped(request: &Request) -> bool {
+    let address = request.uri().path_and_query().map(PathAndQuery::as_str).unwrap_or_default();
+    address.split('%').skip(1).all(|rest| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2)
 }
 
 fn head_bytes(request: &Request) -> usize {

@@ -130,15 +130,19 @@ struct Slice {
 
 fn read(reader: &EmbeddedReader, from: u64, wanted: &Wanted) -> Result<Slice, LogError> {
     let mut slice = Slice { next: from, ..Slice::default() };
-    let mut first = None;
+    let (mut first, mut bytes) = (None, 0);
     let next = reader.read(Feed::Commands, from, &mut |output| {
         first.get_or_insert(output.sequence);
         slice.next = output.sequence + 1;
         let json = output.value.map(|value| String::from_utf8_lossy(&value).into_owned()).unwrap_or_default();
         if wanted.wants(&output.key, &json) {
+            bytes += json.len();
             slice.found.push(Found { position: slice.next, json });
         }
-        if slice.found.len() >= limits::HTTP_COMMANDS_MAX || slice.next >= from + LOOKED_AT_MAX {
+        if slice.found.len() >= limits::HTTP_COMMANDS_MAX
+            || bytes >= limits::HTTP_COMMANDS_BYTES
+            || slice.next >= from + LOOKED_AT_MAX
+        {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())

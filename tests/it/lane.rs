@@ -413,12 +413,12 @@ fn with_the_swarm_stage_off_nothing_is_staged_for_it() {
 }
 
 #[test]
-fn an_identity_that_is_fenced_three_times_within_a_minute_gives_up() {
+fn an_identity_that_is_fenced_ten_times_within_a_minute_gives_up() {
     let mut world = TestWorld::new(config(5), settings(TIMED));
     world.restarts = false;
     feed(&world.broker, &records());
     world.start("lw", 1);
-    for fences in [2, 1] {
+    for fences in [9, 1] {
         assert_eq!(world.exits, []);
         feed(&world.broker, &records());
         world.broker.set_faults(Faults::script(vec![(Step::Begin, Fault::Fenced); fences]));

@@ -40,6 +40,8 @@ fn a_wrong_request_is_told_what_is_wrong() {
         ("no such task", client.get("/tasks/session/4000000000"), 404),
         ("steps without end", client.get("/sessions/a?steps=1000000000"), 400),
         ("no filter", client.send("PUT", "/log-level", &[], b"loopwarden=loud"), 400),
+        ("an escape that is none", client.get("/v1/state/%zz"), 400),
+        ("an escape cut short", client.get("/sessions/a?tenant=%4"), 400),
         ("a name that is no text", client.get("/sessions/%FF%FE"), 400),
     ] {
         assert_eq!(answer.status, status, "{name}: {}", answer.text);
