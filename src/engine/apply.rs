@@ -419,12 +419,12 @@ fn forget_calls(session: &mut Session) {
     }
 }
 
-/// Notes the id of an event that is no call, or nobody's answer: a redelivery of it changes nothing.
 /// A reset of a session at its place in the log.
 fn reset_at(event: &Event<'_>, place: Place<'_>) -> Hash64 {
     hash_text(&format!("{}{SEPARATOR}{}", event.id, place.offset)).hash64()
 }
 
+/// Notes the id of an event that is no call, or nobody's answer: a redelivery of it changes nothing.
 pub(super) fn remember(session: &mut Session, id: Hash64) {
     let recent = &mut session.head.recent_events;
     if recent.len() >= RECENT_IDS_MAX {

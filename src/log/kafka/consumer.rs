@@ -17,6 +17,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::message::BorrowedMessage;
 use rdkafka::message::Headers;
+use rdkafka::topic_partition_list::TopicPartitionListElem;
 
 use crate::clock::Deadline;
 use crate::event::EventTime;
@@ -228,26 +229,34 @@ impl LaneConsumer {
     }
 
     pub(super) fn start(&mut self, task: TaskId, next: NextOffset) -> Result<(), LogError> {
-        if self.halted.contains(&task) {
-            self.assign_again(task, next)?;
+        self.start_all(&[(task, next)])
+    }
+
+    fn start_all(&mut self, places: &[(TaskId, NextOffset)]) -> Result<(), LogError> {
+        for (task, next) in places {
+            if self.halted.contains(task) {
+                self.assign_again(*task, *next)?;
+            }
         }
-        self.seek(task, next)?;
+        self.seek(places)?;
         // An application's pause survives everything but this call.
-        self.consumer.resume(&self.list([task])).map_err(|error| self.failed(&error, "resuming"))?;
-        self.tasks.insert(task, Some(next.0));
+        let list = self.list(places.iter().map(|(task, _)| *task));
+        self.consumer.resume(&list).map_err(|error| self.failed(&error, "resuming"))?;
+        self.tasks.extend(places.iter().map(|(task, next)| (*task, Some(next.0))));
         Ok(())
     }
 
-    fn seek(&self, task: TaskId, next: NextOffset) -> Result<(), LogError> {
+    /// One wait for all of them, however many they are.
+    fn seek(&self, places: &[(TaskId, NextOffset)]) -> Result<(), LogError> {
         let deadline = Deadline::after(limits::SEEK_WAIT);
         loop {
-            let list = self.offsets(&[(task, next)])?;
-            let cause = match self.consumer.seek_partitions(list, deadline.left()) {
-                Ok(list) => match list.elements().iter().find_map(|element| element.error().err()) {
+            let list = self.offsets(places)?;
+            let (whose, cause) = match self.consumer.seek_partitions(list, deadline.left()) {
+                Ok(list) => match list.elements().iter().find_map(|element| Some((named(element), element.error().err()?))) {
                     None => return Ok(()),
-                    Some(error) => error,
+                    Some(refused) => refused,
                 },
-                Err(error) => error,
+                Err(error) => (format!("{} partitions", places.len()), error),
             };
             if let Some(lost) = self.fatal() {
                 return Err(lost);
@@ -257,7 +266,7 @@ impl LaneConsumer {
                 Some(RDKafkaErrorCode::State | RDKafkaErrorCode::PreviousInProgress | RDKafkaErrorCode::InProgress)
             );
             if !early || deadline.is_over() {
-                return Err(LogError::Transient(format!("seeking {task} to {next}: {cause}")));
+                return Err(LogError::Transient(format!("seeking in {whose}: {cause}")));
             }
             thread::park_timeout(SEEK_AGAIN);
         }
@@ -322,11 +331,8 @@ impl LaneConsumer {
     /// Undoes [`LaneConsumer::hold`]. Where to go on is told, not left to the client: after a mere resume it has been seen to hand
     /// over a record again.
     pub(super) fn release(&mut self) -> Result<(), LogError> {
-        let running: Vec<(TaskId, u64)> = self.tasks.iter().filter_map(|(task, next)| Some((*task, (*next)?))).collect();
-        for (task, next) in running {
-            self.start(task, NextOffset(next))?;
-        }
-        Ok(())
+        let running: Vec<_> = self.tasks.iter().filter_map(|(task, next)| Some((*task, NextOffset((*next)?)))).collect();
+        if running.is_empty() { Ok(()) } else { self.start_all(&running) }
     }
 
     /// From now on rebalances are answered by the callback: the lane will not. What is under way is brought to its end, as far as it
@@ -389,6 +395,11 @@ fn hand_over<H: Headers>(
         value_bytes_max,
     };
     handler(task, &Record { meta, value: message.payload() })
+}
+
+/// `events[3] to Offset(7)`
+fn named(element: &TopicPartitionListElem<'_>) -> String {
+    format!("{}[{}] to {:?}", element.topic(), element.partition(), element.offset())
 }
 
 /// The first headers of a record, up to one whose name is not UTF-8: the client's only accessor panics on it, which costs too much to be
