@@ -18,7 +18,7 @@ use crate::policy::ToolPolicy;
 /// Judges the newest call. It is already recorded: the audit precedes the verdict.
 #[must_use]
 pub fn observe(settings: &CallRate, tool: &ToolPolicy, history: &History, step: &Step, now: EventTime) -> Option<Finding> {
-    let limit = tool.scaled(settings.limit);
+    let limit = step.scaled(tool, settings.limit);
     // The index counts the whole ring: not more than the limit there, not more in any window.
     if history.calls_in_ring(step.call) <= limit {
         return None;

@@ -19,7 +19,7 @@ pub fn observe(settings: &DeadEnd, tool: &ToolPolicy, history: &History, step: &
     if !step.error.is_some() {
         return None;
     }
-    let threshold = tool.scaled(settings.threshold);
+    let threshold = step.scaled(tool, settings.threshold);
     let mut count = 0;
     let mut first = step.sequence;
     for earlier in history.counted_back_from(step).take(settings.window_steps as usize) {

@@ -105,8 +105,8 @@ impl<'a> Newest<'a> {
 /// Whether the newest counted call repeats.
 #[must_use]
 pub fn observe(settings: &ExactRepeat, tool: &ToolPolicy, run: &Run, history: &History, step: &Step) -> Option<Finding> {
-    let threshold = tool.scaled(settings.threshold);
-    let block_at = tool.scaled(settings.block_at);
+    let threshold = step.scaled(tool, settings.threshold);
+    let block_at = step.scaled(tool, settings.block_at);
     match settings.count {
         RepeatCount::Run => {
             let (count, first) = if settings.result_aware { (run.same_answer, run.same_first) } else { (run.length, run.first) };
@@ -137,7 +137,7 @@ pub const fn tier(count: u32, threshold: u32) -> u8 {
 /// HackEurope26: calls equal to the newest among the last `window_steps`; below the threshold the largest such number of any
 /// hash, which is not fresh.
 fn in_window(settings: &ExactRepeat, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
-    let threshold = tool.scaled(settings.threshold);
+    let threshold = step.scaled(tool, settings.threshold);
     let window = || history.counted_back().take(settings.window_steps as usize);
     // The ring holds at least as many of a call as the window: most calls are new to it, and the window need not be walked.
     let may_have_enough = |step: &Step| history.calls_in_ring(step.call) >= threshold;
@@ -146,7 +146,7 @@ fn in_window(settings: &ExactRepeat, tool: &ToolPolicy, history: &History, step:
         if count >= threshold {
             return Some(
                 finding(settings, step, count, threshold)
-                    .blocking_at(tool.scaled(settings.block_at))
+                    .blocking_at(step.scaled(tool, settings.block_at))
                     .within(u64::from(settings.window_steps))
                     .spanning(first, step.sequence),
             );
@@ -168,7 +168,7 @@ fn in_window(settings: &ExactRepeat, tool: &ToolPolicy, history: &History, step:
     }
     let (count, first, candidate) = best.filter(|(count, ..)| *count >= threshold)?;
     let mut finding = finding(settings, candidate, count, threshold)
-        .blocking_at(tool.scaled(settings.block_at))
+        .blocking_at(step.scaled(tool, settings.block_at))
         .within(u64::from(settings.window_steps))
         .spanning(first, candidate.sequence);
     finding.is_fresh = by_turn && candidate.turn == step.turn;

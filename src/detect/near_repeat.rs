@@ -64,14 +64,14 @@ pub fn rebuild(run: &mut Run, history: &History, result_aware: bool) {
 /// Whether the newest counted call nearly repeats. Only asked where `exact_repeat` has no finding.
 #[must_use]
 pub fn observe(settings: &NearRepeat, tool: &ToolPolicy, run: &Run, exact: &Run, step: &Step) -> Option<Finding> {
-    let threshold = tool.scaled(settings.threshold);
+    let threshold = step.scaled(tool, settings.threshold);
     if run.hash != step.fingerprint || run.length < threshold {
         return None;
     }
     let count = if exact.hash == step.call { run.length.max(exact.same_answer) } else { run.length };
     let mut finding = Finding::new(Detector::NearRepeat, settings.mode, repeat_identity(step.fingerprint), count, threshold)
         .confident(0.5, 0.1)
-        .blocking_at(tool.scaled(settings.block_at))
+        .blocking_at(step.scaled(tool, settings.block_at))
         .spanning(run.first, step.sequence);
     finding.tier = tier(count, threshold.saturating_sub(1));
     Some(finding)

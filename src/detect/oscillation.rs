@@ -8,6 +8,7 @@ use crate::detect::finding::Finding;
 use crate::detect::finding::halves;
 use crate::detect::finding::loop_identity;
 use crate::detect::history::History;
+use crate::detect::step::Flags;
 use crate::detect::step::Step;
 use crate::identity::Hash64;
 use crate::identity::hash_text;
@@ -47,9 +48,13 @@ pub fn observe(settings: &Oscillation, history: &History, step: &Step) -> Option
     Some(finding)
 }
 
-/// How often the last `period` tools stand back to back at the tail (newest first); 0 if they are constant or periodic themselves.
+/// How often the last `period` tools stand back to back at the tail (newest first); 0 if they are constant or periodic themselves,
+/// or wait: who looks again after each wait has a rhythm, and is counted by the answers.
 fn cycles(tail: &[&Step], period: usize) -> u32 {
     let Some(unit) = tail.get(..period) else { return 0 };
+    if unit.iter().any(|step| step.flags.has(Flags::WAITS)) {
+        return 0;
+    }
     let smaller = (1..period)
         .any(|shift| period.is_multiple_of(shift) && unit.iter().zip(unit.iter().skip(shift)).all(|(a, b)| a.tool == b.tool));
     if smaller {

@@ -31,7 +31,7 @@ pub fn observe(settings: &OutcomeRepeat, tool: &ToolPolicy, run: &mut OutcomeRun
     } else {
         *run = OutcomeRun { key, count: 1, triggers: 0, first: step.sequence };
     }
-    let threshold = tool.scaled(settings.threshold);
+    let threshold = step.scaled(tool, settings.threshold);
     if run.count < threshold {
         return None;
     }
@@ -40,7 +40,7 @@ pub fn observe(settings: &OutcomeRepeat, tool: &ToolPolicy, run: &mut OutcomeRun
     let count = threshold.saturating_mul(run.triggers);
     let mut finding = Finding::new(Detector::OutcomeRepeat, settings.mode, repeat_identity(step.fingerprint), count, threshold)
         .confident(0.8, 0.05)
-        .blocking_at(tool.scaled(settings.block_at))
+        .blocking_at(step.scaled(tool, settings.block_at))
         .spanning(run.first, step.sequence);
     finding.tier = run.triggers.min(3) as u8;
     Some(finding)

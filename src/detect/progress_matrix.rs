@@ -55,7 +55,7 @@ pub fn observe(
         }
     }
     let found = |settings: &ProgressMatrix, takes_part: bool, detector: Detector, streak: u32, first: u64| {
-        let threshold = tool.scaled(settings.threshold);
+        let threshold = step.scaled(tool, settings.threshold);
         // A neutral step leaves the streak of `stuck` standing, but takes no part in it.
         (category != Category::Neutral && takes_part && settings.mode.is_on() && streak >= threshold).then(|| {
             let (identity, base) = match detector {
@@ -64,7 +64,7 @@ pub fn observe(
             };
             let mut finding = Finding::new(detector, settings.mode, identity, streak, threshold)
                 .confident(base, 0.1)
-                .blocking_at(tool.scaled(settings.block_at))
+                .blocking_at(step.scaled(tool, settings.block_at))
                 .spanning(first, step.sequence);
             finding.category = category;
             finding

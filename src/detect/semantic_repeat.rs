@@ -19,7 +19,7 @@ pub fn observe(settings: &SemanticRepeat, tool: &ToolPolicy, history: &History, 
     if step.tokens.0.is_empty() {
         return None;
     }
-    let threshold = tool.scaled(settings.threshold);
+    let threshold = step.scaled(tool, settings.threshold);
     let mut count = 0;
     let mut first = step.sequence;
     let earlier = history.complete_back_from(step).skip(1);

@@ -15,7 +15,7 @@ use crate::policy::ToolPolicy;
 /// Counts the completed step's state in the window.
 #[must_use]
 pub fn observe(settings: &StateRepeat, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
-    let threshold = tool.scaled(settings.threshold);
+    let threshold = step.scaled(tool, settings.threshold);
     // The index counts the whole ring: below the threshold there, below it in any window.
     let has_none = !step.state.is_some() || step.flags.any(Flags(Flags::ARGS_ONLY.0 | Flags::CUT.0));
     if has_none || history.seen_state(step.state) < threshold {

@@ -6,6 +6,7 @@ use crate::identity::Hash64;
 use crate::identity::Hash128;
 use crate::identity::Signature;
 use crate::policy::Detector;
+use crate::policy::ToolPolicy;
 
 /// Yes-or-no facts of a step. The bits are stored and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,7 +39,7 @@ impl Flags {
     pub const TEST_FAILED: Self = Self(1 << 11);
     /// A tool of class `read`, or a simple shell read.
     pub const READ: Self = Self(1 << 12);
-    /// A tool of class `poll`.
+    /// Asks again until the answer changes: of class `poll`, a call that waits, or the one after it.
     pub const POLL: Self = Self(1 << 13);
     /// A tool of class `exempt`: transparent.
     pub const EXEMPT: Self = Self(1 << 14);
@@ -61,6 +62,9 @@ impl Flags {
     pub const CUT: Self = Self(1 << 22);
     /// A change that worked, by a call not made before, under a policy that takes it for progress.
     pub const NEW_CHANGE: Self = Self(1 << 23);
+
+    /// Lets time pass: `identity.waiters`.
+    pub const WAITS: Self = Self(1 << 24);
 
     /// Whether all of `other` are set.
     #[must_use]
@@ -159,6 +163,12 @@ impl Step {
         let both_whole = self.outcome.is_some() && other.outcome.is_some() && self.outcome.0 != other.outcome.0;
         let both_cut = self.flags.has(Flags::CUT) && other.flags.has(Flags::CUT) && self.state.0 != other.state.0;
         both_whole || both_cut
+    }
+
+    /// A threshold or `block_at` of a count for this call of a tool.
+    #[must_use]
+    pub fn scaled(&self, tool: &ToolPolicy, count: u32) -> u32 {
+        tool.scaled(count, self.flags.has(Flags::POLL))
     }
 
     /// Notes a finding.

@@ -68,6 +68,10 @@ impl SessionEngine {
         let mut step = identify::requested(&policy, tool, context, call, &args);
         step.call_id = call_id;
         step.time = context.time;
+        // Who waits looks afterwards whether it was worth it.
+        if session.history.newest().is_some_and(|before| before.flags.has(Flags::WAITS)) {
+            step.flags.set(Flags::POLL, true);
+        }
         let was_refused = result.is_some_and(|result| result.outcome == Outcome::Denied);
         let has_run = result.is_some_and(|result| identify::is_observed(result) && !was_refused);
         let is_blocked = active_block(session, &step, &call.tool, context.time).is_some();

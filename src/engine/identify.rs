@@ -53,12 +53,14 @@ pub(super) fn requested(
     step.flags.set(Flags::OPEN, true);
     step.flags.set(Flags::ARGS_ONLY, tool.args_only);
     step.flags.set(Flags::READ, tool.class == ToolClass::Read);
-    step.flags.set(Flags::POLL, tool.class == ToolClass::Poll);
     step.flags.set(Flags::EXEMPT, tool.class == ToolClass::Exempt);
     step.flags.set(Flags::MUTATES, tool.class == ToolClass::Mutates);
     step.flags.set(Flags::SHELL, tool.is_shell);
     let shell = &policy.identity.fingerprint.shell;
     let command = if tool.is_shell { shell.command(&call.tool, args) } else { None };
+    let waits = tool.waits || command.as_deref().is_some_and(|command| shell.waits(command));
+    step.flags.set(Flags::WAITS, waits);
+    step.flags.set(Flags::POLL, tool.class == ToolClass::Poll || waits);
     let asks_shell = asks_shell(policy);
     let read =
         command.as_deref().filter(|_| asks_shell || policy.needs.fingerprint).and_then(|command| shell.simple_read(command));

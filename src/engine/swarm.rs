@@ -170,8 +170,8 @@ impl SwarmEngine {
             SwarmCallKey::Swarm { .. } => Rules {
                 detector: Detector::SwarmRepeat,
                 mode: swarm.mode,
-                threshold: tool.scaled(swarm.threshold),
-                block_at: tool.scaled(swarm.block_at),
+                threshold: tool.scaled(swarm.threshold, false),
+                block_at: tool.scaled(swarm.block_at, false),
                 workers_min: swarm.workers_min,
                 window_ms: swarm.window_ms,
                 period_ms: self.swarm_period_ms(),

@@ -69,6 +69,7 @@ mod tests {
                 args: names(&["command"]),
                 readers: names(&["cat", "head", "tail"]),
                 writers: Vec::new(),
+                waiters: Vec::new(),
                 clean_paths: false,
             },
         }

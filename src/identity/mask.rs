@@ -68,6 +68,12 @@ impl MaskSet {
         Ok(Self { masks: Masks::Regexes(regexes) })
     }
 
+    /// The masks that ship.
+    #[must_use]
+    pub const fn shipped() -> Self {
+        Self { masks: Masks::Shipped }
+    }
+
     /// Masks nothing.
     #[must_use]
     pub fn none() -> Self {

@@ -17,6 +17,8 @@ pub struct ShellRules {
     pub readers: Vec<String>,
     /// Commands that write files.
     pub writers: Vec<String>,
+    /// Tools and commands that let time pass.
+    pub waiters: Vec<String>,
     /// `foo` and `./foo` are one path.
     pub clean_paths: bool,
 }
@@ -71,6 +73,14 @@ impl ShellRules {
             || self.writers.iter().any(|writer| writer == first_word)
     }
 
+    /// Whether one of the line's commands lets time pass: `sleep 30; kubectl get pods`.
+    #[must_use]
+    pub fn waits(&self, command: &str) -> bool {
+        // Hardly any line holds one of the words at all.
+        let may_wait = self.waiters.iter().any(|waiter| command.contains(waiter.as_str()));
+        may_wait && commands(command).any(|first| holds(&self.waiters, first))
+    }
+
     /// Whether a command that [`Self::writes_files`] does change a file as far as can be seen: `sed` and `awk` in place, a printer or one
     /// of these with a redirection to a file or through `tee`, any other with a here-document, any other of `writers`.
     #[must_use]
@@ -83,6 +93,15 @@ impl ShellRules {
         }
         command.contains("<<") || self.writers.iter().any(|writer| writer == first)
     }
+}
+
+/// Words of a shell that a command may follow.
+const BEFORE_A_COMMAND: [&str; 9] = ["do", "then", "else", "while", "until", "if", "!", "{", "time"];
+
+/// The first words of the commands of a line. What is quoted is not told apart: it costs no more than patience.
+fn commands(line: &str) -> impl Iterator<Item = &str> {
+    let parts = line.split([';', '&', '|', '\n', '(', ')']);
+    parts.filter_map(|part| part.split_whitespace().find(|word| !BEFORE_A_COMMAND.contains(word)))
 }
 
 /// Commands that print what they read unless told otherwise.
@@ -199,7 +218,25 @@ mod tests {
             args: names(&["command", "cmd"]),
             readers: names(&["cat", "head", "wc"]),
             writers: names(&["sed", "awk", "tee"]),
+            waiters: names(&["sleep"]),
             clean_paths: false,
+        }
+    }
+
+    #[test]
+    fn a_line_waits_where_one_of_its_commands_does() {
+        for line in [
+            "sleep 30",
+            "  sleep 5 && gh run view",
+            "make & sleep 1",
+            "for i in 1 2; do sleep 5; done",
+            "(sleep 3; ls)",
+            "ls\nsleep 1",
+        ] {
+            assert!(rules().waits(line), "{line}");
+        }
+        for line in ["echo sleep", "man sleep", "sleepy 3", "grep -r sleep src", "./sleep.sh", ""] {
+            assert!(!rules().waits(line), "{line}");
         }
     }
 

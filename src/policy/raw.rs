@@ -37,6 +37,7 @@ pub struct RawIdentity {
     pub shell_args: Vec<String>,
     pub shell_readers: Vec<String>,
     pub shell_writers: Vec<String>,
+    pub waiters: Vec<String>,
     pub clean_paths: bool,
     pub use_description: bool,
     pub same_turn_once: bool,

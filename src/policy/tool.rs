@@ -32,6 +32,8 @@ pub struct ToolPolicy {
     pub outcome: ToolOutcomeRules,
     /// Thresholds and `block_at` of counts are multiplied by this (its own factor × `poll_factor` for class `poll`), rounded up.
     pub factor: f64,
+    /// The same for a call of it that asks again, whatever the tool's class: its own factor × `poll_factor`.
+    pub poll_factor: f64,
     /// Takes part in `stagnation`; `tools` of that detector.
     pub in_stagnation: bool,
     /// Takes part in `stuck`; `tools` of that detector.
@@ -40,16 +42,19 @@ pub struct ToolPolicy {
     pub in_fleet_rate: bool,
     /// Runs a command line; `identity.shell_tools`.
     pub is_shell: bool,
+    /// Lets time pass; `identity.waiters`.
+    pub waits: bool,
 }
 
 impl ToolPolicy {
-    /// A threshold or `block_at` of a count under this tool's factor, rounded up; 0 stays 0.
+    /// A threshold or `block_at` of a count under this tool's factor, rounded up; 0 stays 0. `is_poll`: for a call that asks again.
     #[must_use]
-    pub fn scaled(&self, count: u32) -> u32 {
-        if (self.factor - 1.0).abs() < f64::EPSILON {
+    pub fn scaled(&self, count: u32, is_poll: bool) -> u32 {
+        let factor = if is_poll { self.poll_factor } else { self.factor };
+        if (factor - 1.0).abs() < f64::EPSILON {
             count
         } else {
-            (f64::from(count) * self.factor).ceil().min(f64::from(u32::MAX)) as u32
+            (f64::from(count) * factor).ceil().min(f64::from(u32::MAX)) as u32
         }
     }
 }

@@ -115,6 +115,7 @@ impl Policy {
             &raw.tool,
             &tools::Named {
                 shell: &identity.fingerprint.shell.tools,
+                waiters: &identity.fingerprint.shell.waiters,
                 stagnation: &detectors.stagnation.tools,
                 stuck: &detectors.stuck.tools,
                 fleet_rate: &detectors.fleet_rate.tools,
@@ -153,6 +154,7 @@ fn identity(check: &mut Check, raw: &RawIdentity) -> IdentityPolicy {
                 args: check.names_in_order("identity.shell_args", &raw.shell_args),
                 readers: check.names_in_order("identity.shell_readers", &raw.shell_readers),
                 writers: check.names_in_order("identity.shell_writers", &raw.shell_writers),
+                waiters: check.names_in_order("identity.waiters", &raw.waiters),
                 clean_paths: raw.clean_paths,
             },
         },

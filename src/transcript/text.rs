@@ -1,11 +1,15 @@
 //! Texts and fields out of a piece: with the type they must have, and short enough for an event.
 
+use std::borrow::Cow;
+
 use serde_json::Map;
 use serde_json::Value;
 
 use crate::event::EventTime;
 use crate::event::Reason;
 use crate::event::Rejected;
+use crate::identity::MaskSet;
+use crate::identity::base32;
 use crate::identity::hash_text;
 
 /// Longest text in an event. Bytes.
@@ -14,7 +18,13 @@ const TEXT_BYTES_MAX: usize = 48 * 1024;
 const HEAD_BYTES: usize = 24 * 1024;
 const TAIL_BYTES: usize = 8 * 1024;
 
-/// A text that fits: a longer one keeps both ends, and the hash of the whole between them.
+/// A name of what is left out, in letters that no mask of ids takes out again: what differed there must differ in the event.
+fn mark(of: &str) -> String {
+    base32(&hash_text(of).hash128().0.to_be_bytes())
+}
+
+/// A text that fits: a longer one keeps both ends, and a mark of the whole between them, its times and ids left out: where only they
+/// differed, the shorter texts are equal, too.
 pub(super) fn shortened(text: &str) -> String {
     if text.len() <= TEXT_BYTES_MAX {
         return text.to_owned();
@@ -28,7 +38,7 @@ pub(super) fn shortened(text: &str) -> String {
         tail += 1;
     }
     let (head, tail) = (text.get(..head).unwrap_or_default(), text.get(tail..).unwrap_or_default());
-    format!("{head}\n… {} bytes, sha256 {} …\n{tail}", text.len(), hash_text(text))
+    format!("{head}\n… {} KiB, {} …\n{tail}", text.len() / 1024, mark(&MaskSet::shipped().apply(text)))
 }
 
 /// A value all of whose texts fit.
@@ -80,29 +90,31 @@ pub(super) fn tokens(object: &Map<String, Value>, name: &str) -> u64 {
     object.get(name).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// Text of content: a text, or the texts of its blocks, one line each. What is no text is named.
+/// Text of content: a text, or the texts of its blocks, one line each. What is no text is named, and marked: two pictures are two answers.
 pub(super) fn content(value: &Value, pointer: &str) -> Result<String, Rejected> {
     match value {
         Value::Null => Ok(String::new()),
         Value::String(text) => Ok(text.clone()),
         Value::Array(blocks) => {
-            let mut lines: Vec<&str> = Vec::new();
+            let mut lines: Vec<Cow<'_, str>> = Vec::new();
             for block in blocks {
-                let (text, kind) = match block {
-                    Value::String(text) => (Some(text.as_str()), ""),
-                    Value::Object(block) => (
-                        block.get("text").or_else(|| block.get("content")).and_then(Value::as_str),
-                        block.get("type").and_then(Value::as_str).unwrap_or_default(),
-                    ),
+                let text = match block {
+                    Value::String(text) => Some(text.as_str()),
+                    Value::Object(block) => block.get("text").or_else(|| block.get("content")).and_then(Value::as_str),
                     _ => return Err(bad_type(pointer)),
                 };
-                lines.push(text.unwrap_or(if kind.contains("image") { "[image]" } else { "[no text]" }));
+                lines.push(text.map_or_else(|| Cow::Owned(no_text(block)), Cow::Borrowed));
             }
             Ok(lines.join("\n"))
         }
         Value::Object(block) => Ok(block.get("text").and_then(Value::as_str).unwrap_or_default().to_owned()),
         _ => Err(bad_type(pointer)),
     }
+}
+
+fn no_text(block: &Value) -> String {
+    let is_image = block.get("type").and_then(Value::as_str).is_some_and(|kind| kind.contains("image"));
+    format!("[{} {}]", if is_image { "image" } else { "no text" }, mark(&block.to_string()))
 }
 
 /// A time: RFC 3339, or the same without a zone, then meant as UTC.
@@ -140,8 +152,23 @@ mod tests {
         let other = format!("{}x{}", "é".repeat(40_000), "é".repeat(20_000));
         assert!(shortened(&long).len() < TEXT_BYTES_MAX);
         assert_eq!(shortened(&long), shortened(&long.clone()));
-        assert_ne!(shortened(&long), shortened(&other));
+        let masked = |text: &str| MaskSet::shipped().apply(&shortened(text)).into_owned();
+        assert_ne!(masked(&long), masked(&other), "the mark is no id that a mask takes out");
+        let took = |ms: u32| format!("{}\ntook {ms} ms\n{}", "é".repeat(40_000), "é".repeat(20_000));
+        assert_eq!(shortened(&took(3)), shortened(&took(7)));
         assert_eq!(shortened("short"), "short");
+    }
+
+    #[test]
+    fn pictures_that_differ_are_other_answers() {
+        let shot = |data: &str| {
+            let blocks = serde_json::json!([{ "type": "text", "text": "done" }, { "type": "image", "source": { "data": data } }]);
+            let said = content(&blocks, "content").unwrap();
+            MaskSet::shipped().apply(&said).into_owned()
+        };
+        assert_eq!(shot("aGVsbG8="), shot("aGVsbG8="));
+        assert_ne!(shot("aGVsbG8="), shot("d29ybGQ="));
+        assert!(shot("aGVsbG8=").starts_with("done\n[image "));
     }
 
     #[test]

@@ -565,7 +565,7 @@ fn later_tool_entries_win_key_by_key_and_prefixes_reach_exact_names() {
     assert_eq!(*view.call.args_ignored, ["debug", "verbose"], "sorted");
     let issue = policy.tools.get("gh__issue");
     assert_eq!((issue.class, issue.factor, issue.args_only), (ToolClass::Poll, 6.0, false), "factor times poll_factor");
-    assert_eq!(policy.tools.get("check").scaled(1), 6);
+    assert_eq!(policy.tools.get("check").scaled(1, false), 6);
     let run = policy.tools.get("gh__run");
     assert!(run.is_shell && run.class == ToolClass::Poll, "named elsewhere, still covered by the prefix");
     assert!(policy.tools.get("ask").in_stuck && !run.in_stuck && run.in_stagnation);

@@ -164,9 +164,10 @@ fn note(
     let step = step_of(event, session);
     let tool = step.map(|step| session.history.tool(step).to_owned());
     // What calls nothing says how the calls before it stand.
-    let nearest = step.or_else(|| session.history.newest()).map_or("", |step| session.history.tool(step));
-    let tool_policy = policy.tools.get(nearest);
-    let streaks = streaks(session, policy, tool_policy);
+    let nearest = step.or_else(|| session.history.newest());
+    let tool_policy = policy.tools.get(nearest.map_or("", |step| session.history.tool(step)));
+    let is_poll = nearest.is_some_and(|step| step.flags.has(Flags::POLL));
+    let streaks = streaks(session, policy, tool_policy, is_poll);
     let is_again = step.is_some_and(|step| step.flags.has(Flags::SAME_TURN)) && !matches!(event.kind, EventKind::ToolResult(_));
     let why: Vec<(Detector, String)> =
         answer.findings.iter().map(|finding| (finding.detector, why(finding, answer, session, policy))).collect();
@@ -274,11 +275,11 @@ fn short(hash: &str) -> String {
     hash.chars().take(8).collect()
 }
 
-/// Streaks that have begun, with where they lead to a finding: for this tool, whose factor counts.
-fn streaks(session: &Session, policy: &Policy, tool: &ToolPolicy) -> Vec<(&'static str, u32, u32)> {
+/// Streaks that have begun, with where they lead to a finding: for this tool, whose factor counts, and a call that asks again or does not.
+fn streaks(session: &Session, policy: &Policy, tool: &ToolPolicy, is_poll: bool) -> Vec<(&'static str, u32, u32)> {
     let streaks = &session.head.streaks;
     let detectors = &policy.detectors;
-    let of_tool = |threshold| tool.scaled(threshold);
+    let of_tool = |threshold| tool.scaled(threshold, is_poll);
     let exact = if detectors.exact_repeat.result_aware { streaks.exact.same_answer } else { streaks.exact.length };
     let all = [
         ("exact", exact, of_tool(detectors.exact_repeat.threshold), detectors.exact_repeat.mode),
@@ -303,12 +304,13 @@ fn why_silent(step: &Step, answer: &Answer, session: &Session, policy: &Policy, 
     let is_found = |detector| answer.findings.iter().any(|finding| finding.detector == detector);
     let (exact, near) = (&detectors.exact_repeat, &detectors.near_repeat);
     let mut told = Vec::new();
-    let is_run = exact.mode.is_on() && streaks.exact.hash == step.call && streaks.exact.length >= tool.scaled(exact.threshold);
+    let is_run =
+        exact.mode.is_on() && streaks.exact.hash == step.call && streaks.exact.length >= step.scaled(tool, exact.threshold);
     if is_run && exact.result_aware && streaks.exact.same_answer < streaks.exact.length && !is_found(Detector::ExactRepeat) {
         told.push(format!("exact_repeat: {} equal calls, but their answers differ", streaks.exact.length));
     }
     let is_near_run =
-        near.mode.is_on() && streaks.near.hash == step.fingerprint && streaks.near.length >= tool.scaled(near.threshold);
+        near.mode.is_on() && streaks.near.hash == step.fingerprint && streaks.near.length >= step.scaled(tool, near.threshold);
     if is_near_run && is_found(Detector::ExactRepeat) && !is_found(Detector::NearRepeat) {
         told.push("near_repeat: exact_repeat speaks of it".to_owned());
     }

@@ -23,6 +23,8 @@ const CLASSES: [(&str, ToolClass); 5] = [
 pub(super) struct Named<'a> {
     /// `identity.shell_tools`.
     pub(super) shell: &'a [String],
+    /// `identity.waiters`.
+    pub(super) waiters: &'a [String],
     /// `tools` of `stagnation`, sorted; empty = all.
     pub(super) stagnation: &'a [String],
     /// `tools` of `stuck`, sorted; empty = all.
@@ -64,6 +66,7 @@ pub(super) fn table(check: &mut Check, raw: &[RawTool], named: &Named<'_>) -> To
         .iter()
         .flat_map(|entry| &entry.exact)
         .chain(named.shell)
+        .chain(named.waiters)
         .chain(named.stagnation)
         .chain(named.stuck)
         .chain(named.fleet_rate)
@@ -142,8 +145,9 @@ fn policy(entries: &[Entry], subject: Subject<'_>, named: &Named<'_>) -> ToolPol
         replace(&mut policy.outcome.result_ignored, entry.result_ignored.as_ref());
         policy.factor = entry.factor.unwrap_or(policy.factor);
     }
+    policy.poll_factor = policy.factor * named.poll_factor;
     if policy.class == ToolClass::Poll {
-        policy.factor *= named.poll_factor;
+        policy.factor = policy.poll_factor;
     }
     let exact = match subject {
         Subject::Exact(name) => Some(name),
@@ -154,6 +158,7 @@ fn policy(entries: &[Entry], subject: Subject<'_>, named: &Named<'_>) -> ToolPol
     policy.in_stuck = named.stuck.is_empty() || is_in(named.stuck);
     policy.in_fleet_rate = named.fleet_rate.is_empty() || is_in(named.fleet_rate);
     policy.is_shell = is_in(named.shell);
+    policy.waits = is_in(named.waiters);
     policy
 }
 
