@@ -2,14 +2,16 @@
 
 use std::borrow::Cow;
 
-use regex::bytes::NoExpand;
+use regex::bytes::Captures;
 use regex::bytes::Regex;
 use regex::bytes::RegexBuilder;
 
 use crate::identity::scanner;
+use crate::identity::scanner::is_behind_point;
 use crate::limits::REGEX_BYTES_MAX;
 
-/// The masks that ship: pattern, replacement. In this order they run as one hand-written pass (`scanner.rs`).
+/// The masks that ship: pattern, replacement. In this order they run as one hand-written pass (`scanner.rs`). The third takes no digits behind a
+/// decimal point, which no pattern can say: `0.69314718` is what an agent has measured.
 pub const SHIPPED_MASKS: [(&str, &str); 4] = [
     (r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:?\d{2})?", scanner::TIME),
     (r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b", scanner::ID),
@@ -42,7 +44,15 @@ enum Masks {
     #[default]
     None,
     Shipped,
-    Regexes(Vec<(Regex, String)>),
+    Regexes(Vec<Expression>),
+}
+
+#[derive(Debug, Clone)]
+struct Expression {
+    regex: Regex,
+    replacement: String,
+    /// It is the shipped one of ids.
+    spares_fractions: bool,
 }
 
 impl MaskSet {
@@ -63,9 +73,15 @@ impl MaskSet {
     /// # Errors
     /// As [`MaskSet::new`].
     pub fn through_regex(rules: &[MaskRule]) -> Result<Self, MaskError> {
-        let regexes =
-            rules.iter().map(|rule| Ok((compile(&rule.pattern)?, rule.replacement.clone()))).collect::<Result<_, _>>()?;
-        Ok(Self { masks: Masks::Regexes(regexes) })
+        let expression = |rule: &MaskRule| {
+            let [.., (ids, _), _] = SHIPPED_MASKS;
+            Ok(Expression {
+                regex: compile(&rule.pattern)?,
+                replacement: rule.replacement.clone(),
+                spares_fractions: rule.pattern == ids,
+            })
+        };
+        Ok(Self { masks: Masks::Regexes(rules.iter().map(expression).collect::<Result<_, _>>()?) })
     }
 
     /// The masks that ship.
@@ -105,8 +121,18 @@ fn compile(pattern: &str) -> Result<Regex, MaskError> {
 }
 
 /// Each mask works on what the one before has left. A pattern may cut a character in two; what is left of it becomes U+FFFD.
-fn replace<'a>(text: Cow<'a, str>, (regex, replacement): &(Regex, String)) -> Cow<'a, str> {
-    match regex.replace_all(text.as_bytes(), NoExpand(replacement.as_bytes())) {
+fn replace<'a>(text: Cow<'a, str>, mask: &Expression) -> Cow<'a, str> {
+    let mut from = 0;
+    let replaced = mask.regex.replace_all(text.as_bytes(), |found: &Captures<'_>| {
+        let Some(whole) = found.get(0) else { return Vec::new() };
+        let is_number = whole.as_bytes().iter().all(u8::is_ascii_digit);
+        if mask.spares_fractions && is_number && is_behind_point(text.as_bytes(), from, whole.start()) {
+            return whole.as_bytes().to_vec();
+        }
+        from = whole.end();
+        mask.replacement.clone().into_bytes()
+    });
+    match replaced {
         Cow::Borrowed(_) => text,
         Cow::Owned(bytes) => {
             Cow::Owned(String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))

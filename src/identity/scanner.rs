@@ -18,6 +18,13 @@ pub(super) const ID: &str = "<id>";
 /// Takes the place of a duration.
 pub(super) const DURATION: &str = "<dur>";
 
+/// Whether digits that begin at `start` are those behind a decimal point: a measurement, which says something, and no id. `from`: where the text
+/// begins that no mask has replaced.
+pub(super) fn is_behind_point(bytes: &[u8], from: usize, start: usize) -> bool {
+    let before = bytes.get(from..start).unwrap_or_default();
+    before.strip_suffix(b".").and_then(<[u8]>::last).is_some_and(u8::is_ascii_digit)
+}
+
 /// Digits of the shortest id.
 const ID_DIGITS_MIN: usize = 8;
 
@@ -65,6 +72,10 @@ impl Word {
         self.end - self.start
     }
 
+    const fn is_number(&self) -> bool {
+        self.class & DIGIT != 0
+    }
+
     const fn is_id(&self) -> bool {
         self.class & HEX != 0 && self.len() >= ID_DIGITS_MIN
     }
@@ -81,7 +92,7 @@ pub(super) fn mask(text: &str) -> Option<String> {
     let (mut copied, mut at) = (0, 0);
     while let Some(word) = next_word(bytes, at, at > 0 && at == copied, &mut candidates) {
         at = word.end;
-        let found = id(bytes, word).or_else(|| duration(bytes, word));
+        let found = id(bytes, copied, word).or_else(|| duration(bytes, word));
         // A time begins where its word ends, unless a duration has gone beyond that.
         let time = (found.is_none() && word.time_end != 0).then_some((word.end, word.time_end, TIME));
         if let Some((start, end, replacement)) = found.or(time) {
@@ -169,13 +180,16 @@ fn digits_at(bytes: &[u8], at: usize) -> usize {
     bytes.get(at..).unwrap_or_default().iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// The second and third mask: five words joined by `-`, or one long one.
-fn id(bytes: &[u8], word: Word) -> Option<Found> {
+/// The second and third mask: five words joined by `-`, or one long one that is no fraction.
+fn id(bytes: &[u8], copied: usize, word: Word) -> Option<Found> {
     if !word.is_id() {
         return None;
     }
-    let end = if word.len() == 8 { guid_end(bytes, word.start) } else { None };
-    Some((word.start, end.unwrap_or(word.end), ID))
+    let guid_end = if word.len() == 8 { guid_end(bytes, word.start) } else { None };
+    if guid_end.is_none() && word.is_number() && is_behind_point(bytes, copied, word.start) {
+        return None;
+    }
+    Some((word.start, guid_end.unwrap_or(word.end), ID))
 }
 
 fn guid_end(bytes: &[u8], start: usize) -> Option<usize> {
@@ -205,7 +219,7 @@ fn duration(bytes: &[u8], word: Word) -> Option<Found> {
     matches!(bytes.get(at..unit_end), Some(b"s" | b"ms")).then_some((word.start, unit_end, DURATION))
 }
 
-/// The word in which the number ends, and where: `word` and `at`, unless a fraction follows. None if that fraction is an id.
+/// The word in which the number ends, and where: `word` and `at`, unless a fraction follows. None if that fraction is an id with letters.
 fn fraction(bytes: &[u8], word: Word, at: usize) -> Option<(Word, usize)> {
     let has_fraction = at == word.end && bytes.get(at) == Some(&b'.');
     if !has_fraction {
@@ -213,5 +227,5 @@ fn fraction(bytes: &[u8], word: Word, at: usize) -> Option<(Word, usize)> {
     }
     let next = word_at(bytes, at + 1);
     let digits = digits_at(bytes, at + 1);
-    (digits > 0 && !next.is_id()).then_some((next, at + 1 + digits))
+    (digits > 0 && (next.is_number() || !next.is_id())).then_some((next, at + 1 + digits))
 }
