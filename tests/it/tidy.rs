@@ -64,7 +64,7 @@ const TABLE: &[Layer] = &[
         &["axum", "futures_util", "serde_json", "tokio"]),
     layer(11, "config", &["limits", "event", "policy", "store", "log", "task", "telemetry", "report", "http"], &["toml", "serde", "serde_json"]),
     layer(12, "cli", ALL, &["clap", "clap_complete", "clap_mangen", "tokio", "serde", "serde_json", "serde_saphyr", "terminal_size"]),
-    layer(13, "main", ALL, &["mimalloc"]),
+    layer(13, "main", ALL, &["mimalloc", "rustix"]),
 ];
 
 /// Files that may import one module more than their row.
