@@ -1,7 +1,7 @@
 //! `call_rate`: too many equal calls in a sliding window (IronCurtain's circuit breaker). `detectors.md` 3.9.
 //!
-//! `limit` calls pass, the next is refused; a poll may ask `poll_factor` times as often. Limits: calls spaced just outside the window never trip it; the counting detectors
-//! are free of time and do.
+//! `limit` calls pass, the next is refused; a poll may ask `poll_factor` times as often. Calls that brought something new count only where the policy
+//! says so. Limits: calls spaced just outside the window never trip it; the counting detectors are free of time and do.
 
 use crate::detect::finding::Family;
 use crate::detect::finding::Finding;
@@ -12,6 +12,7 @@ use crate::detect::step::Flags;
 use crate::detect::step::Step;
 use crate::event::EventTime;
 use crate::policy::CallRate;
+use crate::policy::Counted;
 use crate::policy::Detector;
 use crate::policy::ToolPolicy;
 
@@ -24,23 +25,33 @@ pub fn observe(settings: &CallRate, tool: &ToolPolicy, history: &History, step: 
         return None;
     }
     let from = now.minus_ms(settings.window_ms);
-    let mut count = 0;
-    let mut oldest = step;
+    let is_out = Flags(Flags::REFUSED.0 | Flags::OVER_RATE.0 | Flags::EXEMPT.0 | Flags::FORGOTTEN.0);
     let earlier = history.ring_back().skip_while(|earlier| earlier.sequence >= step.sequence);
-    for earlier in earlier.take_while(|earlier| earlier.time > from) {
-        let is_out = earlier.flags.any(Flags(Flags::REFUSED.0 | Flags::OVER_RATE.0 | Flags::EXEMPT.0 | Flags::FORGOTTEN.0));
-        if earlier.call == step.call && !is_out {
-            count += 1;
-            oldest = earlier;
-        }
+    let equal: Vec<&Step> = earlier
+        .take_while(|earlier| earlier.time > from)
+        .filter(|earlier| earlier.call == step.call && !earlier.flags.any(is_out))
+        .collect();
+    if equal.len() < limit as usize {
+        return None;
     }
-    (count >= limit).then(|| {
-        let identity = loop_identity(Family::Rate, &halves(step.call));
-        let mut finding = Finding::new(Detector::CallRate, settings.mode, identity, count + 1, limit + 1)
-            .blocking_at(1)
-            .within(settings.window_ms.unsigned_abs())
-            .spanning(oldest.sequence, step.sequence);
-        finding.free_at = Some(oldest.time.plus_ms(settings.window_ms));
-        finding
-    })
+    // Nobody knows what the first of them brought.
+    let before = equal.iter().skip(1).map(|earlier| Some(*earlier)).chain([None]);
+    let got_further = |call: &Step, before: Option<&Step>| before.is_some_and(|before| call.got_further(before));
+    let in_vain: Vec<&Step> = equal
+        .iter()
+        .zip(before)
+        .filter(|(call, before)| settings.count == Counted::All || !got_further(call, *before))
+        .map(|(call, _)| *call)
+        .collect();
+    // Calls that brought something new are many, and no loop: that is said, and not refused.
+    let may_block = in_vain.len() >= limit as usize;
+    let counted = if may_block { in_vain } else { equal };
+    let oldest = counted.last().copied().unwrap_or(step);
+    let identity = loop_identity(Family::Rate, &halves(step.call));
+    let mut finding = Finding::new(Detector::CallRate, settings.mode, identity, counted.len() as u32 + 1, limit + 1)
+        .blocking_at(u32::from(may_block))
+        .within(settings.window_ms.unsigned_abs())
+        .spanning(oldest.sequence, step.sequence);
+    finding.free_at = may_block.then(|| oldest.time.plus_ms(settings.window_ms));
+    Some(finding)
 }

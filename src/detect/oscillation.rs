@@ -34,9 +34,10 @@ pub fn observe(settings: &Oscillation, history: &History, step: &Step) -> Option
     }
     let (count, period) = best?;
     let repeats = (0..period).all(|place| match (tail.get(place), tail.get(place + period)) {
-        (Some(last), Some(before)) => last.call == before.call || (last.outcome.is_some() && last.outcome == before.outcome),
+        (Some(last), Some(before)) => repeats(last, before),
         _ => false,
     });
+    let brings_new = || tail.iter().take(period).any(|step| brings_new(step));
     let first = tail.get(period * count as usize - 1).map_or(step.sequence, |earliest| earliest.sequence);
     let mut finding =
         Finding::new(Detector::Oscillation, settings.mode, identity(history, &tail, period), count, settings.threshold)
@@ -44,8 +45,20 @@ pub fn observe(settings: &Oscillation, history: &History, step: &Step) -> Option
             .within(u64::from(settings.window_steps))
             .spanning(first, step.sequence);
     finding.period = period as u32;
-    finding.is_signal = settings.needs_repeat && !repeats && count < settings.cycles_alone;
+    finding.is_signal = settings.needs_repeat && !repeats && (count < settings.cycles_alone || brings_new());
     Some(finding)
+}
+
+/// Whether a place of the last round is as in the round before: the same call without another answer, or an answer that says something and is the same.
+fn repeats(last: &Step, before: &Step) -> bool {
+    let is_same_answer = last.outcome.is_some() && last.outcome == before.outcome && !last.flags.has(Flags::GENERIC);
+    (last.call == before.call && !last.answers_otherwise(before)) || is_same_answer
+}
+
+/// Whether a step is work: a new change that works, or a new call with a new answer that says something.
+const fn brings_new(step: &Step) -> bool {
+    let has_seen = step.flags.any(Flags(Flags::SEEN_CALL.0 | Flags::SEEN_OUTCOME.0 | Flags::GENERIC.0));
+    step.flags.has(Flags::NEW_CHANGE) || (step.flags.has(Flags::OK) && step.outcome.is_some() && !has_seen)
 }
 
 /// How often the last `period` tools stand back to back at the tail (newest first); 0 if they are constant or periodic themselves,

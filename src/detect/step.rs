@@ -4,6 +4,7 @@ use crate::detect::names::ToolId;
 use crate::event::EventTime;
 use crate::identity::Hash64;
 use crate::identity::Hash128;
+use crate::identity::Residue;
 use crate::identity::Signature;
 use crate::policy::Detector;
 use crate::policy::ToolPolicy;
@@ -65,6 +66,20 @@ impl Flags {
 
     /// Lets time pass: `identity.waiters`.
     pub const WAITS: Self = Self(1 << 24);
+
+    /// Lowest of the [`Residue::BITS`] highest bits, which are a number.
+    const RESIDUE_SHIFT: u32 = u32::BITS - Residue::BITS;
+
+    /// What masks took out of its answer: [`Residue::bits`].
+    #[must_use]
+    pub const fn residue(self) -> u8 {
+        (self.0 >> Self::RESIDUE_SHIFT) as u8
+    }
+
+    /// Sets that.
+    pub const fn set_residue(&mut self, residue: Residue) {
+        self.0 = self.0 & (u32::MAX >> Residue::BITS) | (residue.bits() as u32) << Self::RESIDUE_SHIFT;
+    }
 
     /// Whether all of `other` are set.
     #[must_use]
@@ -163,6 +178,20 @@ impl Step {
         let both_whole = self.outcome.is_some() && other.outcome.is_some() && self.outcome.0 != other.outcome.0;
         let both_cut = self.flags.has(Flags::CUT) && other.flags.has(Flags::CUT) && self.state.0 != other.state.0;
         both_whole || both_cut
+    }
+
+    /// Whether its answer, the same as that of an earlier equal call but for what masks took out, may have moved nevertheless.
+    #[must_use]
+    pub const fn moved_since(&self, earlier: &Self) -> bool {
+        self.outcome.is_some() && self.outcome.0 == earlier.outcome.0 && self.flags.residue() != earlier.flags.residue()
+    }
+
+    /// Whether it is known to have brought more than `earlier`, an equal call: a success with another answer, and one not seen before.
+    #[must_use]
+    pub const fn got_further(&self, earlier: &Self) -> bool {
+        let is_new = self.flags.has(Flags::CUT) || !self.flags.has(Flags::SEEN_OUTCOME);
+        self.flags.has(Flags(Flags::OBSERVED.0 | Flags::OK.0))
+            && (self.moved_since(earlier) || (is_new && self.answers_otherwise(earlier)))
     }
 
     /// A threshold or `block_at` of a count for this call of a tool.

@@ -38,11 +38,14 @@ use crate::identity::Hash64;
 use crate::identity::args_identity;
 use crate::identity::call_identity;
 use crate::identity::hash_text;
+use crate::policy::Counted;
 use crate::policy::Detector;
 use crate::policy::FleetKey;
 use crate::policy::Policy;
-use crate::policy::SwarmCount;
 use crate::policy::ToolPolicy;
+
+/// How many calls after a wait look whether it was worth it: builds, deployments and what they wrote are seldom seen in one.
+const LOOKS_AFTER_A_WAIT: usize = 3;
 
 impl SessionEngine {
     /// A requested call; with `result` it has returned already, and both phases give one answer.
@@ -69,7 +72,7 @@ impl SessionEngine {
         step.call_id = call_id;
         step.time = context.time;
         // Who waits looks afterwards whether it was worth it.
-        if session.history.newest().is_some_and(|before| before.flags.has(Flags::WAITS)) {
+        if was_waited_for(session, &step) {
             step.flags.set(Flags::POLL, true);
         }
         let was_refused = result.is_some_and(|result| result.outcome == Outcome::Denied);
@@ -100,7 +103,7 @@ impl SessionEngine {
             arm(&mut session.head.open_due, TimerKind::OpenCalls, Some(due), out);
         }
         self.count_fleet(context, tool, (call, &args), sequence, session, out);
-        if policy.detectors.swarm_repeat.count == SwarmCount::All {
+        if policy.detectors.swarm_repeat.count == Counted::All {
             self.count_swarm(context, session, sequence, out);
         }
         self.judge_rate(session, sequence, has_run, context.time);
@@ -217,7 +220,7 @@ impl SessionEngine {
                 self.advance_runs(session, sequence);
             }
         }
-        if was_refused && policy.detectors.swarm_repeat.count == SwarmCount::All {
+        if was_refused && policy.detectors.swarm_repeat.count == Counted::All {
             self.count_swarm(context, session, sequence, out);
         }
         if is_forgotten {
@@ -242,7 +245,7 @@ impl SessionEngine {
         }
         let tool = self.policy.tools.get(session.history.tool(step));
         let found = call_rate::observe(settings, tool, &session.history, step, now);
-        if found.is_some() && !has_run {
+        if found.as_ref().is_some_and(|found| found.block_at > 0) && !has_run {
             session.history.update(sequence, |step| step.flags.set(Flags::OVER_RATE, true));
         }
         self.findings.extend(found);
@@ -394,7 +397,7 @@ impl SessionEngine {
 
     /// A call of a swarm that got it nowhere: it failed, or brought an answer the agent already had.
     fn count_unproductive(&self, context: &Context<'_>, session: &Session, sequence: u64, out: &mut Effects) {
-        if self.policy.detectors.swarm_repeat.count != SwarmCount::Unproductive {
+        if self.policy.detectors.swarm_repeat.count != Counted::Unproductive {
             return;
         }
         let Some(step) = session.history.get(sequence) else { return };
@@ -435,6 +438,13 @@ fn oldest_open_of_tool(session: &Session, result: &CallResult<'_>) -> Option<u64
     let has_id = result.call_id.is_some();
     let may_join = |step: &&Step| step.tool == tool && !(has_id && step.call_id.is_some());
     session.history.open_back().filter(may_join).last().map(|step| step.sequence)
+}
+
+/// Whether a call is among the first looks after a wait: each of those that follow it without being made twice.
+fn was_waited_for(session: &Session, step: &Step) -> bool {
+    let before = session.history.ring_back().take(LOOKS_AFTER_A_WAIT);
+    let looks = before.take_while(|before| before.flags.has(Flags::POLL) && before.call != step.call);
+    looks.into_iter().any(|before| before.flags.has(Flags::WAITS))
 }
 
 fn is_in_turn(session: &Session, step: &Step) -> bool {

@@ -1,7 +1,9 @@
 //! From findings to at most one command per event: fusion, episodes, the ladder, block and unblock. `detectors.md` section 5.
 
 use crate::detect::Finding;
+use crate::detect::History;
 use crate::detect::Step;
+use crate::detect::answers_move;
 use crate::engine::apply::SessionEngine;
 use crate::engine::apply::active_blocks;
 use crate::engine::apply::arm_verdicts;
@@ -140,6 +142,9 @@ impl SessionEngine {
         }
         let mut findings = std::mem::take(&mut self.findings);
         let now = session.history.next_sequence().saturating_sub(1);
+        if self.policy.outcomes.spare_moving {
+            spare_moving(&session.history, &mut findings);
+        }
         for finding in findings.iter().filter(|finding| finding.is_fresh) {
             if finding.detector != Detector::TextOnly {
                 session.history.fire(finding.last, finding.detector);
@@ -365,6 +370,16 @@ impl SessionEngine {
             }
             out.verdicts_changed = true;
             arm_verdicts(session, out);
+        }
+    }
+}
+
+/// What may have moved is told, not blocked.
+fn spare_moving(history: &History, findings: &mut [Finding]) {
+    let counts_answers = |finding: &&mut Finding| finding.mode == Mode::Block && finding.detector != Detector::CallRate;
+    for finding in findings.iter_mut().filter(counts_answers) {
+        if answers_move(history, finding) {
+            finding.mode = Mode::Nudge;
         }
     }
 }

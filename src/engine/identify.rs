@@ -199,11 +199,13 @@ pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<
     if policy.needs.outcome {
         let stable = result.stable_result.view();
         let compared = if result.stable_result.is_absent() { &*answer } else { &stable };
-        let identity = outcome_identity(is_ok, compared, error_text.filter(|_| !is_ok), &policy.outcomes.rules, &tool.outcome);
+        let (identity, residue) =
+            outcome_identity(is_ok, compared, error_text.filter(|_| !is_ok), &policy.outcomes.rules, &tool.outcome);
         if proves_nothing {
             left = identity.hash64();
         } else {
             done.outcome = identity.hash64();
+            done.flags.set_residue(residue);
         }
     }
     if !is_ok {

@@ -106,6 +106,10 @@ fn body(words: &Words<'_>, tool: &str) -> String {
             )
         }
         Detector::Stagnation | Detector::Stuck => matrix(words),
+        Detector::CallRate if words.action == Action::Nudge => format!(
+            "[System] You've called {tool} {n} times with the same arguments within {} s. Ask less often, or for more at once.",
+            finding.window / 1000
+        ),
         Detector::CallRate => format!(
             "CIRCUIT BREAKER: {tool} was called {} times with the same arguments within {} s. This call is refused. Try a different \
              approach.",
@@ -202,7 +206,14 @@ fn matrix(words: &Words<'_>) -> String {
         } else {
             "You keep trying different approaches but get the same result."
         };
-        return format!("LOOP DETECTED: {what} Execution is now blocked. Summarize what you have accomplished and stop.");
+        return if words.blocks_all {
+            format!("LOOP DETECTED: {what} Execution is now blocked. Summarize what you have accomplished and stop.")
+        } else {
+            format!(
+                "LOOP DETECTED: {what} Further calls of this kind are refused until the block expires. Take a different approach, or explain \
+                 what prevents progress."
+            )
+        };
     }
     let streak = words.finding.count;
     let tail = if can_block(words.finding) {

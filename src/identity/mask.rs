@@ -6,6 +6,7 @@ use regex::bytes::Captures;
 use regex::bytes::Regex;
 use regex::bytes::RegexBuilder;
 
+use crate::identity::residue::Residue;
 use crate::identity::scanner;
 use crate::identity::scanner::is_behind_point;
 use crate::limits::REGEX_BYTES_MAX;
@@ -51,8 +52,10 @@ enum Masks {
 struct Expression {
     regex: Regex,
     replacement: String,
-    /// It is the shipped one of ids.
+    /// It is the shipped one of ids that are one word.
     spares_fractions: bool,
+    /// It is one of the two shipped ones of ids: what it takes may move.
+    takes_ids: bool,
 }
 
 impl MaskSet {
@@ -74,11 +77,12 @@ impl MaskSet {
     /// As [`MaskSet::new`].
     pub fn through_regex(rules: &[MaskRule]) -> Result<Self, MaskError> {
         let expression = |rule: &MaskRule| {
-            let [.., (ids, _), _] = SHIPPED_MASKS;
+            let [_, (guids, _), (ids, _), _] = SHIPPED_MASKS;
             Ok(Expression {
                 regex: compile(&rule.pattern)?,
                 replacement: rule.replacement.clone(),
                 spares_fractions: rule.pattern == ids,
+                takes_ids: rule.pattern == ids || rule.pattern == guids,
             })
         };
         Ok(Self { masks: Masks::Regexes(rules.iter().map(expression).collect::<Result<_, _>>()?) })
@@ -99,10 +103,17 @@ impl MaskSet {
     /// The text with its volatile parts replaced.
     #[must_use]
     pub fn apply<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.apply_and_keep(text, &mut Residue::default())
+    }
+
+    /// The same; what the shipped masks of ids replaced goes to `residue`. What masks of one's own replace does not: who writes one knows it
+    /// for noise.
+    #[must_use]
+    pub fn apply_and_keep<'a>(&self, text: &'a str, residue: &mut Residue) -> Cow<'a, str> {
         match &self.masks {
             Masks::None => Cow::Borrowed(text),
-            Masks::Shipped => scanner::mask(text).map_or(Cow::Borrowed(text), Cow::Owned),
-            Masks::Regexes(regexes) => regexes.iter().fold(Cow::Borrowed(text), replace),
+            Masks::Shipped => scanner::mask(text, residue).map_or(Cow::Borrowed(text), Cow::Owned),
+            Masks::Regexes(regexes) => regexes.iter().fold(Cow::Borrowed(text), |text, mask| replace(text, mask, residue)),
         }
     }
 }
@@ -121,13 +132,16 @@ fn compile(pattern: &str) -> Result<Regex, MaskError> {
 }
 
 /// Each mask works on what the one before has left. A pattern may cut a character in two; what is left of it becomes U+FFFD.
-fn replace<'a>(text: Cow<'a, str>, mask: &Expression) -> Cow<'a, str> {
+fn replace<'a>(text: Cow<'a, str>, mask: &Expression, residue: &mut Residue) -> Cow<'a, str> {
     let mut from = 0;
     let replaced = mask.regex.replace_all(text.as_bytes(), |found: &Captures<'_>| {
         let Some(whole) = found.get(0) else { return Vec::new() };
         let is_number = whole.as_bytes().iter().all(u8::is_ascii_digit);
         if mask.spares_fractions && is_number && is_behind_point(text.as_bytes(), from, whole.start()) {
             return whole.as_bytes().to_vec();
+        }
+        if mask.takes_ids {
+            residue.take(whole.as_bytes());
         }
         from = whole.end();
         mask.replacement.clone().into_bytes()

@@ -9,6 +9,7 @@ use crate::identity::canonical::hash_as_text;
 use crate::identity::hash::Digest;
 use crate::identity::hash::hash_parts;
 use crate::identity::mask::MaskSet;
+use crate::identity::residue::Residue;
 use crate::limits::READABLE_BYTES_MAX;
 
 /// How outcomes are compared (`detectors.md` 1.4).
@@ -34,7 +35,8 @@ pub struct ToolOutcomeRules {
 /// Fields of an object result that hold what a person would read, in the order they are joined.
 const READABLE_FIELDS: [&str; 5] = ["output", "stdout", "stderr", "content", "text"];
 
-/// Identity of an outcome: SHA-256 of `ok` or `fail` and the masked answer, a failure with its masked error text.
+/// Identity of an outcome: SHA-256 of `ok` or `fail` and the masked answer, a failure with its masked error text. Beside it what masks took out of a
+/// success; a failure with another id is the same failure.
 #[must_use]
 pub fn outcome_identity(
     is_ok: bool,
@@ -42,18 +44,19 @@ pub fn outcome_identity(
     error: Option<&str>,
     rules: &OutcomeRules,
     tool: &ToolOutcomeRules,
-) -> Digest {
-    let answer = answer_text(result, rules, tool);
+) -> (Digest, Residue) {
+    let mut residue = Residue::default();
+    let answer = answer_text(result, rules, tool, &mut residue);
     if is_ok {
-        return hash_parts(&["ok\n", &answer]);
+        return (hash_parts(&["ok\n", &answer]), residue);
     }
-    let error = masked(Cow::Borrowed(error.unwrap_or_default()), rules, tool);
+    let error = masked(Cow::Borrowed(error.unwrap_or_default()), rules, tool, &mut residue);
     // With its length in front, an answer cannot run into the error behind it.
-    hash_parts(&["fail\n", &answer.len().to_string(), "\n", &answer, &error])
+    (hash_parts(&["fail\n", &answer.len().to_string(), "\n", &answer, &error]), Residue::default())
 }
 
 /// The answer as it is compared. Nothing is as good as an empty text.
-fn answer_text<'a>(result: &'a View<'_>, rules: &OutcomeRules, tool: &ToolOutcomeRules) -> Cow<'a, str> {
+fn answer_text<'a>(result: &'a View<'_>, rules: &OutcomeRules, tool: &ToolOutcomeRules, residue: &mut Residue) -> Cow<'a, str> {
     let text = match result {
         View::Absent => return Cow::Borrowed(""),
         // Never masked: to a mask every hash is the same id.
@@ -61,19 +64,19 @@ fn answer_text<'a>(result: &'a View<'_>, rules: &OutcomeRules, tool: &ToolOutcom
         View::Text(text) => Cow::Borrowed(&**text),
         View::Json(source) => Cow::Owned(canonical_json(source, [&rules.volatile_fields, &tool.result_ignored])),
     };
-    masked(text, rules, tool)
+    masked(text, rules, tool, residue)
 }
 
 /// Masked, then cut: an id may lie across the cut.
-fn masked<'a>(text: Cow<'a, str>, rules: &OutcomeRules, tool: &ToolOutcomeRules) -> Cow<'a, str> {
-    let text = if tool.is_unmasked { text } else { apply(&rules.mask, text) };
+fn masked<'a>(text: Cow<'a, str>, rules: &OutcomeRules, tool: &ToolOutcomeRules, residue: &mut Residue) -> Cow<'a, str> {
+    let text = if tool.is_unmasked { text } else { apply(&rules.mask, text, residue) };
     cut(text, rules.chars)
 }
 
-fn apply<'a>(mask: &MaskSet, text: Cow<'a, str>) -> Cow<'a, str> {
+fn apply<'a>(mask: &MaskSet, text: Cow<'a, str>, residue: &mut Residue) -> Cow<'a, str> {
     match text {
-        Cow::Borrowed(text) => mask.apply(text),
-        Cow::Owned(text) => match mask.apply(&text) {
+        Cow::Borrowed(text) => mask.apply_and_keep(text, residue),
+        Cow::Owned(text) => match mask.apply_and_keep(&text, residue) {
             Cow::Owned(masked) => Cow::Owned(masked),
             Cow::Borrowed(_) => Cow::Owned(text),
         },
@@ -199,7 +202,7 @@ mod tests {
     }
 
     fn ok(source: &str, rules: &OutcomeRules, tool: &ToolOutcomeRules) -> Digest {
-        outcome_identity(true, &Content::Raw(source).view(), None, rules, tool)
+        outcome_identity(true, &Content::Raw(source).view(), None, rules, tool).0
     }
 
     #[test]
@@ -218,6 +221,17 @@ mod tests {
     }
 
     #[test]
+    fn what_masks_take_out_of_a_success_tells_answers_apart_that_are_the_same() {
+        let (rules, tool) = (rules(), ToolOutcomeRules::default());
+        let residue = |is_ok, source| outcome_identity(is_ok, &Content::Raw(source).view(), None, &rules, &tool).1.bits();
+        let (a, b) = (residue(true, "\"48123904 bytes, 5 s\""), residue(true, "\"48123905 bytes, 5 s\""));
+        assert!(a != b && a != 0 && b != 0);
+        assert_eq!(a, residue(true, "\"48123904 bytes, 7 s\""));
+        assert_eq!(residue(true, "\"at 2026-01-01 10:00:00.137Z\""), 0);
+        assert_eq!(residue(false, "\"48123904 bytes\""), 0);
+    }
+
+    #[test]
     fn the_mask_comes_before_the_cut() {
         let rules = OutcomeRules { chars: 8, ..rules() };
         let tool = ToolOutcomeRules::default();
@@ -229,7 +243,7 @@ mod tests {
     #[test]
     fn a_failure_has_its_error_and_is_no_success() {
         let (rules, tool) = (rules(), ToolOutcomeRules::default());
-        let fail = |result: &str, error| outcome_identity(false, &Content::Raw(result).view(), error, &rules, &tool);
+        let fail = |result: &str, error| outcome_identity(false, &Content::Raw(result).view(), error, &rules, &tool).0;
         assert_ne!(fail("\"x\"", None), ok("\"x\"", &rules, &tool));
         assert_ne!(fail("\"x\"", Some("a")), fail("\"x\"", Some("b")));
         assert_ne!(fail("\"xa\"", Some("b")), fail("\"x\"", Some("ab")));
@@ -239,7 +253,7 @@ mod tests {
     #[test]
     fn hashes_are_compared_and_never_masked() {
         let (rules, tool) = (rules(), ToolOutcomeRules::default());
-        let hashed = |byte| outcome_identity(true, &View::Sha256([byte; 32]), None, &rules, &tool);
+        let hashed = |byte| outcome_identity(true, &View::Sha256([byte; 32]), None, &rules, &tool).0;
         assert_ne!(hashed(1), hashed(2));
         assert_eq!(hashed(1), hashed(1));
     }

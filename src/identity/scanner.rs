@@ -10,6 +10,7 @@
 //! Few words are any of that, so most are passed over: `candidates.rs` says where one may begin.
 
 use crate::identity::candidates::Candidates;
+use crate::identity::residue::Residue;
 
 /// Takes the place of a time.
 pub(super) const TIME: &str = "<ts>";
@@ -84,8 +85,8 @@ impl Word {
 /// What is replaced: from, to, by what.
 type Found = (usize, usize, &'static str);
 
-/// The masked text, or nothing if there is nothing to mask.
-pub(super) fn mask(text: &str) -> Option<String> {
+/// The masked text, or nothing if there is nothing to mask. Ids go to `residue`.
+pub(super) fn mask(text: &str, residue: &mut Residue) -> Option<String> {
     let bytes = text.as_bytes();
     let mut candidates = Candidates::new(bytes);
     let mut out = String::new();
@@ -98,6 +99,9 @@ pub(super) fn mask(text: &str) -> Option<String> {
         if let Some((start, end, replacement)) = found.or(time) {
             out.push_str(text.get(copied..start).unwrap_or_default());
             out.push_str(replacement);
+            if replacement == ID {
+                residue.take(bytes.get(start..end).unwrap_or_default());
+            }
             copied = end;
             at = end;
         }

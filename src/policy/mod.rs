@@ -80,6 +80,8 @@ pub struct OutcomePolicy {
     /// Successful answers of at most so many characters say nothing either (`available`, `landed`); 0 = none. Off in IronCurtain,
     /// whose own tests answer `r1`.
     pub generic_chars: usize,
+    /// Answers that are only the same once ids are masked bring no block.
+    pub spare_moving: bool,
     /// Failures that are an outage, not a loop.
     pub retryable: TextPatterns,
 }
@@ -255,13 +257,18 @@ pub struct ToolTable {
 }
 
 impl ToolTable {
-    /// The policy of a tool.
+    /// The policy of a tool. One of a server, as `mcp__jobs__get_status`, has that of its last name where it has none of its own.
     #[must_use]
     pub fn get(&self, tool: &str) -> &ToolPolicy {
+        let own_name = || tool.rsplit_once("__").map(|(_, name)| name);
+        self.find(tool).or_else(|| self.find(own_name()?)).unwrap_or(&self.other)
+    }
+
+    fn find(&self, tool: &str) -> Option<&ToolPolicy> {
         if let Ok(found) = self.exact.binary_search_by(|(name, _)| Self::rank(name).cmp(&Self::rank(tool))) {
-            return self.exact.get(found).map_or(&self.other, |(_, policy)| policy);
+            return self.exact.get(found).map(|(_, policy)| policy);
         }
-        self.prefixes.iter().find(|(prefix, _)| tool.starts_with(prefix.as_str())).map_or(&self.other, |(_, policy)| policy)
+        self.prefixes.iter().find(|(prefix, _)| tool.starts_with(prefix.as_str())).map(|(_, policy)| policy)
     }
 
     /// What exact names are sorted by: length first, so that nearly every step of a search compares two numbers.

@@ -54,6 +54,7 @@ pub struct RawOutcomes {
     pub volatile_fields: Vec<String>,
     pub generic: Vec<String>,
     pub generic_chars: i64,
+    pub spare_moving: bool,
     pub retryable: Vec<String>,
 }
 
@@ -232,6 +233,7 @@ pub struct RawProgressMatrix {
 #[expect(missing_docs, reason = "as above")]
 pub struct RawCallRate {
     pub mode: String,
+    pub count: String,
     pub limit: i64,
     pub window_ms: i64,
     pub workers: i64,

@@ -181,6 +181,8 @@ pub struct ProgressMatrix {
 pub struct CallRate {
     /// What it may do.
     pub mode: Mode,
+    /// Which calls count; key `count`, `unproductive` or `all`.
+    pub count: Counted,
     /// So many pass, the next is refused. Already multiplied by `workers`.
     pub limit: u32,
     /// Sliding window, event time. Milliseconds.
@@ -292,14 +294,14 @@ pub enum Notify {
     Latest,
 }
 
-/// Which calls of a swarm count.
+/// Which calls `call_rate` and `swarm_repeat` count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum SwarmCount {
-    /// Calls that got the swarm nowhere: they failed, or brought their agent an answer it already had. Counted when the outcome
-    /// is known. Fifty workers that read one popular file are work; fifty that meet one dead endpoint are a loop.
+pub enum Counted {
+    /// Calls that got nowhere: they failed, or brought their agent an answer it already had. A swarm's are counted when the outcome is known: fifty
+    /// workers that read one popular file are work; fifty that meet one dead endpoint are a loop. `call_rate` counts also those not answered yet.
     #[default]
     Unproductive,
-    /// Every call, when it is requested (attocode).
+    /// Every call, when it is requested (attocode, IronCurtain).
     All,
 }
 
@@ -309,7 +311,7 @@ pub struct SwarmRepeat {
     /// What it may do.
     pub mode: Mode,
     /// Which calls count; key `count`, `unproductive` or `all`.
-    pub count: SwarmCount,
+    pub count: Counted,
     /// Calls of a finding.
     pub threshold: u32,
     /// Distinct agents of a finding.

@@ -18,6 +18,7 @@ use crate::limits::FACTOR_MAX;
 use crate::limits::HISTORY_STEPS_MAX;
 use crate::limits::POLICY_MS_MAX;
 use crate::limits::READABLE_BYTES_MAX;
+use crate::policy::Counted;
 use crate::policy::Detector;
 use crate::policy::Detectors;
 use crate::policy::EpisodePolicy;
@@ -29,7 +30,6 @@ use crate::policy::Needs;
 use crate::policy::OutcomePolicy;
 use crate::policy::Policy;
 use crate::policy::ProgressPolicy;
-use crate::policy::SwarmCount;
 use crate::policy::UserMessage;
 use crate::policy::raw::RawFusion;
 use crate::policy::raw::RawIdentity;
@@ -73,6 +73,7 @@ impl Policy {
             },
             generic_chars: check.integer("outcomes.generic_chars", raw.outcomes.generic_chars, 0, 4_096) as usize,
             generic: raw.outcomes.generic.iter().map(|text| text.trim().to_lowercase()).collect(),
+            spare_moving: raw.outcomes.spare_moving,
             retryable: check.patterns_anywhere("outcomes.retryable", &raw.outcomes.retryable),
         };
         let progress = ProgressPolicy {
@@ -246,7 +247,8 @@ fn needs(detectors: &Detectors, use_description: bool) -> Needs {
             || (runs(Detector::Oscillation) && detectors.oscillation.needs_repeat)
             || (runs(Detector::StateRepeat) && (detectors.state_repeat.novelty_ends || !use_description))
             || (runs(Detector::TestFix) && detectors.test_fix.same_failure)
-            || (runs(Detector::SwarmRepeat) && detectors.swarm_repeat.count == SwarmCount::Unproductive),
+            || (runs(Detector::CallRate) && detectors.call_rate.count == Counted::Unproductive)
+            || (runs(Detector::SwarmRepeat) && detectors.swarm_repeat.count == Counted::Unproductive),
         state: runs(Detector::StateRepeat),
         tokens: runs(Detector::SemanticRepeat),
         error: runs(Detector::DeadEnd),

@@ -6,6 +6,7 @@ use loopwarden::identity::CallRules;
 use loopwarden::identity::FingerprintRules;
 use loopwarden::identity::MaskRule;
 use loopwarden::identity::MaskSet;
+use loopwarden::identity::Residue;
 use loopwarden::identity::SHIPPED_MASKS;
 use loopwarden::identity::ShellRules;
 use loopwarden::identity::args_identity;
@@ -184,7 +185,9 @@ proptest! {
     #[test]
     fn the_mask_pass_gives_what_the_expressions_give(text in maskable()) {
         let (pass, regexes) = (MaskSet::new(&mask_rules()).unwrap(), MaskSet::through_regex(&mask_rules()).unwrap());
-        prop_assert_eq!(pass.apply(&text), regexes.apply(&text));
+        let (mut of_pass, mut of_regexes) = (Residue::default(), Residue::default());
+        prop_assert_eq!(pass.apply_and_keep(&text, &mut of_pass), regexes.apply_and_keep(&text, &mut of_regexes));
+        prop_assert_eq!(of_pass, of_regexes);
     }
 }
 

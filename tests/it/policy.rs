@@ -4,6 +4,7 @@ use loopwarden::config::Diagnostics;
 use loopwarden::config::Origin;
 use loopwarden::config::policy;
 use loopwarden::policy::BlockScope;
+use loopwarden::policy::Counted;
 use loopwarden::policy::Detector;
 use loopwarden::policy::Evaluate;
 use loopwarden::policy::FleetKey;
@@ -13,7 +14,6 @@ use loopwarden::policy::Notify;
 use loopwarden::policy::PROFILES;
 use loopwarden::policy::Policy;
 use loopwarden::policy::RepeatCount;
-use loopwarden::policy::SwarmCount;
 use loopwarden::policy::SwarmSteps;
 use loopwarden::policy::ToolClass;
 use loopwarden::policy::UserMessage;
@@ -122,7 +122,7 @@ fn plain_switches_the_projects_own_additions_off_and_nothing_else() {
     assert!(plain.tools.get("bash").is_shell && !plain.tools.get("Bash").is_shell);
 
     assert_eq!(running(&plain), running(&default));
-    assert_eq!(plain.detectors.swarm_repeat.count, SwarmCount::All);
+    assert_eq!(plain.detectors.swarm_repeat.count, Counted::All);
     assert_eq!(exact.threshold, 3);
     assert_eq!(plain.priority, default.priority);
     assert!(plain.episodes.nudge_before_block);
@@ -601,7 +601,8 @@ fn needs_follow_the_running_detectors() {
     assert_eq!(of("dead_end", ""), Needs { error: true, ..none });
     assert_eq!(of("stagnation", ""), Needs { fingerprint: true, outcome: true, ..none });
     assert_eq!(of("stuck", ""), Needs { outcome: true, ..none });
-    assert_eq!(of("call_rate", ""), none);
+    assert_eq!(of("call_rate", ""), Needs { outcome: true, ..none });
+    assert_eq!(of("call_rate", "[detectors.call_rate]\ncount = \"all\""), none);
     assert_eq!(of("fleet_rate", "[detectors.fleet_rate]\nmode = \"shadow\""), Needs { swarm: true, ..none });
     assert_eq!(of("exploration", "[detectors.exploration]\nmode = \"nudge\""), Needs { read_target: true, ..none });
     assert_eq!(of("swarm_repeat", ""), Needs { fingerprint: true, outcome: true, swarm: true, ..none });

@@ -138,7 +138,7 @@ fn show(
         settings.threshold,
         settings.workers_min,
         settings.window_ms / 60_000,
-        if settings.count == crate::policy::SwarmCount::All { "all" } else { "unproductive" },
+        if settings.count == crate::policy::Counted::All { "all" } else { "unproductive" },
     );
     let commands: Vec<Value> = rows.iter().flat_map(|(_, one)| &one.commands).map(command).collect();
     let json = json!({

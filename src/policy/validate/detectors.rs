@@ -12,6 +12,7 @@ use crate::limits::SWARM_PANES_MAX;
 use crate::limits::SWARM_WORKERS_MAX;
 use crate::policy::BlockScope;
 use crate::policy::CallRate;
+use crate::policy::Counted;
 use crate::policy::DeadEnd;
 use crate::policy::Detectors;
 use crate::policy::Evaluate;
@@ -29,7 +30,6 @@ use crate::policy::RepeatCount;
 use crate::policy::SemanticRepeat;
 use crate::policy::ShellFailures;
 use crate::policy::StateRepeat;
-use crate::policy::SwarmCount;
 use crate::policy::SwarmRepeat;
 use crate::policy::SwarmSteps;
 use crate::policy::TestFix;
@@ -261,6 +261,8 @@ fn progress_matrix(of: &mut Settings<'_>, raw: &RawProgressMatrix) -> ProgressMa
     }
 }
 
+const COUNTED: [(&str, Counted); 2] = [("unproductive", Counted::Unproductive), ("all", Counted::All)];
+
 fn call_rate(of: &mut Settings<'_>, raw: &RawCallRate) -> CallRate {
     let (limit, workers, history) = (raw.limit, raw.workers, of.history_steps);
     let product = limit.saturating_mul(workers);
@@ -274,6 +276,7 @@ fn call_rate(of: &mut Settings<'_>, raw: &RawCallRate) -> CallRate {
     let limit = of.count("limit", limit, 1);
     CallRate {
         mode: of.mode(&raw.mode),
+        count: of.choice("count", &raw.count, &COUNTED),
         limit: limit.saturating_mul(of.count("workers", workers, 1)),
         window_ms: of.ms("window_ms", raw.window_ms, 1),
     }
@@ -366,7 +369,7 @@ fn swarm_repeat(of: &mut Settings<'_>, raw: &RawSwarmRepeat) -> SwarmRepeat {
     });
     SwarmRepeat {
         mode: of.mode(&raw.mode),
-        count: of.choice("count", &raw.count, &[("unproductive", SwarmCount::Unproductive), ("all", SwarmCount::All)]),
+        count: of.choice("count", &raw.count, &COUNTED),
         threshold: of.count("threshold", raw.threshold, 1),
         workers_min: of.count("workers_min", raw.workers_min, 1),
         window_ms: of.ms("window_ms", raw.window_ms, 0),

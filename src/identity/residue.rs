@@ -1,0 +1,25 @@
+//! What the masks took out of an answer, as far as it may be what the agent waits for: two answers that are the same but for it may still move.
+
+/// A check of the ids and long numbers that masks have replaced, whatever their order. Times and durations are not among them: they change by
+/// themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Residue(u64);
+
+impl Residue {
+    /// Bits that are kept of it.
+    pub const BITS: u32 = 7;
+
+    /// Takes what a mask has replaced.
+    pub(super) fn take(&mut self, masked: &[u8]) {
+        // FNV-1a: what is masked is a word.
+        let hash =
+            masked.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+        self.0 = self.0.wrapping_add(hash | 1);
+    }
+
+    /// Its [`Self::BITS`] bits: 0 where nothing was replaced. One pair of different ones in 127 is equal.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        if self.0 == 0 { 0 } else { (1 + self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 127) as u8 }
+    }
+}
