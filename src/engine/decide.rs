@@ -260,7 +260,10 @@ impl SessionEngine {
             // It ran under a block: the block is published again now and then. A nudge would say less than the block does.
             may_block && episode.hits >= rules.renudge_hits
         } else {
-            (has_tiers && finding.tier > episode.tier) || episode.hits >= rules.renudge_hits || is_relapse || may_block
+            (has_tiers && finding.tier > episode.tier)
+                || episode.hits >= rules.patience_hits(episode.nudges)
+                || is_relapse
+                || may_block
         };
         mark(Mark::NudgedBeforeBlock, speaks && wants_block && !is_ripe);
         mark(Mark::Relapsed, speaks && is_relapse);
@@ -287,7 +290,7 @@ impl SessionEngine {
         out.tally.block_left_out |= wants_block && !blocks;
         let action = if blocks { Action::Block } else { Action::Nudge };
         // Under a block only the block may speak again: a nudge would take its place in what a worker knows, and nothing would lift it.
-        let is_due = episode.is_none_or(|episode| episode.hits >= rules.renudge_hits);
+        let is_due = episode.is_none_or(|episode| episode.hits >= rules.patience_hits(episode.nudges));
         let speaks = if has_block { blocks && is_due } else { blocks || is_due };
         let tier = episode.map_or(1, |episode| (1 + episode.nudges).min(3) as u8);
         speaks.then_some((action, tier))
@@ -378,7 +381,7 @@ impl SessionEngine {
 fn spare_moving(history: &History, findings: &mut [Finding]) {
     let counts_answers = |finding: &&mut Finding| finding.mode == Mode::Block && finding.detector != Detector::CallRate;
     for finding in findings.iter_mut().filter(counts_answers) {
-        if answers_move(history, finding) {
+        if finding.block_at > 0 && answers_move(history, finding) {
             finding.mode = Mode::Nudge;
         }
     }

@@ -117,6 +117,8 @@ pub struct ProgressPolicy {
 pub struct EpisodePolicy {
     /// Steps with a fresh finding until the same loop is told again.
     pub renudge_hits: u32,
+    /// From the fifth telling of a loop on, each waits so many times as long as the one before. Times, at least 1.
+    pub renudge_factor: f64,
     /// Steps after which an unseen episode is forgotten.
     pub relapse_steps: u32,
     /// A block needs an earlier nudge of its loop.
@@ -127,6 +129,19 @@ pub struct EpisodePolicy {
     pub block_ms: i64,
     /// Episodes kept per session.
     pub kept: usize,
+}
+
+/// Tellings of a loop that come at an even pace.
+const EVEN_TELLINGS: u32 = 4;
+
+impl EpisodePolicy {
+    /// Steps with a fresh finding until a loop is told again that was told so many times: who has heard it often is told ever less often.
+    #[must_use]
+    pub fn patience_hits(&self, tellings: u32) -> u32 {
+        let exponent = tellings.saturating_sub(EVEN_TELLINGS).min(u32::BITS);
+        // A cast from floating point saturates.
+        (f64::from(self.renudge_hits) * self.renudge_factor.powi(exponent as i32)).ceil() as u32
+    }
 }
 
 /// What evidence may hold.

@@ -75,6 +75,7 @@ pub struct RawProgress {
 #[expect(missing_docs, reason = "as above")]
 pub struct RawEpisodes {
     pub renudge_hits: i64,
+    pub renudge_factor: f64,
     pub relapse_steps: i64,
     pub nudge_before_block: bool,
     pub nudge_ms: i64,

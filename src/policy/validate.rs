@@ -88,6 +88,7 @@ impl Policy {
         };
         let episodes = EpisodePolicy {
             renudge_hits: check.count("episodes.renudge_hits", raw.episodes.renudge_hits, 1),
+            renudge_factor: check.factor("episodes.renudge_factor", raw.episodes.renudge_factor),
             relapse_steps: check.count("episodes.relapse_steps", raw.episodes.relapse_steps, 0),
             nudge_before_block: raw.episodes.nudge_before_block,
             nudge_ms: check.integer("episodes.nudge_ms", raw.episodes.nudge_ms, 1, POLICY_MS_MAX),

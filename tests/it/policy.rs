@@ -197,6 +197,7 @@ const BOUNDS: &[(&str, &str, &str, &str)] = &[
     ("episodes.nudge_ms", "1", "0", "episodes.nudge_ms is 0, but must be at least 1"),
     ("episodes.block_ms", "1", "0", "episodes.block_ms is 0, but must be at least 1"),
     ("episodes.kept", "64", "65", "episodes.kept is 65, but must not be above 64"),
+    ("episodes.renudge_factor", "1.0", "0.5", "episodes.renudge_factor is 0.5, but must be between 1 and 1000"),
     ("episodes.renudge_hits", "1", "0", "episodes.renudge_hits is 0, but must be at least 1"),
     ("ended_ms", "1", "0", "ended_ms is 0, but must be at least 1"),
     ("poll_factor", "0.5", "0", "poll_factor is 0, but must be above 0 and not above 1000"),

@@ -338,9 +338,12 @@ fn why(finding: &Finding, answer: &Answer, session: &Session, policy: &Policy) -
     let Some(episode) = episodes.iter().find(|episode| episode.identity == finding.identity) else {
         return "another finding of this event goes first".to_owned();
     };
-    let more = policy.episodes.renudge_hits.saturating_sub(episode.hits).max(1);
+    let block_until = episode.block_until.filter(|until| *until > session.head.time);
+    let rules = &policy.episodes;
+    let hits = if block_until.is_some() { rules.renudge_hits } else { rules.patience_hits(episode.nudges) };
+    let more = hits.saturating_sub(episode.hits).max(1);
     let again = format!("told at {} of this loop, again after {more} more", episode.count);
-    match episode.block_until.filter(|until| *until > session.head.time) {
+    match block_until {
         Some(until) => format!("blocked until {}; {again}", until.to_rfc3339()),
         None if finding.block_at > finding.count && finding.mode == Mode::Block => {
             format!("{again}; block at {}", finding.block_at)

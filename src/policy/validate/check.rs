@@ -1,5 +1,6 @@
 //! Collects problems, and answers with a value in bounds so that the check goes on.
 
+use crate::limits::FACTOR_MAX;
 use crate::limits::NAME_CHARS_MAX;
 use crate::limits::POLICY_LIST_MAX;
 use crate::policy::Detector;
@@ -46,6 +47,13 @@ impl Check {
     pub(super) fn positive(&mut self, path: &str, value: f64, most: f64) -> f64 {
         let holds = value > 0.0 && value <= most;
         self.rule(path, holds, || format!("{path} is {value}, but must be above 0 and not above {most}"));
+        if holds { value } else { 1.0 }
+    }
+
+    /// A factor by which something grows.
+    pub(super) fn factor(&mut self, path: &str, value: f64) -> f64 {
+        let holds = (1.0..=FACTOR_MAX).contains(&value);
+        self.rule(path, holds, || format!("{path} is {value}, but must be between 1 and {FACTOR_MAX}"));
         if holds { value } else { 1.0 }
     }
 
