@@ -275,7 +275,8 @@ impl ToolTable {
     /// The policy of a tool. One of a server, as `mcp__jobs__get_status`, has that of its last name where it has none of its own.
     #[must_use]
     pub fn get(&self, tool: &str) -> &ToolPolicy {
-        let own_name = || tool.rsplit_once("__").map(|(_, name)| name);
+        // Names are short: a loop finds it sooner than a search for texts is set up.
+        let own_name = || tool.get(tool.as_bytes().windows(2).rposition(|pair| pair == b"__")? + 2..);
         self.find(tool).or_else(|| self.find(own_name()?)).unwrap_or(&self.other)
     }
 
