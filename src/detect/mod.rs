@@ -20,6 +20,7 @@ mod step;
 mod streaks;
 pub mod test_fix;
 pub mod text_only;
+mod unproductive;
 
 pub use finding::Family;
 pub use finding::Finding;
@@ -39,3 +40,4 @@ pub use streaks::Matrix;
 pub use streaks::OutcomeRun;
 pub use streaks::Run;
 pub use streaks::Streaks;
+pub use unproductive::got_nowhere;

@@ -22,7 +22,7 @@ impl Flags {
     pub const OK: Self = Self(1 << 2);
     /// Refused under a block of ours, or not yet known to have run under one: transparent.
     pub const REFUSED: Self = Self(1 << 3);
-    /// Failed as outages do: transparent but for the rates and the swarm.
+    /// Failed as outages do: transparent but for the rates, and for the swarm from the second in a row on.
     pub const RETRYABLE: Self = Self(1 << 4);
     /// Its answer says nothing (`ok`, `done`, empty).
     pub const GENERIC: Self = Self(1 << 5);
@@ -44,7 +44,7 @@ impl Flags {
     pub const POLL: Self = Self(1 << 13);
     /// A tool of class `exempt`: transparent.
     pub const EXEMPT: Self = Self(1 << 14);
-    /// The same call earlier in the same turn: transparent but for the rates and the swarm.
+    /// The same call earlier in the same turn: transparent but for the rates, and a swarm where each call counts.
     pub const SAME_TURN: Self = Self(1 << 15);
     /// Outcomes are left out of its comparisons (`identity = "args_only"`).
     pub const ARGS_ONLY: Self = Self(1 << 16);

@@ -6,6 +6,7 @@ use crate::detect::call_rate;
 use crate::detect::dead_end;
 use crate::detect::exact_repeat;
 use crate::detect::exploration;
+use crate::detect::got_nowhere;
 use crate::detect::near_repeat;
 use crate::detect::oscillation;
 use crate::detect::outcome_repeat;
@@ -78,7 +79,9 @@ impl SessionEngine {
         let was_refused = result.is_some_and(|result| result.outcome == Outcome::Denied);
         let has_run = result.is_some_and(|result| identify::is_observed(result) && !was_refused);
         let is_blocked = active_block(session, &step, &call.tool, context.time).is_some();
-        step.flags.set(Flags::REFUSED, is_blocked && !has_run);
+        // The blocks of a swarm are not known here; who was refused under one says so by the command's id.
+        let names_block = was_refused && context.event.command_id.is_some();
+        step.flags.set(Flags::REFUSED, (is_blocked && !has_run) || names_block);
         let same_turn = policy.identity.same_turn_once && step.turn != 0 && is_in_turn(session, &step);
         step.flags.set(Flags::SAME_TURN, same_turn);
         step.flags.set(Flags::OPEN, result.is_none());
@@ -395,14 +398,13 @@ impl SessionEngine {
         out.counts.push(context.swarm_call(key, &call.tool, form));
     }
 
-    /// A call of a swarm that got it nowhere: it failed, or brought an answer the agent already had.
+    /// A call of a swarm that got it nowhere.
     fn count_unproductive(&self, context: &Context<'_>, session: &Session, sequence: u64, out: &mut Effects) {
         if self.policy.detectors.swarm_repeat.count != Counted::Unproductive {
             return;
         }
         let Some(step) = session.history.get(sequence) else { return };
-        let has_seen_both = step.flags.has(Flags::SEEN_CALL) && step.flags.has(Flags::SEEN_OUTCOME);
-        if step.failed() || (has_seen_both && step.outcome.is_some()) {
+        if got_nowhere(&session.history, step) {
             self.count_swarm(context, session, sequence, out);
         }
     }

@@ -147,6 +147,8 @@ struct Rules {
     mode: Mode,
     threshold: u32,
     block_at: u32,
+    /// Calls that a block needs beside the busiest agent's, and in its own period; 0 = no such bound.
+    block_shared_min: u32,
     workers_min: u32,
     window_ms: i64,
     period_ms: i64,
@@ -172,6 +174,12 @@ impl SwarmEngine {
                 mode: swarm.mode,
                 threshold: tool.scaled(swarm.threshold, false),
                 block_at: tool.scaled(swarm.block_at, false),
+                // A single agent's loop is its own, where more than one are asked for.
+                block_shared_min: if swarm.workers_min > 1 {
+                    tool.scaled(swarm.threshold.min(swarm.block_at / 2), false)
+                } else {
+                    0
+                },
                 workers_min: swarm.workers_min,
                 window_ms: swarm.window_ms,
                 period_ms: self.swarm_period_ms(),
@@ -184,6 +192,7 @@ impl SwarmEngine {
                 mode: fleet.mode,
                 threshold: fleet.limit.saturating_add(1),
                 block_at: fleet.limit.saturating_add(1),
+                block_shared_min: 0,
                 workers_min: 1,
                 window_ms: fleet.window_ms,
                 period_ms: fleet.window_ms,
@@ -333,9 +342,14 @@ impl SwarmEngine {
                 continue;
             }
             let mut steps: Vec<u32> = new_steps(rules, told_step, sum).collect();
+            if steps.iter().any(|step| is_block(rules, *step)) && !is_shared(counter, rules, start, end) {
+                steps.retain(|step| !is_block(rules, *step));
+            }
             steps.sort_unstable();
             steps.dedup();
-            out.tally.swarm_steps = out.tally.swarm_steps.saturating_add(left_out(rules, told_step, sum));
+            if !steps.is_empty() {
+                out.tally.swarm_steps = out.tally.swarm_steps.saturating_add(left_out(rules, told_step, sum));
+            }
             for step in steps {
                 let told = counter.periods.get(&start).filter(|period| period.epoch == epoch);
                 let seq = told.map_or(1, |period| period.seq + 1);
@@ -361,7 +375,7 @@ impl SwarmEngine {
         let recipe = counter.recipe.clone().unwrap_or(IdentityRecipe::Opaque);
         // What a worker cannot recompute must not be refused by it. A swarm nudge it cannot match it gives at the tool's next call.
         let can_match = recipe != IdentityRecipe::Opaque;
-        let is_block = rules.mode == Mode::Block && rules.block_at > 0 && crossing.step >= rules.block_at && can_match;
+        let is_block = is_block(rules, crossing.step) && can_match;
         let action = if is_block { Action::Block } else { Action::Nudge };
         let (subject, kind, fingerprint) = match key {
             SwarmCallKey::Swarm { tenant, swarm_id, fingerprint } => (
@@ -378,9 +392,14 @@ impl SwarmEngine {
         let id = command_id(&self.app, &subject, crossing.epoch, crossing.seq, action, code, &period_end.to_string());
         let issued_at = record_time.max(counter.time);
         let lifetime = if is_block { self.policy.episodes.block_ms } else { self.policy.episodes.nudge_ms };
-        let expires_at = match rules.detector {
-            Detector::FleetRate => crossing.end.plus_ms(rules.window_ms),
-            _ => issued_at.plus_ms(lifetime),
+        let expires_at = if rules.detector == Detector::FleetRate {
+            crossing.end.plus_ms(rules.window_ms)
+        } else {
+            // It runs from the loop on, by the counter's own time. What a report tells long after is over when it is told; it is told all
+            // the same, so that no command hangs on the order of reports.
+            let pane_end = crossing.end.plus_ms(self.policy.detectors.swarm_repeat.pane_ms);
+            let late_ms = if rules.window_ms > 0 { counter.time.0.saturating_sub(pane_end.0).max(0) } else { 0 };
+            issued_at.plus_ms(lifetime.saturating_sub(late_ms).max(0))
         };
         let tool = safe(&counter.tool, TOOL_NAME_CHARS_SHOWN);
         let latest = latest(counter, rules, crossing.end);
@@ -528,6 +547,28 @@ fn window_sums(counter: &SwarmCounter, rules: &Rules, touched: &[EventTime]) -> 
     sums
 }
 
+/// Whether a step is told with a block, where the fingerprint lets a worker match it.
+const fn is_block(rules: &Rules, step: u32) -> bool {
+    matches!(rules.mode, Mode::Block) && rules.block_at > 0 && step >= rules.block_at
+}
+
+/// Whether enough of a window's calls are recent, and are not its busiest agent's, for a block of all. One agent that loops is that agent's
+/// detectors' business, and after a block that has expired a single call is no proof that all go on.
+fn is_shared(counter: &SwarmCounter, rules: &Rules, period_start: i64, end: EventTime) -> bool {
+    let of_period = panes_between(counter, period_start, end.0);
+    let recent = of_period.fold(0u32, |sum, (_, pane)| sum.saturating_add(pane_calls(pane)));
+    if recent < rules.block_shared_min {
+        return false;
+    }
+    let mut agents: BTreeMap<&(String, String), u32> = BTreeMap::new();
+    for (who, contribution) in in_window(counter, rules, end) {
+        let calls = agents.entry(who).or_default();
+        *calls = calls.saturating_add(contribution.calls);
+    }
+    let all = panes_of(counter, rules, end).fold(0u32, |sum, pane| sum.saturating_add(pane_calls(pane)));
+    all.saturating_sub(agents.values().max().copied().unwrap_or(0)) >= rules.block_shared_min
+}
+
 fn window_workers(counter: &SwarmCounter, rules: &Rules, end: EventTime) -> u32 {
     let mut agents: Vec<&(String, String)> = in_window(counter, rules, end).map(|(who, _)| who).collect();
     agents.sort_unstable();
@@ -559,13 +600,18 @@ fn left_out(rules: &Rules, told: u32, sum: u32) -> u32 {
     if rules.steps == SwarmSteps::Each { new.saturating_sub(SWARM_STEPS_MAX) } else { 0 }
 }
 
+/// The panes of the window that ends with one.
+fn panes_of<'a>(counter: &'a SwarmCounter, rules: &Rules, end: EventTime) -> impl Iterator<Item = &'a Pane> {
+    let (from, to) = if rules.window_ms == 0 { (i64::MIN, i64::MAX) } else { (end.0.saturating_sub(rules.window_ms - 1), end.0) };
+    panes_between(counter, from, to).map(|(_, pane)| pane)
+}
+
 fn in_window<'a>(
     counter: &'a SwarmCounter,
-    rules: &'a Rules,
+    rules: &Rules,
     end: EventTime,
 ) -> impl Iterator<Item = (&'a (String, String), &'a Contribution)> {
-    let (from, to) = if rules.window_ms == 0 { (i64::MIN, i64::MAX) } else { (end.0.saturating_sub(rules.window_ms - 1), end.0) };
-    panes_between(counter, from, to).flat_map(|(_, pane)| pane.agents.iter())
+    panes_of(counter, rules, end).flat_map(|pane| pane.agents.iter())
 }
 
 /// attocode's "whose check runs": the greatest (last time, id).
@@ -598,10 +644,10 @@ fn text(rules: &Rules, tool: &str, crossing: &Crossing) -> String {
 }
 
 fn hold(counter: &mut SwarmCounter, command: &Command, rules: &Rules, out: &mut Effects) {
-    if command.is_shadow {
+    let now = counter.time;
+    if command.is_shadow || command.expires_at <= now {
         return;
     }
-    let now = counter.time;
     counter.verdicts.retain(|verdict| verdict.expires_at > now && verdict.episode != command.episode);
     if counter.verdicts.len() >= crate::limits::ACTIVE_VERDICTS_MAX {
         counter.verdicts.remove(0);

@@ -78,7 +78,7 @@ impl ShellRules {
     pub fn waits(&self, command: &str) -> bool {
         // Hardly any line holds one of the words at all.
         let may_wait = self.waiters.iter().any(|waiter| command.contains(waiter.as_str()));
-        may_wait && commands(command).any(|first| holds(&self.waiters, first))
+        may_wait && commands(command).any(|words| self.waiters.iter().any(|waiter| begins_with(words.clone(), waiter)))
     }
 
     /// Whether a command that [`Self::writes_files`] does change a file as far as can be seen: `sed` and `awk` in place, a printer or one
@@ -95,13 +95,19 @@ impl ShellRules {
     }
 }
 
-/// Words of a shell that a command may follow.
-const BEFORE_A_COMMAND: [&str; 9] = ["do", "then", "else", "while", "until", "if", "!", "{", "time"];
+/// Words that a command may follow, with options and numbers between: `timeout -k 5 60`.
+const BEFORE_A_COMMAND: [&str; 13] =
+    ["do", "then", "else", "while", "until", "if", "!", "{", "time", "timeout", "sudo", "nohup", "exec"];
 
-/// The first words of the commands of a line. What is quoted is not told apart: it costs no more than patience.
-fn commands(line: &str) -> impl Iterator<Item = &str> {
-    let parts = line.split([';', '&', '|', '\n', '(', ')']);
-    parts.filter_map(|part| part.split_whitespace().find(|word| !BEFORE_A_COMMAND.contains(word)))
+/// The words of each command of a line. What is quoted is not told apart: it costs no more than patience.
+fn commands(line: &str) -> impl Iterator<Item = impl Iterator<Item = &str> + Clone> {
+    let is_before = |word: &&str| BEFORE_A_COMMAND.contains(word) || word.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+    line.split([';', '&', '|', '\n', '(', ')']).map(move |part| part.split_whitespace().skip_while(is_before))
+}
+
+/// Whether a command's first words are those of `beginning`.
+fn begins_with<'a>(mut command: impl Iterator<Item = &'a str>, beginning: &str) -> bool {
+    beginning.split_whitespace().all(|word| command.next() == Some(word))
 }
 
 /// Commands that print what they read unless told otherwise.
@@ -218,7 +224,7 @@ mod tests {
             args: names(&["command", "cmd"]),
             readers: names(&["cat", "head", "wc"]),
             writers: names(&["sed", "awk", "tee"]),
-            waiters: names(&["sleep"]),
+            waiters: names(&["sleep", "gh run watch"]),
             clean_paths: false,
         }
     }
@@ -232,10 +238,23 @@ mod tests {
             "for i in 1 2; do sleep 5; done",
             "(sleep 3; ls)",
             "ls\nsleep 1",
+            "timeout 60 sleep 90",
+            "sudo timeout -k 5 60s sleep 90",
+            "make; gh run watch 7",
         ] {
             assert!(rules().waits(line), "{line}");
         }
-        for line in ["echo sleep", "man sleep", "sleepy 3", "grep -r sleep src", "./sleep.sh", ""] {
+        for line in [
+            "echo sleep",
+            "man sleep",
+            "sleepy 3",
+            "grep -r sleep src",
+            "./sleep.sh",
+            "",
+            "gh run view 7",
+            "gh run",
+            "echo gh run watch",
+        ] {
             assert!(!rules().waits(line), "{line}");
         }
     }

@@ -1,0 +1,57 @@
+//! Which calls got an agent nowhere: what `swarm_repeat` sums up with `count = "unproductive"`. The rule of `state_repeat` on work in
+//! between holds here too: a swarm of agents that each edit and try again is at work.
+
+use crate::detect::history::History;
+use crate::detect::step::Flags;
+use crate::detect::step::Step;
+
+/// Whether a completed call, the newest of its kind or not, got its agent nowhere.
+///
+/// - A failure did, unless its agent had called the same before and changed something since, got further, or is told something new now. A
+///   command line runs in its agent's own place: where it fails for the first time there, that says nothing about the others.
+/// - A success did where its answer, from the same call before, was known, and nothing new came in between. What answers `ok` to
+///   everything, what waits, and what moved but for a mask says nothing of the kind.
+/// - An outage did from the second on that one agent meets in a row: who is let in at the second try is not stuck.
+/// - A second identical call of one turn is no evidence of its own.
+#[must_use]
+pub fn got_nowhere(history: &History, step: &Step) -> bool {
+    let flags = step.flags;
+    if !flags.has(Flags::OBSERVED) || flags.any(Flags(Flags::EXEMPT.0 | Flags::REFUSED.0 | Flags::SAME_TURN.0)) {
+        return false;
+    }
+    if flags.has(Flags::RETRYABLE) {
+        return meets_outage_again(history, step);
+    }
+    if !flags.has(Flags::SEEN_CALL) {
+        let is_first = history.calls_in_ring(step.call) < 2;
+        return step.failed() && is_first && !flags.has(Flags::SHELL);
+    }
+    let is_new = step.outcome.is_some() && !flags.has(Flags::SEEN_OUTCOME);
+    let says_nothing = !step.outcome.is_some() || flags.any(Flags(Flags::GENERIC.0 | Flags::POLL.0));
+    if is_new || (!step.failed() && says_nothing) {
+        return false;
+    }
+    for earlier in history.complete_back_from(step).skip(1) {
+        if earlier.call == step.call {
+            return step.failed() || !step.moved_since(earlier);
+        }
+        let is_novel = !earlier.flags.any(Flags(Flags::SEEN_CALL.0 | Flags::SEEN_OUTCOME.0));
+        if earlier.flags.has(Flags::MUTATED) || (is_novel && !step.failed()) {
+            return false;
+        }
+    }
+    step.failed()
+}
+
+/// Whether the agent's last such call met an outage as well.
+fn meets_outage_again(history: &History, step: &Step) -> bool {
+    if history.calls_in_ring(step.call) < 2 {
+        return false;
+    }
+    let floor = history.floor();
+    let earlier = history.ring_back().skip_while(|later| later.sequence >= step.sequence);
+    let mut counted = earlier
+        .take_while(|earlier| earlier.sequence >= floor)
+        .filter(|earlier| earlier.call == step.call && !earlier.flags.any(Flags(Flags::REFUSED.0 | Flags::SAME_TURN.0)));
+    counted.next().is_some_and(|earlier| earlier.flags.has(Flags::RETRYABLE))
+}
