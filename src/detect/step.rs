@@ -66,6 +66,8 @@ impl Flags {
 
     /// Lets time pass: `identity.waiters`.
     pub const WAITS: Self = Self(1 << 24);
+    /// A shell command that names a URL: what answers is no matter of where it runs.
+    pub const REMOTE: Self = Self(1 << 25);
 
     /// Lowest of the [`Residue::BITS`] highest bits, which are a number.
     const RESIDUE_SHIFT: u32 = u32::BITS - Residue::BITS;

@@ -8,7 +8,8 @@ use crate::detect::step::Step;
 /// Whether a completed call, the newest of its kind or not, got its agent nowhere.
 ///
 /// - A failure did, unless its agent had called the same before and changed something since, got further, or is told something new now. A
-///   command line runs in its agent's own place: where it fails for the first time there, that says nothing about the others.
+///   command line runs in its agent's own place: where it fails for the first time there, that says nothing about the others, unless it
+///   names a URL.
 /// - A success did where its answer, from the same call before, was known, and nothing new came in between. What answers `ok` to
 ///   everything, what waits, and what moved but for a mask says nothing of the kind.
 /// - An outage did from the second on that one agent meets in a row: who is let in at the second try is not stuck.
@@ -24,7 +25,8 @@ pub fn got_nowhere(history: &History, step: &Step) -> bool {
     }
     if !flags.has(Flags::SEEN_CALL) {
         let is_first = history.calls_in_ring(step.call) < 2;
-        return step.failed() && is_first && !flags.has(Flags::SHELL);
+        let is_local = flags.has(Flags::SHELL) && !flags.has(Flags::REMOTE);
+        return step.failed() && is_first && !is_local;
     }
     let is_new = step.outcome.is_some() && !flags.has(Flags::SEEN_OUTCOME);
     let says_nothing = !step.outcome.is_some() || flags.any(Flags(Flags::GENERIC.0 | Flags::POLL.0));

@@ -7,7 +7,7 @@ pub struct Residue(u64);
 
 impl Residue {
     /// Bits that are kept of it.
-    pub const BITS: u32 = 7;
+    pub const BITS: u32 = 6;
 
     /// Takes what a mask has replaced.
     pub(super) fn take(&mut self, masked: &[u8]) {
@@ -17,9 +17,9 @@ impl Residue {
         self.0 = self.0.wrapping_add(hash | 1);
     }
 
-    /// Its [`Self::BITS`] bits: 0 where nothing was replaced. One pair of different ones in 127 is equal.
+    /// Its [`Self::BITS`] bits: 0 where nothing was replaced. One pair of different ones in 63 is equal.
     #[must_use]
     pub const fn bits(self) -> u8 {
-        if self.0 == 0 { 0 } else { (1 + self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 127) as u8 }
+        if self.0 == 0 { 0 } else { (1 + self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) % ((1 << Self::BITS) - 1)) as u8 }
     }
 }

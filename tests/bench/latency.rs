@@ -1,12 +1,16 @@
 //! From an event to the command it causes, as a `read_committed` reader of `loop-commands` sees it: a whole `loopwarden run` on a real
 //! broker, under a steady load.
 //!
-//! `cargo bench --bench latency -- [--rates 1000,5000,20000] [--seconds N] [--lanes N] [--partitions N] [--profile NAME] [--linger-ms N]`
+//! `cargo bench --bench latency -- [--rates 1000,5000,20000] [--seconds N] [--lanes N] [--partitions N] [--profile NAME] [--linger-ms N]
+//! [--loads even,skewed]`
 //!
 //! The load is sessions that get on. Among them, twenty times a second, a session makes the same failing call three times (a nudge of
 //! session scope), and ten times a second ten agents of one swarm make one failing call (a nudge of swarm scope). A delay runs from
 //! handing the last of these events to the producer to reading the command. One JSON line per rate; microseconds of each commit step
 //! come from the process's own `/metrics`.
+//!
+//! Of a `skewed` load one session is half, and one swarm nine tenths, whose calls all fail, so that each is summed up for the swarm: what
+//! the sessions and swarms that loop wait for beside it.
 
 #![allow(clippy::pedantic, reason = "the pedantic lints are for the product; tests are read once, top to bottom")]
 #![expect(
@@ -61,6 +65,7 @@ const WARM_UP: Duration = Duration::from_secs(10);
 
 struct Options {
     rates: Vec<u64>,
+    loads: Vec<String>,
     seconds: u64,
     lanes: usize,
     partitions: i32,
@@ -72,14 +77,16 @@ struct Options {
 fn main() {
     let options = options();
     let Some(bootstrap) = broker::bootstrap() else { return };
-    for (number, rate) in options.rates.iter().enumerate() {
-        measure(bootstrap, number, *rate, &options);
+    let runs = options.rates.iter().flat_map(|rate| options.loads.iter().map(move |load| (*rate, load)));
+    for (number, (rate, load)) in runs.enumerate() {
+        measure(bootstrap, number, rate, load, &options);
     }
 }
 
 fn options() -> Options {
     let mut options = Options {
         rates: vec![1_000, 5_000, 20_000],
+        loads: vec!["even".to_owned()],
         seconds: 20,
         lanes: 1,
         partitions: 4,
@@ -91,6 +98,7 @@ fn options() -> Options {
         let mut value = || arguments.next().unwrap();
         match argument.as_str() {
             "--rates" => options.rates = value().split(',').map(|rate| rate.parse().unwrap()).collect(),
+            "--loads" => options.loads = value().split(',').map(str::to_owned).collect(),
             "--seconds" => options.seconds = value().parse().unwrap(),
             "--lanes" => options.lanes = value().parse().unwrap(),
             "--partitions" => options.partitions = value().parse().unwrap(),
@@ -199,7 +207,26 @@ fn words() -> String {
     text
 }
 
-fn measure(bootstrap: &str, number: usize, rate: u64, options: &Options) {
+/// The event of the load with that number: its session, and its JSON.
+fn load_event(load: &str, phase: &str, sent: u64, words: &str) -> (String, String) {
+    let at = sent as usize * 7 % (words.len() - RESULT_BYTES);
+    let said = &words[at..at + RESULT_BYTES];
+    let (session, swarm, outcome) = match (load, sent % 10) {
+        ("even", _) => (format!("s{}", sent % 2_000), "crew", "\"outcome\":\"ok\",\"result\""),
+        ("skewed", 9) => (format!("s{}", sent % 2_000), "others", "\"outcome\":\"ok\",\"result\""),
+        ("skewed", n) if n % 2 == 0 => ("giant".to_owned(), "crew", "\"outcome\":\"error\",\"error\""),
+        ("skewed", _) => (format!("s{}", sent % 2_000), "crew", "\"outcome\":\"error\",\"error\""),
+        _ => panic!("unknown load {load}"),
+    };
+    let json = format!(
+        "{{\"id\":\"{session}.{sent}\",\"kind\":\"tool\",\"session_id\":\"{session}\",\"swarm_id\":\"{swarm}\",\"time\":{},\
+         \"tool\":\"read_file\",\"args\":{{\"path\":\"src/{phase}{sent}.rs\"}},{outcome}:\"{said}\"}}",
+        clock::now_ms(),
+    );
+    (session, json)
+}
+
+fn measure(bootstrap: &str, number: usize, rate: u64, load: &str, options: &Options) {
     let subject = Subject::start(bootstrap, &format!("latency-{}-{number}", std::process::id()), options);
     let consumer: BaseConsumer = ClientConfig::new()
         .set("bootstrap.servers", bootstrap)
@@ -250,14 +277,7 @@ fn measure(bootstrap: &str, number: usize, rate: u64, options: &Options) {
         let due = elapsed.as_micros() as u64 * rate / 1_000_000;
         let phase = if is_warm { "m" } else { "w" };
         while sent < due {
-            let session = format!("s{}", sent % 2_000);
-            let at = sent as usize * 7 % (words.len() - RESULT_BYTES);
-            let json = format!(
-                "{{\"id\":\"{session}.{sent}\",\"kind\":\"tool\",\"session_id\":\"{session}\",\"swarm_id\":\"crew\",\"time\":{},\
-                 \"tool\":\"read_file\",\"args\":{{\"path\":\"src/{phase}{sent}.rs\"}},\"outcome\":\"ok\",\"result\":\"{}\"}}",
-                clock::now_ms(),
-                &words[at..at + RESULT_BYTES]
-            );
+            let (session, json) = load_event(load, phase, sent, &words);
             send(&session, json);
             (sent, counted) = (sent + 1, counted + 1);
         }
@@ -295,11 +315,11 @@ fn measure(bootstrap: &str, number: usize, rate: u64, options: &Options) {
         let ms = |part| at(part).map_or(0.0, |delay| (delay.as_secs_f64() * 1e5).round() / 100.0);
         println!(
             "{}",
-            json!({"scope": kind, "events_per_s": rate, "lanes": options.lanes, "partitions": options.partitions, "profile": options.profile, "linger_ms": options.linger_ms,
+            json!({"scope": kind, "load": load, "events_per_s": rate, "lanes": options.lanes, "partitions": options.partitions, "profile": options.profile, "linger_ms": options.linger_ms,
                 "commands": delays.len(), "p50_ms": ms(0.5), "p90_ms": ms(0.9), "p99_ms": ms(0.99), "max_ms": ms(1.0),
                 "cpu_us_per_event": (cpu_us * 100.0).round() / 100.0, "commit": steps})
         );
     }
-    println!("{}", json!({"events_per_s": rate, "unanswered": probes.len()}));
+    println!("{}", json!({"load": load, "events_per_s": rate, "unanswered": probes.len()}));
     let _ = producer.flush(Duration::from_secs(5));
 }

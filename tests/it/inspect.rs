@@ -92,6 +92,21 @@ fn content_is_shown_on_demand_only() {
 }
 
 #[test]
+fn lines_that_are_no_events_are_told() {
+    let dir = crate::store::temp_dir::TempDir::new();
+    let file = dir.path().join("events.ndjson");
+    std::fs::write(&file, "{\"kind\":\"tool\",\"session_id\":\"s\"}\nno event\n").unwrap();
+    for what in ["session", "swarm"] {
+        let none = expect(&["inspect", what, "s", "--file", file.to_str().unwrap()], exit_code::FAILED);
+        assert!(
+            stderr(&none).contains("2 records of this input are no events, the first: missing_field at /id"),
+            "{}",
+            stderr(&none)
+        );
+    }
+}
+
+#[test]
 fn a_swarm_and_a_task_are_added_up() {
     let shown = json(&["inspect", "swarm", "price-crawl", "--file", &fleet()]);
     let commands = shown["commands"].as_array().unwrap();

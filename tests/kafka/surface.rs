@@ -107,7 +107,7 @@ fn with_kafka_the_page_has_the_last_commands_a_swarm_and_a_lag_that_ends_at_noth
     produce(&world, &events(0..5));
     let swarm = |number: u32| {
         let event = format!(
-            r#"{{"id":"w{number}","kind":"tool","session_id":"w{}","swarm_id":"hive","tool":"Bash","args":{{"command":"curl dead"}},"result":"refused","outcome":"error"}}"#,
+            r#"{{"id":"w{number}","kind":"tool","session_id":"w{}","swarm_id":"hive","tool":"Bash","args":{{"command":"curl http://dead/"}},"result":"refused","outcome":"error"}}"#,
             number % 2
         );
         (format!("w{}", number % 2), Some(event.into_bytes()))

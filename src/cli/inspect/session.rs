@@ -29,7 +29,6 @@ use crate::event::Event;
 use crate::event::EventKind;
 use crate::event::EventTime;
 use crate::event::Outcome;
-use crate::event::decode;
 use crate::identity::hash_text;
 use crate::policy::Detector;
 use crate::policy::Mode;
@@ -61,8 +60,7 @@ pub(super) fn inspect(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
     let mut count = 0_u64;
     let mut tenants: BTreeSet<Option<String>> = BTreeSet::new();
     let mut left_over = Value::Array(Vec::new());
-    input.read(|record| {
-        let Ok(event) = decode(record.value, &record.meta) else { return };
+    input.events(|event, record| {
         if event.session_id != args.id {
             return;
         }
@@ -75,12 +73,12 @@ pub(super) fn inspect(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
         count += 1;
         kept.keep(record);
         let place = (record.meta.topic, record.meta.partition, record.meta.offset.0);
-        let answer = bench.apply(&event, place);
-        let Some(session) = bench.session(&event) else { return };
+        let answer = bench.apply(event, place);
+        let Some(session) = bench.session(event) else { return };
         if notes.len() >= args.limit as usize {
             notes.pop_front();
         }
-        notes.push_back(note(count, &event, place, &answer, session, &policy, args.show_content));
+        notes.push_back(note(count, event, place, &answer, session, &policy, args.show_content));
         left_over = verdicts(session);
     })?;
     if count == 0 {

@@ -12,8 +12,10 @@ use crate::cli::replay::input;
 use crate::cli::replay::input::Source;
 use crate::cli::replay::overrides::overrides;
 use crate::config::policy::load_with_overrides;
+use crate::event::Event;
 use crate::event::NextOffset;
 use crate::event::Record;
+use crate::event::decode;
 use crate::log::Flow;
 use crate::log::Log as _;
 use crate::log::LogEvent;
@@ -40,6 +42,22 @@ impl Input {
         let overrides = overrides(&keys)?;
         let policy = Arc::new(load_with_overrides(&policy_name, &overrides)?);
         Ok(Self { app: source.app().to_owned(), source, policy, policy_name, overrides })
+    }
+
+    /// Hands over every event in order. Records that are none are counted and told: replay says where they stand.
+    pub(super) fn events(self, mut visit: impl FnMut(&Event<'_>, &Record<'_>)) -> Result<(), Failure> {
+        let (mut rejected, mut first) = (0_u64, None);
+        self.read(|record| match decode(record.value, &record.meta) {
+            Ok(event) => visit(&event, record),
+            Err(why) => {
+                rejected += 1;
+                first.get_or_insert(why);
+            }
+        })?;
+        if let Some(why) = first {
+            say(format!("{rejected} records of this input are no events, the first: {why}; replay says where they stand"));
+        }
+        Ok(())
     }
 
     /// Hands over every record in order, and says what was read of logs of agents.

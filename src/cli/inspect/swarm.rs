@@ -20,7 +20,6 @@ use crate::engine::SubjectKey;
 use crate::engine::SwarmCallKey;
 use crate::event::EventKind;
 use crate::event::EventTime;
-use crate::event::decode;
 use crate::identity::Hash128;
 use crate::policy::Policy;
 use crate::report::Column;
@@ -49,8 +48,7 @@ pub(super) fn inspect(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
     let mut counted: BTreeMap<Hash128, Counted> = BTreeMap::new();
     let mut members: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     let mut events = 0_u64;
-    input.read(|record| {
-        let Ok(event) = decode(record.value, &record.meta) else { return };
+    input.events(|event, record| {
         let is_named = event.swarm_id.as_deref() == Some(args.id.as_str());
         if event.tenant.as_deref() != args.tenant.as_deref() || !(is_named || members.contains_key(&*event.session_id)) {
             return;
@@ -63,8 +61,8 @@ pub(super) fn inspect(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
         member.0 += 1;
         member.1 += u64::from(matches!(event.kind, EventKind::ToolCall(_) | EventKind::Tool(..)));
         let place = (record.meta.topic, record.meta.partition, record.meta.offset.0);
-        let answer = bench.apply(&event, place);
-        let tool = bench.session(&event).and_then(|session| Some(session.history.tool(step_of(&event, session)?).to_owned()));
+        let answer = bench.apply(event, place);
+        let tool = bench.session(event).and_then(|session| Some(session.history.tool(step_of(event, session)?).to_owned()));
         for (key, (calls, agents)) in bench.counters() {
             let SwarmCallKey::Swarm { swarm_id, fingerprint, .. } = key else { continue };
             if *swarm_id != args.id || (counted.len() >= FOLLOWED_MAX && !counted.contains_key(fingerprint)) {

@@ -184,14 +184,16 @@ pub const EVERY_CONSUMER: &[Setting] = &[
 pub const LANE_CONSUMER: &[Setting] = &[
     set("partition.assignment.strategy", "cooperative-sticky", "alone: mixing with eager fails at run time"),
     set("session.timeout.ms", "10000", "take-over time; brokers refuse less than 6000 by default"),
-    set("heartbeat.interval.ms", "3000", "a third of the session"),
+    set("heartbeat.interval.ms", "1000", "members hear by it that one came back: who restarts waits for the slowest"),
     set("max.poll.interval.ms", "60000", "above the lane's deadlines (27 s) and the watchdog's (30 s)"),
     set("statistics.interval.ms", "5000", "ends of the partitions, for the lag"),
 ];
 
 /// For readers of changelogs and of fixed ranges.
-pub const READER: &[Setting] =
-    &[set("enable.partition.eof", "true", "a changelog ends at the EOF event, never at an offset (rule R4)")];
+pub const READER: &[Setting] = &[
+    set("enable.partition.eof", "true", "a changelog ends at the EOF event, never at an offset (rule R4)"),
+    set("fetch.wait.max.ms", "10", "that event follows an empty answer, and a restore waits for it"),
+];
 
 /// For the producer of a lane. `acks=all` and idempotence follow from the transactional id.
 pub const PRODUCER: &[Setting] = &[
