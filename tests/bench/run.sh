@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every benchmark, one after the other; what they print is kept under tests/bench/runs/<date>-<cores>x-<processor>/ with the command lines.
-# Usage: run.sh [NAME…]   (only these: small guard replay kafka default partitions restore commit latency sessions)
+# Usage: run.sh [NAME…]   (only these: small guard replay kafka default partitions restore commit latency skew sessions)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1 | tr -cs 'A-Za-z0-9\n' '-' | sed 's/-*$//' | tr 'A-Z' 'a-z')
@@ -39,6 +39,7 @@ done
 pipeline restore --events 1200000 --profile default --restore
 keep commit cargo bench --locked --bench commit
 keep latency cargo bench --locked --bench latency -- --rates 1000,5000,20000
+keep skew cargo bench --locked --bench latency -- --rates 5000 --loads even,skewed,even,skewed
 for sessions in 10000 100000 1000000; do
   keep "sessions-$sessions" cargo bench --locked --bench sessions -- --sessions "$sessions" --active 10000
 done
