@@ -1,4 +1,4 @@
-//! Every bound of the program: number, unit, reason. What a bound drops is counted under its name.
+//! Bounds of what comes from outside, and of what is kept of it: number, unit, reason. A bound of one algorithm alone stands beside it.
 
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ pub const LABEL_VALUE_CHARS_MAX: usize = 256;
 pub const FUTURE_MS_MAX: i64 = 60_000;
 /// US dollars of one event's `usage`. What costs more is a mistake, and would spoil the sums of a whole fleet.
 pub const COST_USD_MAX: f64 = 1e9;
+/// Texts of ours that a session remembers, so that one stored as a person's message clears no evidence.
+pub const SENT_TEXTS_MAX: usize = 8;
 /// Ids of events that are no call, remembered per session to drop redeliveries.
 pub const RECENT_IDS_MAX: usize = 64;
 /// Tokens of a step's signature: of more, the smallest hashes stay (a bottom-k sketch).
@@ -36,7 +38,7 @@ pub const TOKENS_MAX: usize = 64;
 pub const READABLE_BYTES_MAX: usize = 256 * 1024;
 /// The largest `history_steps` a policy may ask for.
 pub const HISTORY_STEPS_MAX: usize = 65_536;
-/// Live verdicts shown in one state row (`session-state.v1`).
+/// Live verdicts of a session or of a swarm's counter: what one state row holds. A block of a session beyond them goes out as a nudge.
 pub const ACTIVE_VERDICTS_MAX: usize = 16;
 /// Safe characters of a tool's name inside a text for an agent.
 pub const TOOL_NAME_CHARS_SHOWN: usize = 64;

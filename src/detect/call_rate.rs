@@ -1,4 +1,4 @@
-//! `call_rate`: too many equal calls in a sliding window (IronCurtain's circuit breaker). `detectors.md` 3.9.
+//! `call_rate`: too many equal calls in a sliding window (IronCurtain's circuit breaker). Page `detection`.
 //!
 //! `limit` calls pass, the next is refused; a poll may ask `poll_factor` times as often. Calls that brought something new count only where the policy
 //! says so. Limits: calls spaced just outside the window never trip it; the counting detectors are free of time and do.

@@ -1,4 +1,4 @@
-//! `dead_end`: the same error comes back, whatever is tried (corteX). `detectors.md` 3.7.
+//! `dead_end`: the same error comes back, whatever is tried (corteX). Page `detection`.
 //!
 //! Example: ten rewrites of a query on a table that does not exist. Limits: an outage is no dead end (retryable errors are
 //! transparent), and texts that name no error (`exit 1`) have no key.

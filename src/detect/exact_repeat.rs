@@ -1,7 +1,7 @@
-//! `exact_repeat`: the same call again (HackEurope26 counts in a window, attocode in a row). `detectors.md` 3.1.
+//! `exact_repeat`: the same call again (HackEurope26 counts in a window, attocode in a row). Page `detection`.
 //!
 //! Example: `Bash {"command":"cargo test"}` three times with one answer. Limits: equal calls written differently (`ls src`,
-//! `ls ./src`) differ; `near_repeat` half covers them.
+//! `ls ./src`) differ; only `stuck` may see them.
 
 use crate::detect::finding::Finding;
 use crate::detect::finding::repeat_identity;

@@ -1,4 +1,4 @@
-//! `exploration`: reading file after file, changing none (attocode's saturation). `detectors.md` 3.14.
+//! `exploration`: reading file after file, changing none (attocode's saturation). Page `detection`.
 //!
 //! Example: ten files read, no edit. Limits: a reviewer's whole job looks like this, hence off by default.
 

@@ -14,7 +14,7 @@ pub struct Finding {
     pub detector: Detector,
     /// What it may do.
     pub mode: Mode,
-    /// Loop identity (`detectors.md` 5.2).
+    /// Loop identity (page `detection`).
     pub identity: Hash64,
     /// How many.
     pub count: u32,
@@ -104,7 +104,7 @@ impl Finding {
     }
 }
 
-/// Loop families (`detectors.md` 5.2): within one, equal hashes are one loop, whoever saw it.
+/// Loop families (page `detection`): within one, equal hashes are one loop, whoever saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Family {

@@ -1,7 +1,7 @@
-//! `oscillation`: two to four tools in turn (corteX). `detectors.md` 3.6.
+//! `oscillation`: two to four tools in turn (corteX). Page `detection`.
 //!
 //! Example: search, edit, search, edit. Limits: read, edit, read, edit is work, hence `needs_repeat`: only a signal until the
-//! last cycle repeats the one before in calls or answers.
+//! last cycle repeats the one before, or `cycles_alone` cycles end in one that brings nothing new.
 
 use crate::detect::finding::Family;
 use crate::detect::finding::Finding;

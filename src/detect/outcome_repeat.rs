@@ -1,4 +1,4 @@
-//! `outcome_repeat`: the same answer to the same call, volatile text masked (rockbot). `detectors.md` 3.3.
+//! `outcome_repeat`: the same answer to the same call, volatile text masked (rockbot). Page `detection`.
 //!
 //! Example: `check_inbox {}` → `{"mails":[]}` three times. A finding needs a full run and restarts the count. Limits: a fresh id
 //! that no mask knows hides the loop; a tool that answers `pending` on purpose belongs to class `poll`.

@@ -1,4 +1,4 @@
-//! `stagnation` and `stuck`: approach × outcome, seen or new (IronCurtain's progress matrix). `detectors.md` 3.8.
+//! `stagnation` and `stuck`: approach × outcome, seen or new (IronCurtain's progress matrix). Page `detection`.
 //!
 //! Example: one call, one answer, over and over is stagnation; new calls that all bring one known answer are stuck. Limits:
 //! volatile answers make every step `world_changed` (masks are on by default); *seen* means held by the ring.

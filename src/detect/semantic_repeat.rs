@@ -1,4 +1,4 @@
-//! `semantic_repeat`: variations of one idea, by Jaccard similarity of tokens (corteX). `detectors.md` 3.5.
+//! `semantic_repeat`: variations of one idea, by Jaccard similarity of tokens (corteX). Page `detection`.
 //!
 //! Example: "search weather forecast paris", "search weather forecast for paris today" …. Limits: words are not meaning; a
 //! sweep over dates looks alike, hence shadow by default.

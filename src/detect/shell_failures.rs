@@ -1,4 +1,4 @@
-//! `shell_failures`: shell commands failing in a row (attocode's bash cascade). `detectors.md` 3.12.
+//! `shell_failures`: shell commands failing in a row (attocode's bash cascade). Page `detection`.
 //!
 //! Example: `npm install x`, `yarn add x`, `pnpm add x`, all failing. Limits: other tools in between neither count nor help;
 //! outages and unobserved outcomes change nothing.

@@ -1,4 +1,4 @@
-//! `state_repeat`: back in a state where the agent has been, anywhere in a window (corteX exact). `detectors.md` 3.4.
+//! `state_repeat`: back in a state where the agent has been, anywhere in a window (corteX exact). Page `detection`.
 //!
 //! The detector for interleaved loops: A, x, A, y, A. Limits: edit and re-run looks alike, hence the rule on mutations and the
 //! default threshold of 5.

@@ -40,7 +40,8 @@ impl Flags {
     pub const TEST_FAILED: Self = Self(1 << 11);
     /// A tool of class `read`, or a simple shell read.
     pub const READ: Self = Self(1 << 12);
-    /// Asks again until the answer changes: of class `poll`, a call that waits, or the one after it.
+    /// Asks again until the answer changes: of class `poll`, a call that waits, or one of the first looks after it (three different calls
+    /// at most).
     pub const POLL: Self = Self(1 << 13);
     /// A tool of class `exempt`: transparent.
     pub const EXEMPT: Self = Self(1 << 14);

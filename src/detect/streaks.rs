@@ -5,7 +5,7 @@ use crate::identity::Hash64;
 use crate::identity::Hash128;
 use crate::limits::EXPLORED_TURNS_MAX;
 
-/// Scalars of every detector (`detectors.md` section 3, "Scalars"). A reset makes them the default again.
+/// Scalars of every detector (page `detection`). A reset makes them the default again.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Streaks {
     /// `exact_repeat`: the run of one call at the tail.

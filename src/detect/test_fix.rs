@@ -1,4 +1,4 @@
-//! `test_fix`: test runs failing in a row, edits between them or not (attocode). `detectors.md` 3.11.
+//! `test_fix`: test runs failing in a row, edits between them or not (attocode). Page `detection`.
 //!
 //! Example: edit, `npm test` → `FAILED`, edit, `npm test` → `FAILED`, edit, `npm test` → `FAILED`. Limits: only output that says
 //! passed or failed in the usual words is a signal; without one nothing changes.

@@ -1,4 +1,4 @@
-//! `text_only`: the agent talks and calls nothing (attocode's summary loop). `detectors.md` 3.13.
+//! `text_only`: the agent talks and calls nothing (attocode's summary loop). Page `detection`.
 //!
 //! Example: three status reports in a row. Limits: a declared end (`final`) is no loop, and a person's message starts over unless
 //! the policy ignores it.

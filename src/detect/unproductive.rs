@@ -7,7 +7,7 @@ use crate::detect::step::Step;
 
 /// Whether a completed call, the newest of its kind or not, got its agent nowhere.
 ///
-/// - A failure did, unless its agent had called the same before and changed something since, got further, or is told something new now. A
+/// - A failure did, unless its agent had called the same before and changed something or reported progress since, or is told something new now. A
 ///   command line runs in its agent's own place: where it fails for the first time there, that says nothing about the others, unless it
 ///   names a URL.
 /// - A success did where its answer, from the same call before, was known, and nothing new came in between. What answers `ok` to

@@ -5,6 +5,11 @@ pub mod architecture {
     #![doc = include_str!("architecture.md")]
 }
 
+/// How a lane commits, restores and shares its tasks: the rules that comments name.
+pub mod commit {
+    #![doc = include_str!("commit.md")]
+}
+
 /// What is kept: in memory, on disk, in the changelogs.
 pub mod state {
     #![doc = include_str!("state.md")]

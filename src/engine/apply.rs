@@ -8,7 +8,7 @@ use crate::detect::Streaks;
 use crate::detect::text_only;
 use crate::engine::command::Action;
 use crate::engine::command::ReasonCode;
-use crate::engine::decide::Context;
+use crate::engine::context::Context;
 use crate::engine::effects::Effects;
 use crate::engine::effects::SwarmReset;
 use crate::engine::input::Input;

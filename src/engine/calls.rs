@@ -18,9 +18,8 @@ use crate::detect::test_fix;
 use crate::engine::apply::SessionEngine;
 use crate::engine::apply::arm;
 use crate::engine::apply::remember;
-use crate::engine::command::Action;
-use crate::engine::command::IdentityRecipe;
-use crate::engine::decide::Context;
+use crate::engine::command::Verdict;
+use crate::engine::context::Context;
 use crate::engine::effects::Answer;
 use crate::engine::effects::DeniedBy;
 use crate::engine::effects::Effects;
@@ -417,14 +416,12 @@ impl SessionEngine {
         {
             return;
         }
-        let is_shell_read = step.flags.has(Flags::SHELL) && step.flags.has(Flags::READ);
-        let form = if is_shell_read { RecipeForm::Opaque } else { RecipeForm::Coarse };
         let key = SwarmCallKey::Swarm {
             tenant: context.tenant().to_owned(),
             swarm_id: session.head.swarm_id.to_string(),
             fingerprint: step.fingerprint,
         };
-        out.counts.push(context.swarm_call(key, session.history.tool(step), form));
+        out.counts.push(context.swarm_call(key, session.history.tool(step), RecipeForm::of_fingerprint(step)));
     }
 }
 
@@ -458,21 +455,8 @@ fn is_in_turn(session: &Session, step: &Step) -> bool {
 }
 
 /// The active block that covers a call.
-pub(super) fn active_block<'a>(
-    session: &'a Session,
-    step: &Step,
-    tool: &str,
-    time: EventTime,
-) -> Option<&'a crate::engine::command::Verdict> {
-    session.head.verdicts.iter().find(|verdict| {
-        verdict.action == Action::Block
-            && verdict.expires_at > time
-            && verdict.scope.tool.as_deref().is_none_or(|bound| bound == tool)
-            && verdict.scope.fingerprint.as_ref().is_none_or(|(hash, recipe)| match recipe {
-                IdentityRecipe::Coarse { .. } => *hash == step.fingerprint,
-                _ => *hash == step.call,
-            })
-    })
+pub(super) fn active_block<'a>(session: &'a Session, step: &Step, tool: &str, time: EventTime) -> Option<&'a Verdict> {
+    session.head.verdicts.iter().find(|verdict| verdict.refuses(step, tool, time))
 }
 
 /// The finding that renews a block of the progress matrix: the step ran under it.
@@ -483,13 +467,8 @@ fn matrix_block(
     time: EventTime,
 ) -> Option<crate::detect::Finding> {
     let tool = history.tool(step);
-    let verdict = head.verdicts.iter().find(|verdict| {
-        verdict.action == Action::Block
-            && verdict.expires_at > time
-            && matches!(verdict.detector, Detector::Stagnation | Detector::Stuck)
-            && verdict.scope.tool.as_deref().is_none_or(|bound| bound == tool)
-            && verdict.scope.fingerprint.as_ref().is_none_or(|(hash, _)| *hash == step.call)
-    })?;
+    let is_of_matrix = |verdict: &&Verdict| matches!(verdict.detector, Detector::Stagnation | Detector::Stuck);
+    let verdict = head.verdicts.iter().filter(is_of_matrix).find(|verdict| verdict.refuses(step, tool, time))?;
     let episode = head.episodes.iter().find(|episode| episode.id == verdict.episode)?;
     let mut finding =
         crate::detect::Finding::new(verdict.detector, crate::policy::Mode::Block, episode.identity, episode.count, episode.count)

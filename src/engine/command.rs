@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::detect::Step;
 use crate::engine::subject::SubjectKey;
 use crate::event::EventTime;
 use crate::identity::Hash128;
 use crate::policy::Detector;
 
-/// Deterministic id: the first 16 bytes of a SHA-256 (`wire.md` section 3). Same input, same id.
+/// Deterministic id: the first 16 bytes of a SHA-256 (rule K1). Same input, same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct CommandId(pub [u8; 16]);
 
@@ -63,7 +64,7 @@ impl ReasonCode {
     }
 }
 
-/// How a worker recomputes the fingerprint of a scope (`wire.md` section 2). The lists are shared: each report and each command
+/// How a worker recomputes the fingerprint of a scope (`command.v1.schema.json`). The lists are shared: each report and each command
 /// of a policy holds the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IdentityRecipe {
@@ -293,4 +294,36 @@ pub struct Verdict {
     pub issued_at: EventTime,
     /// Until when it holds.
     pub expires_at: EventTime,
+}
+
+impl Verdict {
+    /// What a command of a detector leaves in force.
+    #[must_use]
+    pub fn of(command: &Command, detector: Detector) -> Self {
+        Self {
+            command_id: command.id,
+            action: command.action,
+            scope: command.scope.clone(),
+            level: command.level,
+            episode: command.episode,
+            detector,
+            message: command.message.clone().unwrap_or_default(),
+            placement: command.placement.clone(),
+            advice: command.advice,
+            issued_at: command.issued_at,
+            expires_at: command.expires_at,
+        }
+    }
+
+    /// Whether it refuses a call of `tool` at `time`.
+    #[must_use]
+    pub fn refuses(&self, step: &Step, tool: &str, time: EventTime) -> bool {
+        self.action == Action::Block
+            && self.expires_at > time
+            && self.scope.tool.as_deref().is_none_or(|bound| bound == tool)
+            && self.scope.fingerprint.as_ref().is_none_or(|(hash, recipe)| match recipe {
+                IdentityRecipe::Coarse { .. } => *hash == step.fingerprint,
+                _ => *hash == step.call,
+            })
+    }
 }

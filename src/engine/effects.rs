@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use crate::detect::Finding;
+use crate::detect::Flags;
+use crate::detect::Step;
 use crate::engine::command::Command;
 use crate::engine::command::IdentityRecipe;
 use crate::engine::marks::Mark;
@@ -87,6 +89,12 @@ pub enum RecipeForm {
 }
 
 impl RecipeForm {
+    /// Of a step's fingerprint. It folds simple reads of a shell, which no worker can make out of the arguments.
+    #[must_use]
+    pub const fn of_fingerprint(step: &Step) -> Self {
+        if step.flags.has(Flags(Flags::SHELL.0 | Flags::READ.0)) { Self::Opaque } else { Self::Coarse }
+    }
+
     /// The whole recipe for calls of a tool under a policy.
     #[must_use]
     pub fn recipe(self, policy: &Policy, tool: &str) -> IdentityRecipe {

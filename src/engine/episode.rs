@@ -1,4 +1,4 @@
-//! Episodes: one unbroken stretch of looping, and what its agent was told (`detectors.md` 5.3).
+//! Episodes: one unbroken stretch of looping, and what its agent was told (page `detection`).
 
 use crate::engine::command::CommandId;
 use crate::event::EventTime;

@@ -1,4 +1,4 @@
-//! Confidence fusion (corteX): what several findings of one event say together. `detectors.md` section 4.
+//! Confidence fusion (corteX): what several findings of one event say together. Page `detection`.
 
 use crate::detect::Finding;
 use crate::policy::Detector;

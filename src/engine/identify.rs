@@ -8,7 +8,7 @@ use crate::detect::History;
 use crate::detect::Step;
 use crate::detect::loop_identity;
 use crate::detect::test_fix;
-use crate::engine::decide::Context;
+use crate::engine::context::Context;
 use crate::event::Call;
 use crate::event::CallResult;
 use crate::event::Content;

@@ -8,6 +8,7 @@ use crate::engine::effects::Effects;
 use crate::engine::session::Session;
 use crate::limits::ACTIVE_VERDICTS_MAX;
 use crate::limits::RECENT_IDS_MAX;
+use crate::limits::SENT_TEXTS_MAX;
 use crate::policy::Detector;
 use crate::policy::Mode;
 use crate::policy::Policy;
@@ -114,7 +115,7 @@ impl Invariant {
                 head.verdicts.len() <= ACTIVE_VERDICTS_MAX
                     && head.verdicts.iter().all(|verdict| verdict.expires_at > head.time)
             }
-            Self::MemoryBounded => head.recent_events.len() <= RECENT_IDS_MAX && head.sent_texts.len() <= 8,
+            Self::MemoryBounded => head.recent_events.len() <= RECENT_IDS_MAX && head.sent_texts.len() <= SENT_TEXTS_MAX,
             Self::TimersStand => {
                 let has_open = history.ring().any(|step| step.flags.has(Flags::OPEN));
                 head.idle_due.is_some()

@@ -277,7 +277,7 @@ pub(super) fn summary(words: &Words<'_>, seconds: Option<i64>) -> String {
         Detector::OutcomeRepeat => format!("{tool}: {n} calls{span}, same arguments, same answer{failing}"),
         Detector::StateRepeat => format!("{tool}: the same state {n} times in {} steps", words.finding.window),
         Detector::SemanticRepeat => format!("{tool}: {} similar steps among the last {}", n + 1, words.finding.window),
-        Detector::Oscillation => format!("{n} rounds between {} tools", words.cycle.len()),
+        Detector::Oscillation => format!("{n} rounds of {} calls", words.cycle.len()),
         Detector::DeadEnd => format!("{tool}: the same error {n} times in {} steps", words.finding.window),
         Detector::Stagnation => format!("{tool}: {n} steps in a row with a known call and a known answer"),
         Detector::Stuck => format!("{tool}: {n} new calls in a row with a known answer"),

@@ -6,6 +6,7 @@
 mod apply;
 mod calls;
 mod command;
+mod context;
 mod decide;
 mod effects;
 mod episode;
@@ -21,6 +22,7 @@ mod subject;
 mod sums;
 mod swarm;
 mod timer;
+mod windows;
 
 pub use apply::SessionEngine;
 pub use command::*;
@@ -45,3 +47,6 @@ pub use sums::SwarmSums;
 pub use swarm::*;
 pub use timer::TimerChange;
 pub use timer::TimerKind;
+pub use windows::Contribution;
+pub use windows::Pane;
+pub use windows::Panes;

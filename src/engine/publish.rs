@@ -2,7 +2,6 @@
 
 use crate::detect::Category;
 use crate::detect::Finding;
-use crate::detect::Flags;
 use crate::detect::Step;
 use crate::engine::apply::SessionEngine;
 use crate::engine::apply::arm_verdicts;
@@ -16,8 +15,8 @@ use crate::engine::command::ReasonCode;
 use crate::engine::command::Scope;
 use crate::engine::command::ScopeKind;
 use crate::engine::command::Verdict;
+use crate::engine::context::Context;
 use crate::engine::decide::Choice;
-use crate::engine::decide::Context;
 use crate::engine::decide::Ladder;
 use crate::engine::decide::step_of_finding;
 use crate::engine::effects::Effects;
@@ -34,13 +33,11 @@ use crate::identity::argument_names;
 use crate::identity::hash_parts;
 use crate::identity::hash_text;
 use crate::limits::ACTIVE_VERDICTS_MAX;
+use crate::limits::SENT_TEXTS_MAX;
 use crate::policy::BlockScope;
 use crate::policy::Detector;
 
-/// Texts of ours that are remembered, so that one stored as a person's message clears no evidence.
-const SENT_TEXTS_MAX: usize = 8;
-
-/// What makes a command's id (`wire.md` section 3; rule K1): no wall clock, no offset, no policy.
+/// What makes a command's id (rule K1): no wall clock, no offset, no policy.
 pub(super) fn command_id(
     app: &str,
     subject: &SubjectKey,
@@ -70,7 +67,7 @@ impl SessionEngine {
         out: &mut Effects,
     ) {
         let finding = &choice.finding;
-        let Some(step) = step_of_finding(session, finding).cloned().or_else(|| Some(Step::default())) else { return };
+        let step = step_of_finding(session, finding).cloned().unwrap_or_default();
         let tool = session.history.tool(&step).to_owned();
         let nudges = choice
             .ladder
@@ -212,7 +209,7 @@ impl SessionEngine {
             BlockScope::Tool => Scope { tool: Some(tool.to_owned()), ..all },
             BlockScope::Fingerprint => {
                 let (hash, recipe) = if finding.detector == Detector::NearRepeat {
-                    (step.fingerprint, self.coarse(step, tool))
+                    (step.fingerprint, RecipeForm::of_fingerprint(step).recipe(&self.policy, tool))
                 } else {
                     (step.call, RecipeForm::Call.recipe(&self.policy, tool))
                 };
@@ -221,11 +218,6 @@ impl SessionEngine {
                 Scope { tool: Some(tool.to_owned()), fingerprint: bound, ..all }
             }
         }
-    }
-
-    fn coarse(&self, step: &Step, tool: &str) -> IdentityRecipe {
-        let is_shell_read = step.flags.has(Flags::SHELL) && step.flags.has(Flags::READ);
-        if is_shell_read { RecipeForm::Opaque } else { RecipeForm::Coarse }.recipe(&self.policy, tool)
     }
 
     /// Names of the arguments that a near repeat varies: those that are not primary.
@@ -320,7 +312,7 @@ fn placement(context: &Context<'_>, finding: &Finding, action: Action) -> Placem
     }
 }
 
-/// Distinct tools of the cycle, in the order of the last round.
+/// Tools of the last round, in order; one may occur twice.
 fn cycle_tools(session: &Session, finding: &Finding) -> Vec<String> {
     if finding.detector != Detector::Oscillation {
         return Vec::new();
@@ -375,18 +367,6 @@ fn hold(session: &mut Session, command: &Command, detector: Detector, now: Event
         };
         verdicts.remove(at);
     }
-    verdicts.push(Verdict {
-        command_id: command.id,
-        action: command.action,
-        scope: command.scope.clone(),
-        level: command.level,
-        episode: command.episode,
-        detector,
-        message: command.message.clone().unwrap_or_default(),
-        placement: command.placement.clone(),
-        advice: command.advice,
-        issued_at: command.issued_at,
-        expires_at: command.expires_at,
-    });
+    verdicts.push(Verdict::of(command, detector));
     arm_verdicts(session, out);
 }

@@ -8,7 +8,7 @@ use crate::identity::Hash128;
 /// Joins the parts of keys; no name on the wire may hold it.
 pub const SEPARATOR: char = '\u{1f}';
 
-/// A subject (`wire.md` sections 3 and 4).
+/// A subject (`command.v1.schema.json`, `session-state.v1.schema.json`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SubjectKey {
     /// One agent of a session.

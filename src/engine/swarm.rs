@@ -26,10 +26,22 @@ use crate::engine::subject::SubjectKey;
 use crate::engine::sums::SwarmReport;
 use crate::engine::timer::TimerChange;
 use crate::engine::timer::TimerKind;
+use crate::engine::windows::Contribution;
+use crate::engine::windows::Pane;
+use crate::engine::windows::Panes;
+use crate::engine::windows::Rules;
+use crate::engine::windows::contributors;
+use crate::engine::windows::is_block;
+use crate::engine::windows::is_shared;
+use crate::engine::windows::latest;
+use crate::engine::windows::left_out;
+use crate::engine::windows::new_steps;
+use crate::engine::windows::pane_calls;
+use crate::engine::windows::window_sums;
+use crate::engine::windows::window_workers;
 use crate::event::EventTime;
 use crate::limits::SWARM_PANE_BYTES_MAX;
 use crate::limits::SWARM_PANE_LIFE_MS_MIN;
-use crate::limits::SWARM_STEPS_MAX;
 use crate::limits::TOOL_NAME_CHARS_SHOWN;
 use crate::policy::Detector;
 use crate::policy::Mode;
@@ -37,8 +49,6 @@ use crate::policy::Notify;
 use crate::policy::Policy;
 use crate::policy::SwarmSteps;
 
-/// Contributing sessions named in a command, for people.
-const CONTRIBUTORS_MAX: usize = 8;
 /// Lengths of two names, calls and a time, encoded; at most. Bytes.
 const AGENT_BYTES: usize = 24;
 
@@ -51,26 +61,6 @@ pub enum SwarmInput {
     Reset(EventTime),
     /// A timer of this counter fell due.
     Timer(TimerKind, EventTime),
-}
-
-/// Calls of one agent in one pane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Contribution {
-    /// How many.
-    pub calls: u32,
-    /// Event time of the last.
-    pub last: EventTime,
-}
-
-/// One pane: agents by (session, agent).
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Pane {
-    /// Agents of the pane; at most `workers_max`, and [`SWARM_PANE_BYTES_MAX`] of them.
-    pub agents: BTreeMap<(String, String), Contribution>,
-    /// Calls of agents beyond these bounds: they count, their number saturates.
-    pub further_calls: u32,
-    /// Event time of the last of these.
-    pub further_last: EventTime,
 }
 
 /// What a period has told.
@@ -94,7 +84,7 @@ pub struct SwarmCounter {
     /// How a worker recomputes the fingerprint.
     pub recipe: Option<IdentityRecipe>,
     /// Panes by their start.
-    pub panes: BTreeMap<EventTime, Pane>,
+    pub panes: Panes,
     /// Calls up to this time no longer count; far past = no reset.
     pub floor: Option<EventTime>,
     /// What each period has told, by its start.
@@ -130,31 +120,11 @@ fn pane_bytes(pane: &Pane) -> usize {
     pane.agents.keys().map(agent_bytes).sum()
 }
 
-fn pane_calls(pane: &Pane) -> u32 {
-    pane.agents.values().fold(pane.further_calls, |sum, agent| sum.saturating_add(agent.calls))
-}
-
 /// Applies reports to counters under one policy.
 #[derive(Debug, Clone)]
 pub struct SwarmEngine {
     app: Arc<str>,
     policy: Arc<Policy>,
-}
-
-/// The settings that a counter is judged by: `swarm_repeat`'s or `fleet_rate`'s.
-struct Rules {
-    detector: Detector,
-    mode: Mode,
-    threshold: u32,
-    block_at: u32,
-    /// Calls that a block needs beside the busiest agent's, and in its own period; 0 = no such bound.
-    block_shared_min: u32,
-    workers_min: u32,
-    window_ms: i64,
-    period_ms: i64,
-    steps: SwarmSteps,
-    notify: Notify,
-    workers_max: usize,
 }
 
 impl SwarmEngine {
@@ -329,7 +299,7 @@ impl SwarmEngine {
         record_time: EventTime,
         out: &mut Effects,
     ) {
-        for (end, sum) in window_sums(counter, rules, touched) {
+        for (end, sum) in window_sums(&counter.panes, rules, touched) {
             let start = if rules.period_ms > 0 { end.0 - end.0.rem_euclid(rules.period_ms) } else { 0 };
             let epoch = counter.floor.map_or(start, |floor| start.max(floor.0));
             let told_step = counter.periods.get(&start).filter(|period| period.epoch == epoch).map_or(0, |period| period.step);
@@ -337,12 +307,12 @@ impl SwarmEngine {
             if sum < rules.threshold || new_steps(rules, told_step, sum).next().is_none() {
                 continue;
             }
-            let workers = window_workers(counter, rules, end);
+            let workers = window_workers(&counter.panes, rules, end);
             if workers < rules.workers_min {
                 continue;
             }
             let mut steps: Vec<u32> = new_steps(rules, told_step, sum).collect();
-            if steps.iter().any(|step| is_block(rules, *step)) && !is_shared(counter, rules, start, end) {
+            if steps.iter().any(|step| is_block(rules, *step)) && !is_shared(&counter.panes, rules, start, end) {
                 steps.retain(|step| !is_block(rules, *step));
             }
             steps.sort_unstable();
@@ -402,7 +372,7 @@ impl SwarmEngine {
             issued_at.plus_ms(lifetime.saturating_sub(late_ms).max(0))
         };
         let tool = safe(&counter.tool, TOOL_NAME_CHARS_SHOWN);
-        let latest = latest(counter, rules, crossing.end);
+        let latest = latest(&counter.panes, rules, crossing.end);
         let only = match rules.notify {
             Notify::Latest => latest.into_iter().collect(),
             Notify::Contributors => Vec::new(),
@@ -443,11 +413,11 @@ impl SwarmEngine {
                 ("workers_at_least", Fact::Count(u64::from(rules.workers_min))),
                 ("window_ms", Fact::Count(rules.window_ms.unsigned_abs())),
             ],
-            message: Some(text(rules, &tool, crossing)),
+            message: Some(text(rules, &tool, crossing, is_block)),
             placement: Placement::NextTurn,
             advice: Some(Advice::ChangeApproach),
             trigger: Trigger::Window { end: EventTime(period_end) },
-            contributors: contributors(counter, rules, crossing.end),
+            contributors: contributors(&counter.panes, rules, crossing.end),
             labels: Vec::new(),
         }
     }
@@ -513,127 +483,14 @@ struct Crossing {
     episode: Option<crate::engine::command::CommandId>,
 }
 
-/// A window ends with a pane and spans those less than `window_ms` before it; 0 is one endless window.
-const fn is_in_window(rules: &Rules, pane: EventTime, end: EventTime) -> bool {
-    rules.window_ms == 0 || (pane.0 <= end.0 && end.0 - pane.0 < rules.window_ms)
-}
-
-/// Panes from one time to another, in order.
-fn panes_between(counter: &SwarmCounter, from: i64, to: i64) -> impl Iterator<Item = (&EventTime, &Pane)> {
-    counter.panes.range(EventTime(from)..=EventTime(to.max(from)))
-}
-
-/// The windows that hold a touched pane, earliest first: the pane they end with, and their calls. Each pane joins the sum once and leaves
-/// it once, however many windows it is in.
-fn window_sums(counter: &SwarmCounter, rules: &Rules, touched: &[EventTime]) -> Vec<(EventTime, u32)> {
-    let (Some(first), Some(last)) = (touched.iter().min(), touched.iter().max()) else { return Vec::new() };
-    if rules.window_ms == 0 {
-        let sum = counter.panes.values().fold(0u32, |sum, pane| sum.saturating_add(pane_calls(pane)));
-        return vec![(*first, sum)];
-    }
-    let (from, to) = (first.0.saturating_sub(rules.window_ms), last.0.saturating_add(rules.window_ms));
-    let calls: Vec<(EventTime, u64)> =
-        panes_between(counter, from, to).map(|(start, pane)| (*start, u64::from(pane_calls(pane)))).collect();
-    let (mut sums, mut sum, mut oldest) = (Vec::new(), 0, calls.iter().peekable());
-    for (end, added) in &calls {
-        sum += added;
-        while let Some((_, gone)) = oldest.next_if(|(start, _)| !is_in_window(rules, *start, *end)) {
-            sum -= gone;
-        }
-        if touched.iter().any(|pane| is_in_window(rules, *pane, *end)) {
-            sums.push((*end, u32::try_from(sum).unwrap_or(u32::MAX)));
-        }
-    }
-    sums
-}
-
-/// Whether a step is told with a block, where the fingerprint lets a worker match it.
-const fn is_block(rules: &Rules, step: u32) -> bool {
-    matches!(rules.mode, Mode::Block) && rules.block_at > 0 && step >= rules.block_at
-}
-
-/// Whether enough of a window's calls are recent, and are not its busiest agent's, for a block of all. One agent that loops is that agent's
-/// detectors' business, and after a block that has expired a single call is no proof that all go on.
-fn is_shared(counter: &SwarmCounter, rules: &Rules, period_start: i64, end: EventTime) -> bool {
-    let of_period = panes_between(counter, period_start, end.0);
-    let recent = of_period.fold(0u32, |sum, (_, pane)| sum.saturating_add(pane_calls(pane)));
-    if recent < rules.block_shared_min {
-        return false;
-    }
-    let mut agents: BTreeMap<&(String, String), u32> = BTreeMap::new();
-    for (who, contribution) in in_window(counter, rules, end) {
-        let calls = agents.entry(who).or_default();
-        *calls = calls.saturating_add(contribution.calls);
-    }
-    let all = panes_of(counter, rules, end).fold(0u32, |sum, pane| sum.saturating_add(pane_calls(pane)));
-    all.saturating_sub(agents.values().max().copied().unwrap_or(0)) >= rules.block_shared_min
-}
-
-fn window_workers(counter: &SwarmCounter, rules: &Rules, end: EventTime) -> u32 {
-    let mut agents: Vec<&(String, String)> = in_window(counter, rules, end).map(|(who, _)| who).collect();
-    agents.sort_unstable();
-    agents.dedup();
-    agents.len() as u32
-}
-
-/// The steps to be told at a sum: those above the greatest one told. A block has a step of its own, out of order or among the others.
-fn new_steps(rules: &Rules, told: u32, sum: u32) -> impl Iterator<Item = u32> {
-    let kind = rules.steps;
-    let first = match kind {
-        SwarmSteps::Each => rules.threshold.max(told.saturating_add(1)).saturating_add(left_out(rules, told, sum)),
-        SwarmSteps::Once | SwarmSteps::Double => rules.threshold,
-    };
-    let after = move |step: &u32| match kind {
-        SwarmSteps::Once => None,
-        SwarmSteps::Double => step.checked_mul(2),
-        SwarmSteps::Each => step.checked_add(1),
-    };
-    let block = (rules.mode == Mode::Block && rules.block_at > rules.threshold).then_some(rules.block_at);
-    let steps = std::iter::successors(Some(first), after).take_while(move |step| *step <= sum);
-    steps.chain(block).filter(move |step| (told.saturating_add(1)..=sum).contains(step))
-}
-
-/// Steps that are not told where each is one and a report brings more than may be said at once: the lowest of them.
-fn left_out(rules: &Rules, told: u32, sum: u32) -> u32 {
-    let first = rules.threshold.max(told.saturating_add(1));
-    let new = if sum >= first { (sum - first).saturating_add(1) } else { 0 };
-    if rules.steps == SwarmSteps::Each { new.saturating_sub(SWARM_STEPS_MAX) } else { 0 }
-}
-
-/// The panes of the window that ends with one.
-fn panes_of<'a>(counter: &'a SwarmCounter, rules: &Rules, end: EventTime) -> impl Iterator<Item = &'a Pane> {
-    let (from, to) = if rules.window_ms == 0 { (i64::MIN, i64::MAX) } else { (end.0.saturating_sub(rules.window_ms - 1), end.0) };
-    panes_between(counter, from, to).map(|(_, pane)| pane)
-}
-
-fn in_window<'a>(
-    counter: &'a SwarmCounter,
-    rules: &Rules,
-    end: EventTime,
-) -> impl Iterator<Item = (&'a (String, String), &'a Contribution)> {
-    panes_of(counter, rules, end).flat_map(|pane| pane.agents.iter())
-}
-
-/// attocode's "whose check runs": the greatest (last time, id).
-fn latest(counter: &SwarmCounter, rules: &Rules, end: EventTime) -> Option<(String, String)> {
-    in_window(counter, rules, end).max_by_key(|(who, contribution)| (contribution.last, *who)).map(|(who, _)| who.clone())
-}
-
-fn contributors(counter: &SwarmCounter, rules: &Rules, end: EventTime) -> Vec<String> {
-    let mut sessions: Vec<String> = in_window(counter, rules, end).map(|((session, _), _)| session.clone()).collect();
-    sessions.sort_unstable();
-    sessions.dedup();
-    sessions.truncate(CONTRIBUTORS_MAX);
-    sessions
-}
-
-fn text(rules: &Rules, tool: &str, crossing: &Crossing) -> String {
+fn text(rules: &Rules, tool: &str, crossing: &Crossing, is_block: bool) -> String {
     match rules.detector {
         Detector::FleetRate => format!(
-            "CIRCUIT BREAKER: {tool} was started {} times with this definition within {} min by the whole fleet. This call is refused. \
-             Try a different approach.",
+            "CIRCUIT BREAKER: {tool} was started {} times with this definition within {} min by the whole fleet. {}Try a different \
+             approach.",
             rules.threshold - 1,
-            rules.window_ms / 60_000
+            rules.window_ms / 60_000,
+            if is_block { "This call is refused. " } else { "" }
         ),
         _ => format!(
             "[System] GLOBAL DOOM LOOP: {} calls to {tool} across {} workers. The entire swarm is stuck. 1. Use a fundamentally \
@@ -652,19 +509,7 @@ fn hold(counter: &mut SwarmCounter, command: &Command, rules: &Rules, out: &mut 
     if counter.verdicts.len() >= crate::limits::ACTIVE_VERDICTS_MAX {
         counter.verdicts.remove(0);
     }
-    counter.verdicts.push(Verdict {
-        command_id: command.id,
-        action: command.action,
-        scope: command.scope.clone(),
-        level: command.level,
-        episode: command.episode,
-        detector: rules.detector,
-        message: command.message.clone().unwrap_or_default(),
-        placement: command.placement.clone(),
-        advice: command.advice,
-        issued_at: command.issued_at,
-        expires_at: command.expires_at,
-    });
+    counter.verdicts.push(Verdict::of(command, rules.detector));
     out.verdicts_changed = true;
     arm_verdicts(counter, out);
 }

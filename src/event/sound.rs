@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_come_in_source_order_with_unescaped_keys() {
+    fn fields_come_in_source_order_and_only_of_a_whole_object() {
         let mut found = Vec::new();
         let text = r#" { "a" : [1, {"x":"}"}] , "\u0062\"" :"\\", "a":null} "#;
         assert!(fields(text, |key, value| found.push(format!("{key}={value}"))).is_some());

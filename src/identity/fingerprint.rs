@@ -22,7 +22,7 @@ pub struct FingerprintRules {
     pub shell: ShellRules,
 }
 
-/// The fingerprint of a call (`detectors.md` 1.3): SHA-256 of [`fingerprint_text`]. `read` is what [`ShellRules::simple_read`] has
+/// The fingerprint of a call (page `detection`): SHA-256 of [`fingerprint_text`]. `read` is what [`ShellRules::simple_read`] has
 /// found in the command of a shell tool.
 #[must_use]
 pub fn fingerprint(tool: &str, args: &Arguments<'_>, read: Option<&str>, rules: &FingerprintRules) -> Digest {

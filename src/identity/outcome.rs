@@ -12,7 +12,7 @@ use crate::identity::mask::MaskSet;
 use crate::identity::residue::Residue;
 use crate::limits::READABLE_BYTES_MAX;
 
-/// How outcomes are compared (`detectors.md` 1.4).
+/// How outcomes are compared (page `detection`).
 #[derive(Debug, Clone, Default)]
 pub struct OutcomeRules {
     /// Applied before any cut.

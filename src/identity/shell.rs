@@ -36,7 +36,7 @@ impl ShellRules {
         self.args.iter().find_map(|name| command_text(args.value(name)?))
     }
 
-    /// The file that a simple read names (`detectors.md` 1.3, rule 1), as written unless `clean_paths`.
+    /// The file that a simple read names (page `detection`), as written unless `clean_paths`.
     ///
     /// As the expression `^\s*(READER)(\s+-\S+)*\s+(PATH)\s*$` on commands without `|`, `>`, `<`, `;`, `&`.
     #[must_use]
@@ -56,7 +56,7 @@ impl ShellRules {
     }
 
     /// Whether the command is about writing files: `cat`, `echo`, `printf` with `>`, `>>` or `<<`, or `heredoc` or `EOF` in it, or one
-    /// of `writers` first (`detectors.md` 3.12). The redirection counts on the line of the command, as in attocode. Enough to choose words
+    /// of `writers` first (page `detection`). The redirection counts on the line of the command, as in attocode. Enough to choose words
     /// by; `sed -n` and `cat f 2>/dev/null` are among them.
     #[must_use]
     pub fn writes_files(&self, command: &str) -> bool {

@@ -1,7 +1,7 @@
 //! One transactional log, several worlds: `kafka`, `embedded` (one machine), `memory` (tests, simulation), `file` (replay).
 //!
 //! A lane owns one [`Log`]. Everything staged becomes visible together with the input offsets, or not at all; the log decides,
-//! the state store follows (`exactly-once.md` section 2). The lane answers rebalance events by itself, so that nothing happens
+//! the state store follows (page `commit`). The lane answers rebalance events by itself, so that nothing happens
 //! inside a client's callback.
 
 pub mod embedded;
@@ -85,7 +85,7 @@ pub struct Output {
     pub timestamp_ms: i64,
 }
 
-/// How a commit ended (`exactly-once.md` section 4).
+/// How a commit ended (page `commit`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommitOutcome {
     /// Everything staged is visible. For each touched task with a changelog: the offset after its last changelog record.
@@ -148,7 +148,7 @@ pub enum LogError {
     },
 }
 
-/// Where restoring a task stands against the log (`exactly-once.md` section 6).
+/// Where restoring a task stands against the log (page `commit`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChangelogRange {
     /// First offset that still exists.
@@ -270,7 +270,7 @@ pub trait Log {
     /// Forgets everything staged.
     fn discard(&mut self);
 
-    /// One transaction: everything staged and these input offsets, or nothing. Steps S2–S6 of `exactly-once.md`.
+    /// One transaction: everything staged and these input offsets, or nothing. Steps S2 to S6 of page `commit`.
     /// `offsets` must not be empty: a transaction without them would be unfenced (rule C6).
     fn commit(&mut self, offsets: &[(TaskId, NextOffset)]) -> CommitOutcome;
 
@@ -284,6 +284,11 @@ pub trait Log {
     /// # Errors
     /// By fate; [`LogError::Transient`] may be retried.
     fn reopen(&mut self) -> Result<(), LogError>;
+
+    /// How many producers were replaced after a commit that succeeded (rule C17), since the log was opened.
+    fn producers_replaced(&self) -> u64 {
+        0
+    }
 
     /// After [`LogError::Lost`], whose words are `cause`: joins the group anew and holds no task, where it was likely the group that lost its
     /// memory and nobody else who took the place.

@@ -1,6 +1,6 @@
 //! The closed list of detectors, by the names that policies, commands and metrics use.
 
-/// A detector (`detectors.md` section 2). The numbers are stored in steps and never reused.
+/// A detector (page `detection`). The numbers are stored in steps and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Detector {

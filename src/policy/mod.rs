@@ -98,7 +98,7 @@ pub enum UserMessage {
     Ignore,
 }
 
-/// What counts as progress (`detectors.md` 1.7).
+/// What counts as progress (page `detection`).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProgressPolicy {
     /// What a person's message does.
@@ -112,7 +112,7 @@ pub struct ProgressPolicy {
     pub world_state: bool,
 }
 
-/// From findings to commands (`detectors.md` section 5).
+/// From findings to commands (page `detection`).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EpisodePolicy {
     /// Steps with a fresh finding until the same loop is told again.
@@ -153,7 +153,7 @@ pub struct EvidencePolicy {
     pub chars: usize,
 }
 
-/// Confidence fusion (`detectors.md` section 4).
+/// Confidence fusion (page `detection`).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FusionPolicy {
     /// The recommended action is the action.

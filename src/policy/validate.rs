@@ -226,7 +226,7 @@ fn ranks(ranked: &[Detector]) -> [u8; Detector::COUNT] {
     ranks
 }
 
-/// What is computed per step. The loop identity of the `repeat` family is made of fingerprints (`detectors.md` 5.2).
+/// What is computed per step. The loop identity of the `repeat` family is made of fingerprints (page `detection`).
 fn needs(detectors: &Detectors, use_description: bool) -> Needs {
     let runs = |detector| detectors.mode(detector).is_on();
     Needs {

@@ -1,4 +1,4 @@
-//! The commit protocol as the lane sees it (`exactly-once.md` sections 2 to 4): when, in which order, and an arm per outcome.
+//! The commit protocol as the lane sees it (page `commit`): when, in which order, and an arm per outcome.
 //!
 //! The log decides; the store follows. Whatever is not `Committed` drops the overlay and goes back to the last commit; what nobody
 //! knows is not guessed but restored.
@@ -211,6 +211,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         match outcome {
             CommitOutcome::Committed { changelog_next } => {
                 self.finish_positions(&changelog_next, clock.wall_ms());
+                let [_, by_request] = &mut self.stats.reopened;
+                *by_request = self.log.producers_replaced();
                 if !self.log.commits_state() {
                     self.position_changes(&touched, &mut changes)?;
                     // A failure here is the process's last deed: the log has it, the store has not.
@@ -465,7 +467,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     pub(super) fn reopen(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
         match self.log.reopen() {
             Ok(()) => {
-                self.stats.reopened += 1;
+                bump(&mut self.stats.reopened, 0);
                 let phase = std::mem::replace(&mut self.phase, Phase::Feeding);
                 let Phase::Reopening { restore, .. } = phase else { return self.resume(clock) };
                 for id in restore {

@@ -1,4 +1,4 @@
-//! Effects to wire bytes: commands, state rows, dead letters (`wire.md` sections 3, 4 and 6). The order of fields is the order of the
+//! Effects to wire bytes: commands, state rows, dead letters (`config/schemas`, page `operations`). The order of fields is the order of the
 //! structs; the same effects give the same bytes.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Assign, revoke, lose (`exactly-once.md` section 7). The log only reports; the lane acts and then answers the log.
+//! Assign, revoke, lose (page `commit`). The log only reports; the lane acts and then answers the log.
 
 use crate::event::TaskId;
 use crate::log::Log;

@@ -1,4 +1,4 @@
-//! Changelog tail to store (`exactly-once.md` section 6), as a machine that is stepped: by restore threads, by tests.
+//! Changelog tail to store (page `commit`), as a machine that is stepped: by restore threads, by tests.
 //!
 //! The store may be anything older than the changelog's end; afterwards it is the changelog's end, and the Position says where the
 //! input goes on. Whatever interrupts it, the next attempt starts from what is durable.

@@ -38,7 +38,7 @@ pub enum DeadLetterContent {
     None,
 }
 
-/// When a commit is due (`exactly-once.md` section 3).
+/// When a commit is due (page `commit`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommitTrigger {
     /// By the clock: at once when a command waits and the pause is over, else after `max_ms`.

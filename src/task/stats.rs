@@ -147,8 +147,8 @@ stats! {
     transactions: [u64; 4] = list;
     /// Transactions of unknown outcome, once restoring has shown it: committed, aborted.
     unknown_resolved: [u64; 2] = list;
-    /// Producers opened again.
-    reopened: u64 = one;
+    /// Producers opened again: after an outcome that was not success, and because a request might still have been under way.
+    reopened: [u64; 2] = list;
     /// Rebalance events: assigned, revoked, lost.
     rebalances: [u64; 3] = list;
     /// Tasks in them.

@@ -274,7 +274,7 @@ fn samples(name: &str, snapshot: &Snapshot) -> Samples {
         "command_delay_seconds" => durations(&ACTIONS, &stats.command_delay),
         "commit_seconds" => durations(&COMMIT_STEPS, &stats.commit),
         "transactions_total" => list(&["committed", "aborted", "unknown", "fenced"], &stats.transactions),
-        "producers_replaced_total" => list(&["outcome"], &[stats.reopened]),
+        "producers_replaced_total" => list(&["outcome", "request"], &stats.reopened),
         "rebalances_total" => list(&["assigned", "revoked", "lost"], &stats.rebalances),
         "tasks_moved_total" => list(&["assigned", "revoked", "lost"], &stats.tasks_moved),
         "rebalance_seconds" => durations(&["assigned", "revoked", "lost"], &stats.rebalance_time),

@@ -270,11 +270,15 @@ fn every_metric_has_the_labels_of_the_documentation() {
     for row in section.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
         let names: Vec<&str> = cells[0].split('`').skip(1).step_by(2).collect();
-        let words = cells[2].split([',', ';']).map(str::trim).filter(|word| !word.is_empty());
-        let documented: BTreeSet<&str> = words.collect();
-        let ours: BTreeSet<&str> =
-            METRICS.iter().filter(|metric| names.contains(&metric.name)).flat_map(|metric| metric.labels).copied().collect();
-        assert_eq!(documented, ours, "{names:?}");
+        // One group of labels for all names of the row, or one for each name, divided by semicolons.
+        let groups: Vec<&str> = cells[2].split(';').collect();
+        assert!(groups.len() == 1 || groups.len() == names.len(), "{names:?}: {groups:?}");
+        for (at, name) in names.iter().enumerate() {
+            let group = groups.get(at).unwrap_or(&groups[0]);
+            let documented: BTreeSet<&str> = group.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
+            let metric = METRICS.iter().find(|metric| metric.name == *name).expect("a metric of ours");
+            assert_eq!(documented, metric.labels.iter().copied().collect::<BTreeSet<&str>>(), "{name}");
+        }
         rows += 1;
     }
     assert!(rows > 20, "only {rows} rows");
@@ -336,12 +340,58 @@ fn the_numbers_in_the_tables_of_detectors_are_those_of_the_default_profile() {
     }
 }
 
+/// Ids of rules in a text: `C17`, `(R4)`, `I3`.
+fn rules(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric());
+    words.filter(|word| word.len() < 4 && word.strip_prefix(['C', 'R', 'B', 'K', 'I', 'W', 'M']).is_some_and(is_number)).collect()
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[test]
+fn every_rule_and_page_that_a_comment_cites_exists() {
+    let page = read("src/docs/commit.md");
+    let written: BTreeSet<&str> =
+        page.lines().filter_map(|line| line.strip_prefix("- ")?.split_once(':')).map(|(id, _)| id).collect();
+    let mut files = Vec::new();
+    below(&root().join("src"), "rs", &mut files);
+    let (mut cited, mut missing) = (0, Vec::new());
+    for file in files {
+        let text = fs::read_to_string(&file).expect("a source file");
+        for comment in text.lines().filter_map(|line| line.split_once("//").map(|(_, comment)| comment)) {
+            for rule in rules(comment) {
+                cited += 1;
+                if !written.contains(rule) {
+                    missing.push(format!("{}: rule {rule}", file.display()));
+                }
+            }
+            for name in comment.split("age `").skip(1).filter_map(|rest| rest.split('`').next()) {
+                if !root().join("src/docs").join(format!("{name}.md")).is_file() {
+                    missing.push(format!("{}: page {name}", file.display()));
+                }
+            }
+            // librdkafka's own page is named as such.
+            for name in comment.split('`').skip(1).step_by(2).filter(|name| name.ends_with(".md") && *name != "CONFIGURATION.md")
+            {
+                if !root().join("src/docs").join(name).is_file() && !root().join(name).is_file() {
+                    missing.push(format!("{}: {name}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(cited > 40, "only {cited} rules are cited");
+}
+
 #[test]
 fn the_cases_that_the_page_on_detection_names_exist() {
     let known: BTreeSet<String> =
         crate::golden::all().into_values().flatten().map(|case| format!("{}/{}", case.profile, case.name)).collect();
     let page = read("src/docs/detection.md");
-    let is_profile = |name: &str| ["default", "attocode", "hackeurope", "cortex", "rockbot", "ironcurtain"].contains(&name);
+    let is_profile =
+        |name: &str| ["default", "plain", "attocode", "hackeurope", "cortex", "rockbot", "ironcurtain"].contains(&name);
     let named: BTreeSet<&str> = page
         .split('`')
         .skip(1)

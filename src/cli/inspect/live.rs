@@ -58,7 +58,7 @@ pub(super) fn session(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
 
 /// Asks for a swarm.
 pub(super) fn swarm(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
-    let json = get(args, log, &format!("/swarms/{}?", ask::path_part(&args.id)))?;
+    let json = get(args, log, &format!("/swarms/{}", ask::path_part(&args.id)))?;
     let rows: Vec<String> = json.get("active").and_then(Value::as_array).into_iter().flatten().map(in_force).collect();
     let mut parts = vec![Part::Text(format!("swarm {}: what is counted", plain(&args.id))), Part::Table(counters(&json))];
     if !rows.is_empty() {
@@ -70,7 +70,7 @@ pub(super) fn swarm(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure>
 /// Asks for a task.
 pub(super) fn task(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
     let (stage, partition) = task::parse(&args.id)?;
-    let json = get(args, log, &format!("/tasks/{}/{partition}?", stage.as_str()))?;
+    let json = get(args, log, &format!("/tasks/{}/{partition}", stage.as_str()))?;
     Ok(Shown { parts: vec![Part::Table(task::facts(&json))], json })
 }
 
@@ -78,7 +78,8 @@ fn get(args: &InspectArgs, log: &LogArgs, path: &str) -> Result<Value, Failure> 
     let config = ConfigArgs { config: args.range.config.clone(), set: args.set.clone(), ..ConfigArgs::default() };
     let http = setup::load(&config, log)?.config.http;
     let (address, token) = ask::process(args.address.as_deref(), &http)?;
-    let tenant = args.tenant.as_ref().map(|tenant| format!("&tenant={}", ask::path_part(tenant))).unwrap_or_default();
+    let sign = if path.contains('?') { '&' } else { '?' };
+    let tenant = args.tenant.as_ref().map(|tenant| format!("{sign}tenant={}", ask::path_part(tenant))).unwrap_or_default();
     let asked = format!("{path}{tenant}");
     let fail = |cause: String| Failure::new(exit_code::FAILED, format!("error: http://{address}{asked}: {cause}"));
     let answer = ask::get(address, &asked, token.as_deref(), WAIT, ANSWER_BYTES_MAX)

@@ -317,7 +317,9 @@ fn why_silent(step: &Step, answer: &Answer, session: &Session, policy: &Policy, 
 
 /// Why a finding led to no command of its own; empty where it did.
 fn why(finding: &Finding, answer: &Answer, session: &Session, policy: &Policy) -> String {
-    let spoke = answer.commands.iter().find(|command| command.action != Action::Unblock);
+    // A shadow's word keeps no live finding silent.
+    let hushes = |command: &&Command| command.action != Action::Unblock && (!command.is_shadow || finding.mode == Mode::Shadow);
+    let spoke = answer.commands.iter().find(hushes);
     if let Some(command) = spoke {
         let by = command.reason.as_str();
         return match () {
@@ -340,7 +342,8 @@ fn why(finding: &Finding, answer: &Answer, session: &Session, policy: &Policy) -
     let rules = &policy.episodes;
     let hits = if block_until.is_some() { rules.renudge_hits } else { rules.patience_hits(episode.nudges) };
     let more = hits.saturating_sub(episode.hits).max(1);
-    let again = format!("told at {} of this loop, again after {more} more", episode.count);
+    let or_sooner = if block_until.is_none() && finding.tier > 0 && episode.tier < 3 { ", or at the next tier" } else { "" };
+    let again = format!("told at {} of this loop, again after {more} more{or_sooner}", episode.count);
     match block_until {
         Some(until) => format!("blocked until {}; {again}", until.to_rfc3339()),
         None if finding.block_at > finding.count && finding.mode == Mode::Block => {

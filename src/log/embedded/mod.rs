@@ -1,6 +1,6 @@
 //! The log of one machine: events, outputs, swarm counts and state in one RocksDB, so that a `WriteBatch` is the transaction.
 //!
-//! No changelog, no restore, no unknown outcome: what a lane stages for the changelog *is* the state (`exactly-once.md` section 12).
+//! No changelog, no restore, no unknown outcome: what a lane stages for the changelog *is* the state (page `commit`).
 //!
 //! ```text
 //!   append ──► Events ──► poll ─ lane ─ commit ──► Outputs, State, offsets     one write-ahead log, one order

@@ -1,7 +1,6 @@
 //! The Kafka log: consumer group in, one transaction per commit out. The only module that knows the client library.
 //!
-//! What the client does behind its interface, and why this is shaped as it is, is told in `rdkafka-facts.md`; the rules' ids are
-//! those of `exactly-once.md`.
+//! Rules are those of page `commit`.
 
 pub mod admin;
 mod changelog;
@@ -99,12 +98,6 @@ impl KafkaLog {
     #[must_use]
     pub fn partitions(&self) -> Partitions {
         self.topics.partitions()
-    }
-
-    /// How many producers were replaced after a commit that succeeded (rule C17).
-    #[must_use]
-    pub fn producers_replaced(&self) -> u64 {
-        self.replaced
     }
 
     fn member(&mut self) -> Result<&mut LaneConsumer, LogError> {
@@ -218,6 +211,10 @@ impl Log for KafkaLog {
         *producer = Some(fresh);
         self.suspect = false;
         Ok(())
+    }
+
+    fn producers_replaced(&self) -> u64 {
+        self.replaced
     }
 
     fn rejoin(&mut self, cause: &str) -> Result<(), LogError> {

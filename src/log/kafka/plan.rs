@@ -55,7 +55,7 @@ const RECORD_BYTES_WRITTEN_MAX: &str = "1000000";
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 
-/// Every topic of a group (`wire.md` section 5). Fewer copies than two cannot insist on two.
+/// Every topic of a group (page `operations`). Fewer copies than two cannot insist on two.
 #[must_use]
 pub fn plan(options: &KafkaOptions, partitions: u32, replication: u16) -> Vec<TopicPlan> {
     let deleted = |days: u64| vec![("cleanup.policy", "delete".to_owned()), ("retention.ms", (days * DAY_MS).to_string())];

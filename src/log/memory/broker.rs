@@ -178,14 +178,6 @@ impl MemoryBroker {
         self.lock().partition((MemoryTopic::Input(task.stage), task.partition)).append(None, record)
     }
 
-    /// Appends an event to the partition of its session, as a producer does. Returns partition and offset.
-    #[expect(clippy::must_use_candidate, reason = "the effect is the point")]
-    pub fn append_event(&self, session_id: &str, value: &[u8], timestamp_ms: i64) -> (u32, u64) {
-        let partition = partition_of(session_id.as_bytes(), self.lock().config.partitions.session);
-        let task = TaskId { stage: Stage::Session, partition };
-        (partition, self.append(task, Some(session_id.as_bytes()), Some(value), timestamp_ms))
-    }
-
     /// What a `read_committed` reader sees of a topic, partition by partition.
     #[must_use]
     pub fn committed(&self, topic: MemoryTopic) -> Vec<MemoryRecord> {

@@ -188,14 +188,6 @@ impl RocksStore {
         records.status().map_err(|error| error::store("cannot scan", &error))
     }
 
-    /// Bytes of sorted files and write buffers of an area.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
-    pub fn area_bytes(&self, area: Area) -> Result<u64, StoreError> {
-        Ok(self.number(area, properties::TOTAL_SST_FILES_SIZE)? + self.number(area, properties::CUR_SIZE_ALL_MEM_TABLES)?)
-    }
-
     /// What the database uses now.
     ///
     /// # Errors

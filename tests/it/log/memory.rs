@@ -482,7 +482,7 @@ fn whatever_strikes_a_careful_lane_answers_every_event_once() {
 }
 
 #[test]
-fn a_seed_gives_the_same_run_twice() {
+fn faults_of_a_seed_come_in_the_same_order() {
     assert_eq!(run(7), run(7));
     assert_ne!(run(7).1, run(8).1);
 }

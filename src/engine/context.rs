@@ -1,0 +1,82 @@
+//! What is known of the event that is decided about.
+
+use crate::engine::command::Trigger;
+use crate::engine::effects::RecipeForm;
+use crate::engine::effects::SwarmCall;
+use crate::engine::effects::SwarmCallKey;
+use crate::engine::input::Place;
+use crate::engine::subject::SubjectKey;
+use crate::event::Event;
+use crate::event::EventKind;
+use crate::event::EventTime;
+use crate::identity::Hash64;
+
+/// What every decision about one event needs to know.
+pub(super) struct Context<'a> {
+    /// Whose session.
+    pub subject: &'a SubjectKey,
+    /// The event.
+    pub event: &'a Event<'a>,
+    /// Hash of its id.
+    pub id: Hash64,
+    /// Its place.
+    pub place: Place<'a>,
+    /// Session time at it.
+    pub time: EventTime,
+    /// First step that counted before the event: what was called earlier belongs to what was reset.
+    pub floor: u64,
+}
+
+impl<'a> Context<'a> {
+    pub(super) const fn new(
+        subject: &'a SubjectKey,
+        event: &'a Event<'a>,
+        id: Hash64,
+        place: Place<'a>,
+        (time, floor): (EventTime, u64),
+    ) -> Self {
+        Self { subject, event, id, place, time, floor }
+    }
+
+    /// Later of the event time and the record timestamp: what commands are issued at.
+    pub(super) fn issued_at(&self) -> EventTime {
+        self.time.max(self.event.record_time)
+    }
+
+    pub(super) fn tenant(&self) -> &str {
+        self.event.tenant.as_deref().unwrap_or_default()
+    }
+
+    /// The call the event is about, where it names one.
+    pub(super) fn call_id(&self) -> Option<&str> {
+        match &self.event.kind {
+            EventKind::ToolCall(call) | EventKind::Tool(call, _) => call.call_id.as_deref(),
+            EventKind::ToolResult(result) => result.call_id.as_deref(),
+            _ => None,
+        }
+    }
+
+    pub(super) fn trigger(&self) -> Trigger {
+        Trigger::Event {
+            event_id: self.event.id.clone().into_owned(),
+            call_id: self.call_id().map(str::to_owned),
+            topic: self.place.topic.to_owned(),
+            partition: self.place.partition,
+            offset: self.place.offset,
+            time: self.time,
+            traceparent: self.event.traceparent.as_deref().map(str::to_owned),
+        }
+    }
+
+    pub(super) fn swarm_call(&self, key: SwarmCallKey, tool: &str, form: RecipeForm) -> SwarmCall {
+        SwarmCall {
+            key,
+            tool: tool.to_owned(),
+            form,
+            session_id: self.event.session_id.clone().into_owned(),
+            agent_id: self.event.agent_id.clone().into_owned(),
+            time: self.time,
+            record_time: self.event.record_time,
+        }
+    }
+}
