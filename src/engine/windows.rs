@@ -24,7 +24,7 @@ pub struct Contribution {
 /// One pane: agents by (session, agent).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pane {
-    /// Agents of the pane; at most `workers_max`, and [`SWARM_PANE_BYTES_MAX`] of them.
+    /// Agents of the pane; at most `workers_max`, and [`crate::limits::SWARM_PANE_BYTES_MAX`] of them.
     pub agents: BTreeMap<(String, String), Contribution>,
     /// Calls of agents beyond these bounds: they count, their number saturates.
     pub further_calls: u32,
