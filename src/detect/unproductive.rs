@@ -7,9 +7,9 @@ use crate::detect::step::Step;
 
 /// Whether a completed call, the newest of its kind or not, got its agent nowhere.
 ///
-/// - A failure did, unless its agent had called the same before and changed something or reported progress since, or is told something new now. A
-///   command line runs in its agent's own place: where it fails for the first time there, that says nothing about the others, unless it
-///   names a URL.
+/// - A failure did, unless its agent had called the same before and changed something or reported progress since, or is told something
+///   new now. A command line runs in its agent's own place: where it fails for the first time there, that says nothing about the others,
+///   unless it names a URL.
 /// - A success did where its answer, from the same call before, was known, and nothing new came in between. What answers `ok` to
 ///   everything, what waits, and what moved but for a mask says nothing of the kind.
 /// - An outage did from the second on that one agent meets in a row: who is let in at the second try is not stuck.
@@ -30,19 +30,24 @@ pub fn got_nowhere(history: &History, step: &Step) -> bool {
     }
     let is_new = step.outcome.is_some() && !flags.has(Flags::SEEN_OUTCOME);
     let says_nothing = !step.outcome.is_some() || flags.any(Flags(Flags::GENERIC.0 | Flags::POLL.0));
-    if is_new || (!step.failed() && says_nothing) {
+    if !step.failed() && (is_new || says_nothing) {
         return false;
     }
     for earlier in history.complete_back_from(step).skip(1) {
         if earlier.call == step.call {
-            return step.failed() || !step.moved_since(earlier);
+            return if step.failed() { !is_new || fails_alike(step, earlier) } else { !step.moved_since(earlier) };
         }
         let is_novel = !earlier.flags.any(Flags(Flags::SEEN_CALL.0 | Flags::SEEN_OUTCOME.0));
         if earlier.flags.has(Flags::MUTATED) || (is_novel && !step.failed()) {
             return false;
         }
     }
-    step.failed()
+    step.failed() && !is_new
+}
+
+/// Whether two failures begin alike, as `dead_end` compares them: ports and addresses further on are no news. Of tests they are.
+const fn fails_alike(step: &Step, earlier: &Step) -> bool {
+    step.error.is_some() && step.error.0 == earlier.error.0 && !step.flags.has(Flags::TEST)
 }
 
 /// Whether the agent's last such call met an outage as well.

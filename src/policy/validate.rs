@@ -229,6 +229,7 @@ fn ranks(ranked: &[Detector]) -> [u8; Detector::COUNT] {
 /// What is computed per step. The loop identity of the `repeat` family is made of fingerprints (page `detection`).
 fn needs(detectors: &Detectors, use_description: bool) -> Needs {
     let runs = |detector| detectors.mode(detector).is_on();
+    let sums_unproductive = runs(Detector::SwarmRepeat) && detectors.swarm_repeat.count == Counted::Unproductive;
     Needs {
         fingerprint: [
             Detector::ExactRepeat,
@@ -249,10 +250,10 @@ fn needs(detectors: &Detectors, use_description: bool) -> Needs {
             || (runs(Detector::StateRepeat) && (detectors.state_repeat.novelty_ends || !use_description))
             || (runs(Detector::TestFix) && detectors.test_fix.same_failure)
             || (runs(Detector::CallRate) && detectors.call_rate.count == Counted::Unproductive)
-            || (runs(Detector::SwarmRepeat) && detectors.swarm_repeat.count == Counted::Unproductive),
+            || sums_unproductive,
         state: runs(Detector::StateRepeat),
         tokens: runs(Detector::SemanticRepeat),
-        error: runs(Detector::DeadEnd),
+        error: runs(Detector::DeadEnd) || sums_unproductive,
         test: runs(Detector::TestFix),
         read_target: runs(Detector::Exploration),
         swarm: runs(Detector::SwarmRepeat) || runs(Detector::FleetRate),

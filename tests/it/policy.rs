@@ -606,7 +606,7 @@ fn needs_follow_the_running_detectors() {
     assert_eq!(of("call_rate", "[detectors.call_rate]\ncount = \"all\""), none);
     assert_eq!(of("fleet_rate", "[detectors.fleet_rate]\nmode = \"shadow\""), Needs { swarm: true, ..none });
     assert_eq!(of("exploration", "[detectors.exploration]\nmode = \"nudge\""), Needs { read_target: true, ..none });
-    assert_eq!(of("swarm_repeat", ""), Needs { fingerprint: true, outcome: true, swarm: true, ..none });
+    assert_eq!(of("swarm_repeat", ""), Needs { fingerprint: true, outcome: true, error: true, swarm: true, ..none });
     assert_eq!(of("swarm_repeat", "[detectors.swarm_repeat]\ncount = \"all\""), Needs { fingerprint: true, swarm: true, ..none });
 }
 
