@@ -493,7 +493,7 @@ fn text(rules: &Rules, tool: &str, crossing: &Crossing, is_block: bool) -> Strin
             if is_block { "This call is refused. " } else { "" }
         ),
         _ => format!(
-            "[System] GLOBAL DOOM LOOP: {} calls to {tool} across {} workers. The entire swarm is stuck. 1. Use a fundamentally \
+            "[System] GLOBAL DOOM LOOP: {} calls to {tool} across {} workers, all on the same target. 1. Use a fundamentally \
              different strategy. 2. Do NOT retry the same tool with the same parameters. 3. Reconsider the goal.",
             crossing.sum, crossing.workers
         ),
