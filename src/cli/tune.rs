@@ -160,6 +160,9 @@ fn notes(found: &Found, known: &Known) -> Vec<String> {
             notes.push(format!("not in this input: the sessions of {}", counted(absent, what)));
         }
     }
+    if judged.off > 0 {
+        notes.push(format!("not judged: {}, since no event of the session lies in its range", counted(judged.off, "label")));
+    }
     notes
 }
 

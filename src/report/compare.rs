@@ -200,19 +200,22 @@ impl Comparison {
         let mut comparison = Self { left_out: before.left_out + now.left_out, ..Self::default() };
         let mut shown: BTreeMap<(Change, String), usize> = BTreeMap::new();
         let mut agents: BTreeMap<(&str, &str, &str), [Option<Deed>; 2]> = BTreeMap::new();
+        let mut tools: BTreeMap<(&str, &str, &str, &str), [Option<Deed>; 2]> = BTreeMap::new();
         let keys: std::collections::BTreeSet<&Key> = before.by_key.keys().chain(now.by_key.keys()).collect();
         for key in keys {
             let (tenant, subject, agent, detector, tool) = key;
             let fates = [before.by_key.get(key), now.by_key.get(key)];
             let deeds = fates.map(|fate| fate.map(|fate| fate.deed));
-            let worst = agents.entry((tenant, subject, agent)).or_default();
-            for (worst, deed) in worst.iter_mut().zip(deeds) {
-                *worst = (*worst).max(deed);
+            let of_agent = agents.entry((tenant, subject, agent)).or_default();
+            let of_tool = tools.entry((tenant, subject, agent, tool)).or_default();
+            for worst in [of_agent, of_tool] {
+                for (worst, deed) in worst.iter_mut().zip(deeds) {
+                    *worst = (*worst).max(deed);
+                }
             }
             let [was, is] = deeds;
             let change = Change::of(was, is);
             comparison.by_detector.entry(detector.clone()).or_default().note(change);
-            comparison.by_tool.entry(tool.clone()).or_default().note(change);
             let Some(change) = change else { continue };
             let shown = shown.entry((change, detector.clone())).or_default();
             if *shown < EXAMPLES_MAX {
@@ -236,6 +239,9 @@ impl Comparison {
         }
         for [was, is] in agents.into_values() {
             comparison.agents.note(Change::of(was, is));
+        }
+        for ((.., tool), [was, is]) in tools {
+            comparison.by_tool.entry(tool.to_owned()).or_default().note(Change::of(was, is));
         }
         comparison.examples.sort_by(|one, other| (one.change, &one.detector).cmp(&(other.change, &other.detector)));
         comparison

@@ -27,7 +27,6 @@ use crate::report::SpentInLoops;
 use crate::report::Swarms;
 use crate::report::Timeline;
 use crate::report::Tools;
-use crate::report::distinct::hash;
 use crate::report::distinct::hash_of;
 use crate::report::loops::Moment;
 use crate::report::loops::What;
@@ -151,11 +150,17 @@ impl Ledger {
                     if self.open.len() >= OPEN_MAX {
                         self.open.pop_first();
                     }
-                    self.open.insert((hash(event.session_id.as_bytes()), step.event.0), Open { spent: now, detectors });
+                    self.open.insert(
+                        (hash_of(event.tenant.as_deref().unwrap_or_default(), &event.session_id), step.event.0),
+                        Open { spent: now, detectors },
+                    );
                 }
             }
             What::Answer(sequence) => {
-                let key = session.history.get(sequence).map(|step| (hash(event.session_id.as_bytes()), step.event.0));
+                let key = session
+                    .history
+                    .get(sequence)
+                    .map(|step| (hash_of(event.tenant.as_deref().unwrap_or_default(), &event.session_id), step.event.0));
                 let open = key.and_then(|key| self.open.remove(&key)).unwrap_or_default();
                 let mut whole = one;
                 whole.add(open.spent);

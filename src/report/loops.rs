@@ -221,8 +221,10 @@ fn judge(found: &mut Loop, moment: &Moment<'_>) {
             continue;
         }
         found.detectors |= finding.detector.bit();
-        // Of a run, every call is part of the loop; of a window, only those that match, and of these the history tells the last.
-        let first = if finding.window == 0 { finding.first } else { finding.last };
+        // Of a run, every call is part of the loop; of a window, only those that match, and of these the history tells the last. So it is of
+        // failures in a row, which calls of other tools do not end.
+        let looks_through = matches!(finding.detector, Detector::ShellFailures | Detector::TestFix);
+        let first = if finding.window == 0 && !looks_through { finding.first } else { finding.last };
         if !matches!(moment.what, What::Text(_)) {
             for cell in found.strip.from(first).filter(|cell| cell.sequence <= finding.last) {
                 cell.in_loop = true;

@@ -238,10 +238,10 @@ pub(super) fn answer(args: &ReplayArgs, report: &Report) -> Outcome {
     is_no(args, report, nudges + blocks > 0, blocks > 0)
 }
 
-/// The exit code of a comparison: `--fail-on` asks for what is new.
+/// The exit code of a comparison: `--fail-on` asks who is newly told, whichever detector tells.
 pub(super) fn answer_to_change(args: &ReplayArgs, now: &Report, comparison: &Comparison) -> Outcome {
-    let blocked = comparison.by_detector.values().any(|changes| changes.get(Change::NewlyBlocked) > 0);
-    let nudged = comparison.by_detector.values().any(|changes| changes.get(Change::NewlyNudged) > 0);
+    let blocked = comparison.agents.get(Change::NewlyBlocked) > 0;
+    let nudged = comparison.agents.get(Change::NewlyNudged) > 0;
     is_no(args, now, nudged || blocked, blocked)
 }
 

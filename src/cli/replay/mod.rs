@@ -140,6 +140,13 @@ pub fn run(args: &ReplayArgs, log: &LogArgs) -> Outcome {
         return damaged.map_or_else(|| forms::answer(args, &report), |error| Err(error.into()));
     };
     let other = replay(args, &source, &against, &keep, &stop, None)?;
+    if stop.load(Ordering::Acquire) {
+        // Half of a replay says nothing of what the other policy would have done.
+        say("stopped before the second policy was replayed to its end: this is the report of the first alone");
+        let report = forms::report(args, &policy, &known, found);
+        forms::whoever_reads(forms::write_report(args, &report))?;
+        return damaged.map_or_else(|| forms::answer(args, &report), |error| Err(error.into()));
+    }
     say(forms::summary(&other));
     let comparison = Comparison::of(&other.ledger.fates, &found.ledger.fates);
     let now = forms::report(args, &policy, &known, found);

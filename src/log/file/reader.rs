@@ -1,5 +1,6 @@
 //! The thread that reads files: lines to places, places to lanes.
 
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::io::BufRead;
 use std::io::Read;
@@ -39,6 +40,7 @@ pub(super) fn start(inputs: Vec<Group>, options: &FileOptions, shared: Arc<Share
         is_strict: options.is_strict,
         timestamp_ms: 0,
         topic: None,
+        next: BTreeMap::new(),
     };
     let ends_at_damage = options.ends_at_damage;
     // Not joined: it may stand in a read of standard input for ever. It ends with the lanes at the next line.
@@ -59,6 +61,8 @@ struct Reader {
     timestamp_ms: i64,
     /// The topic a line named last: usually the next one names it too.
     topic: Option<Arc<str>>,
+    /// Next offset of each partition. A lane takes a record that lies before it for one it has seen.
+    next: BTreeMap<u32, u64>,
 }
 
 /// Whether reading goes on.
@@ -179,6 +183,16 @@ impl Reader {
         let line = self.rounds.line();
         let by_session = || found.session_id.as_deref().map_or(0, |session| partition_of(session.as_bytes(), REPLAY_PARTITIONS));
         let (partition, offset) = found.place.unwrap_or_else(|| (by_session(), line));
+        let next = self.next.entry(partition).or_default();
+        if offset < *next {
+            let why = format!(
+                "offset {offset} of partition {partition}, which was read up to {}: records of a partition come in their order, those of two \
+                 topics apart",
+                *next - 1
+            );
+            return self.refuse(line, why);
+        }
+        *next = offset.saturating_add(1);
         self.timestamp_ms = found.timestamp_ms.unwrap_or(self.timestamp_ms);
         let topic = found.topic.map(|topic| match &self.topic {
             Some(last) if **last == *topic => Arc::clone(last),
@@ -199,6 +213,19 @@ impl Reader {
             return Reading::Cut;
         }
         if self.rounds.end_if_full() { Reading::On } else { Reading::Abandoned }
+    }
+
+    /// Leaves a line out that no lane would take.
+    fn refuse(&mut self, line: u64, why: String) -> Reading {
+        let shared = self.rounds.shared();
+        let (file, at) = shared.locate(line).unwrap_or_default();
+        shared.note_refused(vec![(file, at + 1, why)]);
+        self.rounds.skip();
+        match () {
+            () if self.is_strict => Reading::Cut,
+            () if self.rounds.end_if_full() => Reading::On,
+            () => Reading::Abandoned,
+        }
     }
 
     fn is_event(&self, placing: &Placing<'_>) -> bool {

@@ -394,3 +394,27 @@ fn the_table_names_the_sessions_that_loop_and_says_no_cost_that_nobody_told() {
     let table = stdout(&expect(&["replay", &log], exit_code::DONE));
     assert!(table.contains(" tokens\n") && !table.contains("US dollars"), "{table}");
 }
+
+#[test]
+fn a_record_behind_one_of_its_partition_that_was_read_is_refused_and_told() {
+    let scratch = Scratch::new("record-order");
+    let at = |id: u32, offset: u32, topic: &str| {
+        let record = format!(r#","_record":{{"topic":"{topic}","partition":3,"offset":{offset},"timestamp":1767603600000}}"#);
+        call(id, "s", &record) + "\n"
+    };
+    let day = scratch.write("day.ndjson", &(at(1, 10, "a") + &at(2, 11, "a")));
+    let before = scratch.write("before.ndjson", &(at(3, 8, "a") + &at(4, 9, "a") + &at(5, 12, "a")));
+    let events = |files: &[&str]| {
+        let report = json(&[&["replay"], files].concat(), exit_code::DONE);
+        (report["events"].as_u64().unwrap(), report["rejected"].as_u64().unwrap())
+    };
+    assert_eq!(events(&[&day, &before]), (3, 2));
+    assert_eq!(events(&[&before]), (3, 0));
+    let told = stderr(&expect(&["replay", &day, &before], exit_code::DONE));
+    assert!(told.contains("before.ndjson:1: no event: offset 8 of partition 3, which was read up to 11"), "{told}");
+    let strict = expect(&["replay", &day, &before, "--strict"], exit_code::ANSWER_IS_NO);
+    assert!(stdout(&strict).contains("2 events"), "{}", stdout(&strict));
+    assert!(
+        stderr(&expect(&["inspect", "session", "s", "--file", &day, "--file", &before], exit_code::DONE)).contains("offset 8")
+    );
+}

@@ -105,6 +105,18 @@ fn another_policy_is_compared_by_detector_and_tool_with_examples() {
     // For scripts: only what is new counts.
     expect(&[&stricter[..], &["--fail-on", "block"]].concat(), exit_code::ANSWER_IS_NO);
     expect(&["replay", &file, "--policy", "default", "--against", "default", "--fail-on", "nudge"], exit_code::DONE);
+    // Who hears of the same loop from other detectors is not newly told, and is one agent in each table.
+    let quiet = ["--set", "detectors.exact_repeat.mode=off"];
+    let other = [&["replay", &file, "--against", "default", "--fail-on", "nudge"], &quiet[..]].concat();
+    let change = json(&other, exit_code::DONE);
+    let rows = change["changes"].as_array().unwrap();
+    let agents =
+        |row: &Value| ["newly_nudged", "no_longer_nudged", "no_longer_blocked", "same"].map(|kind| row[kind].as_u64().unwrap());
+    assert!(rows.iter().any(|row| row["by"] == "detector" && row["newly_nudged"] == 1), "{change:#}");
+    for row in rows.iter().filter(|row| row["by"] != "detector") {
+        assert_eq!(agents(row).iter().sum::<u64>(), 1, "{change:#}");
+        assert_eq!(row["newly_nudged"], 0, "{change:#}");
+    }
     assert!(stderr(&expect(&["replay", "-", "--against", "default"], exit_code::USAGE)).contains("standard input"));
     expect(&[&stricter[..], &["--output", "ndjson"]].concat(), exit_code::USAGE);
 }
