@@ -442,8 +442,8 @@ fn oldest_open_of_tool(session: &Session, result: &CallResult<'_>) -> Option<u64
 /// Whether a call is among the first looks after a wait: each of those that follow it without being made twice.
 fn was_waited_for(session: &Session, step: &Step) -> bool {
     let before = session.history.ring_back().take(LOOKS_AFTER_A_WAIT);
-    let looks = before.take_while(|before| before.flags.has(Flags::POLL) && before.call != step.call);
-    looks.into_iter().any(|before| before.flags.has(Flags::WAITS))
+    let mut looks = before.take_while(|before| before.flags.has(Flags::POLL) && before.call != step.call);
+    looks.any(|before| before.flags.has(Flags::WAITS))
 }
 
 fn is_in_turn(session: &Session, step: &Step) -> bool {

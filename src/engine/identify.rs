@@ -60,7 +60,9 @@ pub(super) fn requested(
     let command = if tool.is_shell { shell.command(&call.tool, args) } else { None };
     let waits = tool.waits || command.as_deref().is_some_and(|command| shell.waits(command));
     step.flags.set(Flags::WAITS, waits);
-    step.flags.set(Flags::REMOTE, command.as_deref().is_some_and(|command| command.contains("://")));
+    // Only sums of a swarm ask for it.
+    let names_url = policy.needs.swarm && command.as_deref().is_some_and(|command| command.contains("://"));
+    step.flags.set(Flags::REMOTE, names_url);
     step.flags.set(Flags::POLL, tool.class == ToolClass::Poll || waits);
     let asks_shell = asks_shell(policy);
     let read =

@@ -30,13 +30,13 @@ use crate::engine::windows::Contribution;
 use crate::engine::windows::Pane;
 use crate::engine::windows::Panes;
 use crate::engine::windows::Rules;
+use crate::engine::windows::calls_of;
 use crate::engine::windows::contributors;
 use crate::engine::windows::is_block;
 use crate::engine::windows::is_shared;
 use crate::engine::windows::latest;
 use crate::engine::windows::left_out;
 use crate::engine::windows::new_steps;
-use crate::engine::windows::pane_calls;
 use crate::engine::windows::window_sums;
 use crate::engine::windows::window_workers;
 use crate::event::EventTime;
@@ -103,7 +103,7 @@ impl SwarmCounter {
     /// Total of all panes, and distinct agents: for inspection.
     #[must_use]
     pub fn totals(&self) -> (u32, u32) {
-        let calls = self.panes.values().fold(0u32, |sum, pane| sum.saturating_add(pane_calls(pane)));
+        let calls = calls_of(self.panes.values());
         let mut agents: Vec<&(String, String)> = self.panes.values().flat_map(|pane| pane.agents.keys()).collect();
         agents.sort_unstable();
         agents.dedup();

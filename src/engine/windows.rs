@@ -51,8 +51,13 @@ pub(super) struct Rules {
     pub(super) workers_max: usize,
 }
 
-pub(super) fn pane_calls(pane: &Pane) -> u32 {
+fn pane_calls(pane: &Pane) -> u32 {
     pane.agents.values().fold(pane.further_calls, |sum, agent| sum.saturating_add(agent.calls))
+}
+
+/// Calls of several panes.
+pub(super) fn calls_of<'a>(panes: impl Iterator<Item = &'a Pane>) -> u32 {
+    panes.map(pane_calls).fold(0, u32::saturating_add)
 }
 
 /// A window ends with a pane and spans those less than `window_ms` before it; 0 is one endless window.
@@ -70,8 +75,7 @@ fn panes_between(panes: &Panes, from: i64, to: i64) -> impl Iterator<Item = (&Ev
 pub(super) fn window_sums(panes: &Panes, rules: &Rules, touched: &[EventTime]) -> Vec<(EventTime, u32)> {
     let (Some(first), Some(last)) = (touched.iter().min(), touched.iter().max()) else { return Vec::new() };
     if rules.window_ms == 0 {
-        let sum = panes.values().fold(0u32, |sum, pane| sum.saturating_add(pane_calls(pane)));
-        return vec![(*first, sum)];
+        return vec![(*first, calls_of(panes.values()))];
     }
     let (from, to) = (first.0.saturating_sub(rules.window_ms), last.0.saturating_add(rules.window_ms));
     let calls: Vec<(EventTime, u64)> =
@@ -97,9 +101,8 @@ pub(super) const fn is_block(rules: &Rules, step: u32) -> bool {
 /// Whether enough of a window's calls are recent, and are not its busiest agent's, for a block of all. One agent that loops is that agent's
 /// detectors' business, and after a block that has expired a single call is no proof that all go on.
 pub(super) fn is_shared(panes: &Panes, rules: &Rules, period_start: i64, end: EventTime) -> bool {
-    let of_period = panes_between(panes, period_start, end.0);
-    let recent = of_period.fold(0u32, |sum, (_, pane)| sum.saturating_add(pane_calls(pane)));
-    if recent < rules.block_shared_min {
+    let of_period = panes_between(panes, period_start, end.0).map(|(_, pane)| pane);
+    if calls_of(of_period) < rules.block_shared_min {
         return false;
     }
     let mut agents: BTreeMap<&(String, String), u32> = BTreeMap::new();
@@ -107,7 +110,7 @@ pub(super) fn is_shared(panes: &Panes, rules: &Rules, period_start: i64, end: Ev
         let calls = agents.entry(who).or_default();
         *calls = calls.saturating_add(contribution.calls);
     }
-    let all = panes_of(panes, rules, end).fold(0u32, |sum, pane| sum.saturating_add(pane_calls(pane)));
+    let all = calls_of(panes_of(panes, rules, end));
     all.saturating_sub(agents.values().max().copied().unwrap_or(0)) >= rules.block_shared_min
 }
 
@@ -148,7 +151,7 @@ fn panes_of<'a>(panes: &'a Panes, rules: &Rules, end: EventTime) -> impl Iterato
     panes_between(panes, from, to).map(|(_, pane)| pane)
 }
 
-pub(super) fn in_window<'a>(
+fn in_window<'a>(
     panes: &'a Panes,
     rules: &Rules,
     end: EventTime,

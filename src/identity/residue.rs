@@ -1,5 +1,7 @@
 //! What the masks took out of an answer, as far as it may be what the agent waits for: two answers that are the same but for it may still move.
 
+use crate::identity::fnv::Fnv64;
+
 /// A check of the ids and long numbers that masks have replaced, whatever their order. Times and durations are not among them: they change by
 /// themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -11,10 +13,7 @@ impl Residue {
 
     /// Takes what a mask has replaced.
     pub(super) fn take(&mut self, masked: &[u8]) {
-        // FNV-1a: what is masked is a word.
-        let hash =
-            masked.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
-        self.0 = self.0.wrapping_add(hash | 1);
+        self.0 = self.0.wrapping_add(Fnv64::new().add(masked).finish() | 1);
     }
 
     /// Its [`Self::BITS`] bits: 0 where nothing was replaced. One pair of different ones in 63 is equal.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::identity::Fnv64;
+
 /// Hashes kept. Up to so many names the number is exact; beyond it is off by a thousandth, as a rule.
 const KEPT_MAX: usize = 1 << 20;
 
@@ -61,8 +63,7 @@ pub(super) fn hash_of(tenant: &str, name: &str) -> u64 {
 
 /// FNV-1a, mixed once more: it only counts.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
-    let fold = |state: u64, byte: &u8| (state ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    let mut state = bytes.iter().fold(0xcbf2_9ce4_8422_2325, fold);
+    let mut state = Fnv64::new().add(bytes).finish();
     // The finaliser of SplitMix64: an estimate needs hashes that lie evenly.
     state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

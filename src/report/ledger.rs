@@ -123,7 +123,7 @@ impl Ledger {
         let what = what(event, session, before);
         let detectors =
             effects.findings.iter().filter(|finding| is_live(finding)).fold(0, |bits, finding| bits | finding.detector.bit());
-        let spent = self.spend(event, session, what, detectors);
+        let spent = self.spend(event, (session, hash), what, detectors);
         if let What::Call(sequence) | What::Answer(sequence) = what
             && let Some(step) = session.history.get(sequence)
         {
@@ -137,7 +137,7 @@ impl Ledger {
     }
 
     /// What is to be counted of an event in loops. A call counts once, when the first detector sees it.
-    fn spend(&mut self, event: &Event<'_>, session: &Session, what: What, detectors: u16) -> Spent {
+    fn spend(&mut self, event: &Event<'_>, (session, hash): (&Session, u64), what: What, detectors: u16) -> Spent {
         let now = Spent::of(event.usage);
         let one = Spent { calls: 1, ..now };
         let mut total = if detectors == 0 { Spent::default() } else { one };
@@ -150,17 +150,11 @@ impl Ledger {
                     if self.open.len() >= OPEN_MAX {
                         self.open.pop_first();
                     }
-                    self.open.insert(
-                        (hash_of(event.tenant.as_deref().unwrap_or_default(), &event.session_id), step.event.0),
-                        Open { spent: now, detectors },
-                    );
+                    self.open.insert((hash, step.event.0), Open { spent: now, detectors });
                 }
             }
             What::Answer(sequence) => {
-                let key = session
-                    .history
-                    .get(sequence)
-                    .map(|step| (hash_of(event.tenant.as_deref().unwrap_or_default(), &event.session_id), step.event.0));
+                let key = session.history.get(sequence).map(|step| (hash, step.event.0));
                 let open = key.and_then(|key| self.open.remove(&key)).unwrap_or_default();
                 let mut whole = one;
                 whole.add(open.spent);

@@ -1,29 +1,11 @@
-//! FNV-1a, 64 bits: to compare states and outputs of two runs, never to defend against anybody.
+//! A hash of all that a task holds, to compare two runs.
 
 use crate::event::TaskId;
+use crate::identity::Fnv64;
 use crate::store::KeyFamily;
 use crate::store::Position;
 use crate::store::StateStore;
 use crate::store::StoreError;
-
-/// FNV-1a, 64 bits: offset basis `cbf29ce484222325`, prime `100000001b3`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Fnv64(u64);
-
-impl Fnv64 {
-    pub(super) const fn new() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-
-    #[must_use]
-    pub(super) fn add(self, bytes: &[u8]) -> Self {
-        Self(bytes.iter().fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)))
-    }
-
-    pub(super) const fn finish(self) -> u64 {
-        self.0
-    }
-}
 
 /// Hash of everything a task holds in `families`, keys and values. Of a Position only what two runs over the same input share
 /// ([`Position::deterministic`]). Two stores with equal state have equal hashes, whatever kind they are.
@@ -59,16 +41,4 @@ fn deterministic(family: KeyFamily, value: &[u8]) -> Result<std::borrow::Cow<'_,
         return Ok(Position::decode(value)?.deterministic().encode_for_changelog()?.into());
     }
     Ok(value.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fnv_answers_as_published() {
-        assert_eq!(Fnv64::new().finish(), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(Fnv64::new().add(b"a").finish(), 0xaf63_dc4c_8601_ec8c);
-        assert_eq!(Fnv64::new().add(b"foobar").finish(), 0x8594_4171_f739_67e8);
-    }
 }

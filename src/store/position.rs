@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use crate::event::EventTime;
 use crate::event::NextOffset;
+use crate::identity::Fnv64;
 use crate::store::KeyFamily;
 use crate::store::StoreError;
 use crate::store::codec;
-use crate::store::hash::Fnv64;
 use crate::store::migrate;
 
 /// The Position of a task.

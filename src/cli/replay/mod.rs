@@ -130,23 +130,21 @@ pub fn run(args: &ReplayArgs, log: &LogArgs) -> Outcome {
         say(warning);
     }
     let damaged = found.damaged.clone();
-    let is_asked_to_end = stop.load(Ordering::Acquire);
-    let Some(against) = against.filter(|_| !is_asked_to_end) else {
+    let is_stopped = || stop.load(Ordering::Acquire);
+    let mut second = None;
+    if let Some(against) = against.filter(|_| !is_stopped()) {
+        let other = replay(args, &source, &against, &keep, &stop, None)?;
+        // Half of a replay says nothing of what the other policy would have done.
+        second = (!is_stopped()).then_some((against, other));
+    }
+    let Some((against, other)) = second else {
         if args.against.is_some() {
-            say("stopped before the second policy was replayed: this is the report of the first alone");
+            say("stopped before the second policy was replayed to its end: this is the report of the first alone");
         }
         let report = forms::report(args, &policy, &known, found);
         forms::whoever_reads(forms::write_report(args, &report))?;
         return damaged.map_or_else(|| forms::answer(args, &report), |error| Err(error.into()));
     };
-    let other = replay(args, &source, &against, &keep, &stop, None)?;
-    if stop.load(Ordering::Acquire) {
-        // Half of a replay says nothing of what the other policy would have done.
-        say("stopped before the second policy was replayed to its end: this is the report of the first alone");
-        let report = forms::report(args, &policy, &known, found);
-        forms::whoever_reads(forms::write_report(args, &report))?;
-        return damaged.map_or_else(|| forms::answer(args, &report), |error| Err(error.into()));
-    }
     say(forms::summary(&other));
     let comparison = Comparison::of(&other.ledger.fates, &found.ledger.fates);
     let now = forms::report(args, &policy, &known, found);

@@ -177,7 +177,7 @@ impl Reader {
     fn place(&mut self, text: &[u8]) -> Reading {
         if text.trim_ascii().is_empty() {
             self.rounds.skip();
-            return if self.rounds.end_if_full() { Reading::On } else { Reading::Abandoned };
+            return self.go_on();
         }
         let found = scan(text);
         let line = self.rounds.line();
@@ -212,20 +212,22 @@ impl Reader {
         if self.is_strict && !self.is_event(&placing) {
             return Reading::Cut;
         }
-        if self.rounds.end_if_full() { Reading::On } else { Reading::Abandoned }
+        self.go_on()
     }
 
     /// Leaves a line out that no lane would take.
     fn refuse(&mut self, line: u64, why: String) -> Reading {
         let shared = self.rounds.shared();
+        // A line that was read stands in a file that was noted.
         let (file, at) = shared.locate(line).unwrap_or_default();
         shared.note_refused(vec![(file, at + 1, why)]);
         self.rounds.skip();
-        match () {
-            () if self.is_strict => Reading::Cut,
-            () if self.rounds.end_if_full() => Reading::On,
-            () => Reading::Abandoned,
-        }
+        if self.is_strict { Reading::Cut } else { self.go_on() }
+    }
+
+    /// After a line: hands the round over where it is full.
+    fn go_on(&mut self) -> Reading {
+        if self.rounds.end_if_full() { Reading::On } else { Reading::Abandoned }
     }
 
     fn is_event(&self, placing: &Placing<'_>) -> bool {
