@@ -30,13 +30,14 @@ use crate::engine::windows::Contribution;
 use crate::engine::windows::Pane;
 use crate::engine::windows::Panes;
 use crate::engine::windows::Rules;
-use crate::engine::windows::calls_of;
 use crate::engine::windows::contributors;
 use crate::engine::windows::is_block;
+use crate::engine::windows::is_in_window;
 use crate::engine::windows::is_shared;
 use crate::engine::windows::latest;
 use crate::engine::windows::left_out;
 use crate::engine::windows::new_steps;
+use crate::engine::windows::window;
 use crate::engine::windows::window_sums;
 use crate::engine::windows::window_workers;
 use crate::event::EventTime;
@@ -47,6 +48,7 @@ use crate::policy::Detector;
 use crate::policy::Mode;
 use crate::policy::Notify;
 use crate::policy::Policy;
+use crate::policy::SwarmRepeat;
 use crate::policy::SwarmSteps;
 
 /// Lengths of two names, calls and a time, encoded; at most. Bytes.
@@ -100,14 +102,20 @@ pub struct SwarmCounter {
 }
 
 impl SwarmCounter {
-    /// Total of all panes, and distinct agents: for inspection.
+    /// Calls and agents of the newest window, as they are judged by.
     #[must_use]
-    pub fn totals(&self) -> (u32, u32) {
-        let calls = calls_of(self.panes.values());
-        let mut agents: Vec<&(String, String)> = self.panes.values().flat_map(|pane| pane.agents.keys()).collect();
-        agents.sort_unstable();
-        agents.dedup();
-        (calls, agents.len() as u32)
+    pub fn newest_window(&self, policy: &SwarmRepeat) -> (u32, u32) {
+        let newest = self.panes.keys().next_back().copied();
+        newest.map_or((0, 0), |end| window(&self.panes, policy.window_ms, end))
+    }
+
+    /// Calls and agents of the window that comes nearest to a finding, of those that hold one of these panes: the fullest of those with
+    /// enough agents, or else the fullest.
+    #[must_use]
+    pub fn nearest_window(&self, policy: &SwarmRepeat, touched: &[EventTime]) -> (u32, u32) {
+        let ends = self.panes.keys().filter(|end| touched.iter().any(|pane| is_in_window(policy.window_ms, *pane, **end)));
+        let windows = ends.map(|end| window(&self.panes, policy.window_ms, *end));
+        windows.max_by_key(|(calls, agents)| (*agents >= policy.workers_min, *calls)).unwrap_or_default()
     }
 }
 
@@ -307,7 +315,7 @@ impl SwarmEngine {
             if sum < rules.threshold || new_steps(rules, told_step, sum).next().is_none() {
                 continue;
             }
-            let workers = window_workers(&counter.panes, rules, end);
+            let workers = window_workers(&counter.panes, rules.window_ms, end);
             if workers < rules.workers_min {
                 continue;
             }

@@ -56,13 +56,13 @@ fn pane_calls(pane: &Pane) -> u32 {
 }
 
 /// Calls of several panes.
-pub(super) fn calls_of<'a>(panes: impl Iterator<Item = &'a Pane>) -> u32 {
+fn calls_of<'a>(panes: impl Iterator<Item = &'a Pane>) -> u32 {
     panes.map(pane_calls).fold(0, u32::saturating_add)
 }
 
 /// A window ends with a pane and spans those less than `window_ms` before it; 0 is one endless window.
-const fn is_in_window(rules: &Rules, pane: EventTime, end: EventTime) -> bool {
-    rules.window_ms == 0 || (pane.0 <= end.0 && end.0 - pane.0 < rules.window_ms)
+pub(super) const fn is_in_window(window_ms: i64, pane: EventTime, end: EventTime) -> bool {
+    window_ms == 0 || (pane.0 <= end.0 && end.0 - pane.0 < window_ms)
 }
 
 /// Panes from one time to another, in order.
@@ -83,10 +83,10 @@ pub(super) fn window_sums(panes: &Panes, rules: &Rules, touched: &[EventTime]) -
     let (mut sums, mut sum, mut oldest) = (Vec::new(), 0, calls.iter().peekable());
     for (end, added) in &calls {
         sum += added;
-        while let Some((_, gone)) = oldest.next_if(|(start, _)| !is_in_window(rules, *start, *end)) {
+        while let Some((_, gone)) = oldest.next_if(|(start, _)| !is_in_window(rules.window_ms, *start, *end)) {
             sum -= gone;
         }
-        if touched.iter().any(|pane| is_in_window(rules, *pane, *end)) {
+        if touched.iter().any(|pane| is_in_window(rules.window_ms, *pane, *end)) {
             sums.push((*end, u32::try_from(sum).unwrap_or(u32::MAX)));
         }
     }
@@ -106,16 +106,21 @@ pub(super) fn is_shared(panes: &Panes, rules: &Rules, period_start: i64, end: Ev
         return false;
     }
     let mut agents: BTreeMap<&(String, String), u32> = BTreeMap::new();
-    for (who, contribution) in in_window(panes, rules, end) {
+    for (who, contribution) in in_window(panes, rules.window_ms, end) {
         let calls = agents.entry(who).or_default();
         *calls = calls.saturating_add(contribution.calls);
     }
-    let all = calls_of(panes_of(panes, rules, end));
+    let all = calls_of(panes_of(panes, rules.window_ms, end));
     all.saturating_sub(agents.values().max().copied().unwrap_or(0)) >= rules.block_shared_min
 }
 
-pub(super) fn window_workers(panes: &Panes, rules: &Rules, end: EventTime) -> u32 {
-    let mut agents: Vec<&(String, String)> = in_window(panes, rules, end).map(|(who, _)| who).collect();
+/// Calls and agents of the window that ends with a pane.
+pub(super) fn window(panes: &Panes, window_ms: i64, end: EventTime) -> (u32, u32) {
+    (calls_of(panes_of(panes, window_ms, end)), window_workers(panes, window_ms, end))
+}
+
+pub(super) fn window_workers(panes: &Panes, window_ms: i64, end: EventTime) -> u32 {
+    let mut agents: Vec<&(String, String)> = in_window(panes, window_ms, end).map(|(who, _)| who).collect();
     agents.sort_unstable();
     agents.dedup();
     agents.len() as u32
@@ -146,26 +151,22 @@ pub(super) fn left_out(rules: &Rules, told: u32, sum: u32) -> u32 {
 }
 
 /// The panes of the window that ends with one.
-fn panes_of<'a>(panes: &'a Panes, rules: &Rules, end: EventTime) -> impl Iterator<Item = &'a Pane> {
-    let (from, to) = if rules.window_ms == 0 { (i64::MIN, i64::MAX) } else { (end.0.saturating_sub(rules.window_ms - 1), end.0) };
+fn panes_of(panes: &Panes, window_ms: i64, end: EventTime) -> impl Iterator<Item = &Pane> {
+    let (from, to) = if window_ms == 0 { (i64::MIN, i64::MAX) } else { (end.0.saturating_sub(window_ms - 1), end.0) };
     panes_between(panes, from, to).map(|(_, pane)| pane)
 }
 
-fn in_window<'a>(
-    panes: &'a Panes,
-    rules: &Rules,
-    end: EventTime,
-) -> impl Iterator<Item = (&'a (String, String), &'a Contribution)> {
-    panes_of(panes, rules, end).flat_map(|pane| pane.agents.iter())
+fn in_window(panes: &Panes, window_ms: i64, end: EventTime) -> impl Iterator<Item = (&(String, String), &Contribution)> {
+    panes_of(panes, window_ms, end).flat_map(|pane| pane.agents.iter())
 }
 
 /// attocode's "whose check runs": the greatest (last time, id).
 pub(super) fn latest(panes: &Panes, rules: &Rules, end: EventTime) -> Option<(String, String)> {
-    in_window(panes, rules, end).max_by_key(|(who, contribution)| (contribution.last, *who)).map(|(who, _)| who.clone())
+    in_window(panes, rules.window_ms, end).max_by_key(|(who, contribution)| (contribution.last, *who)).map(|(who, _)| who.clone())
 }
 
 pub(super) fn contributors(panes: &Panes, rules: &Rules, end: EventTime) -> Vec<String> {
-    let mut sessions: Vec<String> = in_window(panes, rules, end).map(|((session, _), _)| session.clone()).collect();
+    let mut sessions: Vec<String> = in_window(panes, rules.window_ms, end).map(|((session, _), _)| session.clone()).collect();
     sessions.sort_unstable();
     sessions.dedup();
     sessions.truncate(CONTRIBUTORS_MAX);

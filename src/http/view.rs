@@ -116,7 +116,7 @@ pub(super) fn agent(agent: &AgentView, steps_max: usize) -> Value {
 /// A call that the agents of a swarm make.
 pub(super) fn counter(view: &CounterView) -> Value {
     let counter = &view.counter;
-    let (calls, agents) = counter.totals();
+    let (calls, agents) = view.held;
     json!({
         "fingerprint": view.fingerprint,
         "tool": counter.tool,

@@ -133,15 +133,15 @@ impl Counts {
         spoke.collect()
     }
 
-    /// The same as a table.
+    /// The same as a table, with what each one's loops cost.
     #[must_use]
-    pub fn table(&self) -> Table {
-        Self::table_of(self.detectors())
+    pub fn table(&self, spent: &SpentInLoops) -> Table {
+        Self::table_of(self.detectors().into_iter().map(|row| (spent.of(&row.name), row)))
     }
 
     /// The same with the sum below, for people.
     #[must_use]
-    pub fn table_with_total(&self) -> Table {
+    pub fn table_with_total(&self, spent: &SpentInLoops) -> Table {
         let total = DetectorRow {
             name: "total".to_owned(),
             sessions: self.sessions(),
@@ -149,21 +149,25 @@ impl Counts {
             blocks: self.blocks(),
             shadow: self.shadow(),
         };
-        Self::table_of(self.detectors().into_iter().chain([total]))
+        let rows = self.detectors().into_iter().map(|row| (spent.of(&row.name), row));
+        Self::table_of(rows.chain([(spent.total(), total)]))
     }
 
-    fn table_of(rows: impl IntoIterator<Item = DetectorRow>) -> Table {
-        let mut table = Table::new(&[
+    fn table_of(rows: impl Iterator<Item = (Spent, DetectorRow)>) -> Table {
+        let mut columns = vec![
             Column::text("detector"),
             Column::number("sessions"),
             Column::number("nudges"),
             Column::number("blocks"),
             Column::number("shadow"),
-        ]);
-        for row in rows {
-            let cells: [Value; 5] =
-                [row.name.into(), row.sessions.into(), row.nudges.into(), row.blocks.into(), row.shadow.into()];
-            table.row(cells.to_vec());
+        ];
+        columns.extend(Spent::COLUMNS);
+        let mut table = Table::new(&columns);
+        for (spent, row) in rows {
+            let mut cells: Vec<Value> =
+                vec![row.name.into(), row.sessions.into(), row.nudges.into(), row.blocks.into(), row.shadow.into()];
+            cells.extend(spent.cells());
+            table.row(cells);
         }
         table
     }
@@ -232,8 +236,16 @@ mod tests {
         }
         let [mut counts, other] = parts;
         counts.add(other);
-        assert_eq!(counts.table().to_csv(), "detector,sessions,nudges,blocks,shadow\nexact_repeat,1,1,1,0\nstuck,1,0,0,1\n");
-        assert!(counts.table_with_total().to_csv().ends_with("\nstuck,1,0,0,1\ntotal,2,1,1,1\n"));
+        let mut spent = SpentInLoops::default();
+        let call = Spent { calls: 1, tokens: 0, cost_micro_usd: 0 };
+        spent.note(Detector::ExactRepeat.bit(), Spent { tokens: 90, ..call });
+        spent.note(Detector::Stuck.bit(), call);
+        spent.note_total(Spent { calls: 2, tokens: 90, cost_micro_usd: 0 });
+        assert_eq!(
+            counts.table(&spent).to_csv(),
+            "detector,sessions,nudges,blocks,shadow,in_loops,loop_tokens,loop_cost_usd\nexact_repeat,1,1,1,0,1,90,\nstuck,1,0,0,1,1,,\n"
+        );
+        assert!(counts.table_with_total(&spent).to_csv().ends_with("\nstuck,1,0,0,1,1,,\ntotal,2,1,1,1,2,90,\n"));
         assert_eq!((counts.nudges(), counts.blocks(), counts.unblocks(), counts.told()), (1, 1, 1, 1));
     }
 

@@ -1,7 +1,11 @@
 //! The sessions that loop most, with their calls. Bounded: of more sessions than there is room for, those with the fewest calls in
-//! loops leave; one that goes on comes back with its history.
+//! loops leave with their calls, and only their sums stay. One that goes on comes back with its sums and what its history still knows, so
+//! that those shown are the worst however many there are.
 
 use std::collections::BTreeMap;
+use std::hash::DefaultHasher;
+use std::hash::Hash;
+use std::hash::Hasher;
 
 use crate::detect::Finding;
 use crate::detect::Flags;
@@ -19,8 +23,10 @@ use crate::report::strip::Cell;
 use crate::report::strip::Ended;
 use crate::report::strip::Strip;
 
-/// Sessions kept of each part of a replay, far above what a report shows: a loop must have time to grow.
+/// Sessions kept of each part of a replay with their calls, above what a report shows.
 const KEPT_MAX: usize = 64;
+/// Sessions of which only the sums are kept; of more, any one leaves.
+const SUMS_MAX: usize = 65_536;
 /// Calls shown before the first one that a detector counted.
 const LEAD_IN: u64 = 4;
 /// Calls looked back over when a session begins to loop.
@@ -35,12 +41,23 @@ pub struct Loop {
     pub session: String,
     /// Agent.
     pub agent: String,
+    /// What was counted of it.
+    pub sums: LoopSums,
+    /// Its calls.
+    pub strip: Strip,
+}
+
+/// What is counted of an agent that loops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LoopSums {
     /// When it began to loop.
     pub first: EventTime,
     /// When it was last seen to.
     pub last: EventTime,
-    /// Calls of the session so far; text turns left out.
-    pub calls: u64,
+    /// Calls of the session before it was forgotten and came back, as its history counts from the beginning then.
+    calls_before: u64,
+    /// Calls that its history has counted.
+    calls_of_history: u64,
     /// Calls and text turns that a detector counts as a loop, and what they cost.
     pub in_loop: Spent,
     /// Text turns among them.
@@ -56,16 +73,41 @@ pub struct Loop {
     /// Bits of the detectors that saw it, shadow ones left out unless there are no others.
     detectors: u16,
     shadow_detectors: u16,
-    /// Its calls.
-    pub strip: Strip,
 }
 
 impl Loop {
+    /// The cell of a call, by its number in the history.
+    fn cell(&mut self, sequence: u64) -> Option<&mut Cell> {
+        let number = self.sums.number(sequence);
+        self.strip.from(number).find(|cell| cell.sequence == number)
+    }
+}
+
+impl LoopSums {
     /// Names of the detectors that saw it.
     #[must_use]
     pub fn detectors(&self) -> Vec<&'static str> {
         let bits = if self.detectors == 0 { self.shadow_detectors } else { self.detectors };
         Detector::ALL.into_iter().filter(|detector| bits & detector.bit() != 0).map(Detector::as_str).collect()
+    }
+
+    /// Calls of the session so far; text turns left out.
+    #[must_use]
+    pub const fn calls(&self) -> u64 {
+        self.calls_before.saturating_add(self.calls_of_history)
+    }
+
+    /// Number of a call among all of the session, by that in its history.
+    const fn number(&self, sequence: u64) -> u64 {
+        self.calls_before.saturating_add(sequence)
+    }
+
+    /// Notes how many calls the history counts now.
+    const fn note_calls(&mut self, counted: u64) {
+        if counted < self.calls_of_history {
+            self.calls_before = self.calls();
+        }
+        self.calls_of_history = counted;
     }
 
     /// Calls that a detector counts as a loop; text turns left out.
@@ -110,17 +152,20 @@ pub(super) enum What {
 #[derive(Debug, Clone, Default)]
 pub struct Loops {
     kept: BTreeMap<SubjectKey, Loop>,
+    /// Sums of those without a place, by the hash of their names.
+    left: BTreeMap<u64, LoopSums>,
 }
 
 impl Loops {
     pub(super) fn note(&mut self, moment: &Moment<'_>) {
         // One look-up: names of sessions are long and begin alike.
         if let Some(found) = self.kept.get_mut(moment.subject) {
+            found.sums.note_calls(moment.session.history.next_sequence());
             follow(found, moment);
             judge(found, moment);
         } else if moment.findings.iter().any(counts) {
             self.make_room();
-            let mut found = begin(moment);
+            let mut found = begin(moment, self.left.remove(&hash_of_subject(moment.subject)));
             judge(&mut found, moment);
             self.kept.insert(moment.subject.clone(), found);
         }
@@ -130,13 +175,15 @@ impl Loops {
         if self.kept.len() < KEPT_MAX {
             return;
         }
-        let least = self.kept.iter().min_by_key(|(_, found)| found.rank()).map(|(subject, _)| subject.clone());
-        if let Some(least) = least {
-            self.kept.remove(&least);
+        let least = self.kept.iter().min_by_key(|(_, found)| found.sums.rank()).map(|(subject, _)| subject.clone());
+        let Some((subject, gone)) = least.and_then(|least| self.kept.remove_entry(&least)) else { return };
+        if self.left.len() >= SUMS_MAX {
+            self.left.pop_first();
         }
+        self.left.insert(hash_of_subject(&subject), gone.sums);
     }
 
-    /// Adds what was kept elsewhere; no session is in two parts.
+    /// Adds what was kept elsewhere; no session is in two parts, and what has no place in its own has none here.
     pub fn add(&mut self, other: Self) {
         self.kept.extend(other.kept);
     }
@@ -145,9 +192,9 @@ impl Loops {
     #[must_use]
     pub fn top(self, loops_max: usize) -> Vec<Loop> {
         let mut all: Vec<Loop> = self.kept.into_values().collect();
-        all.sort_by_key(|found| std::cmp::Reverse(found.rank()));
-        if all.first().is_some_and(|worst| worst.in_loop.calls > 0) {
-            all.retain(|found| found.in_loop.calls > 0);
+        all.sort_by_key(|found| std::cmp::Reverse(found.sums.rank()));
+        if all.first().is_some_and(|worst| worst.sums.in_loop.calls > 0) {
+            all.retain(|found| found.sums.in_loop.calls > 0);
         }
         all.truncate(loops_max);
         all
@@ -164,25 +211,32 @@ pub(super) const fn is_live(finding: &Finding) -> bool {
     counts(finding) && matches!(finding.mode, Mode::Nudge | Mode::Block)
 }
 
-/// A session that begins to loop, with what its history still knows.
-fn begin(moment: &Moment<'_>) -> Loop {
+fn hash_of_subject(subject: &SubjectKey) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    subject.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A session that begins to loop, or does so again, with what its history still knows.
+fn begin(moment: &Moment<'_>, sums: Option<LoopSums>) -> Loop {
     let SubjectKey::Agent { tenant, session_id, agent_id } = moment.subject else { return Loop::default() };
     let mut found = Loop {
         tenant: tenant.clone(),
         session: session_id.clone(),
         agent: agent_id.clone(),
-        first: moment.time,
+        sums: sums.unwrap_or(LoopSums { first: moment.time, ..LoopSums::default() }),
         ..Loop::default()
     };
     let next = moment.session.history.next_sequence();
+    found.sums.note_calls(next);
     let first = moment.findings.iter().filter(|finding| counts(finding)).map(|finding| finding.first).min().unwrap_or(next);
     let from = first.saturating_sub(LEAD_IN).max(next.saturating_sub(LOOK_BACK));
     let steps: Vec<&Step> = moment.session.history.ring_back().take_while(|step| step.sequence >= from).collect();
     for step in steps.into_iter().rev() {
-        push(&mut found.strip, moment.session, step);
+        push(&mut found, moment.session, step);
     }
     if let What::Text(text) = moment.what {
-        found.strip.push(text_turn(next, text));
+        push_text(&mut found, text);
     }
     found
 }
@@ -192,47 +246,48 @@ fn follow(found: &mut Loop, moment: &Moment<'_>) {
     match moment.what {
         What::Call(sequence) => {
             if let Some(step) = moment.session.history.get(sequence) {
-                push(&mut found.strip, moment.session, step);
+                push(found, moment.session, step);
             }
         }
         What::Answer(sequence) => {
             if let Some(step) = moment.session.history.get(sequence)
-                && let Some(cell) = found.strip.from(sequence).find(|cell| cell.sequence == sequence)
+                && let Some(cell) = found.cell(sequence)
             {
                 cell.ended = ended(step);
             }
         }
-        What::Text(text) => found.strip.push(text_turn(moment.session.history.next_sequence(), text)),
+        What::Text(text) => push_text(found, text),
         What::Other => {}
     }
 }
 
 /// What detectors and commands say about the event.
 fn judge(found: &mut Loop, moment: &Moment<'_>) {
-    found.calls = moment.session.history.next_sequence();
-    found.in_loop.add(moment.spent);
+    let sums = &mut found.sums;
+    sums.in_loop.add(moment.spent);
     if !matches!(moment.what, What::Call(_) | What::Answer(_)) {
-        found.texts_in_loop += moment.spent.calls;
+        sums.texts_in_loop += moment.spent.calls;
     }
     for finding in moment.findings.iter().filter(|finding| counts(finding)) {
-        found.last = moment.time;
+        sums.last = moment.time;
         if !is_live(finding) {
-            found.shadow_detectors |= finding.detector.bit();
+            sums.shadow_detectors |= finding.detector.bit();
             continue;
         }
-        found.detectors |= finding.detector.bit();
+        sums.detectors |= finding.detector.bit();
         // Of a run, every call is part of the loop; of a window, only those that match, and of these the history tells the last. So it is of
         // failures in a row, which calls of other tools do not end.
         let looks_through = matches!(finding.detector, Detector::ShellFailures | Detector::TestFix);
         let first = if finding.window == 0 && !looks_through { finding.first } else { finding.last };
         if !matches!(moment.what, What::Text(_)) {
-            for cell in found.strip.from(first).filter(|cell| cell.sequence <= finding.last) {
+            let (first, last) = (sums.number(first), sums.number(finding.last));
+            for cell in found.strip.from(first).filter(|cell| cell.sequence <= last) {
                 cell.in_loop = true;
             }
         }
     }
     if moment.findings.iter().any(counts) && !moment.findings.iter().any(is_live) {
-        found.in_shadow += 1;
+        sums.in_shadow += 1;
     }
     let is_live_text = matches!(moment.what, What::Text(_)) && moment.findings.iter().any(is_live);
     for command in moment.commands {
@@ -242,12 +297,12 @@ fn judge(found: &mut Loop, moment: &Moment<'_>) {
             Action::Unblock => continue,
         };
         match (command.is_shadow, deed) {
-            (true, _) => found.shadow += 1,
-            (false, Deed::Block) => found.blocks += 1,
-            (false, _) => found.nudges += 1,
+            (true, _) => found.sums.shadow += 1,
+            (false, Deed::Block) => found.sums.blocks += 1,
+            (false, _) => found.sums.nudges += 1,
         }
         let cell = match moment.what {
-            What::Answer(sequence) => found.strip.from(sequence).find(|cell| cell.sequence == sequence),
+            What::Answer(sequence) => found.cell(sequence),
             _ => found.strip.newest(),
         };
         if let Some(cell) = cell {
@@ -259,15 +314,17 @@ fn judge(found: &mut Loop, moment: &Moment<'_>) {
     }
 }
 
-fn push(strip: &mut Strip, session: &Session, step: &Step) {
+fn push(found: &mut Loop, session: &Session, step: &Step) {
+    let sequence = found.sums.number(step.sequence);
     let call = ((step.call.0 >> 64) as u64).max(1);
-    let tool = strip.tool(session.history.tool(step));
-    strip.note_excerpt(call, &step.excerpt);
-    strip.push(Cell { sequence: step.sequence, call, tool, ended: ended(step), ..Cell::default() });
+    let tool = found.strip.tool(session.history.tool(step));
+    found.strip.note_excerpt(call, &step.excerpt);
+    found.strip.push(Cell { sequence, call, tool, ended: ended(step), ..Cell::default() });
 }
 
-fn text_turn(next_sequence: u64, text: u64) -> Cell {
-    Cell { sequence: next_sequence.saturating_sub(1), call: text, is_text: true, ..Cell::default() }
+fn push_text(found: &mut Loop, text: u64) {
+    let sequence = found.sums.calls().saturating_sub(1);
+    found.strip.push(Cell { sequence, call: text, is_text: true, ..Cell::default() });
 }
 
 const fn ended(step: &Step) -> Ended {

@@ -43,6 +43,7 @@ pub use judge::judge;
 pub use ledger::Keep;
 pub use ledger::Ledger;
 pub use loops::Loop;
+pub use loops::LoopSums;
 pub use loops::Loops;
 pub use plain::plain;
 pub use plot::Dot;

@@ -1,6 +1,9 @@
 //! What calls cost, where events say.
 
+use serde_json::Value;
+
 use crate::event::Usage;
+use crate::report::Column;
 
 /// Calls, their tokens, their cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,6 +28,28 @@ impl Spent {
         self.calls = self.calls.saturating_add(other.calls);
         self.tokens = self.tokens.saturating_add(other.tokens);
         self.cost_micro_usd = self.cost_micro_usd.saturating_add(other.cost_micro_usd);
+    }
+
+    /// Columns of a table that tells it.
+    pub const COLUMNS: [Column; 3] = [Column::number("in_loops"), Column::number("loop_tokens"), Column::number("loop_cost_usd")];
+
+    /// Its cells below [`Self::COLUMNS`]; empty where there is nothing, so that a table of logs without usage has no such columns.
+    #[must_use]
+    pub fn cells(self) -> [Value; 3] {
+        let tokens = (self.tokens > 0).then_some(self.tokens);
+        [self.calls.into(), tokens.into(), (self.cost_micro_usd > 0).then(|| self.cost_usd()).into()]
+    }
+
+    /// Tokens, unless no event tells them: a zero would be an answer.
+    #[must_use]
+    pub fn known_tokens(self) -> Option<u64> {
+        (self.tokens > 0 || self.calls == 0).then_some(self.tokens)
+    }
+
+    /// US dollars, unless no event tells them.
+    #[must_use]
+    pub fn known_cost_usd(self) -> Option<f64> {
+        (self.cost_micro_usd > 0 || self.calls == 0).then(|| self.cost_usd())
     }
 
     /// US dollars, to a hundredth of a cent.

@@ -99,7 +99,10 @@ impl Report {
     /// The sessions that loop most, at most so many, as a table.
     #[must_use]
     pub fn loop_table(&self, rows_max: usize) -> Table {
-        let mut table = Table::new(&[
+        // Where no event names a tenant, a column of them says nothing.
+        let has_tenants = self.loops.iter().any(|found| !found.tenant.is_empty());
+        let mut columns = if has_tenants { vec![Column::text("tenant")] } else { Vec::new() };
+        columns.extend([
             Column::text("session"),
             Column::text("agent"),
             Column::number("calls"),
@@ -108,16 +111,19 @@ impl Report {
             Column::number("blocks"),
             Column::text("seen_by"),
         ]);
+        let mut table = Table::new(&columns);
         for found in self.loops.iter().take(rows_max) {
-            table.row(vec![
+            let mut cells: Vec<Value> = if has_tenants { vec![found.tenant.as_str().into()] } else { Vec::new() };
+            cells.extend([
                 found.session.as_str().into(),
                 found.agent.as_str().into(),
-                found.calls.into(),
-                found.calls_in_loop().into(),
-                found.nudges.into(),
-                found.blocks.into(),
-                found.detectors().join(" ").into(),
+                found.sums.calls().into(),
+                found.sums.calls_in_loop().into(),
+                found.sums.nudges.into(),
+                found.sums.blocks.into(),
+                found.sums.detectors().join(" ").into(),
             ]);
+            table.row(cells);
         }
         table
     }
@@ -146,7 +152,7 @@ impl Report {
             "duplicates": self.duplicates,
             "is_partial": self.is_partial,
             "policy": { "profile": self.profile, "sha256": self.policy_sha256 },
-            "detectors": self.counts.table().to_objects(),
+            "detectors": self.counts.table(&self.spent).to_objects(),
             "total": {
                 "sessions": self.counts.sessions(),
                 "told": self.counts.told(),
@@ -173,9 +179,7 @@ fn time(time: EventTime) -> Value {
 }
 
 fn spent(spent: Spent) -> Value {
-    // Not every log knows what a token costs: a zero would be an answer.
-    let cost = (spent.cost_micro_usd > 0 || !spent.is_known()).then(|| spent.cost_usd());
-    serde_json::json!({ "calls": spent.calls, "tokens": spent.tokens, "cost_usd": cost })
+    serde_json::json!({ "calls": spent.calls, "tokens": spent.known_tokens(), "cost_usd": spent.known_cost_usd() })
 }
 
 fn one_loop(found: &Loop) -> Value {
@@ -213,15 +217,15 @@ fn one_loop(found: &Loop) -> Value {
         "tenant": found.tenant,
         "session": found.session,
         "agent": found.agent,
-        "detectors": found.detectors(),
-        "first": time(found.first),
-        "last": time(found.last),
-        "calls": found.calls,
-        "in_loop": spent(Spent { calls: found.calls_in_loop(), ..found.in_loop }),
-        "texts_in_loop": found.texts_in_loop,
-        "nudges": found.nudges,
-        "blocks": found.blocks,
-        "shadow": found.shadow,
+        "detectors": found.sums.detectors(),
+        "first": time(found.sums.first),
+        "last": time(found.sums.last),
+        "calls": found.sums.calls(),
+        "in_loop": spent(Spent { calls: found.sums.calls_in_loop(), ..found.sums.in_loop }),
+        "texts_in_loop": found.sums.texts_in_loop,
+        "nudges": found.sums.nudges,
+        "blocks": found.sums.blocks,
+        "shadow": found.sums.shadow,
         "repeated": repeated,
         "strip": head.iter().map(cell).collect::<Vec<_>>(),
         "strip_left_out": left_out,

@@ -123,6 +123,8 @@ impl Sweep {
             Column::number("delay_events"),
             Column::number("successes_nudged"),
             Column::number("successes_blocked"),
+            Column::number("successes_disturbed"),
+            Column::number("failures_disturbed"),
             Column::number("nudges"),
             Column::number("blocks"),
             Column::text("note"),
@@ -154,6 +156,8 @@ impl Sweep {
                         judged.delay().into(),
                         among(judged.successes.0, judged.successes.1),
                         among(judged.successes.0, judged.successes.2),
+                        among(judged.successes.0, judged.disturbed),
+                        among(judged.failures.0, judged.failures_disturbed),
                         scores.nudges.into(),
                         scores.blocks.into(),
                         if best.contains(&(at + 1)) { "best".into() } else { Value::Null },
@@ -221,10 +225,10 @@ mod tests {
         assert_eq!(
             lines[1..],
             [
-                "1,3,4,0.8,2,0.667,,,,1,0,best",
-                "2,4,3,0.6,0,1.0,,,,1,0,best",
-                "3,5,3,0.6,1,0.75,,,,1,0,",
-                "4,x,,,,,,,,,,no number"
+                "1,3,4,0.8,2,0.667,,,,,,1,0,best",
+                "2,4,3,0.6,0,1.0,,,,,,1,0,best",
+                "3,5,3,0.6,1,0.75,,,,,,1,0,",
+                "4,x,,,,,,,,,,,,no number"
             ]
         );
         assert_eq!(sweep.plots().len(), 1);

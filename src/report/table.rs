@@ -85,10 +85,15 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Aligned text with a head. Where a line would be wider than `width` columns, the widest columns of text give way, down to
+    /// Aligned text with a head. A column without a single value is left out. Where a line would be wider than `width` columns, the widest columns of text give way, down to
     /// twelve each.
     #[must_use]
     pub fn to_text(&self, width: Option<usize>, is_styled: bool) -> String {
+        let has_value = |at: usize| self.rows.iter().any(|row| row.get(at).is_some_and(|cell| !cell.is_null()));
+        let empty: Vec<usize> = (0..self.columns.len()).filter(|at| !self.rows.is_empty() && !has_value(*at)).collect();
+        if !empty.is_empty() {
+            return self.without(&empty).to_text(width, is_styled);
+        }
         let cells: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(shown).collect()).collect();
         let mut widths: Vec<usize> = self.columns.iter().map(|column| columns(&column.name)).collect();
         for row in &cells {
@@ -107,6 +112,13 @@ impl Table {
             let _ = writeln!(out, "{}", self.line(row, &widths));
         }
         out
+    }
+
+    fn without(&self, left_out: &[usize]) -> Self {
+        fn kept<T: Clone>(all: &[T], left_out: &[usize]) -> Vec<T> {
+            all.iter().enumerate().filter(|(at, _)| !left_out.contains(at)).map(|(_, one)| one.clone()).collect()
+        }
+        Self { columns: kept(&self.columns, left_out), rows: self.rows.iter().map(|row| kept(row, left_out)).collect() }
     }
 
     fn fit(&self, widths: &mut [usize], width: usize) {
@@ -150,7 +162,8 @@ impl Table {
         self.rows.iter().map(object).collect()
     }
 
-    /// RFC 4180, with a head.
+    /// RFC 4180, with a head. A text that a spreadsheet would take for a formula has an apostrophe before it (OWASP, CSV injection):
+    /// names of sessions and tools are anybody's.
     #[must_use]
     pub fn to_csv(&self) -> String {
         let quote = |cell: &str| {
@@ -159,7 +172,11 @@ impl Table {
         let mut out = self.columns.iter().map(|column| quote(&column.name)).collect::<Vec<_>>().join(",");
         out.push('\n');
         for row in &self.rows {
-            let cells: Vec<String> = row.iter().map(|cell| quote(&shown(cell))).collect();
+            let inert = |cell: &Value| {
+                let text = shown(cell);
+                if cell.is_string() && text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text }
+            };
+            let cells: Vec<String> = row.iter().map(|cell| quote(&inert(cell))).collect();
             out.push_str(&cells.join(","));
             out.push('\n');
         }
@@ -195,8 +212,24 @@ mod tests {
     }
 
     #[test]
+    fn a_column_of_nothing_is_left_out_for_people_only() {
+        let mut table = Table::new(&[Column::text("tool"), Column::number("cost"), Column::number("calls")]);
+        table.row(vec!["a".into(), Value::Null, 0.into()]);
+        assert_eq!(table.to_text(None, false), "tool  calls\na         0\n");
+        assert_eq!(table.to_csv(), "tool,cost,calls\na,,0\n");
+    }
+
+    #[test]
     fn csv_quotes_what_needs_it() {
         assert_eq!(table().to_csv(), "session,count\n\"a,\"\"b\"\"\u{fffd}[2J\",3\na-very-long-session-name,12345\n");
+    }
+
+    #[test]
+    fn csv_holds_no_formula() {
+        let mut table = Table::new(&[Column::text("tool"), Column::number("count")]);
+        table.row(vec!["=HYPERLINK(\"x\",1)".into(), (-3).into()]);
+        table.row(vec!["@a-b".into(), Value::Null]);
+        assert_eq!(table.to_csv(), "tool,count\n\"'=HYPERLINK(\"\"x\"\",1)\",-3\n'@a-b,\n");
     }
 
     #[test]

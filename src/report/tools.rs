@@ -105,28 +105,15 @@ impl Tools {
             Column::text("tool"),
             Column::number("calls"),
             Column::number("failed"),
-            Column::number("in_loops"),
             Column::number("nudges"),
             Column::number("blocks"),
         ];
-        // Columns of nothing say less than no columns.
-        let knows_cost = rows.iter().any(|(_, row)| row.in_loops.is_known());
-        if knows_cost {
-            columns.extend([Column::number("loop_tokens"), Column::number("loop_cost_usd")]);
-        }
+        columns.extend(Spent::COLUMNS);
         let mut table = Table::new(&columns);
         for (name, row) in rows.into_iter().chain(rest.map(|rest| ("(others)", rest))) {
-            let mut cells: Vec<Value> = vec![
-                name.into(),
-                row.calls.into(),
-                row.failed.into(),
-                row.in_loops.calls.into(),
-                row.nudges.into(),
-                row.blocks.into(),
-            ];
-            if knows_cost {
-                cells.extend([row.in_loops.tokens.into(), row.in_loops.cost_usd().into()]);
-            }
+            let mut cells: Vec<Value> =
+                vec![name.into(), row.calls.into(), row.failed.into(), row.nudges.into(), row.blocks.into()];
+            cells.extend(row.in_loops.cells());
             table.row(cells);
         }
         table

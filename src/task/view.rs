@@ -69,6 +69,8 @@ pub struct CounterView {
     pub fingerprint: String,
     /// What is counted.
     pub counter: SwarmCounter,
+    /// Calls and agents of its newest window.
+    pub held: (u32, u32),
 }
 
 /// A question to a lane. The answer is dropped where nobody waits for it any more.
@@ -161,7 +163,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             for key in keys {
                 let fingerprint = key.get(prefix.len()..).map(String::from_utf8_lossy).unwrap_or_default().into_owned();
                 if let Some(loaded) = swarm::load(&self.work.store, id, &key)? {
-                    found.push(CounterView { task: id, fingerprint, counter: loaded.counter });
+                    let held = loaded.counter.newest_window(&self.work.machine.policy().detectors.swarm_repeat);
+                    found.push(CounterView { task: id, fingerprint, counter: loaded.counter, held });
                 }
             }
         }

@@ -70,6 +70,9 @@ pub fn detect(head: &[u8]) -> Detected {
         return found.map_or(Detected::Events, |format| Detected::Log(format, Layout::Lines));
     }
     let document = head.strip_prefix(b"[").unwrap_or(head);
+    if is_array && document.trim_ascii_start().first() == Some(&b']') {
+        return Detected::EventDocument;
+    }
     let text = beginning(document);
     let at = json::skip_space(text, 0);
     match text.get(at..json::value_end(text, at)).and_then(decide) {
@@ -142,6 +145,7 @@ mod tests {
                 Detected::EventDocument,
             ),
             ("{\n \"kind\": \"tool\",\n \"session_id\": \"s\"\n}\n", Detected::EventDocument),
+            ("[\n]\n", Detected::EventDocument),
             ("", Detected::Unknown),
             ("no json\n", Detected::Unknown),
             (r#"{"a":1}"#, Detected::Unknown),

@@ -345,7 +345,7 @@ fn a_replay_counts_by_detector_in_every_form() {
     let table = stdout(&expect(&["replay", &fleet()], exit_code::DONE));
     assert!(table.starts_with("668 events of 22 sessions, 0 rejected; policy default"), "{table}");
     let csv = stdout(&expect(&["replay", &fleet(), "--output", "csv"], exit_code::DONE));
-    assert!(csv.starts_with("detector,sessions,nudges,blocks,shadow\nexact_repeat,"), "{csv}");
+    assert!(csv.starts_with("detector,sessions,nudges,blocks,shadow,in_loops,loop_tokens,loop_cost_usd\nexact_repeat,"), "{csv}");
     let json: Value = serde_json::from_str(&stdout(&expect(&["replay", &fleet(), "--output", "json"], exit_code::DONE))).unwrap();
     assert_eq!((json["events"].as_u64(), json["sessions"].as_u64(), json["rejected"].as_u64()), (Some(668), Some(22), Some(0)));
     // A sum is no detector: whoever adds up the rows gets it.

@@ -135,6 +135,63 @@ fn a_swarm_and_a_task_are_added_up() {
 }
 
 #[test]
+fn events_have_the_index_that_labels_give_them_and_duplicates_none() {
+    let scratch = Scratch::new("inspect-index");
+    let log = scratch.0.join("events.ndjson");
+    let event = |id: u32| {
+        format!(
+            "{{\"id\":\"e{id}\",\"kind\":\"tool\",\"session_id\":\"s\",\"tool\":\"t\",\"args\":{{\"at\":{id}}},\"outcome\":\"ok\"}}\n"
+        )
+    };
+    std::fs::write(&log, [0, 1, 1, 2].map(event).concat()).unwrap();
+    let log = log.to_string_lossy().into_owned();
+    let shown = json(&["inspect", "session", "s", "--file", &log]);
+    let indexes: Vec<(Option<u64>, bool)> = shown["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|step| (step["index"].as_u64(), step["is_duplicate"].as_bool().unwrap()))
+        .collect();
+    assert_eq!(indexes, [(Some(0), false), (Some(1), false), (None, true), (Some(2), false)]);
+    let table = stdout(&expect(&["inspect", "session", "s", "--file", &log], exit_code::DONE));
+    assert!(table.contains("left out: an event with this id was there before"), "{table}");
+}
+
+#[test]
+fn calls_of_a_swarm_are_added_up_by_window() {
+    let scratch = Scratch::new("inspect-windows");
+    let log = scratch.0.join("slow.ndjson");
+    // Three agents, a failing call each every four minutes for an hour: 45 in all, six to nine in ten minutes.
+    let lines: String = (0..45)
+        .map(|at| {
+            format!(
+                "{{\"id\":\"e{at}\",\"kind\":\"tool\",\"time\":\"2026-06-01T10:{:02}:{:02}Z\",\"session_id\":\"s{}\",\"swarm_id\":\"hive\",\"tool\":\"http_get\",\"args\":{{\"url\":\"https://example.org/a\"}},\"result\":\"timed out\",\"outcome\":\"timeout\"}}\n",
+                at / 3 * 4, at % 3, at % 3
+            )
+        })
+        .collect();
+    std::fs::write(&log, lines).unwrap();
+    let log = log.to_string_lossy().into_owned();
+    let shown = json(&[
+        "inspect",
+        "swarm",
+        "hive",
+        "--file",
+        &log,
+        "--set",
+        "detectors.swarm_repeat.threshold=12",
+        "--set",
+        "detectors.swarm_repeat.window_ms=600000",
+    ]);
+    assert_eq!(shown["commands"], serde_json::json!([]), "{shown:#}");
+    let one = &shown["fingerprints"][0];
+    let calls = one["calls"].as_u64().unwrap();
+    assert!((3..=9).contains(&calls), "{one}");
+    assert_eq!(one["said_or_why_not"], format!("{calls} calls, 12 needed"));
+    assert_eq!(one["would_be_told_up_to"], format!("threshold {calls}"));
+}
+
+#[test]
 fn a_running_process_is_asked_for_what_it_holds() {
     let scratch = Scratch::new("inspect");
     let dir = scratch.0.join("state").to_string_lossy().into_owned();

@@ -63,10 +63,12 @@ pub struct Answer {
     pub shell_failures: u32,
     /// Failing test runs in a row.
     pub test_failures: u32,
-    /// Calls and agents of the swarm's counter for this call, finding or not.
-    pub swarm: Option<(u32, u32)>,
+    /// Counters of swarms that the event reached, with the calls and agents of the window that comes nearest to a finding.
+    pub counted: Vec<(SwarmCallKey, (u32, u32))>,
     /// Text turns in a row.
     pub text_turns: u32,
+    /// An event with its id was there before: it changed nothing.
+    pub is_duplicate: bool,
     /// Every command of both stages in order, those of shadow detectors and lifted blocks included.
     pub commands: Vec<Command>,
     /// Rare paths taken.
@@ -144,11 +146,6 @@ impl Bench {
         self.sessions.get(&session_key(event)).map(|(_, session)| session)
     }
 
-    /// Calls and agents of the counters of swarms, as they stand.
-    pub fn counters(&self) -> impl Iterator<Item = (&SwarmCallKey, (u32, u32))> {
-        self.counters.iter().map(|(key, counter)| (key, counter.totals()))
-    }
-
     /// Applies one event that was read somewhere: topic, partition, offset.
     pub fn apply(&mut self, event: &Event<'_>, (topic, partition, offset): (&str, u32, u64)) -> Answer {
         self.watermark = self.watermark.max(event.time);
@@ -192,8 +189,11 @@ impl Bench {
         for (key, report) in sums.drain_sorted() {
             let mut effects = Effects::default();
             let counter = self.counters.entry(key.clone()).or_default();
+            let touched: Vec<EventTime> = report.entries.iter().map(|entry| self.swarm.pane_of(&key, entry.pane)).collect();
             self.swarm.apply(&key, counter, SwarmInput::Report(report), &mut effects);
-            answer.swarm = Some(counter.totals());
+            if matches!(key, SwarmCallKey::Swarm { .. }) {
+                answer.counted.push((key, counter.nearest_window(&self.policy.detectors.swarm_repeat, &touched)));
+            }
             answer.commands.extend(effects.commands.iter().cloned());
             let own_block = answer.command.is_some() || answer.block.is_some();
             if !own_block && let Some(command) = effects.commands.pop() {
@@ -349,4 +349,5 @@ fn describe(answer: &mut Answer, policy: &Policy, session: &Session, mut effects
     answer.shell_failures = session.head.streaks.shell_failures;
     answer.test_failures = session.head.streaks.test_failures;
     answer.text_turns = session.head.streaks.text_turns;
+    answer.is_duplicate = effects.tally.duplicate;
 }

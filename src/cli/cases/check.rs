@@ -197,7 +197,7 @@ fn problems(expectation: &Expectation, answer: &Answer, answers: &[Answer]) -> V
         (Some(Verdict::None), Some(Detector::ShellFailures)) => Some(answer.shell_failures),
         (Some(Verdict::None), Some(Detector::TestFix)) => Some(answer.test_failures),
         (Some(Verdict::None), Some(Detector::TextOnly)) => Some(answer.text_turns),
-        (_, Some(Detector::SwarmRepeat)) => answer.swarm.map(|(calls, _)| calls),
+        (_, Some(Detector::SwarmRepeat)) => answer.counted.last().map(|(_, (calls, _))| *calls),
         (_, detector) => answer
             .findings
             .iter()
@@ -205,7 +205,7 @@ fn problems(expectation: &Expectation, answer: &Answer, answers: &[Answer]) -> V
             .map(|finding| finding.count),
     };
     differs(&mut problems, "count", expectation.count, counted);
-    differs(&mut problems, "workers", expectation.workers, answer.swarm.map(|(_, workers)| workers));
+    differs(&mut problems, "workers", expectation.workers, answer.counted.last().map(|(_, (_, workers))| *workers));
     let confidence = answer
         .findings
         .iter()

@@ -57,7 +57,7 @@ pub(super) fn inspect(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
     let mut bench = Bench::of_app(&input.app, std::sync::Arc::clone(&policy));
     let mut notes: VecDeque<Note> = VecDeque::new();
     let mut kept = Kept::default();
-    let mut count = 0_u64;
+    let (mut count, mut duplicates) = (0_u64, 0_u64);
     let mut tenants: BTreeSet<Option<String>> = BTreeSet::new();
     let mut left_over = Value::Array(Vec::new());
     input.events(|event, record| {
@@ -78,7 +78,10 @@ pub(super) fn inspect(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
         if notes.len() >= args.limit as usize {
             notes.pop_front();
         }
-        notes.push_back(note(count, event, place, &answer, session, &policy, args.show_content));
+        // As labels count: by the producer's counter, else by what came before.
+        let index = (!answer.is_duplicate).then(|| event.seq.unwrap_or(count - duplicates - 1));
+        duplicates += u64::from(answer.is_duplicate);
+        notes.push_back(note(index, event, place, &answer, session, &policy, args.show_content));
         left_over = verdicts(session);
     })?;
     if count == 0 {
@@ -88,7 +91,7 @@ pub(super) fn inspect(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
     }
     let thresholds = thresholds::sweep(&kept, &policy_name, &overrides, &policy);
     let mut table = Table::new(&[
-        Column::number("#"),
+        Column::number("index"),
         Column::text("time"),
         Column::text("event"),
         Column::text("call"),
@@ -100,9 +103,9 @@ pub(super) fn inspect(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
     let (mut steps, mut contents) = (Vec::new(), String::new());
     for note in notes {
         if let Some(content) = note.json.get("content").filter(|content| !content.is_null()) {
-            let number = note.json.get("number").unwrap_or(&Value::Null);
+            let index = note.json.get("index").unwrap_or(&Value::Null);
             // A text in memory takes everything.
-            let _ = write!(contents, "\n#{number} {content}");
+            let _ = write!(contents, "\n#{index} {content}");
         }
         steps.push(note.json);
         table.row(note.cells);
@@ -151,7 +154,7 @@ pub(super) fn step_of<'a>(event: &Event<'_>, session: &'a Session) -> Option<&'a
 }
 
 fn note(
-    number: u64,
+    index: Option<u64>,
     event: &Event<'_>,
     (topic, partition, offset): (&str, u32, u64),
     answer: &Answer,
@@ -183,7 +186,9 @@ fn note(
     if let Some(step) = step.filter(|step| !step.is_transparent()) {
         last.extend(why_silent(step, answer, session, policy, tool_policy));
     }
-    if is_again {
+    if answer.is_duplicate {
+        last.push("left out: an event with this id was there before".to_owned());
+    } else if is_again {
         last.push("not counted: the turn has made this call already".to_owned());
     }
     let seen: Vec<String> = answer
@@ -193,7 +198,8 @@ fn note(
         .collect();
     let findings: Vec<Value> = answer.findings.iter().zip(&why).map(|(finding, (_, why))| finding_json(finding, why)).collect();
     let json = json!({
-        "number": number,
+        "index": index,
+        "is_duplicate": answer.is_duplicate,
         "event_id": event.id,
         "agent_id": event.agent_id,
         "topic": topic,
@@ -221,7 +227,7 @@ fn note(
         (None, agent) => format!("{kind} ({agent})"),
     };
     let cells = vec![
-        number.into(),
+        index.into(),
         if event.has_time || event.time.0 != 0 { event.time.to_rfc3339() } else { "-".to_owned() }.into(),
         what.into(),
         call.into(),

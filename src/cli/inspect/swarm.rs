@@ -32,7 +32,7 @@ const FOLLOWED_MAX: usize = 10_000;
 #[derive(Default)]
 struct Counted {
     tool: String,
-    /// Most calls and agents its window ever held.
+    /// Calls and agents of the window that came nearest to a finding.
     calls: u32,
     agents: u32,
     first: EventTime,
@@ -63,7 +63,7 @@ pub(super) fn inspect(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
         let place = (record.meta.topic, record.meta.partition, record.meta.offset.0);
         let answer = bench.apply(event, place);
         let tool = bench.session(event).and_then(|session| Some(session.history.tool(step_of(event, session)?).to_owned()));
-        for (key, (calls, agents)) in bench.counters() {
+        for (key, held) in &answer.counted {
             let SwarmCallKey::Swarm { swarm_id, fingerprint, .. } = key else { continue };
             if *swarm_id != args.id || (counted.len() >= FOLLOWED_MAX && !counted.contains_key(fingerprint)) {
                 continue;
@@ -73,10 +73,11 @@ pub(super) fn inspect(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
             if is_new {
                 (one.tool, one.first) = (tool.clone().unwrap_or_default(), event.time);
             }
-            if calls > one.calls {
-                one.last = event.time;
+            one.last = event.time;
+            let rank = |(calls, agents): (u32, u32)| (agents >= policy.detectors.swarm_repeat.workers_min, calls);
+            if rank(*held) > rank((one.calls, one.agents)) {
+                (one.calls, one.agents) = *held;
             }
-            (one.calls, one.agents) = (one.calls.max(calls), one.agents.max(agents));
         }
         for command in answer.commands {
             if let SubjectKey::Swarm { fingerprint, .. } = &command.subject {

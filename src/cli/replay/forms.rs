@@ -94,13 +94,13 @@ pub(super) fn write_report(args: &ReplayArgs, report: &Report) -> Outcome {
         ReplayFormat::Json => out.line(format!("{:#}", report.to_json()))?,
         ReplayFormat::Csv => {
             tell_judgement(report);
-            out.table(&report.counts.table(), OutputFormat::Csv)?;
+            out.table(&report.counts.table(&report.spent), OutputFormat::Csv)?;
         }
         ReplayFormat::Html => out.text(html::report(report))?,
         ReplayFormat::Table => {
             out.line(report.headline())?;
             out.line("")?;
-            out.table(&report.counts.table_with_total(), OutputFormat::Table)?;
+            out.table(&report.counts.table_with_total(&report.spent), OutputFormat::Table)?;
             if report.counts.shadow() > 0 {
                 out.line(format!("of these {} nudged or blocked; the others were spoken about in shadow only", told(report)))?;
             }

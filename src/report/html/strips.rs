@@ -41,28 +41,28 @@ fn card(page: &mut Markup, found: &Loop) {
     if !found.tenant.is_empty() {
         page.raw(" <span class=\"quiet\">tenant</span> <code>").text(&found.tenant).raw("</code>");
     }
-    page.raw("</h3>\n<p class=\"facts\"><span><b>").number(found.calls_in_loop());
+    page.raw("</h3>\n<p class=\"facts\"><span><b>").number(found.sums.calls_in_loop());
     page.raw("</b> of <b>")
-        .number(found.calls)
-        .raw(if found.calls == 1 { "</b> call" } else { "</b> calls" })
+        .number(found.sums.calls())
+        .raw(if found.sums.calls() == 1 { "</b> call" } else { "</b> calls" })
         .raw(" in loops</span>");
     for (count, one, many, class) in [
-        (found.texts_in_loop, "text turn in loops", "text turns in loops", ""),
-        (found.nudges, "nudge", "nudges", "nudge"),
-        (found.blocks, "block", "blocks", "block"),
-        (found.shadow, "shadow command", "shadow commands", "quiet"),
+        (found.sums.texts_in_loop, "text turn in loops", "text turns in loops", ""),
+        (found.sums.nudges, "nudge", "nudges", "nudge"),
+        (found.sums.blocks, "block", "blocks", "block"),
+        (found.sums.shadow, "shadow command", "shadow commands", "quiet"),
     ] {
         if count > 0 {
             page.raw("<span class=\"").raw(class).raw("\"><b>").number(count).raw("</b> ");
             page.raw(if count == 1 { one } else { many }).raw("</span>");
         }
     }
-    if found.in_loop.is_known() {
-        page.raw("<span><b>").number(found.in_loop.tokens).raw("</b> tokens, <b>");
-        page.text(&shared::dollars(found.in_loop)).raw("</b></span>");
+    if found.sums.in_loop.is_known() {
+        page.raw("<span><b>").number(found.sums.in_loop.tokens).raw("</b> tokens, <b>");
+        page.text(&shared::dollars(found.sums.in_loop)).raw("</b></span>");
     }
     page.raw("<span class=\"quiet\">");
-    for name in found.detectors() {
+    for name in found.sums.detectors() {
         page.raw("<code>").raw(name).raw("</code> ");
     }
     page.raw("</span></p>\n");

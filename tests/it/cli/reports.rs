@@ -62,6 +62,66 @@ fn a_report_for_programs_has_the_loops_with_their_calls_and_what_they_cost() {
     assert_eq!(in_slices, 306);
 }
 
+/// More agents loop at the same time than are kept with their calls.
+#[test]
+fn of_very_many_that_loop_the_worst_are_told_with_all_they_did() {
+    let scratch = Scratch::new("many");
+    let event = |session: &str, at: u32| {
+        let (minute, second) = (at / 60, at % 60);
+        format!(
+            "{{\"id\":\"{session}-{at}\",\"kind\":\"tool\",\"session_id\":\"{session}\",\"tool\":\"t\",\"args\":{{\"q\":1}},\"result\":\"no\",\"outcome\":\"error\",\"time\":\"2026-01-05T09:{minute:02}:{second:02}Z\"}}\n"
+        )
+    };
+    // In turn, so that each has been put out by the others when it goes on.
+    let mut text: String = (0..8).flat_map(|at| (0..2_400).map(move |session| event(&format!("s{session}"), at))).collect();
+    text.push_str(&(8..10).map(|at| event("s0", at)).collect::<String>());
+    let report = json(&["replay", &scratch.write("events.ndjson", &text)], exit_code::DONE);
+    let loops: Vec<(&str, u64)> = report["loops"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["session"].as_str().unwrap(), one["in_loop"]["calls"].as_u64().unwrap()))
+        .collect();
+    // From the third call on a detector counts it.
+    assert_eq!(loops[0], ("s0", 8));
+    assert!(loops.len() == 20 && loops[1..].iter().all(|(_, calls)| *calls == 6), "{loops:?}");
+}
+
+/// A session that was forgotten counts its calls from the beginning when it comes back; a report goes on counting.
+#[test]
+fn a_session_that_comes_back_goes_on_in_the_report() {
+    let scratch = Scratch::new("again");
+    let text = repeated("s", 6) + &repeated("s", 5).replace("\"s-", "\"later-").replace("2026-01-05", "2026-01-08");
+    let report = json(&["replay", &scratch.write("events.ndjson", &text)], exit_code::DONE);
+    let one = &report["loops"][0];
+    assert_eq!(one["calls"], 11, "{one:#}");
+    let cells = one["strip"].as_array().unwrap();
+    let numbers: Vec<u64> = cells.iter().map(|cell| cell["sequence"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (0..11).collect::<Vec<u64>>());
+    // The first two of either part are no loop yet, until the third makes them one.
+    assert!(cells.iter().all(|cell| cell["in_loop"] == true), "{one:#}");
+}
+
+/// Of what no event tells nothing is told; names of tenants stand where there are any; no cell is a formula.
+#[test]
+fn tables_tell_what_is_known() {
+    let scratch = Scratch::new("known");
+    let without = repeated("s", 6).replace(",\"usage\":{\"cost_usd\":0.5,\"input_tokens\":90,\"output_tokens\":10}", "");
+    assert!(!without.contains("usage"), "{without}");
+    let file = scratch.write("events.ndjson", &without);
+    let report = json(&["replay", &file], exit_code::DONE);
+    assert_eq!(report["in_loops"], serde_json::json!({ "calls": 4, "tokens": null, "cost_usd": null }));
+    assert_eq!(report["detectors"][0]["in_loops"], 4, "{report:#}");
+    let table = stdout(&expect(&["replay", &file], exit_code::DONE));
+    assert!(!table.contains("tenant") && !table.contains("loop tokens"), "{table}");
+    let of_tenant = without.replace("\"kind\"", "\"tenant\":\"acme\",\"kind\"");
+    let table = stdout(&expect(&["replay", &scratch.write("tenants.ndjson", &of_tenant)], exit_code::DONE));
+    assert!(table.contains("tenant") && table.contains("acme"), "{table}");
+    // An empty document is no events, not none that can be read.
+    let empty = json(&["replay", &scratch.write("empty.json", "[]\n")], exit_code::DONE);
+    assert_eq!((empty["events"].as_u64(), empty["rejected"].as_u64()), (Some(0), Some(0)));
+}
+
 #[test]
 fn what_a_call_costs_is_counted_once_however_its_events_are_cut() {
     let scratch = Scratch::new("halves");
