@@ -62,6 +62,79 @@ fn a_report_for_programs_has_the_loops_with_their_calls_and_what_they_cost() {
     assert_eq!(in_slices, 306);
 }
 
+/// Sessions, calls and events of two tenants may have the same names.
+#[test]
+fn what_a_call_costs_is_its_own_tenants() {
+    let scratch = Scratch::new("tenants");
+    let event = |tenant: &str, at: u32, kind: &str, tokens: u32| {
+        let mut event = serde_json::json!({
+            "id": format!("{kind}-{at}"), "tenant": tenant, "kind": kind, "session_id": "s", "tool": "t", "call_id": format!("c{at}"),
+            "time": format!("2026-01-05T09:00:{at:02}Z"),
+        });
+        if kind == "tool_call" {
+            event["args"] = serde_json::json!({ "q": if tenant == "loops" { 1 } else { at } });
+            event["usage"] = serde_json::json!({ "input_tokens": tokens, "output_tokens": 0 });
+        } else {
+            event["result"] = if tenant == "loops" { "no".into() } else { format!("answer {at}").into() };
+            event["outcome"] = if tenant == "loops" { "error".into() } else { "ok".into() };
+        }
+        format!("{event}\n")
+    };
+    let text: String = (0..10)
+        .map(|at| {
+            // The other tenant's call comes between, and would take the place of the first.
+            [
+                event("loops", at, "tool_call", 1),
+                event("works", at, "tool_call", 1_000),
+                event("works", at, "tool_result", 0),
+                event("loops", at, "tool_result", 0),
+            ]
+            .concat()
+        })
+        .collect();
+    let report = json(&["replay", &scratch.write("events.ndjson", &text)], exit_code::DONE);
+    let (calls, tokens) = (report["in_loops"]["calls"].as_u64().unwrap(), report["in_loops"]["tokens"].as_u64().unwrap());
+    assert_eq!((report["sessions"].as_u64(), report["loops"][0]["tenant"].as_str()), (Some(2), Some("loops")));
+    assert_eq!(tokens, calls, "{report:#}");
+}
+
+/// Failures in a row go on across calls of other tools, which are no part of the loop.
+#[test]
+fn a_strip_marks_the_calls_that_fail_and_not_those_between() {
+    let scratch = Scratch::new("between");
+    let event = |at: u32, tool: &str, args: Value, outcome: &str, result: &str| {
+        let event = serde_json::json!({
+            "id": format!("e{at}"), "kind": "tool", "session_id": "s", "tool": tool, "args": args, "outcome": outcome, "result": result,
+            "time": format!("2026-01-05T09:00:{at:02}Z"),
+        });
+        format!("{event}\n")
+    };
+    let text: String = (0..8)
+        .map(|at| {
+            let run = serde_json::json!({ "command": format!("run-{at} --all") });
+            event(2 * at, "Bash", run, "error", &format!("exit {at}: step {at} has failed"))
+                + &event(
+                    2 * at + 1,
+                    "Read",
+                    serde_json::json!({ "path": format!("f{at}") }),
+                    "ok",
+                    &format!("text of file number {at}"),
+                )
+        })
+        .collect();
+    let file = scratch.write("events.ndjson", &text);
+    let report = json(&["replay", &file, "--set", "only=[\"shell_failures\"]"], exit_code::DONE);
+    let one = &report["loops"][0];
+    assert_eq!(one["detectors"], serde_json::json!(["shell_failures"]), "{report:#}");
+    let marked: Vec<(&str, bool)> = one["strip"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|cell| (cell["tool"].as_str().unwrap(), cell["in_loop"].as_bool().unwrap()))
+        .collect();
+    assert!(marked.contains(&("Bash", true)) && !marked.contains(&("Read", true)), "{marked:?}");
+}
+
 /// More agents loop at the same time than are kept with their calls.
 #[test]
 fn of_very_many_that_loop_the_worst_are_told_with_all_they_did() {
