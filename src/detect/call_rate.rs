@@ -16,6 +16,19 @@ use crate::policy::Counted;
 use crate::policy::Detector;
 use crate::policy::ToolPolicy;
 
+/// Whether a call without a word of its own was followed, before it was made again, by another one that brought an answer not seen before: as a
+/// look at the screen does after each scroll.
+fn showed_later(history: &History, call: &Step, step: &Step) -> bool {
+    let brought_new = |other: &Step| {
+        other.flags.has(Flags(Flags::OBSERVED.0 | Flags::OK.0))
+            && other.outcome.is_some()
+            && !other.flags.has(Flags::SEEN_OUTCOME)
+    };
+    let between =
+        history.ring().skip_while(|other| other.sequence <= call.sequence).take_while(|other| other.sequence < step.sequence);
+    call.flags.has(Flags::GENERIC) && between.take_while(|other| other.call != call.call).any(brought_new)
+}
+
 /// Judges the newest call. It is already recorded: the audit precedes the verdict.
 #[must_use]
 pub fn observe(settings: &CallRate, tool: &ToolPolicy, history: &History, step: &Step, now: EventTime) -> Option<Finding> {
@@ -40,7 +53,9 @@ pub fn observe(settings: &CallRate, tool: &ToolPolicy, history: &History, step: 
     let in_vain: Vec<&Step> = equal
         .iter()
         .zip(before)
-        .filter(|(call, before)| settings.count == Counted::All || !got_further(call, *before))
+        .filter(|(call, before)| {
+            settings.count == Counted::All || !(got_further(call, *before) || showed_later(history, call, step))
+        })
         .map(|(call, _)| *call)
         .collect();
     // Calls that brought something new are many, and no loop: that is said, and not refused.

@@ -1,17 +1,25 @@
 //! Whether the answers behind a finding stand still. A number of eight digits may be an id, and is masked; it may also be the size of a file that
-//! grows, and who looks at that makes progress. So answers that are only the same once they are masked bring a nudge, and no block.
+//! grows, and who looks at that makes progress. So answers that are only the same once they are masked bring a nudge, and no block. Nor do known
+//! answers that are not the same, and equal ones that are asked for as rarely as somebody asks who waits.
 
 use crate::detect::finding::Finding;
 use crate::detect::history::History;
 use crate::detect::step::Flags;
 use crate::detect::step::Step;
 use crate::policy::Detector;
+use crate::policy::Policy;
+
+/// Between two equal calls of somebody who looks again every minute or less often, ms of event time. A loop of a model has seconds.
+const PATIENT_MS: i64 = 45_000;
 
 /// Whether one of the answers to the call of a finding, of as many as a block needs, has moved since the one before it. A streak is of several calls, and
 /// each of them is looked at.
 #[must_use]
 pub fn answers_move(history: &History, finding: &Finding) -> bool {
     let Some(step) = history.get(finding.last).filter(|step| !step.flags.has(Flags::ARGS_ONLY)) else { return false };
+    if finding.detector == Detector::Stagnation && answers_differ(history, finding, step) {
+        return true;
+    }
     if matches!(finding.detector, Detector::Stagnation | Detector::Stuck) {
         return history.complete_back_from(step).take(finding.block_at as usize).any(|later| has_moved(history, later));
     }
@@ -32,4 +40,48 @@ fn has_moved(history: &History, later: &Step) -> bool {
     let mut earlier = history.complete_back_from(later).skip(1);
     later.flags.residue() != 0
         && earlier.find(|earlier| earlier.call == later.call).is_some_and(|earlier| later.moved_since(earlier))
+}
+
+/// Whether two successes of the call in this streak differ: each is known from before, and a door that is open and closed is in no loop.
+fn answers_differ(history: &History, finding: &Finding, step: &Step) -> bool {
+    let mut successes =
+        streak_back(history, finding, step).filter(|earlier| earlier.call == step.call && earlier.flags.has(Flags::OK));
+    successes.next().is_some_and(|newest| successes.any(|earlier| newest.answers_otherwise(earlier)))
+}
+
+/// Whether a streak of known calls with known answers has come to one of its own again. Nine checks that are each made for the second time
+/// are a second round: a cycle has to show that it goes on.
+#[must_use]
+pub fn comes_again(history: &History, finding: &Finding) -> bool {
+    let Some(step) = history.get(finding.last) else { return true };
+    streak_back(history, finding, step).skip(1).any(|earlier| earlier.call == step.call)
+}
+
+/// Whether something was changed since the call of a finding was made last: who checks again then has a reason.
+#[must_use]
+pub fn was_changed_since(history: &History, finding: &Finding) -> bool {
+    let Some(step) = history.get(finding.last) else { return false };
+    let mut since = history.complete_back_from(step).skip(1).take_while(|earlier| earlier.call != step.call);
+    since.any(|earlier| earlier.flags.has(Flags::MUTATED))
+}
+
+fn streak_back<'a>(history: &'a History, finding: &'a Finding, step: &Step) -> impl Iterator<Item = &'a Step> {
+    history.complete_back_from(step).take_while(|earlier| earlier.sequence >= finding.first)
+}
+
+/// Whether who makes the call of a finding waits: its last equal calls, as many as a block needs, lie about a minute apart each, or more, and worked. A
+/// tool that nobody has named as a poll is blocked as late as one that somebody has.
+#[must_use]
+pub fn is_patient(history: &History, finding: &Finding, policy: &Policy) -> bool {
+    let counts_equal = matches!(finding.detector, Detector::ExactRepeat | Detector::OutcomeRepeat | Detector::Stagnation);
+    let Some(step) = history.get(finding.last).filter(|_| counts_equal) else { return false };
+    let block_at = policy.tools.get(history.tool(step)).scaled(policy.detectors.block_at(finding.detector), true);
+    let equal: Vec<&Step> =
+        history.complete_back_from(step).filter(|earlier| earlier.call == step.call).take(finding.block_at as usize).collect();
+    finding.count < block_at
+        && equal.len() > 1
+        && equal.iter().all(|step| step.flags.has(Flags::OK))
+        && equal
+            .windows(2)
+            .all(|pair| matches!(pair, [later, earlier] if later.time.0.saturating_sub(earlier.time.0) >= PATIENT_MS))
 }

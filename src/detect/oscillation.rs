@@ -37,7 +37,7 @@ pub fn observe(settings: &Oscillation, history: &History, step: &Step) -> Option
         (Some(last), Some(before)) => repeats(last, before),
         _ => false,
     });
-    let brings_new = || tail.iter().take(period).any(|step| brings_new(step));
+    let brings_new = || tail.iter().take(period).any(|step| brings_new(step)) || works_off(tail.iter().take(period));
     let first = tail.get(period * count as usize - 1).map_or(step.sequence, |earliest| earliest.sequence);
     let mut finding =
         Finding::new(Detector::Oscillation, settings.mode, identity(history, &tail, period), count, settings.threshold)
@@ -49,9 +49,11 @@ pub fn observe(settings: &Oscillation, history: &History, step: &Step) -> Option
     Some(finding)
 }
 
-/// Whether a place of the last round is as in the round before: the same call without another answer, or an answer that says something and is the same.
+/// Whether a place of the last round is as in the round before: the same call without another answer, or an answer that says something and is the same,
+/// unless two different calls have worked alike.
 fn repeats(last: &Step, before: &Step) -> bool {
-    let is_same_answer = last.outcome.is_some() && last.outcome == before.outcome && !last.flags.has(Flags::GENERIC);
+    let is_work = last.flags.has(Flags::OK) && !last.flags.has(Flags::SEEN_CALL);
+    let is_same_answer = last.outcome.is_some() && last.outcome == before.outcome && !last.flags.has(Flags::GENERIC) && !is_work;
     (last.call == before.call && !last.answers_otherwise(before)) || is_same_answer
 }
 
@@ -59,6 +61,14 @@ fn repeats(last: &Step, before: &Step) -> bool {
 const fn brings_new(step: &Step) -> bool {
     let has_seen = step.flags.any(Flags(Flags::SEEN_CALL.0 | Flags::SEEN_OUTCOME.0 | Flags::GENERIC.0));
     step.flags.has(Flags::NEW_CHANGE) || (step.flags.has(Flags::OK) && step.outcome.is_some() && !has_seen)
+}
+
+/// Whether a round is one of somebody who works off what comes: one step brought an answer not seen before, and one was a new call, as with a queue
+/// whose next item is asked for by one call, and answered by another whose receipts are alike.
+fn works_off<'a>(round: impl Iterator<Item = &'a &'a Step> + Clone) -> bool {
+    let mut worked = round.filter(|step| step.flags.has(Flags::OK));
+    worked.clone().any(|step| step.outcome.is_some() && !step.flags.has(Flags::SEEN_OUTCOME))
+        && worked.any(|step| !step.flags.has(Flags::SEEN_CALL))
 }
 
 /// How often the last `period` tools stand back to back at the tail (newest first); 0 if they are constant or periodic themselves,

@@ -1,11 +1,13 @@
 //! `shell_failures`: shell commands failing in a row (attocode's bash cascade). Page `detection`.
 //!
 //! Example: `npm install x`, `yarn add x`, `pnpm add x`, all failing. Limits: other tools in between neither count nor help;
-//! outages and unobserved outcomes change nothing.
+//! outages and unobserved outcomes change nothing. Where the policy spares what moves, a wait that ran out is no failure, and one that fails
+//! otherwise than ever before, after a change, begins a new row: fourteen tests that fail, then eleven, then nine, are progress.
 
 use crate::detect::finding::Family;
 use crate::detect::finding::Finding;
 use crate::detect::finding::loop_identity;
+use crate::detect::history::History;
 use crate::detect::step::Flags;
 use crate::detect::step::Step;
 use crate::detect::streaks::Streaks;
@@ -13,13 +15,25 @@ use crate::policy::Detector;
 use crate::policy::ShellFailures;
 
 /// Takes a completed step; only shell commands count.
-pub fn observe(settings: &ShellFailures, streaks: &mut Streaks, step: &Step) -> Option<Finding> {
+pub fn observe(
+    settings: &ShellFailures,
+    spares_moving: bool,
+    streaks: &mut Streaks,
+    history: &History,
+    step: &Step,
+) -> Option<Finding> {
     if !step.flags.has(Flags::SHELL) {
         return None;
     }
     if step.flags.has(Flags::OK) {
         streaks.shell_failures = 0;
         return None;
+    }
+    if spares_moving && step.flags.has(Flags::WAITS) {
+        return None;
+    }
+    if spares_moving && has_moved(history, step) {
+        streaks.shell_failures = 0;
     }
     if streaks.shell_failures == 0 {
         streaks.shell_first = step.sequence;
@@ -36,4 +50,11 @@ pub fn observe(settings: &ShellFailures, streaks: &mut Streaks, step: &Step) -> 
         .confident(0.5, 0.1)
         .spanning(streaks.shell_first, step.sequence)
     })
+}
+
+/// Whether a failure not seen before follows a change that was made since the last one.
+fn has_moved(history: &History, step: &Step) -> bool {
+    let is_failure = |earlier: &&Step| earlier.failed() && earlier.flags.has(Flags::SHELL);
+    let mut since = history.complete_back_from(step).skip(1).take_while(|earlier| !is_failure(earlier));
+    step.outcome.is_some() && !step.flags.has(Flags::SEEN_OUTCOME) && since.any(|earlier| earlier.flags.has(Flags::MUTATED))
 }

@@ -367,7 +367,13 @@ impl SessionEngine {
             found.extend(test_fix::observe(&detectors.test_fix, streaks, history, step));
         }
         if detectors.shell_failures.mode.is_on() {
-            found.extend(shell_failures::observe(&detectors.shell_failures, streaks, step));
+            found.extend(shell_failures::observe(
+                &detectors.shell_failures,
+                self.policy.outcomes.spare_moving,
+                streaks,
+                history,
+                step,
+            ));
         }
         if detectors.exploration.mode.is_on() {
             found.extend(exploration::observe(&detectors.exploration, &mut streaks.exploration, history, step));

@@ -4,6 +4,9 @@ use crate::detect::Finding;
 use crate::detect::History;
 use crate::detect::Step;
 use crate::detect::answers_move;
+use crate::detect::comes_again;
+use crate::detect::is_patient;
+use crate::detect::was_changed_since;
 use crate::engine::apply::SessionEngine;
 use crate::engine::apply::active_blocks;
 use crate::engine::apply::arm_verdicts;
@@ -21,6 +24,7 @@ use crate::engine::session::Session;
 use crate::limits::ACTIVE_VERDICTS_MAX;
 use crate::policy::Detector;
 use crate::policy::Mode;
+use crate::policy::Policy;
 
 /// Which ladder a finding climbs: shadow findings have episodes of their own and never displace a live one.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,7 +68,7 @@ impl SessionEngine {
         let mut findings = std::mem::take(&mut self.findings);
         let now = session.history.next_sequence().saturating_sub(1);
         if self.policy.outcomes.spare_moving {
-            spare_moving(&session.history, &mut findings);
+            spare_moving(&session.history, &self.policy, &mut findings);
         }
         for finding in findings.iter().filter(|finding| finding.is_fresh) {
             if finding.detector != Detector::TextOnly {
@@ -298,11 +302,19 @@ impl SessionEngine {
     }
 }
 
-/// What may have moved is told, not blocked.
-fn spare_moving(history: &History, findings: &mut [Finding]) {
-    let counts_answers = |finding: &&mut Finding| finding.mode == Mode::Block && finding.detector != Detector::CallRate;
-    for finding in findings.iter_mut().filter(counts_answers) {
-        if finding.block_at > 0 && answers_move(history, finding) {
+/// What may have moved, who may be waiting, and what is only a second round is told, not blocked; a second round after a change is no loop at all.
+fn spare_moving(history: &History, policy: &Policy, findings: &mut [Finding]) {
+    for finding in findings.iter_mut() {
+        // A call under a block of the matrix is no streak: it is told of by itself.
+        let is_streak = finding.first < finding.last;
+        let is_second_round = finding.detector == Detector::Stagnation && is_streak && !comes_again(history, finding);
+        if is_second_round && was_changed_since(history, finding) {
+            finding.is_signal = true;
+        }
+        let counts_answers = finding.mode == Mode::Block && finding.detector != Detector::CallRate && finding.block_at > 0;
+        let is_spared =
+            || is_second_round || answers_move(history, finding) || (is_streak && is_patient(history, finding, policy));
+        if counts_answers && is_spared() {
             finding.mode = Mode::Nudge;
         }
     }

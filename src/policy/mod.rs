@@ -80,7 +80,8 @@ pub struct OutcomePolicy {
     /// Successful answers of at most so many characters say nothing either (`available`, `landed`); 0 = none. Off in IronCurtain,
     /// whose own tests answer `r1`.
     pub generic_chars: usize,
-    /// Answers that are only the same once ids are masked bring no block.
+    /// What may be progress brings no block: successes that are only the same once ids are masked, known answers that differ, a second round of
+    /// known calls, looks a minute apart; and failures of a shell that change with each edit are no row.
     pub spare_moving: bool,
     /// Failures that are an outage, not a loop.
     pub retryable: TextPatterns,
@@ -215,7 +216,13 @@ impl Detectors {
     /// Whether a detector may place blocks by its own count: in mode `block`, unless that count is switched off.
     #[must_use]
     pub const fn blocks_alone(&self, detector: Detector) -> bool {
-        let block_at = match detector {
+        matches!(self.mode(detector), Mode::Block) && self.block_at(detector) > 0
+    }
+
+    /// Count of a block by a detector alone, before factors of tools; 0 = never.
+    #[must_use]
+    pub const fn block_at(&self, detector: Detector) -> u32 {
+        match detector {
             Detector::ExactRepeat => self.exact_repeat.block_at,
             Detector::NearRepeat => self.near_repeat.block_at,
             Detector::OutcomeRepeat => self.outcome_repeat.block_at,
@@ -233,8 +240,7 @@ impl Detectors {
             | Detector::ShellFailures
             | Detector::TextOnly
             | Detector::Exploration => 0,
-        };
-        matches!(self.mode(detector), Mode::Block) && block_at > 0
+        }
     }
 
     /// The mode of a detector, to change it.

@@ -138,7 +138,7 @@ impl Policy {
             episodes,
             evidence,
             fusion,
-            needs: needs(&detectors, raw.identity.use_description),
+            needs: needs(&detectors, raw.identity.use_description, raw.outcomes.spare_moving),
             detectors,
             priority: ranks(&ranked),
             tools,
@@ -227,7 +227,7 @@ fn ranks(ranked: &[Detector]) -> [u8; Detector::COUNT] {
 }
 
 /// What is computed per step. The loop identity of the `repeat` family is made of fingerprints (page `detection`).
-fn needs(detectors: &Detectors, use_description: bool) -> Needs {
+fn needs(detectors: &Detectors, use_description: bool, spare_moving: bool) -> Needs {
     let runs = |detector| detectors.mode(detector).is_on();
     let sums_unproductive = runs(Detector::SwarmRepeat) && detectors.swarm_repeat.count == Counted::Unproductive;
     Needs {
@@ -248,6 +248,7 @@ fn needs(detectors: &Detectors, use_description: bool) -> Needs {
             || (runs(Detector::NearRepeat) && detectors.near_repeat.result_aware)
             || (runs(Detector::Oscillation) && detectors.oscillation.needs_repeat)
             || (runs(Detector::StateRepeat) && (detectors.state_repeat.novelty_ends || !use_description))
+            || (runs(Detector::ShellFailures) && spare_moving)
             || (runs(Detector::TestFix) && detectors.test_fix.same_failure)
             || (runs(Detector::CallRate) && detectors.call_rate.count == Counted::Unproductive)
             || sums_unproductive,
