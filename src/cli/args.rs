@@ -253,7 +253,7 @@ pub struct ReplayArgs {
     /// Outcomes of sessions to judge by: {session, success}
     #[arg(long, value_name = "FILE")]
     pub outcomes: Option<PathBuf>,
-    /// Exit with 3 if there is such a command, or a graver one; with --against: if one is new
+    /// Exit with 3 if there is such a command, or a graver one; with --against: if an agent is told that was not told before
     #[arg(long, value_enum, value_name = "ACTION")]
     pub fail_on: Option<FailOn>,
     /// Stop at the first line that is no event

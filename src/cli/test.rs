@@ -69,9 +69,11 @@ fn read(file: &Path) -> Result<Vec<Case>, Failure> {
 
 fn difference(id: &str, case: &Case, mismatches: &[Mismatch]) -> String {
     let mut text = format!("FAILED {id}\n");
+    // As expectations count them: an event that stands for several is each of them.
+    let events = case.spelled_out().map(|case| case.events).unwrap_or_default();
     for mismatch in mismatches {
         if let Some(at) = mismatch.event {
-            let event = case.events.get(at).map_or_else(|| "(there is no such event)".to_owned(), step);
+            let event = events.get(at).map_or_else(|| "(there is no such event)".to_owned(), step);
             let _ = writeln!(text, "  event {at}   {event}");
         }
         let (expected, got) = (indented(&mismatch.expected), indented(&mismatch.got));

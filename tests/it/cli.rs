@@ -167,6 +167,14 @@ fn a_failing_case_shows_the_event_what_was_expected_and_what_came() {
 }
 
 #[test]
+fn a_failing_case_counts_an_event_that_stands_for_several_as_each_of_them() {
+    let scratch = Scratch::new("failing-times");
+    let case = r#"{"name":"thrice","events":[{"times":3,"tool":"a","args":{},"outcome":"ok"},{"tool":"b","args":{},"outcome":"ok"}],"expect":[{"after":1,"verdict":"block"}]}"#;
+    let output = stdout(&expect(&["test", &scratch.write("cases.jsonl", case)], exit_code::ANSWER_IS_NO));
+    assert!(output.contains("event 1   tool a"), "{output}");
+}
+
+#[test]
 fn cases_are_chosen_by_a_part_of_their_id() {
     let scratch = Scratch::new("filter");
     let passing = CASE.replace("\"block\"", "\"none\"").replace("twice", "calm");

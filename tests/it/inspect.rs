@@ -155,6 +155,15 @@ fn events_have_the_index_that_labels_give_them_and_duplicates_none() {
     assert_eq!(indexes, [(Some(0), false), (Some(1), false), (None, true), (Some(2), false)]);
     let table = stdout(&expect(&["inspect", "session", "s", "--file", &log], exit_code::DONE));
     assert!(table.contains("left out: an event with this id was there before"), "{table}");
+    // Other thresholds speak of the same indexes.
+    let again = scratch.0.join("again.ndjson");
+    let failed =
+        |id: u32| event(id).replace(&format!("{{\"at\":{id}}}"), "{}").replace("\"ok\"", "\"error\",\"error\":\"no rule\"");
+    std::fs::write(&again, [0, 1, 1, 2].map(failed).concat()).unwrap();
+    let shown = json(&["inspect", "session", "s", "--file", &again.to_string_lossy()]);
+    let rows = shown["thresholds"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["detector"] == "exact_repeat" && row["threshold"] == 3).unwrap();
+    assert_eq!(row["first_at"], 2, "{shown:#}");
 }
 
 #[test]

@@ -86,7 +86,7 @@ impl Kept {
     }
 }
 
-/// What a detector says under a policy: nudges, blocks, number of the event of the first command.
+/// What a detector says under a policy: nudges, blocks, index of the event of the first command, as the session's events have it.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Said {
     nudges: u64,
@@ -174,8 +174,8 @@ fn with(overrides: &Value, detector: Detector, key: &str, number: u32) -> Value 
 
 fn said(kept: &Kept, policy: Arc<Policy>, detector: Detector) -> Said {
     let mut bench = Bench::new(policy);
-    let mut said = Said::default();
-    for (number, one) in (1..).zip(&kept.records) {
+    let (mut said, mut counted) = (Said::default(), 0);
+    for one in &kept.records {
         let meta = RecordMeta {
             topic: &one.topic,
             partition: one.partition,
@@ -187,7 +187,10 @@ fn said(kept: &Kept, policy: Arc<Policy>, detector: Detector) -> Said {
         };
         let Ok(event) = decode(Some(&one.value), &meta) else { continue };
         let place = (one.topic.as_str(), one.partition, one.offset);
-        for command in bench.apply(&event, place).commands {
+        let answer = bench.apply(&event, place);
+        let index = event.seq.unwrap_or(counted);
+        counted += u64::from(!answer.is_duplicate);
+        for command in answer.commands {
             if command.reason != ReasonCode::Detector(detector) {
                 continue;
             }
@@ -196,7 +199,7 @@ fn said(kept: &Kept, policy: Arc<Policy>, detector: Detector) -> Said {
                 Action::Block => said.blocks += 1,
                 Action::Unblock => continue,
             }
-            said.first.get_or_insert(number);
+            said.first.get_or_insert(index);
         }
     }
     said
