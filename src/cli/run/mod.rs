@@ -94,7 +94,7 @@ pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
     manager.tell("STOPPING=1");
     station.is_draining.store(true, Ordering::Release);
     let leave = ended == Ended::Told(Asked::Leave);
-    let poisoned = Sum::of(world.fleet.handles()).poisoned;
+    let poisoned = Sum::of(world.fleet.handles(), world.tasks_min()).poisoned;
     let World { fleet, pools, store, broker, .. } = world;
     let gravest = fleet.stop(leave);
     // After the lanes: their last commands still reach whoever follows.
@@ -125,6 +125,7 @@ fn station(loaded: &Loaded, in_force: InForce, control: &LogControl, clock: &Sys
             place: world.place.clone(),
             topic: world.topic.clone(),
             partitions: world.partitions,
+            tasks_min: world.tasks_min(),
             lateness_ms: loaded.config.lateness_ms,
             config: station::values(loaded.effective()),
         },
@@ -174,7 +175,7 @@ fn look_after(
             return Ended::Lane(exit);
         }
         if !is_ready {
-            let sum = Sum::of(world.fleet.handles());
+            let sum = Sum::of(world.fleet.handles(), world.tasks_min());
             if sum.is_restored() {
                 is_ready = true;
                 ready(&sum);
@@ -187,7 +188,7 @@ fn look_after(
             sweep = Deadline::after(SWEEP_EVERY);
             sweep_released(world);
         }
-        status.due(|| Sum::of(world.fleet.handles())).iter().for_each(say);
+        status.due(|| Sum::of(world.fleet.handles(), world.tasks_min())).iter().for_each(say);
     }
 }
 

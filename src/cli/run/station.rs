@@ -56,6 +56,8 @@ pub(super) struct Facts {
     pub(super) topic: String,
     /// Its partitions, where known.
     pub(super) partitions: Option<u32>,
+    /// Tasks that the process has in any case.
+    pub(super) tasks_min: usize,
     /// By how much watermarks stay behind the newest event. Milliseconds.
     pub(super) lateness_ms: i64,
     /// Settings in force.
@@ -98,7 +100,7 @@ impl Station {
     }
 
     fn sum(&self) -> Sum {
-        let sum = Sum::of(&self.lanes);
+        let sum = Sum::of(&self.lanes, self.facts.tasks_min);
         if sum.is_restored() {
             self.has_started.store(true, Ordering::Release);
         }
@@ -156,8 +158,8 @@ impl Warden for Station {
         let draining = self.is_draining.load(Ordering::Acquire);
         probe.check("not stopping", if draining { Err("stopping".to_owned()) } else { Ok(()) });
         // Nothing assigned yet is not joined; a member of a large group may well have nothing to do later.
-        let has_joined = sum.tasks > 0 || self.has_started.load(Ordering::Acquire);
-        probe.check("joined", if has_joined { Ok(()) } else { Err("no task assigned yet".to_owned()) });
+        let has_joined = sum.has_joined() || self.has_started.load(Ordering::Acquire);
+        probe.check("joined", if has_joined { Ok(()) } else { Err("tasks are not assigned yet".to_owned()) });
         probe.check(
             format!("{} of {} tasks run", sum.running, sum.tasks),
             if sum.running + sum.poisoned.len() >= sum.tasks { Ok(()) } else { Err("restoring".to_owned()) },

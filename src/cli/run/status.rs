@@ -25,13 +25,16 @@ pub(super) struct Sum {
     pub(super) sessions_cached: usize,
     /// Begun and not forgotten.
     pub(super) sessions: u64,
+    /// Tasks there must be at the least: all of them where no other process has any.
+    pub(super) tasks_min: usize,
     /// Records all tasks together are behind; none where no end is known yet.
     pub(super) lag_records: Option<u64>,
 }
 
 impl Sum {
-    pub(super) fn of(handles: &[LaneHandle]) -> Self {
-        let mut sum = Self::default();
+    /// Of all lanes; `tasks_min`: tasks that the process has in any case.
+    pub(super) fn of(handles: &[LaneHandle], tasks_min: usize) -> Self {
+        let mut sum = Self { tasks_min, ..Self::default() };
         for report in handles.iter().map(LaneHandle::report) {
             sum.stats.add(&report.stats);
             sum.sessions_cached += report.sessions_cached;
@@ -56,12 +59,17 @@ impl Sum {
     /// Every task was restored, and there is one; no lane is held up. A task that has stopped itself since was restored too: to start the
     /// process again would help nobody, and send what stopped it to the dead letters once more.
     pub(super) const fn is_restored(&self) -> bool {
-        self.tasks > 0 && self.running + self.poisoned.len() == self.tasks && self.held_up == 0
+        self.has_joined() && self.running + self.poisoned.len() == self.tasks && self.held_up == 0
+    }
+
+    /// There is a task, and all are there that must be: lanes take theirs one after the other.
+    pub(super) const fn has_joined(&self) -> bool {
+        self.tasks > 0 && self.tasks >= self.tasks_min
     }
 
     /// Every task runs, and there is one; no lane is held up.
     pub(super) const fn is_ready(&self) -> bool {
-        self.tasks > 0 && self.running == self.tasks && self.held_up == 0
+        self.has_joined() && self.running == self.tasks && self.held_up == 0
     }
 
     fn events(&self) -> u64 {
@@ -146,6 +154,8 @@ mod tests {
         assert!(stopped.is_restored() && !stopped.is_ready());
         let restoring = Sum { tasks: 2, running: 1, ..Sum::default() };
         assert!(!restoring.is_restored() && !restoring.is_ready());
+        let half = Sum { tasks: 2, running: 2, tasks_min: 4, ..Sum::default() };
+        assert!(!half.is_restored() && !half.is_ready() && !half.has_joined(), "the other lane has not taken its tasks yet");
     }
 
     #[test]

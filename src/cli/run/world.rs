@@ -80,6 +80,16 @@ pub(super) struct World {
     pub(super) partitions: Option<u32>,
 }
 
+impl World {
+    /// Tasks that the process has in any case: on the embedded log all there are; members of a group may have none.
+    pub(super) fn tasks_min(&self) -> usize {
+        self.broker.as_ref().map_or(0, |broker| {
+            let partitions = broker.partitions();
+            (partitions.session + partitions.swarm) as usize
+        })
+    }
+}
+
 /// Everything a world is made of.
 pub(super) struct Parts<'a> {
     pub(super) config: &'a Config,
