@@ -17,7 +17,12 @@ use crate::scenario::Scenario;
 /// A session (10 s), an open transaction (10 s) and the broker's scans, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
 
+/// Waits until every lane has come up, and so many events are processed: the lane that reads sums may be the last to take over its
+/// identity, and a start that gets none ends its process.
 fn processed(scenario: &mut Scenario, events: u64) {
+    scenario.wait("every process ready", PATIENCE, |scenario| {
+        scenario.processes.iter().filter(|process| process.is_running()).all(crate::process::Process::is_ready)
+    });
     scenario.wait(&format!("{events} events"), PATIENCE, |scenario| scenario.processed() >= events);
 }
 
@@ -118,7 +123,7 @@ fn a_broker_that_does_not_hand_out_identities_is_waited_for_and_is_no_hang() {
     proxy.arm("", END_TXN, Side::Answer, Action::Drop, usize::MAX);
     scenario.produce(2_000);
     let ended = scenario.processes[0].wait(Duration::from_secs(45));
-    assert!(ended.is_none(), "it ended with {ended:?}");
+    assert!(ended.is_none(), "it ended with {ended:?}, and said last: {:#?}", scenario.processes[0].said_last(20));
     // On a slow machine it is in need of a producer only now.
     let in_need = |scenario: &mut Scenario| scenario.processes[0].told("taking over the transactional id takes too long") > 0;
     scenario.wait("the need of a producer", PATIENCE, in_need);
