@@ -117,7 +117,8 @@ pub fn observe(settings: &ExactRepeat, tool: &ToolPolicy, run: &Run, history: &H
     }
 }
 
-fn finding(settings: &ExactRepeat, step: &Step, count: u32, threshold: u32) -> Finding {
+/// That of a run or of a window: the tiers grow with the count.
+pub(super) fn finding(settings: &ExactRepeat, step: &Step, count: u32, threshold: u32) -> Finding {
     let mut finding = Finding::new(Detector::ExactRepeat, settings.mode, repeat_identity(step.fingerprint), count, threshold)
         .confident(0.7, 0.05);
     finding.tier = tier(count, threshold);

@@ -4,6 +4,7 @@ pub mod call_rate;
 pub mod dead_end;
 pub mod exact_repeat;
 pub mod exploration;
+pub mod failing_run;
 mod finding;
 mod history;
 mod index;

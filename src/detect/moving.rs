@@ -10,7 +10,7 @@ use crate::policy::Detector;
 use crate::policy::Policy;
 
 /// Between two equal calls of somebody who looks again every minute or less often, ms of event time. A loop of a model has seconds.
-const PATIENT_MS: i64 = 45_000;
+pub(super) const PATIENT_MS: i64 = 45_000;
 
 /// Whether one of the answers to the call of a finding, of as many as a block needs, has moved since the one before it. A streak is of several calls, and
 /// each of them is looked at.

@@ -6,6 +6,7 @@ use crate::detect::call_rate;
 use crate::detect::dead_end;
 use crate::detect::exact_repeat;
 use crate::detect::exploration;
+use crate::detect::failing_run;
 use crate::detect::got_nowhere;
 use crate::detect::near_repeat;
 use crate::detect::oscillation;
@@ -310,11 +311,20 @@ impl SessionEngine {
         }
     }
 
+    /// `exact_repeat` on failures that are not equal, where equal ones have not spoken.
+    fn evaluate_failures(&mut self, session: &Session, sequence: u64, tool: &ToolPolicy) {
+        let settings = &self.policy.detectors.exact_repeat;
+        let has_spoken = self.findings.iter().any(|finding| finding.detector == Detector::ExactRepeat);
+        let Some(step) = session.history.get(sequence).filter(|_| settings.mode.is_on() && !has_spoken) else { return };
+        self.findings.extend(failing_run::observe(settings, tool, &session.history, step));
+    }
+
     /// Outcome phase; with the call phase before it where both came in one event.
     fn judge_outcome(&mut self, context: &Context<'_>, session: &mut Session, sequence: u64, tool: &ToolPolicy, with_call: bool) {
         let policy = std::sync::Arc::clone(&self.policy);
         let Some(step) = session.history.get(sequence) else { return };
         if step.is_transparent() {
+            self.evaluate_failures(session, sequence, tool);
             // An outage shows only now; the runs took the call when it was requested.
             if !with_call && step.flags.has(Flags::RETRYABLE) {
                 rebuild_runs(session, &policy);
@@ -329,6 +339,7 @@ impl SessionEngine {
         if with_call && session.head.pending_turn == 0 {
             self.evaluate_repeats(session);
         }
+        self.evaluate_failures(session, sequence, tool);
         let Some(step) = session.history.get(sequence) else { return };
         let detectors = &policy.detectors;
         let history = &session.history;

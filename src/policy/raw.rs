@@ -134,6 +134,7 @@ pub struct RawExactRepeat {
     pub mode: String,
     pub threshold: i64,
     pub block_at: i64,
+    pub failures_at: i64,
     pub count: String,
     pub window_steps: i64,
     pub skip_classes: Vec<String>,

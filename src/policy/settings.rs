@@ -46,6 +46,8 @@ pub struct ExactRepeat {
     pub threshold: u32,
     /// Count of a block; 0 = never.
     pub block_at: u32,
+    /// Equal calls in a row that all failed, of a finding whatever their errors say; 0 = never.
+    pub failures_at: u32,
     /// How it counts.
     pub count: RepeatCount,
     /// Calls looked at with `RepeatCount::Window`.

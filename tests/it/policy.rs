@@ -207,6 +207,13 @@ const BOUNDS: &[(&str, &str, &str, &str)] = &[
     ("fusion.escalate_above", "0", "nan", "fusion.escalate_above is NaN, but must be between 0 and 1"),
     ("detectors.exact_repeat.threshold", "1", "0", "detectors.exact_repeat.threshold is 0, but must be at least 1"),
     ("detectors.exact_repeat.block_at", "3", "2", "detectors.exact_repeat.block_at is 2, but must not be below threshold (3)"),
+    (
+        "detectors.exact_repeat.failures_at",
+        "3",
+        "2",
+        "detectors.exact_repeat.failures_at is 2, but must not be below threshold (3)",
+    ),
+    ("detectors.exact_repeat.failures_at", "0", "-1", "detectors.exact_repeat.failures_at is -1, but must be at least 0"),
     ("detectors.exact_repeat.block_at", "0", "-1", "detectors.exact_repeat.block_at is -1, but must be at least 0"),
     ("detectors.exact_repeat.window_steps", "1", "0", "detectors.exact_repeat.window_steps is 0, but must be at least 1"),
     (

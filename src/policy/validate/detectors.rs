@@ -99,10 +99,15 @@ impl Settings<'_> {
     }
 
     fn block_at(&mut self, block_at: i64, threshold: i64) -> u32 {
-        let path = self.path("block_at");
-        let holds = block_at <= 0 || block_at >= threshold;
-        self.check.rule(&path, holds, || format!("{path} is {block_at}, but must not be below threshold ({threshold})"));
-        self.check.count(&path, block_at, 0)
+        self.at_least("block_at", block_at, threshold)
+    }
+
+    /// A count that is never reached (0), or not before the threshold.
+    fn at_least(&mut self, key: &str, count: i64, threshold: i64) -> u32 {
+        let path = self.path(key);
+        let holds = count <= 0 || count >= threshold;
+        self.check.rule(&path, holds, || format!("{path} is {count}, but must not be below threshold ({threshold})"));
+        self.check.count(&path, count, 0)
     }
 
     fn window(&mut self, steps: i64) -> u32 {
@@ -161,6 +166,7 @@ fn exact_repeat(of: &mut Settings<'_>, raw: &RawExactRepeat) -> ExactRepeat {
         mode: of.mode(&raw.mode),
         threshold: of.count("threshold", raw.threshold, 1),
         block_at: of.block_at(raw.block_at, raw.threshold),
+        failures_at: of.at_least("failures_at", raw.failures_at, raw.threshold),
         count: counted,
         window_steps: of.window(raw.window_steps),
         skip_poll,
