@@ -223,7 +223,7 @@ const BOUNDS: &[(&str, &str, &str, &str)] = &[
         "detectors.exact_repeat.window_steps is 513, but must not be above history_steps (512)",
     ),
     ("detectors.near_repeat.threshold", "1", "0", "detectors.near_repeat.threshold is 0, but must be at least 1"),
-    ("detectors.near_repeat.block_at", "4", "3", "detectors.near_repeat.block_at is 3, but must not be below threshold (4)"),
+    ("detectors.near_repeat.block_at", "0", "-1", "detectors.near_repeat.block_at is -1, but must be at least 0"),
     ("detectors.outcome_repeat.threshold", "1", "0", "detectors.outcome_repeat.threshold is 0, but must be at least 1"),
     (
         "detectors.outcome_repeat.block_at",
@@ -280,7 +280,6 @@ const BOUNDS: &[(&str, &str, &str, &str)] = &[
     ("detectors.dead_end.key_chars", "4_096", "4_097", "detectors.dead_end.key_chars is 4097, but must not be above 4096"),
     ("detectors.stagnation.threshold", "1", "0", "detectors.stagnation.threshold is 0, but must be at least 1"),
     ("detectors.stagnation.threshold", "9", "10", "detectors.stagnation.block_at is 9, but must not be below threshold (10)"),
-    ("detectors.stuck.threshold", "8", "9", "detectors.stuck.block_at is 8, but must not be below threshold (9)"),
     ("detectors.call_rate.limit", "1", "0", "detectors.call_rate.limit is 0, but must be at least 1"),
     (
         "detectors.call_rate.limit",
@@ -303,12 +302,6 @@ const BOUNDS: &[(&str, &str, &str, &str)] = &[
     ("detectors.text_only.threshold", "1", "0", "detectors.text_only.threshold is 0, but must be at least 1"),
     ("detectors.exploration.threshold", "1", "0", "detectors.exploration.threshold is 0, but must be at least 1"),
     ("detectors.exploration.slice_turns", "8", "9", "detectors.exploration.slice_turns is 9, but must not be above 8"),
-    (
-        "detectors.swarm_repeat.threshold",
-        "40",
-        "41",
-        "detectors.swarm_repeat.block_at is 40, but must not be below threshold (41)",
-    ),
     (
         "detectors.swarm_repeat.workers_min",
         "256",
@@ -358,6 +351,21 @@ fn every_bound_accepts_its_last_value_and_refuses_the_next_by_name() {
         let problems = refused(&set(key, refused_value));
         assert!(problems.0.iter().any(|problem| problem.message == *message), "{key} = {refused_value}:\n{problems}");
         assert!(problems.0.iter().all(|problem| problem.code == "E0601"));
+    }
+}
+
+#[test]
+fn a_block_below_the_threshold_is_refused_where_the_mode_may_block() {
+    for (detector, block_at) in [("near_repeat", 7), ("stuck", 8), ("swarm_repeat", 40)] {
+        let text = |mode, threshold| format!("[detectors.{detector}]\nmode = \"{mode}\"\nthreshold = {threshold}\n");
+        load(&text("nudge", block_at + 1));
+        for mode in ["block", "shadow"] {
+            load(&text(mode, block_at));
+            let problems = refused(&text(mode, block_at + 1));
+            let message =
+                format!("detectors.{detector}.block_at is {block_at}, but must not be below threshold ({})", block_at + 1);
+            assert_eq!(problems.0[0].message, message);
+        }
     }
 }
 

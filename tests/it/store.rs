@@ -335,12 +335,8 @@ fn a_directory_of_another_instance_application_or_world_is_refused() {
     let dir = TempDir::new();
     drop(open(&dir));
     let try_as = |owner: &StoreOwner| RocksStore::open(dir.path(), &options(), owner).map(drop);
-    let refused = try_as(&StoreOwner { instance: "lw-1".to_owned(), ..owner() }).unwrap_err();
-    let dir_name = dir.path().display();
-    assert_eq!(
-        refused.to_string(),
-        format!("E0405: state in {dir_name} belongs to instance \"lw-0\", this is instance \"lw-1\"")
-    );
+    // A host that is renamed keeps its log.
+    try_as(&StoreOwner { instance: "lw-1".to_owned(), ..owner() }).unwrap();
     assert!(matches!(try_as(&StoreOwner { app: "other".to_owned(), ..owner() }), Err(StoreError::OtherOwner(_))));
     // Positions of an embedded log mean nothing to Kafka, and a cluster's nothing to another or to an embedded log.
     let cluster = |id: &str| StoreOwner { cluster: Some(id.to_owned()), ..owner() };
@@ -350,6 +346,12 @@ fn a_directory_of_another_instance_application_or_world_is_refused() {
     let try_as = |owner: &StoreOwner| RocksStore::open(of_kafka.path(), &options(), owner).map(drop);
     try_as(&cluster("c1")).unwrap();
     assert!(matches!(try_as(&cluster("c2")), Err(StoreError::OtherOwner(_))));
+    let refused = try_as(&StoreOwner { instance: "lw-1".to_owned(), ..cluster("c1") }).unwrap_err();
+    let dir_name = of_kafka.path().display();
+    assert_eq!(
+        refused.to_string(),
+        format!("E0405: state in {dir_name} belongs to instance \"lw-0\", this is instance \"lw-1\"")
+    );
     let refused = try_as(&owner()).unwrap_err().to_string();
     assert!(refused.ends_with("belongs to the Kafka cluster \"c1\", this is an embedded log"), "{refused}");
     try_as(&cluster("c1")).unwrap();

@@ -111,7 +111,13 @@ impl Opened {
     fn begin(mut source: Box<dyn BufRead + Send>, is_live: bool) -> io::Result<Self> {
         let (mut head, mut bytes_max) = (Vec::new(), HEAD_BYTES);
         loop {
-            let buffer = source.fill_buf()?;
+            let buffer = match source.fill_buf() {
+                Ok(buffer) => buffer,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // What was read before the damage is good.
+                Err(error) if !head.is_empty() => return Ok(Self { head, source: Box::new(BufReader::new(Damaged(error))) }),
+                Err(error) => return Err(error),
+            };
             let is_over = buffer.is_empty();
             let count = buffer.len().min(bytes_max - head.len());
             head.extend(buffer.iter().take(count));
@@ -135,6 +141,15 @@ impl Opened {
     /// The whole of it, from its beginning.
     pub(super) fn into_source(self) -> Box<dyn BufRead + Send> {
         Box::new(Cursor::new(self.head).chain(self.source))
+    }
+}
+
+/// What is left of a source that cannot be read on.
+struct Damaged(io::Error);
+
+impl Read for Damaged {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(io::Error::new(self.0.kind(), self.0.to_string()))
     }
 }
 

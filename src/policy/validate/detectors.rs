@@ -98,8 +98,13 @@ impl Settings<'_> {
         self.check.integer(&self.path(key), value, 1, most as i64) as usize
     }
 
-    fn block_at(&mut self, block_at: i64, threshold: i64) -> u32 {
-        self.at_least("block_at", block_at, threshold)
+    /// A count that no mode but these two ask for must not hinder who moves a threshold.
+    fn block_at(&mut self, mode: &str, block_at: i64, threshold: i64) -> u32 {
+        if matches!(mode, "block" | "shadow") {
+            self.at_least("block_at", block_at, threshold)
+        } else {
+            self.count("block_at", block_at, 0)
+        }
     }
 
     /// A count that is never reached (0), or not before the threshold.
@@ -165,7 +170,7 @@ fn exact_repeat(of: &mut Settings<'_>, raw: &RawExactRepeat) -> ExactRepeat {
     ExactRepeat {
         mode: of.mode(&raw.mode),
         threshold: of.count("threshold", raw.threshold, 1),
-        block_at: of.block_at(raw.block_at, raw.threshold),
+        block_at: of.block_at(&raw.mode, raw.block_at, raw.threshold),
         failures_at: of.at_least("failures_at", raw.failures_at, raw.threshold),
         count: counted,
         window_steps: of.window(raw.window_steps),
@@ -184,7 +189,7 @@ fn near_repeat(of: &mut Settings<'_>, raw: &RawNearRepeat) -> NearRepeat {
     NearRepeat {
         mode: of.mode(&raw.mode),
         threshold: of.count("threshold", raw.threshold, 1),
-        block_at: of.block_at(raw.block_at, raw.threshold),
+        block_at: of.block_at(&raw.mode, raw.block_at, raw.threshold),
         result_aware: raw.result_aware,
         block_scope: of.scope(&raw.block_scope),
     }
@@ -194,7 +199,7 @@ fn outcome_repeat(of: &mut Settings<'_>, raw: &RawOutcomeRepeat) -> OutcomeRepea
     OutcomeRepeat {
         mode: of.mode(&raw.mode),
         threshold: of.count("threshold", raw.threshold, 1),
-        block_at: of.block_at(raw.block_at, raw.threshold),
+        block_at: of.block_at(&raw.mode, raw.block_at, raw.threshold),
         block_scope: of.scope(&raw.block_scope),
     }
 }
@@ -261,7 +266,7 @@ fn progress_matrix(of: &mut Settings<'_>, raw: &RawProgressMatrix) -> ProgressMa
     ProgressMatrix {
         mode: of.mode(&raw.mode),
         threshold: of.count("threshold", raw.threshold, 1),
-        block_at: of.block_at(raw.block_at, raw.threshold),
+        block_at: of.block_at(&raw.mode, raw.block_at, raw.threshold),
         tools: of.check.tools(&of.path("tools"), &raw.tools),
         block_scope: of.scope(&raw.block_scope),
     }
@@ -385,7 +390,7 @@ fn swarm_repeat(of: &mut Settings<'_>, raw: &RawSwarmRepeat) -> SwarmRepeat {
             &raw.steps,
             &[("once", SwarmSteps::Once), ("double", SwarmSteps::Double), ("each", SwarmSteps::Each)],
         ),
-        block_at: of.block_at(raw.block_at, raw.threshold),
+        block_at: of.block_at(&raw.mode, raw.block_at, raw.threshold),
         notify: of.choice("notify", &raw.notify, &[("contributors", Notify::Contributors), ("latest", Notify::Latest)]),
         cooldown_ms: of.ms("cooldown_ms", raw.cooldown_ms, 0),
         workers_max,

@@ -17,7 +17,7 @@ const KEY: &[u8] = b"owner";
 pub struct StoreOwner {
     /// Name of the installation: the consumer group.
     pub app: String,
-    /// Stable name of the process.
+    /// Stable name of the process; of an embedded log only that of its first one.
     pub instance: String,
     /// Id of the Kafka cluster; `None` in embedded mode, whose positions mean nothing to Kafka, and the other way round.
     pub cluster: Option<String>,
@@ -33,11 +33,12 @@ pub(super) fn claim(store: &RocksStore, owner: &StoreOwner) -> Result<(), StoreE
     };
     let found: StoreOwner = codec::decode("the state directory", FORMAT, &bytes)?;
     let facts = |owner: &StoreOwner| {
-        let world = match &owner.cluster {
-            Some(cluster) => format!("the Kafka cluster \"{cluster}\""),
-            None => "an embedded log".to_owned(),
+        let (instance, world) = match &owner.cluster {
+            Some(cluster) => (format!("instance \"{}\"", owner.instance), format!("the Kafka cluster \"{cluster}\"")),
+            // Nobody else can have the identity of a log that lies beside its state; a host that is renamed goes on with both.
+            None => (String::new(), "an embedded log".to_owned()),
         };
-        [format!("application \"{}\"", owner.app), format!("instance \"{}\"", owner.instance), world]
+        [format!("application \"{}\"", owner.app), world, instance]
     };
     match facts(&found).into_iter().zip(facts(owner)).find(|(theirs, ours)| theirs != ours) {
         Some((theirs, ours)) => {

@@ -162,8 +162,16 @@ fn a_file_that_is_missing_or_damaged_is_named() {
     let text: String =
         (0..50_000u32).map(|n| event(&format!("session-{n}"), &format!(r#","x":{}"#, n.wrapping_mul(0x9e37_79b9)))).collect();
     let packed = zstd::encode_all(text.as_bytes(), 1).unwrap();
-    let path = file(&dir, "cut.zst", &packed[..packed.len() / 2]);
-    let mut replay = open(&[path], 1);
+    is_read_up_to_the_damage(&file(&dir, "cut.zst", &packed[..packed.len() / 2]), "cut.zst: after line");
+    // Damaged where it is told what kind of file it is.
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(&text.as_bytes()[..20_000]).unwrap();
+    let packed = gzip.finish().unwrap();
+    is_read_up_to_the_damage(&file(&dir, "cut.gz", &packed[..packed.len() - 300]), "cut.gz: after line");
+}
+
+fn is_read_up_to_the_damage(path: &std::path::Path, place: &str) {
+    let mut replay = open(&[path.to_owned()], 1);
     let log = &mut replay.lanes[0];
     let good = read_all(log).unwrap();
     // What could be read is handed over and can be committed; then comes the error, instead of an end.
@@ -176,7 +184,7 @@ fn a_file_that_is_missing_or_damaged_is_named() {
             Err(error) => break error,
         }
     };
-    assert!(matches!(&error, LogError::Fatal { code: "E0302", message } if message.contains("cut.zst: after line")), "{error}");
+    assert!(matches!(&error, LogError::Fatal { code: "E0302", message } if message.contains(place)), "{error}");
     assert!(!good.is_empty() && more.is_empty());
 }
 
