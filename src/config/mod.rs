@@ -260,7 +260,8 @@ impl std::fmt::Debug for KafkaConfig {
 /// # Errors
 /// E0202 where the file cannot be read, is too large or empty.
 pub fn read_secret(path: &Path, key: &str) -> Result<String, Diagnostic> {
-    let text = file::read(path, validate::BAD)?;
+    let text =
+        file::read(path, validate::BAD).map_err(|error| Diagnostic { message: format!("{key}: {}", error.message), ..error })?;
     let secret = text.trim_end_matches(['\r', '\n']);
     if secret.is_empty() {
         return Err(Diagnostic::new(validate::BAD, format!("{key} names {}, which is empty", path.display())));

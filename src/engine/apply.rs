@@ -28,6 +28,7 @@ use crate::event::Role;
 use crate::identity::Hash64;
 use crate::identity::hash_text;
 use crate::limits::RECENT_IDS_MAX;
+use crate::policy::Counted;
 use crate::policy::Evaluate;
 use crate::policy::Policy;
 use crate::policy::UserMessage;
@@ -127,7 +128,7 @@ impl SessionEngine {
             }
             EventKind::Progress => {
                 if event.state.is_none() && self.policy.progress.world_state {
-                    progress(session);
+                    self.progress(session);
                 }
             }
             EventKind::Reset(ResetScope::Swarm) => {
@@ -199,7 +200,7 @@ impl SessionEngine {
         let has_changed = session.head.world.is_some() && session.head.world != state;
         session.head.world = state;
         if has_changed && self.policy.progress.world_state {
-            progress(session);
+            self.progress(session);
         }
     }
 
@@ -244,6 +245,22 @@ impl SessionEngine {
         }
     }
 
+    /// Evidence of progress: every run and window starts over; episodes, blocks and `test_fix` stay.
+    fn progress(&self, session: &mut Session) {
+        session.history.raise_floor();
+        let streaks = &mut session.head.streaks;
+        *streaks = Streaks {
+            test_failures: streaks.test_failures,
+            test_first: streaks.test_first,
+            exploration: streaks.exploration,
+            ..Streaks::default()
+        };
+        // Calls that changed the world got somewhere, whatever their answers say.
+        if self.policy.detectors.call_rate.count == Counted::Unproductive {
+            forget_calls(session);
+        }
+    }
+
     /// Forget what was counted: the floor rises, scalars become 0, episodes close, blocks are lifted. Totals stay.
     fn reset(&self, context: &Context<'_>, session: &mut Session, reason: ReasonCode, out: &mut Effects) {
         session.history.raise_floor();
@@ -259,7 +276,7 @@ impl SessionEngine {
             out.verdicts_changed = true;
         }
         arm(&mut session.head.verdict_due, TimerKind::Verdicts, None, out);
-        // `call_rate` reads the ring below the floor; a reset that people asked for forgets that too.
+        // `call_rate` reads the ring below the floor; a reset that people asked for forgets that too, as progress may.
         forget_calls(session);
     }
 
@@ -394,18 +411,6 @@ fn drop_expired(session: &mut Session, time: EventTime, out: &mut Effects) {
 /// Live blocks of the session.
 pub(super) fn active_blocks(session: &Session) -> usize {
     session.head.verdicts.iter().filter(|verdict| verdict.action == Action::Block).count()
-}
-
-/// Evidence of progress: every run and window starts over; episodes, blocks and `test_fix` stay.
-fn progress(session: &mut Session) {
-    session.history.raise_floor();
-    let streaks = &mut session.head.streaks;
-    *streaks = Streaks {
-        test_failures: streaks.test_failures,
-        test_first: streaks.test_first,
-        exploration: streaks.exploration,
-        ..Streaks::default()
-    };
 }
 
 /// The calls of the ring leave `call_rate`'s count.

@@ -538,6 +538,16 @@ fn an_embedded_process_gets_ready_and_stops_when_it_is_told_to() {
 }
 
 #[test]
+fn a_token_that_cannot_be_read_is_a_mistake_of_the_settings() {
+    let scratch = Scratch::new("token");
+    let (dir, missing) = (scratch.0.join("state"), scratch.0.join("none"));
+    let set = format!("http.token_file={}", missing.display());
+    let output = expect(&["run", "--data-dir", &dir.to_string_lossy(), "--set", &set], exit_code::CONFIG);
+    assert!(stderr(&output).starts_with("error[E0202]: http.token_file: "), "{}", stderr(&output));
+    assert!(!dir.exists(), "something was opened before");
+}
+
+#[test]
 fn the_exit_codes_are_those_of_the_documentation() {
     let page = fs::read_to_string(root("src/docs/operations.md")).unwrap();
     let section = page.split("## Exit codes").nth(1).unwrap().split("\n## ").next().unwrap();

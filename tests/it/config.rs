@@ -400,7 +400,12 @@ fn a_secret_is_its_file_without_the_line_end() {
     assert_eq!(read_secret(&path, "kafka.password_file").unwrap(), " pass word ");
     fs::write(&path, "\n").unwrap();
     assert!(read_secret(&path, "kafka.password_file").unwrap_err().message.ends_with("which is empty"));
-    assert!(read_secret(&scratch.0.join("none"), "kafka.password_file").unwrap_err().message.starts_with("cannot read "));
+    assert!(
+        read_secret(&scratch.0.join("none"), "kafka.password_file")
+            .unwrap_err()
+            .message
+            .starts_with("kafka.password_file: cannot read ")
+    );
     fs::write(&path, vec![b'x'; 2 * 1024 * 1024]).unwrap();
     assert!(read_secret(&path, "kafka.password_file").unwrap_err().message.contains("larger than"));
 }

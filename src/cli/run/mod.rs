@@ -67,6 +67,8 @@ pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
     // Before anything slow: a signal during the start is a wish to stop too.
     let signals = signals::listen()?;
     let config = &loaded.config;
+    // Before anything is opened: it is a mistake of the settings.
+    let token = serve::token(config)?;
     let data_dir = config.data_dir()?;
     std::fs::create_dir_all(data_dir)
         .map_err(|error| Failure::coded("E0406", format!("cannot make data_dir {}: {error}", data_dir.display())))?;
@@ -80,7 +82,7 @@ pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
     world.fleet.watch()?;
     let manager = Manager::of_environment();
     let station = Arc::new(station(&loaded, in_force, &control, &parts.clock, &world));
-    let server = serve::start(config, &station)?;
+    let server = serve::start(config, token, &station)?;
     let upkeep = world.broker.clone().map(|broker| Upkeep::start(broker, config.embedded.retention_ms)).transpose()?;
     let ended = look_after(
         &world,

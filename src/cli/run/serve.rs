@@ -12,15 +12,23 @@ use crate::http::Options;
 use crate::http::Server;
 use crate::http::Token;
 
+/// The token that lets other hosts in, if there is one.
+///
+/// # Errors
+/// A file that cannot be read, or is empty.
+pub(super) fn token(config: &Config) -> Result<Option<Token>, Failure> {
+    let secret = config.http.token_file.as_ref().map(|file| read_secret(file, "http.token_file")).transpose()?;
+    Ok(secret.map(Token::new))
+}
+
 /// Starts to listen.
 ///
 /// # Errors
-/// E0702 where the address cannot be had; a token file that cannot be read.
-pub(super) fn start(config: &Config, station: &Arc<Station>) -> Result<Server, Failure> {
-    let token = config.http.token_file.as_ref().map(|file| read_secret(file, "http.token_file")).transpose()?;
+/// E0702 where the address cannot be had.
+pub(super) fn start(config: &Config, token: Option<Token>, station: &Arc<Station>) -> Result<Server, Failure> {
     let options = Options {
         listen: config.http.listen,
-        token: token.map(Token::new),
+        token,
         embedded: station.broker.clone(),
         event_bytes_max: config.limits.record_bytes_max,
         topic: station.facts.topic.clone(),
