@@ -216,6 +216,9 @@ pub enum DemoFormat {
 
 /// `replay`.
 #[derive(Debug, Clone, Default, Args)]
+#[command(override_usage = "\
+loopwarden replay [OPTIONS] <FILE>...
+       loopwarden replay [OPTIONS] --topic <NAME>")]
 #[command(after_long_help = "\
 Examples:
   loopwarden replay events.ndjson.zst

@@ -15,7 +15,6 @@ use crate::cli::exit_code;
 use crate::cli::failure::Failure;
 use crate::clock::Deadline;
 use crate::config::HttpConfig;
-use crate::config::read_secret;
 
 /// The address that a user wrote.
 ///
@@ -46,8 +45,7 @@ pub fn process(address: Option<&str>, http: &HttpConfig) -> Result<(SocketAddr, 
         Some(address) => resolve(address)?,
         None => reachable(http.listen),
     };
-    let token = http.token_file.as_ref().map(|file| read_secret(file, "http.token_file")).transpose()?;
-    Ok((address, token))
+    Ok((address, http.token()?))
 }
 
 /// The status line of an answer, the code in it, and the body.

@@ -1,4 +1,5 @@
-//! What the events themselves keep detectors from seeing: no arguments, no answers, two partitioners, clocks that differ.
+//! What the events themselves keep detectors from seeing: no arguments, no answers, two partitioners, clocks that differ, seconds for
+//! milliseconds.
 
 use crate::config::Diagnostic;
 use crate::report::grouped;
@@ -9,7 +10,7 @@ const EVENTS_MIN: u64 = 100;
 /// One in so many is more than a slip.
 const SHARE: u64 = 100;
 
-/// What a running process says once, when it is so: W0301 to W0303. `partitions` of the events, where they are known.
+/// What a running process says once, when it is so: W0301 to W0303, W0305. `partitions` of the events, where they are known.
 pub(in crate::cli) fn of_stream(stats: &Stats, partitions: Option<u32>) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let [calls, _, both, ..] = stats.events;
@@ -43,6 +44,9 @@ pub(in crate::cli) fn of_stream(stats: &Stats, partitions: Option<u32>) -> Vec<D
             .help("their times are moved back; synchronise the clocks of the agents, or leave time out"),
         );
     }
+    if events >= EVENTS_MIN {
+        found.extend(in_seconds(stats));
+    }
     found
 }
 
@@ -65,7 +69,19 @@ pub(in crate::cli) fn of_input(stats: &Stats) -> Vec<String> {
     if all > 0 && time >= all {
         warnings.push("no event says when it happened: windows and rates mean nothing here".to_owned());
     }
+    warnings.extend(in_seconds(stats).map(|told| told.to_string()));
     warnings
+}
+
+fn in_seconds(stats: &Stats) -> Option<Diagnostic> {
+    let events: u64 = stats.events.iter().sum();
+    (stats.in_seconds > 0 && stats.in_seconds * SHARE >= events).then(|| {
+        Diagnostic::new(
+            "W0305",
+            format!("{} of {} events say they are of January or February 1970", grouped(stats.in_seconds), grouped(events)),
+        )
+        .help("`time` is in milliseconds since 1970, or RFC 3339; of times in seconds, windows of a minute hold hours")
+    })
 }
 
 fn without_arguments(stats: &Stats) -> Option<Diagnostic> {
@@ -113,6 +129,20 @@ mod tests {
         assert_eq!(codes(&placed(980, 20), 8), ["W0302"]);
         assert_eq!((codes(&placed(800, 200), 2), codes(&placed(500, 500), 2)), (vec!["W0302"], vec![]));
         assert_eq!(codes(&placed(999, 1), 8), [""; 0]);
+    }
+
+    #[test]
+    fn seconds_for_milliseconds_are_told() {
+        let mut stats = Stats { in_seconds: 1, ..Stats::default() };
+        stats.events[2] = 100;
+        assert_eq!(codes(&stats, 1), ["W0305"]);
+        assert!(
+            of_input(&stats).iter().any(|told| told.starts_with("warning[W0305]: 1 of 100 events")),
+            "{:?}",
+            of_input(&stats)
+        );
+        stats.events[2] = 101;
+        assert_eq!(codes(&stats, 1), [""; 0]);
     }
 
     #[test]

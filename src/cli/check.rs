@@ -11,7 +11,6 @@ use crate::cli::topics;
 use crate::config::Config;
 use crate::config::Diagnostic;
 use crate::config::KafkaConfig;
-use crate::config::read_secret;
 use crate::log::kafka::KafkaOptions;
 use crate::log::kafka::admin::Admin;
 use crate::log::kafka::admin::Severity;
@@ -45,9 +44,7 @@ pub fn run(args: &CheckArgs, log: &LogArgs) -> Outcome {
     if config.data_dir.is_none() {
         out.line("data_dir       not set: `run` needs it, from here, from LOOPWARDEN_DATA_DIR or from --data-dir")?;
     }
-    if let Some(file) = &config.http.token_file
-        && let Err(problem) = read_secret(file, "http.token_file")
-    {
+    if let Err(problem) = config.http.token() {
         failures.push(problem.into());
     }
     match &config.kafka {

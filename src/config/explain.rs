@@ -52,6 +52,7 @@ pub const PAGES: &[Page] = &[
     page("W0302", include_str!("../docs/errors/W0302.md")),
     page("W0303", include_str!("../docs/errors/W0303.md")),
     page("W0304", include_str!("../docs/errors/W0304.md")),
+    page("W0305", include_str!("../docs/errors/W0305.md")),
 ];
 
 /// The page of a code, in upper or lower case, with or without brackets: `E0102`, `e0102`, `error[E0102]`.

@@ -129,8 +129,18 @@ pub enum LogFormat {
 pub struct HttpConfig {
     /// Where to listen.
     pub listen: SocketAddr,
-    /// File with the bearer token; [`read_secret`] reads it.
+    /// File with the bearer token.
     pub token_file: Option<PathBuf>,
+}
+
+impl HttpConfig {
+    /// The bearer token, if there is one.
+    ///
+    /// # Errors
+    /// As [`read_secret`].
+    pub fn token(&self) -> Result<Option<String>, Diagnostic> {
+        self.token_file.as_ref().map(|file| read_secret(file, "http.token_file")).transpose()
+    }
 }
 
 /// `[limits]`. Bytes.

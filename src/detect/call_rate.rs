@@ -38,8 +38,9 @@ pub fn observe(settings: &CallRate, tool: &ToolPolicy, history: &History, step: 
         return None;
     }
     let from = now.minus_ms(settings.window_ms);
-    let is_out = Flags(Flags::REFUSED.0 | Flags::OVER_RATE.0 | Flags::EXEMPT.0 | Flags::FORGOTTEN.0);
-    let earlier = history.ring_back().skip_while(|earlier| earlier.sequence >= step.sequence);
+    let is_out = Flags(Flags::REFUSED.0 | Flags::OVER_RATE.0 | Flags::EXEMPT.0);
+    let kept = history.ring_back().take_while(|step| !step.flags.has(Flags::FORGOTTEN));
+    let earlier = kept.skip_while(|earlier| earlier.sequence >= step.sequence);
     let equal: Vec<&Step> = earlier
         .take_while(|earlier| earlier.time > from)
         .filter(|earlier| earlier.call == step.call && !earlier.flags.any(is_out))

@@ -1,5 +1,5 @@
 //! Equal calls in a row that all failed, whatever their errors say. `exact_repeat` compares answers, and a time, a counter or the number of a
-//! request in an error makes each another one; an outage is looked through by every count. Who calls the same for the ninth time, fails, and does
+//! request in an error makes each another one; an outage is looked through by every count. Who makes the same call again and again, fails, and does
 //! nothing else meanwhile goes round in circles all the same.
 
 use crate::detect::exact_repeat;

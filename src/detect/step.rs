@@ -58,7 +58,7 @@ impl Flags {
     /// Judged refused by `call_rate`: not counted there.
     pub const OVER_RATE: Self = Self(1 << 20);
 
-    /// A reset came after it: `call_rate` counts it no more, whatever becomes of it.
+    /// A reset came after it: `call_rate` counts neither it nor any step before it, whatever becomes of them.
     pub const FORGOTTEN: Self = Self(1 << 21);
     /// Its answer was cut: no outcome identity, and `state` is the hash of what is left, which can only tell answers apart.
     pub const CUT: Self = Self(1 << 22);

@@ -413,15 +413,12 @@ pub(super) fn active_blocks(session: &Session) -> usize {
     session.head.verdicts.iter().filter(|verdict| verdict.action == Action::Block).count()
 }
 
-/// The calls of the ring leave `call_rate`'s count.
+/// The calls of the ring leave `call_rate`'s count, which looks no further back than to one that is marked.
 fn forget_calls(session: &mut Session) {
     use crate::detect::Flags;
-    let counted: Vec<u64> =
-        session.history.ring().filter(|step| !step.flags.has(Flags::FORGOTTEN)).map(|step| step.sequence).collect();
-    for sequence in counted {
-        session.history.update(sequence, |step| step.flags.set(Flags::FORGOTTEN, true));
-        session.touch(sequence);
-    }
+    let Some(newest) = session.history.ring_back().next().map(|step| step.sequence) else { return };
+    session.history.update(newest, |step| step.flags.set(Flags::FORGOTTEN, true));
+    session.touch(newest);
 }
 
 /// A reset of a session at its place in the log.

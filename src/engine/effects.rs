@@ -8,6 +8,7 @@ use crate::detect::Step;
 use crate::engine::command::Command;
 use crate::engine::command::IdentityRecipe;
 use crate::engine::marks::Mark;
+use crate::engine::subject::SubjectKey;
 use crate::engine::timer::TimerChange;
 use crate::event::Ack;
 use crate::event::EventTime;
@@ -129,6 +130,17 @@ pub enum SwarmCallKey {
         /// Key of the rate.
         fingerprint: Hash128,
     },
+}
+
+impl SwarmCallKey {
+    /// Whose state a counter is.
+    #[must_use]
+    pub fn subject(&self) -> SubjectKey {
+        match self.clone() {
+            Self::Swarm { tenant, swarm_id, fingerprint } => SubjectKey::Swarm { tenant, swarm_id, fingerprint },
+            Self::Fleet { tenant, fingerprint } => SubjectKey::Fleet { tenant, fingerprint },
+        }
+    }
 }
 
 /// Counters of a swarm to be forgotten.

@@ -21,6 +21,7 @@ mod session;
 mod subject;
 mod sums;
 mod swarm;
+mod swarm_reset;
 mod timer;
 mod windows;
 

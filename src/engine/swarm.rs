@@ -22,7 +22,6 @@ use crate::engine::effects::Effects;
 use crate::engine::effects::SwarmCallKey;
 use crate::engine::message::safe;
 use crate::engine::publish::command_id;
-use crate::engine::subject::SubjectKey;
 use crate::engine::sums::SwarmReport;
 use crate::engine::timer::TimerChange;
 use crate::engine::timer::TimerKind;
@@ -142,6 +141,11 @@ impl SwarmEngine {
         Self { app: app.into(), policy }
     }
 
+    /// The application, whose name is in every id.
+    pub(super) fn app(&self) -> &str {
+        &self.app
+    }
+
     fn rules(&self, key: &SwarmCallKey, tool: &str) -> Rules {
         let swarm = &self.policy.detectors.swarm_repeat;
         let fleet = &self.policy.detectors.fleet_rate;
@@ -223,15 +227,20 @@ impl SwarmEngine {
         if swarm.window_ms > 0 { swarm.cooldown_ms } else { 0 }
     }
 
+    /// Length of the periods of a counter, in ms; 0: an endless one.
+    pub(super) fn period_ms(&self, key: &SwarmCallKey) -> i64 {
+        match key {
+            SwarmCallKey::Swarm { .. } => self.swarm_period_ms(),
+            SwarmCallKey::Fleet { .. } => self.policy.detectors.fleet_rate.window_ms,
+        }
+    }
+
     /// Until when a counter is worth keeping where there are too many: since then it was unseen. One that has told a step counts as
     /// seen to the end of its period: forgotten within it, it could tell the same step again. A period without end would keep it for
     /// ever, and counters that come later would find no room: there it leaves by its age, and what it tells anew has the id it had.
     #[must_use]
     pub fn kept_until(&self, key: &SwarmCallKey, counter: &SwarmCounter) -> EventTime {
-        let period_ms = match key {
-            SwarmCallKey::Swarm { .. } => self.swarm_period_ms(),
-            SwarmCallKey::Fleet { .. } => self.policy.detectors.fleet_rate.window_ms,
-        };
+        let period_ms = self.period_ms(key);
         let told = counter.periods.keys().next_back().filter(|_| period_ms > 0);
         told.map_or(counter.time, |start| counter.time.max(EventTime(*start).plus_ms(period_ms)))
     }
@@ -240,7 +249,7 @@ impl SwarmEngine {
     pub fn apply(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, input: SwarmInput, out: &mut Effects) {
         match input {
             SwarmInput::Report(report) => self.report(key, counter, report, out),
-            SwarmInput::Reset(time) => reset(counter, time, out),
+            SwarmInput::Reset(time) => self.reset(key, counter, time, out),
             SwarmInput::Timer(kind, due) => self.timer(key, counter, kind, due, out),
         }
     }
@@ -355,16 +364,11 @@ impl SwarmEngine {
         let can_match = recipe != IdentityRecipe::Opaque;
         let is_block = is_block(rules, crossing.step) && can_match;
         let action = if is_block { Action::Block } else { Action::Nudge };
-        let (subject, kind, fingerprint) = match key {
-            SwarmCallKey::Swarm { tenant, swarm_id, fingerprint } => (
-                SubjectKey::Swarm { tenant: tenant.clone(), swarm_id: swarm_id.clone(), fingerprint: *fingerprint },
-                ScopeKind::Swarm,
-                *fingerprint,
-            ),
-            SwarmCallKey::Fleet { tenant, fingerprint } => {
-                (SubjectKey::Fleet { tenant: tenant.clone(), fingerprint: *fingerprint }, ScopeKind::Fleet, *fingerprint)
-            }
+        let (kind, fingerprint) = match key {
+            SwarmCallKey::Swarm { fingerprint, .. } => (ScopeKind::Swarm, *fingerprint),
+            SwarmCallKey::Fleet { fingerprint, .. } => (ScopeKind::Fleet, *fingerprint),
         };
+        let subject = key.subject();
         let code = ReasonCode::Detector(rules.detector);
         let period_end = if rules.period_ms > 0 { crossing.start + rules.period_ms } else { 0 };
         let id = command_id(&self.app, &subject, crossing.epoch, crossing.seq, action, code, &period_end.to_string());
@@ -457,28 +461,6 @@ impl SwarmEngine {
     }
 }
 
-/// Calls up to this time no longer count; all steps are new.
-fn reset(counter: &mut SwarmCounter, time: EventTime, out: &mut Effects) {
-    counter.floor = Some(counter.floor.map_or(time, |floor| floor.max(time)));
-    let floor = counter.floor.unwrap_or(time);
-    for pane in counter.panes.values_mut() {
-        pane.agents.retain(|_, agent| agent.last > floor);
-        if pane.further_last <= floor {
-            pane.further_calls = 0;
-        }
-    }
-    counter.panes.retain(|_, pane| !pane.agents.is_empty() || pane.further_calls > 0);
-    if !counter.verdicts.is_empty() {
-        counter.verdicts.clear();
-        out.verdicts_changed = true;
-        arm_verdicts(counter, out);
-    }
-    // What an earlier period told is void behind the floor, so nothing is left that a new counter would not know.
-    if counter.panes.is_empty() && counter.periods.values().all(|period| period.epoch < floor.0) {
-        forget(counter, out);
-    }
-}
-
 /// A step that a window's sum has reached.
 struct Crossing {
     start: i64,
@@ -522,7 +504,7 @@ fn hold(counter: &mut SwarmCounter, command: &Command, rules: &Rules, out: &mut 
     arm_verdicts(counter, out);
 }
 
-fn arm_verdicts(counter: &mut SwarmCounter, out: &mut Effects) {
+pub(super) fn arm_verdicts(counter: &mut SwarmCounter, out: &mut Effects) {
     let earliest = counter.verdicts.iter().map(|verdict| verdict.expires_at).min();
     if counter.verdict_due != earliest {
         out.timers.push(TimerChange { kind: TimerKind::SwarmVerdicts, was: counter.verdict_due, now: earliest });
@@ -554,7 +536,7 @@ fn forget_if_idle(counter: &mut SwarmCounter, out: &mut Effects) {
 }
 
 /// Nothing is left that must be known: the counter goes, with its timers.
-fn forget(counter: &mut SwarmCounter, out: &mut Effects) {
+pub(super) fn forget(counter: &mut SwarmCounter, out: &mut Effects) {
     for (kind, due) in [(TimerKind::Panes, counter.panes_due.take()), (TimerKind::SwarmVerdicts, counter.verdict_due.take())] {
         if due.is_some() {
             out.timers.push(TimerChange { kind, was: due, now: None });

@@ -7,6 +7,8 @@ const LAST_MS: i64 = 253_402_300_799_999;
 /// 0001-01-01T00:00:00Z, the first year the wire knows. Unix milliseconds.
 const FIRST_MS: i64 = -62_135_596_800_000;
 const DAY_MS: i64 = 86_400_000;
+/// The years 2001 to 2103 in seconds.
+const IN_SECONDS: std::ops::Range<i64> = 1_000_000_000..4_200_000_000;
 
 /// A point in time taken from a record, in Unix milliseconds. Never the wall clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -23,6 +25,12 @@ impl EventTime {
     #[must_use]
     pub const fn minus_ms(self, ms: i64) -> Self {
         Self(self.0.saturating_sub(ms))
+    }
+
+    /// Whether it is more likely a time of this century in seconds than one of the first weeks of 1970 in milliseconds.
+    #[must_use]
+    pub fn looks_like_seconds(self) -> bool {
+        IN_SECONDS.contains(&self.0)
     }
 
     /// Reads RFC 3339 with an offset, years 1 to 9999. Fractions of any length, cut to milliseconds. Second 60 is the moment

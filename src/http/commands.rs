@@ -21,6 +21,7 @@ use axum::response::Sse;
 use axum::response::sse::Event;
 use axum::response::sse::KeepAlive;
 use futures_util::stream;
+use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
@@ -47,6 +48,8 @@ const RETRY: Duration = Duration::from_secs(2);
 struct Wanted {
     /// Position to go on from; none: the beginning.
     after: Option<After>,
+    /// Of one tenant; empty: of none.
+    tenant: Option<String>,
     session_id: Option<String>,
     swarm_id: Option<String>,
     /// Long poll with this wait; none: a stream.
@@ -62,12 +65,13 @@ enum After {
 
 impl Wanted {
     fn parse(pairs: &[(String, String)], headers: &HeaderMap) -> Result<Self, String> {
-        let query = Parameters::of(pairs, &["after", "session_id", "swarm_id", "wait"])?;
+        let query = Parameters::of(pairs, &["after", "tenant", "session_id", "swarm_id", "wait"])?;
         let mut wanted = Self::default();
         // A client that comes again sends the header along with its first address: the header is newer.
         let last = headers.get("last-event-id").map(|id| id.to_str().unwrap_or_default().trim());
         let after = last.filter(|id| !id.is_empty()).or(query.get("after"));
         wanted.after = after.map(parse_after).transpose()?;
+        wanted.tenant = query.get("tenant").map(str::to_owned);
         wanted.session_id = query.get("session_id").map(str::to_owned);
         wanted.swarm_id = query.get("swarm_id").map(str::to_owned);
         wanted.wait = query.get("wait").map(parse_wait).transpose()?;
@@ -76,17 +80,21 @@ impl Wanted {
 
     /// Whether a command with this key and text is one of those.
     fn wants(&self, key: &[u8], value: &str) -> bool {
+        let Self { tenant, session_id, swarm_id, .. } = self;
+        let is_narrow = session_id.is_some() || swarm_id.is_some();
+        if !is_narrow && tenant.is_none() {
+            return true;
+        }
+        // Most that are not wanted need not be read for that.
+        if is_narrow && ![session_id, swarm_id].into_iter().flatten().any(|name| name.as_bytes() == key) {
+            return false;
+        }
+        let Ok(command) = serde_json::from_str::<Value>(value) else { return false };
+        let says = |field: &str| command.get(field).and_then(Value::as_str);
         // A swarm may have the name of a session: the key alone does not tell which of them it is.
-        let is = |name: &Option<String>, field: &str| {
-            name.as_ref().is_some_and(|name| {
-                name.as_bytes() == key
-                    && serde_json::from_str::<serde_json::Value>(value)
-                        .is_ok_and(|value| value.get(field).and_then(serde_json::Value::as_str) == Some(name))
-            })
-        };
-        (self.session_id.is_none() && self.swarm_id.is_none())
-            || is(&self.session_id, "session_id")
-            || is(&self.swarm_id, "swarm_id")
+        let is = |name: &Option<String>, field: &str| name.is_some() && says(field) == name.as_deref();
+        let is_named = !is_narrow || is(session_id, "session_id") || is(swarm_id, "swarm_id");
+        is_named && tenant.as_deref().is_none_or(|tenant| says("tenant").unwrap_or_default() == tenant)
     }
 }
 
@@ -315,5 +323,15 @@ mod tests {
         let both = Wanted { swarm_id: Some("a".to_owned()), ..wanted };
         assert!(both.wants(b"a", r#"{"swarm_id":"a"}"#));
         assert!(Wanted::default().wants(b"b", "{}"));
+    }
+
+    #[test]
+    fn a_tenant_narrows_and_none_is_one_too() {
+        let of = |tenant: &str| Wanted { tenant: Some(tenant.to_owned()), ..Wanted::default() };
+        let (ours, nobodys) = (r#"{"session_id":"a","tenant":"t"}"#, r#"{"session_id":"a"}"#);
+        assert!(of("t").wants(b"a", ours) && !of("t").wants(b"a", nobodys));
+        assert!(!of("").wants(b"a", ours) && of("").wants(b"a", nobodys));
+        assert!(Wanted { session_id: Some("a".to_owned()), ..of("t") }.wants(b"a", ours));
+        assert!(!Wanted { session_id: Some("b".to_owned()), ..of("t") }.wants(b"a", ours));
     }
 }

@@ -129,6 +129,8 @@ impl Server {
             .build()?;
         let listener = runtime.block_on(connection::Listener::bind(options.listen))?;
         let address = listener.address();
+        // Maybe long before the line that says ready: who waits for a restore may look at how it goes.
+        tracing::info!(%address, "listening");
         let (stop, stopping) = watch::channel(false);
         let embedded = options.embedded.map(|broker| runtime.block_on(async { Embedded::new(broker) }));
         let shared = Arc::new(Shared {

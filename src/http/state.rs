@@ -118,7 +118,8 @@ pub(super) async fn session(
         let of = if query.tenant().is_none() { "; of a session with a tenant: give tenant, too" } else { "" };
         return Err(answer::error(StatusCode::NOT_FOUND, "no_such_session", format!("{place}{of}")).into());
     }
-    let agents: Vec<Value> = agents.iter().map(|agent| view::agent(agent, steps)).collect();
+    let now = EventTime(clock::now_ms());
+    let agents: Vec<Value> = agents.iter().map(|agent| view::agent(agent, steps, now)).collect();
     Ok(answer::ok(&json!({ "session_id": id, "agents": agents })))
 }
 
@@ -138,10 +139,12 @@ pub(super) async fn swarm(
         None => Rows::default(),
     };
     if counters.is_empty() && rows.is_empty() {
+        let of = if tenant.is_empty() { "; of a swarm with a tenant: give tenant, too" } else { "" };
         let message = "no calls of a swarm of this name are counted here; with several processes, another one may have some";
-        return Err(answer::error(StatusCode::NOT_FOUND, "no_such_swarm", message).into());
+        return Err(answer::error(StatusCode::NOT_FOUND, "no_such_swarm", format!("{message}{of}")).into());
     }
-    let counters: Vec<Value> = counters.iter().map(view::counter).collect();
+    let now = EventTime(clock::now_ms());
+    let counters: Vec<Value> = counters.iter().map(|counter| view::counter(counter, now)).collect();
     let active: Vec<Value> = rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect();
     Ok(answer::ok(&json!({ "swarm_id": id, "counters": counters, "active": active, "more": more })))
 }

@@ -72,7 +72,7 @@ pub(super) fn task(task: &TaskView, lane: usize, lag: Option<u64>) -> Value {
 }
 
 /// An agent's session, with its newest steps.
-pub(super) fn agent(agent: &AgentView, steps_max: usize) -> Value {
+pub(super) fn agent(agent: &AgentView, steps_max: usize, now: EventTime) -> Value {
     let session = &agent.session;
     let head = &session.head;
     let (tenant, agent_id) = match &agent.subject {
@@ -94,7 +94,7 @@ pub(super) fn agent(agent: &AgentView, steps_max: usize) -> Value {
         "time": time(head.time),
         "has_ended": head.has_ended,
         "loops_total": head.loops_total,
-        "verdicts": head.verdicts.iter().map(verdict).collect::<Vec<_>>(),
+        "verdicts": in_force(&head.verdicts, now),
         "episodes": head.episodes.iter().map(episode).collect::<Vec<_>>(),
         "shadow_episodes": head.shadow_episodes.iter().map(episode).collect::<Vec<_>>(),
         "streaks": {
@@ -114,7 +114,7 @@ pub(super) fn agent(agent: &AgentView, steps_max: usize) -> Value {
 }
 
 /// A call that the agents of a swarm make.
-pub(super) fn counter(view: &CounterView) -> Value {
+pub(super) fn counter(view: &CounterView, now: EventTime) -> Value {
     let counter = &view.counter;
     let (calls, agents) = view.held;
     json!({
@@ -124,7 +124,7 @@ pub(super) fn counter(view: &CounterView) -> Value {
         "calls": calls,
         "agents": agents,
         "time": time(counter.time),
-        "verdicts": counter.verdicts.iter().map(verdict).collect::<Vec<_>>(),
+        "verdicts": in_force(&counter.verdicts, now),
     })
 }
 
@@ -145,6 +145,11 @@ fn step_json(step: &Step, tool: &str) -> Value {
         "flags": flags,
         "fired": fired,
     })
+}
+
+/// A verdict goes with a timer of its partition, whose clock lags behind: until then the state still has what is over.
+fn in_force(verdicts: &[Verdict], now: EventTime) -> Vec<Value> {
+    verdicts.iter().filter(|verdict| verdict.expires_at > now).map(verdict).collect()
 }
 
 fn verdict(verdict: &Verdict) -> Value {

@@ -455,6 +455,7 @@ fn count_event(stats: &mut Stats, record: &Record<'_>, event: &Event<'_>, settin
     *result += u64::from(!has_result);
     *time += u64::from(!event.has_time);
     *agent += u64::from(!event.has_agent);
+    stats.in_seconds += u64::from(event.has_time && event.time.looks_like_seconds());
     stats.limit_texts += u64::from(event.texts_cut);
     let key = record.meta.key.unwrap_or_default();
     stats.key_mismatch += u64::from(key != event.session_id.as_bytes());

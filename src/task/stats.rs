@@ -115,6 +115,8 @@ stats! {
     late: u64 = one;
     /// Event time moved down to the record timestamp's bound.
     clamped: u64 = one;
+    /// Event time that looks like seconds where milliseconds are meant.
+    in_seconds: u64 = one;
     /// Gaps in a producer's counter.
     seq_gaps: u64 = one;
     /// A producer's counter went back.

@@ -74,8 +74,8 @@ pub struct LaneReport {
     pub cache_bytes: usize,
     /// Cached sessions.
     pub sessions_cached: usize,
-    /// Every task runs, and records flow.
-    pub is_ready: bool,
+    /// Its log is open: it has its identity, and takes the tasks it is given.
+    pub has_opened: bool,
     /// It cannot commit or read.
     pub is_held_up: bool,
     /// Where the inputs of its tasks end, as far as known.
@@ -262,7 +262,7 @@ fn run<L: Log, S: StateStore, M: Machine>(mut lane: Lane<L, S, M>, clock: System
                 overlay_bytes,
                 cache_bytes,
                 sessions_cached: lane.sessions_cached(),
-                is_ready: lane.is_ready(),
+                has_opened: true,
                 is_held_up: lane.is_held_up(),
                 ends: lane.log().input_ends(),
                 restore_left: lane.restore_left(),

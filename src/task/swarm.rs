@@ -5,7 +5,6 @@
 
 use std::ops::ControlFlow;
 
-use crate::engine::SubjectKey;
 use crate::engine::SwarmCall;
 use crate::engine::SwarmCallKey;
 use crate::engine::SwarmEntry;
@@ -198,13 +197,6 @@ struct Cause {
     record_time: EventTime,
 }
 
-fn subject_of(key: &SwarmCallKey) -> SubjectKey {
-    match key.clone() {
-        SwarmCallKey::Swarm { tenant, swarm_id, fingerprint } => SubjectKey::Swarm { tenant, swarm_id, fingerprint },
-        SwarmCallKey::Fleet { tenant, fingerprint } => SubjectKey::Fleet { tenant, fingerprint },
-    }
-}
-
 const fn kind_of(key: &SwarmCallKey) -> CounterKind {
     match key {
         SwarmCallKey::Swarm { .. } => CounterKind::Swarm,
@@ -388,7 +380,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let is_nothing = was.is_none() && counter.panes.is_empty() && counter.periods.is_empty();
         let now = engine.kept_until(of, counter);
         let is_row = effects.verdicts_changed || (effects.forgotten && had_verdicts);
-        let row = is_row.then(|| self.encoder.row(&subject_of(of), &Row::of_counter(counter), cause.at, self.id)).flatten();
+        let row = is_row.then(|| self.encoder.row(&of.subject(), &Row::of_counter(counter), cause.at, self.id)).flatten();
         if effects.forgotten || is_nothing {
             entry.clear();
         }
@@ -452,8 +444,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         };
         let had_verdicts = !entry.counter.verdicts.is_empty();
         entry.counter.verdicts.clear();
-        let row =
-            had_verdicts.then(|| self.encoder.row(&subject_of(&of), &Row::of_counter(&entry.counter), at, self.id)).flatten();
+        let row = had_verdicts.then(|| self.encoder.row(&of.subject(), &Row::of_counter(&entry.counter), at, self.id)).flatten();
         let timers = [(TimerKind::Panes, entry.counter.panes_due), (TimerKind::SwarmVerdicts, entry.counter.verdict_due)];
         entry.clear();
         self.overlay.bytes += SUM_BYTES + self.counters.touched(place, []);

@@ -172,8 +172,10 @@ fn kill_loop(bootstrap: &str, plan: &Plan) -> Run {
                 }
                 match due.remove(&at) {
                     Some(Due::Thaw(_)) => scenario.processes[at].thaw(),
-                    // How long it takes is measured where nobody is frozen: the group would wait for that one.
-                    _ if due.values().any(|due| matches!(due, Due::Thaw(_))) => scenario.processes[at].start(),
+                    // How long it takes is measured where nobody is frozen, since the group would wait for that one, and the directory is there.
+                    _ if due.values().any(|due| matches!(due, Due::Thaw(_))) || !scenario.processes[at].state_dir().exists() => {
+                        scenario.processes[at].start();
+                    }
                     _ => scenario.start(at),
                 }
             }

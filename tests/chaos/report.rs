@@ -134,7 +134,7 @@ impl fmt::Display for Run {
             let at = |part: usize| first[(first.len() - 1) * part / 100];
             writeln!(
                 f,
-                "| process start to first commit visible, {} restarts | median {}, p90 {}, longest {}; within 3 s: {} |",
+                "| process start to first commit visible, {} restarts with their directory | median {}, p90 {}, longest {}; within 3 s: {} |",
                 first.len(),
                 seconds(at(50)),
                 seconds(at(90)),

@@ -312,15 +312,20 @@ const BOUNDS: &[(&str, &str, &str, &str)] = &[
         "detectors.swarm_repeat.pane_ms",
         "200_000",
         "250_000",
-        "detectors.swarm_repeat.pane_ms is 250000, but must divide window_ms (1800000)",
+        "detectors.swarm_repeat.window_ms is 1800000, but must be a multiple of pane_ms (250000)",
     ),
     (
         "detectors.swarm_repeat.pane_ms",
         "300_000",
         "450_000",
-        "detectors.swarm_repeat.pane_ms is 450000, but must divide cooldown_ms (600000)",
+        "detectors.swarm_repeat.cooldown_ms is 600000, but must be a multiple of pane_ms (450000)",
     ),
-    ("detectors.swarm_repeat.cooldown_ms", "0", "1", "detectors.swarm_repeat.pane_ms is 60000, but must divide cooldown_ms (1)"),
+    (
+        "detectors.swarm_repeat.cooldown_ms",
+        "0",
+        "1",
+        "detectors.swarm_repeat.cooldown_ms is 1, but must be a multiple of pane_ms (60000)",
+    ),
     ("detectors.swarm_repeat.pane_ms", "1_000", "0", "detectors.swarm_repeat.pane_ms is 0, but must be at least 1"),
     (
         "detectors.swarm_repeat.pane_ms",

@@ -343,6 +343,10 @@ fn key(swarm_id: &str, fingerprint: u128) -> SwarmCallKey {
 
 /// Puts a report into `swarm-counts` as a lane would: one call of each agent at `time_ms`.
 fn report(world: &TestWorld, key: &SwarmCallKey, agents: &[&str], time_ms: i64) {
+    report_of(world, IdentityRecipe::Opaque, key, agents, time_ms);
+}
+
+fn report_of(world: &TestWorld, recipe: IdentityRecipe, key: &SwarmCallKey, agents: &[&str], time_ms: i64) {
     let entry = |agent: &&str| SwarmEntry {
         pane: EventTime(time_ms - time_ms.rem_euclid(MINUTE_MS)),
         session_id: (*agent).to_owned(),
@@ -352,7 +356,7 @@ fn report(world: &TestWorld, key: &SwarmCallKey, agents: &[&str], time_ms: i64) 
     };
     let report = SwarmReport {
         tool: "fetch".to_owned(),
-        recipe: IdentityRecipe::Opaque,
+        recipe,
         record_time: EventTime(time_ms),
         entries: agents.iter().map(entry).collect(),
     };
@@ -539,6 +543,63 @@ fn after_a_reset_the_same_step_is_told_again_under_another_id_and_the_row_ends()
     let told = told(&world);
     assert_eq!(ids(&world).len(), 2);
     assert_eq!(told[1].1["epoch"], START_MS + 2_000);
+}
+
+#[test]
+fn a_reset_lifts_the_block_of_a_swarm_once_and_what_is_told_then_comes_after_it() {
+    let overrides = "[detectors.swarm_repeat]\nmode = \"block\"\nthreshold = 2\nblock_at = 4\nworkers_min = 1\n";
+    let mut world = direct(overrides);
+    world.start("a", 1);
+    // A worker that cannot recompute the fingerprint is not told to refuse it.
+    let say = |world: &mut TestWorld, agents: &[&str], after_ms: i64| {
+        report_of(world, IdentityRecipe::Args, &key("w", 1), agents, START_MS + after_ms);
+        settle(world);
+    };
+    say(&mut world, &["a", "b"], 1_000);
+    say(&mut world, &["c", "d"], 1_100);
+    reset(&world, 0, "w", START_MS + 2_000);
+    settle(&mut world);
+    let told_so_far = told(&world);
+    let actions = |told: &[(String, Value)]| told.iter().map(|(_, command)| command["action"].clone()).collect::<Vec<_>>();
+    assert_eq!(actions(&told_so_far), ["nudge", "block", "unblock"]);
+    let [_, (_, block), (_, unblock)] = &told_so_far[..] else { panic!() };
+    assert_eq!((&unblock["epoch"], &unblock["seq"]), (&block["epoch"], &Value::from(3)), "above the block");
+    for same in ["scope", "episode", "expires_at", "level"] {
+        assert_eq!(unblock[same], block[same], "{same}");
+    }
+    assert_eq!(unblock["reason"]["code"], "reset");
+    let rows = world.broker.committed(MemoryTopic::State);
+    assert!(rows.last().unwrap().value.is_none(), "nothing is in force");
+    // What loops on is a loop of its own, and above the `unblock`.
+    say(&mut world, &["a", "b"], 3_000);
+    let (_, nudge) = told(&world).pop().unwrap();
+    assert_eq!((&nudge["action"], &nudge["epoch"]), (&"nudge".into(), &Value::from(START_MS + 2_000)));
+    assert_eq!(nudge["episode"], nudge["id"]);
+    // There is no block to lift now.
+    reset(&world, 0, "w", START_MS + 4_000);
+    settle(&mut world);
+    assert_eq!(ids(&world).len(), 4);
+    // When nothing of the period can come any more, nothing is left of all this.
+    report(&world, &key("v", 1), &["a"], START_MS + 80 * MINUTE_MS);
+    settle(&mut world);
+    assert!(swarm::load(world.store_of(swarm_task(0)), swarm_task(0), &report_key(&key("w", 1))).unwrap().is_none());
+}
+
+#[test]
+fn a_reset_of_before_what_a_swarm_was_told_lifts_its_block_by_the_next_word_of_that_period() {
+    let overrides = "[detectors.swarm_repeat]\nmode = \"block\"\nthreshold = 2\nblock_at = 4\nworkers_min = 1\n";
+    let mut world = direct(overrides);
+    world.start("a", 1);
+    let period_ms = START_MS - START_MS.rem_euclid(10 * MINUTE_MS) + 10 * MINUTE_MS;
+    report_of(&world, IdentityRecipe::Args, &key("w", 1), &["a", "b", "c", "d"], period_ms + 1_000);
+    settle(&mut world);
+    reset(&world, 0, "w", period_ms - 1_000);
+    settle(&mut world);
+    let told = told(&world);
+    let numbers: Vec<_> =
+        told.iter().map(|(_, command)| (command["action"].as_str().unwrap(), &command["epoch"], &command["seq"])).collect();
+    let (epoch, seqs) = (Value::from(period_ms), [1, 2, 3].map(Value::from));
+    assert_eq!(numbers, [("nudge", &epoch, &seqs[0]), ("block", &epoch, &seqs[1]), ("unblock", &epoch, &seqs[2])]);
 }
 
 #[test]

@@ -61,7 +61,7 @@ const TABLE: &[Layer] = &[
     layer(9, "report", &["limits", "clock", "event", "identity", "policy", "detect", "engine", "store", "log", "task"],
         &["serde", "serde_json", "unicode_width"]),
     layer(10, "http", &["limits", "clock", "event", "identity", "policy", "detect", "engine", "store", "log", "task", "telemetry", "report"],
-        &["axum", "futures_util", "serde_json", "tokio"]),
+        &["axum", "futures_util", "serde_json", "tokio", "tracing"]),
     layer(11, "config", &["limits", "event", "policy", "store", "log", "task", "telemetry", "report", "http"], &["toml", "serde", "serde_json"]),
     layer(12, "cli", ALL, &["clap", "clap_complete", "clap_mangen", "tokio", "serde", "serde_json", "serde_saphyr", "terminal_size"]),
     layer(13, "main", ALL, &["mimalloc", "rustix"]),

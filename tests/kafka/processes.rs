@@ -8,11 +8,14 @@ use loopwarden::clock::Deadline;
 use loopwarden::event::Stage;
 
 use crate::broker;
+use crate::process::Process;
 use crate::proxy::Action;
 use crate::proxy::END_TXN;
+use crate::proxy::INIT_PRODUCER_ID;
 use crate::proxy::Proxy;
 use crate::proxy::Side;
 use crate::scenario::Scenario;
+use crate::surface;
 
 /// A session (10 s), an open transaction (10 s) and the broker's scans, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -34,7 +37,7 @@ fn a_process_that_was_stopped_beyond_its_session_wakes_up_and_publishes_nothing_
     for _ in 0..2 {
         scenario.add(1, &[]);
     }
-    scenario.wait("both ready", PATIENCE, |scenario| scenario.processes.iter().all(crate::process::Process::is_ready));
+    scenario.wait("both ready", PATIENCE, |scenario| scenario.processes.iter().all(Process::is_ready));
     scenario.produce(4_000);
     scenario.wait("both read events", PATIENCE, |scenario| readers(scenario).len() == 2);
     // In the middle of its work: with open transactions as often as not.
@@ -59,7 +62,7 @@ fn processes_join_and_leave_under_load_and_nothing_shows() {
         scenario.add(2, &[]);
         scenario.produce(3_000);
     }
-    scenario.wait("all three ready", PATIENCE, |scenario| scenario.processes.iter().all(crate::process::Process::is_ready));
+    scenario.wait("all three ready", PATIENCE, |scenario| scenario.processes.iter().all(Process::is_ready));
     scenario.produce(3_000);
     // One after the other is restarted, as a new version is rolled out.
     for at in 0..3 {
@@ -113,22 +116,52 @@ fn a_broker_that_does_not_hand_out_identities_is_waited_for_and_is_no_hang() {
     scenario.add(1, &[]);
     scenario.produce(2_000);
     processed(&mut scenario, 500);
-    // The lane that reads sums takes over an identity of its own, maybe after the process is ready; a start that gets none ends it.
-    let both_lanes = |scenario: &mut Scenario| scenario.processes[0].told("\"task\":\"swarm/") >= 2;
-    scenario.wait("the lane that reads sums", PATIENCE, both_lanes);
+    // A start that gets no identity ends its process, and each lane has one of its own.
+    scenario.wait("it is ready", PATIENCE, |scenario| scenario.processes[0].is_ready());
     // The end of a transaction is unknown, so the producer must be replaced; and no new one gets its id.
-    proxy.arm("", 22, Side::Answer, Action::Drop, usize::MAX);
+    proxy.arm("", INIT_PRODUCER_ID, Side::Answer, Action::Drop, usize::MAX);
     proxy.arm("", END_TXN, Side::Answer, Action::Drop, usize::MAX);
     scenario.produce(2_000);
     let ended = scenario.processes[0].wait(Duration::from_secs(45));
     assert!(ended.is_none(), "it ended with {ended:?}, and said last: {:#?}", scenario.processes[0].said_last(20));
     // On a slow machine it is in need of a producer only now.
-    let in_need = |scenario: &mut Scenario| scenario.processes[0].told("taking over the transactional id takes too long") > 0;
+    let in_need = |scenario: &mut Scenario| scenario.processes[0].told("-0\\\" takes too long") > 0;
     scenario.wait("the need of a producer", PATIENCE, in_need);
     assert_eq!(scenario.exits.len(), 0, "{:?}", scenario.exits);
     proxy.release("");
     // The transaction nobody knew the end of may have been the last: with nothing more to do, the lane would be told to end before it
     // has taken over what that one wrote.
+    scenario.produce(1_000);
+    scenario.settle();
+    scenario.verify().assert_exactly_once();
+}
+
+/// Where its listener is, once it has one.
+fn listens_at(process: &Process) -> Option<String> {
+    let log = std::fs::read_to_string(process.log()).ok()?;
+    let line = log.lines().find(|line| line.contains("\"listening\""))?;
+    let fields: serde_json::Value = serde_json::from_str(line).expect("a whole line");
+    Some(fields["address"].as_str().expect("an address").to_owned())
+}
+
+#[test]
+fn a_process_is_not_ready_before_all_of_its_lanes_have_their_identities() {
+    let proxy = Proxy::new();
+    let Some(broker) = broker::behind("opening", &proxy) else { return };
+    let mut scenario = Scenario::new(&broker.bootstrap, "opening", 25, 2);
+    let sums = format!("{}-lw-0-swarm", scenario.world.options.app);
+    proxy.arm(&sums, INIT_PRODUCER_ID, Side::Answer, Action::Hold, usize::MAX);
+    scenario.add(1, &[]);
+    let mut state = String::new();
+    scenario.wait("the lane that reads events", PATIENCE, |scenario| {
+        state =
+            listens_at(&scenario.processes[0]).map(|address| surface::answer(&address, "/readyz?verbose")).unwrap_or_default();
+        state.contains("2 of 2 tasks run")
+    });
+    assert!(state.starts_with("HTTP/1.1 503 "), "the lane that reads sums has no identity yet: {state}");
+    assert!(!scenario.processes[0].is_ready());
+    assert!(proxy.release(&sums) > 0, "it has asked for one");
+    scenario.wait("it is ready", PATIENCE, |scenario| scenario.processes[0].is_ready());
     scenario.produce(1_000);
     scenario.settle();
     scenario.verify().assert_exactly_once();

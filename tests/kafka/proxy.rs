@@ -21,6 +21,8 @@ use crate::world::PATIENCE;
 
 /// Who is in a group begins with it.
 pub(crate) const LIST_GROUPS: i16 = 16;
+/// Takes over a transactional id.
+pub(crate) const INIT_PRODUCER_ID: i16 = 22;
 /// Joins a transaction's end.
 pub(crate) const END_TXN: i16 = 26;
 /// Joins offsets to a transaction.

@@ -65,12 +65,7 @@ impl Running {
             thread::park_timeout(self.next.get().left());
         }
         self.next.set(Deadline::after(PAUSE));
-        let mut stream = TcpStream::connect(&self.address).expect("the listener");
-        let request = format!("GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.address);
-        stream.write_all(request.as_bytes()).expect("sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        answer
+        answer(&self.address, path)
     }
 
     fn json(&self, path: &str) -> Value {
@@ -86,6 +81,16 @@ impl Running {
         let page = self.get("/metrics");
         page.lines().find_map(|found| found.strip_prefix(line)?.trim().parse().ok())
     }
+}
+
+/// The whole answer of a listener.
+pub(crate) fn answer(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("the listener");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
 }
 
 impl Drop for Running {

@@ -182,7 +182,9 @@ impl Bench {
             for (key, counter) in &mut self.counters {
                 if matches!(key, SwarmCallKey::Swarm { tenant, swarm_id, .. } if *tenant == reset.tenant && *swarm_id == reset.swarm_id)
                 {
-                    self.swarm.apply(key, counter, SwarmInput::Reset(reset.time), &mut Effects::default());
+                    let mut effects = Effects::default();
+                    self.swarm.apply(key, counter, SwarmInput::Reset(reset.time), &mut effects);
+                    answer.commands.append(&mut effects.commands);
                 }
             }
         }

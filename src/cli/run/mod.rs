@@ -32,6 +32,7 @@ use crate::clock::Stopwatch;
 use crate::config::Config;
 use crate::config::Loaded;
 use crate::http::Server;
+use crate::http::Token;
 use crate::policy::Policy;
 use crate::task;
 use crate::task::Exit;
@@ -68,7 +69,7 @@ pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
     let signals = signals::listen()?;
     let config = &loaded.config;
     // Before anything is opened: it is a mistake of the settings.
-    let token = serve::token(config)?;
+    let token = config.http.token()?.map(Token::new);
     let data_dir = config.data_dir()?;
     std::fs::create_dir_all(data_dir)
         .map_err(|error| Failure::coded("E0406", format!("cannot make data_dir {}: {error}", data_dir.display())))?;

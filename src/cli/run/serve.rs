@@ -7,19 +7,9 @@ use crate::cli::failure::Failure;
 use crate::cli::run::station::Station;
 use crate::clock;
 use crate::config::Config;
-use crate::config::read_secret;
 use crate::http::Options;
 use crate::http::Server;
 use crate::http::Token;
-
-/// The token that lets other hosts in, if there is one.
-///
-/// # Errors
-/// A file that cannot be read, or is empty.
-pub(super) fn token(config: &Config) -> Result<Option<Token>, Failure> {
-    let secret = config.http.token_file.as_ref().map(|file| read_secret(file, "http.token_file")).transpose()?;
-    Ok(secret.map(Token::new))
-}
 
 /// Starts to listen.
 ///

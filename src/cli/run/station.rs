@@ -116,6 +116,9 @@ impl Station {
             }
         }
         drop(reply);
+        if let Some(broker) = &self.broker {
+            broker.call_lanes();
+        }
         let deadline = Deadline::after(ASK_WAIT);
         let mut found = Vec::new();
         for _ in &self.lanes {
@@ -159,7 +162,10 @@ impl Warden for Station {
         probe.check("not stopping", if draining { Err("stopping".to_owned()) } else { Ok(()) });
         // Nothing assigned yet is not joined; a member of a large group may well have nothing to do later.
         let has_joined = sum.has_joined() || self.has_started.load(Ordering::Acquire);
-        probe.check("joined", if has_joined { Ok(()) } else { Err("tasks are not assigned yet".to_owned()) });
+        probe.check(
+            "joined",
+            if has_joined { Ok(()) } else { Err("a lane has no identity yet, or no task is assigned".to_owned()) },
+        );
         probe.check(
             format!("{} of {} tasks run", sum.running, sum.tasks),
             if sum.running + sum.poisoned.len() >= sum.tasks { Ok(()) } else { Err("restoring".to_owned()) },

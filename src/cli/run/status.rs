@@ -20,6 +20,8 @@ pub(super) struct Sum {
     pub(super) tasks: usize,
     pub(super) running: usize,
     pub(super) poisoned: Vec<String>,
+    /// Lanes whose log is not open yet: what tasks they will have is not known.
+    pub(super) opening: usize,
     /// Lanes that cannot commit or read.
     pub(super) held_up: usize,
     pub(super) sessions_cached: usize,
@@ -40,6 +42,7 @@ impl Sum {
             sum.sessions_cached += report.sessions_cached;
             let [sessions, _] = report.census;
             sum.sessions += sessions;
+            sum.opening += usize::from(!report.has_opened);
             sum.held_up += usize::from(report.is_held_up);
             for task in &report.tasks {
                 if let Some(lag) = report.lag(task) {
@@ -62,9 +65,9 @@ impl Sum {
         self.has_joined() && self.running + self.poisoned.len() == self.tasks && self.held_up == 0
     }
 
-    /// There is a task, and all are there that must be: lanes take theirs one after the other.
+    /// Every lane takes part, there is a task, and all are there that must be: lanes take theirs one after the other.
     pub(super) const fn has_joined(&self) -> bool {
-        self.tasks > 0 && self.tasks >= self.tasks_min
+        self.opening == 0 && self.tasks > 0 && self.tasks >= self.tasks_min
     }
 
     /// Every task runs, and there is one; no lane is held up.
@@ -156,6 +159,8 @@ mod tests {
         assert!(!restoring.is_restored() && !restoring.is_ready());
         let half = Sum { tasks: 2, running: 2, tasks_min: 4, ..Sum::default() };
         assert!(!half.is_restored() && !half.is_ready() && !half.has_joined(), "the other lane has not taken its tasks yet");
+        let opening = Sum { tasks: 2, running: 2, opening: 1, ..Sum::default() };
+        assert!(!opening.is_restored() && !opening.is_ready() && !opening.has_joined(), "the other lane has no identity yet");
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub struct EmbeddedLog {
     told: bool,
     readings: BTreeMap<TaskId, Reading>,
     last_served: Option<TaskId>,
+    /// Calls it has heard. One that comes between two waits ends the second.
+    calls: u64,
     staged: Vec<Output>,
 }
 
@@ -68,11 +70,11 @@ impl EmbeddedLog {
         let owner = format!("{}-{}-{lane}", options.app, options.instance);
         let mine = (0..options.partitions).filter(|partition| partition % options.lanes.max(1) == lane);
         let tasks = mine.flat_map(|partition| [Stage::Session, Stage::Swarm].map(|stage| TaskId { stage, partition })).collect();
-        Self { broker, owner, tasks, told: false, readings: BTreeMap::new(), last_served: None, staged: Vec::new() }
+        Self { broker, owner, tasks, told: false, readings: BTreeMap::new(), last_served: None, calls: 0, staged: Vec::new() }
     }
 
-    /// Running tasks with something to read, and how far; waits for the first one.
-    fn wait(&self, wait: Duration) -> Result<Vec<(TaskId, u64, u64)>, LogError> {
+    /// Running tasks with something to read, and how far; waits for the first one, or until the lane is called.
+    fn wait(&mut self, wait: Duration) -> Result<Vec<(TaskId, u64, u64)>, LogError> {
         let ready = |writer: &Writer| -> Vec<(TaskId, u64, u64)> {
             let after = self.readings.iter().filter(|(task, _)| Some(**task) > self.last_served);
             let before = self.readings.iter().filter(|(task, _)| Some(**task) <= self.last_served);
@@ -86,11 +88,14 @@ impl EmbeddedLog {
             extents.collect()
         };
         let shared = &self.broker.shared;
-        let waiting = shared
-            .arrived
-            .wait_timeout_while(shared.writer(), wait, |writer| writer.failed.is_none() && ready(writer).is_empty());
+        let waiting = shared.arrived.wait_timeout_while(shared.writer(), wait, |writer| {
+            writer.failed.is_none() && writer.calls == self.calls && ready(writer).is_empty()
+        });
         let (writer, _) = waiting.unwrap_or_else(PoisonError::into_inner);
-        writer.failed.clone().map_or_else(|| Ok(ready(&writer)), Err)
+        let (calls, found) = (writer.calls, writer.failed.clone().map_or_else(|| Ok(ready(&writer)), Err));
+        drop(writer);
+        self.calls = calls;
+        found
     }
 
     /// Hands over the records of one task as far as there is room. Returns the offset to go on from.

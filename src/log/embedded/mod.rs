@@ -128,6 +128,8 @@ struct Writer {
     /// Nothing may be written after a failed write or sync.
     failed: Option<LogError>,
     closing: bool,
+    /// How often lanes were told to look up from waiting for records.
+    calls: u64,
 }
 
 /// What is synced.
@@ -146,7 +148,7 @@ struct Shared {
     writer: Mutex<Writer>,
     /// With `writer`: something is to be synced, or the end is near.
     dirty: Condvar,
-    /// With `writer`: records arrived.
+    /// With `writer`: records arrived, or lanes are to look up.
     arrived: Condvar,
     durable: Mutex<Durable>,
     /// With `durable`: a sync happened.
@@ -239,6 +241,12 @@ impl EmbeddedBroker {
     #[must_use]
     pub fn partitions(&self) -> Partitions {
         Partitions { session: self.shared.options.partitions, swarm: self.shared.options.partitions }
+    }
+
+    /// Lanes that wait for records look up at once: there is a question for them, which would wait as long as they do.
+    pub fn call_lanes(&self) {
+        self.shared.writer().calls += 1;
+        self.shared.arrived.notify_all();
     }
 
     /// First and next offset of a task's input.

@@ -77,7 +77,7 @@ impl KafkaLog {
     pub fn open(options: KafkaOptions) -> Result<Self, LogError> {
         let producer = LaneProducer::new(&options)?;
         let topics = Topics::fetch(producer.client(), &options)?;
-        take_over(&producer, limits::TAKE_OVER_WAIT, || ())?;
+        take_over(&producer, &options.transactional_id(), limits::TAKE_OVER_WAIT, || ())?;
         let consumer = LaneConsumer::join(&options, topics.clone())?;
         Ok(Self {
             owner: options.transactional_id(),
@@ -141,13 +141,15 @@ impl KafkaLog {
     }
 }
 
-/// Runs `init_transactions` in slices, with `between` after each that was not enough.
-fn take_over(producer: &LaneProducer, wait: Duration, mut between: impl FnMut()) -> Result<(), LogError> {
+/// Runs `init_transactions` for `id` in slices, with `between` after each that was not enough.
+fn take_over(producer: &LaneProducer, id: &str, wait: Duration, mut between: impl FnMut()) -> Result<(), LogError> {
     let deadline = Deadline::after(wait);
     while !producer.init(limits::TAKE_OVER_SLICE.min(deadline.left()))? {
         between();
         if deadline.is_over() {
-            return Err(LogError::Transient("taking over the transactional id takes too long".into()));
+            return Err(LogError::Transient(format!(
+                "taking over transactional id \"{id}\" takes too long: the brokers do not answer, or do not end its last transaction"
+            )));
         }
     }
     Ok(())
@@ -205,7 +207,7 @@ impl Log for KafkaLog {
         self.suspect = true;
         *producer = None;
         let fresh = LaneProducer::new(options)?;
-        let taken = take_over(&fresh, limits::REOPEN_WAIT, || consumer.turn(Duration::from_millis(1)));
+        let taken = take_over(&fresh, &self.owner, limits::REOPEN_WAIT, || consumer.turn(Duration::from_millis(1)));
         consumer.release()?;
         taken?;
         *producer = Some(fresh);

@@ -359,8 +359,9 @@ fn few_panes(of: &mut Settings<'_>, path: &str, pane_ms: i64, window_ms: i64) {
 fn swarm_repeat(of: &mut Settings<'_>, raw: &RawSwarmRepeat) -> SwarmRepeat {
     let pane_ms = of.ms("pane_ms", raw.pane_ms, 1);
     for (key, ms) in [("window_ms", raw.window_ms), ("cooldown_ms", raw.cooldown_ms)] {
-        of.check.rule("detectors.swarm_repeat.pane_ms", ms.checked_rem(pane_ms) == Some(0), || {
-            format!("detectors.swarm_repeat.pane_ms is {pane_ms}, but must divide {key} ({ms})")
+        let path = of.path(key);
+        of.check.rule(&path, ms.checked_rem(pane_ms) == Some(0), || {
+            format!("{path} is {ms}, but must be a multiple of pane_ms ({pane_ms})")
         });
     }
     let panes = raw.window_ms / pane_ms;

@@ -298,6 +298,19 @@ fn events_without_a_time_have_no_timeline_and_a_second_copy_is_counted_as_such()
 }
 
 #[test]
+fn times_in_seconds_are_told_and_those_in_milliseconds_are_not() {
+    let scratch = Scratch::new("seconds");
+    let told = |time: u64| {
+        let lines: Vec<String> = (0..3).map(|id| call(id, "s", &format!(r#","time":{}"#, time + u64::from(id)))).collect();
+        stderr(&expect(&["replay", &scratch.write("events.ndjson", &lines.join("\n"))], exit_code::DONE))
+    };
+    let of_seconds = told(1_795_291_203);
+    assert!(of_seconds.contains("warning[W0305]: 3 of 3 events say they are of January or February 1970"), "{of_seconds}");
+    let of_milliseconds = told(1_795_291_203_000);
+    assert!(!of_milliseconds.contains("W0305"), "{of_milliseconds}");
+}
+
+#[test]
 fn events_of_partitions_that_share_a_lane_all_count() {
     let scratch = Scratch::new("many-partitions");
     let at = |partition: u32, offset: u32| {

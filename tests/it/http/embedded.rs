@@ -226,6 +226,9 @@ fn what_has_expired_is_in_force_no_more() {
     running.until_said("a", 4);
     assert!(!running.commands("wait=30s&session_id=a").0.is_empty());
     assert_eq!(running.client.get("/v1/state/a").json(), serde_json::json!({ "active": [], "more": false }));
+    let session = running.client.get("/sessions/a").json();
+    let agent = &session["agents"][0];
+    assert_eq!((&agent["verdicts"], agent["episodes"][0]["nudges"].as_u64()), (&serde_json::json!([]), Some(2)), "{session}");
 }
 
 #[test]

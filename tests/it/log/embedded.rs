@@ -398,6 +398,22 @@ fn lanes_share_the_partitions_and_wake_each_other() {
 }
 
 #[test]
+fn a_lane_that_waits_for_records_looks_up_when_it_is_called_before_or_meanwhile() {
+    let mut world = Embedded::new();
+    let mut log = world.ready();
+    let (sender, polled) = sync_channel(1);
+    world.broker.call_lanes();
+    std::thread::spawn(move || {
+        // Both ends are the test's: nothing else would end such a wait.
+        while sender.send(log.poll(60 * LONG, &mut |_, _| unreachable!())).is_ok() {}
+    });
+    for _ in 0..2 {
+        assert_eq!(polled.recv_timeout(LONG).expect("it looks up"), Ok(LogEvent::Records(0)));
+        world.broker.call_lanes();
+    }
+}
+
+#[test]
 fn state_rows_are_found_by_prefix_and_deleted_by_tombstones() {
     let mut world = Embedded::new();
     let mut log = world.ready();
