@@ -22,6 +22,7 @@ mod subject;
 mod sums;
 mod swarm;
 mod swarm_reset;
+mod swarm_verdicts;
 mod timer;
 mod windows;
 

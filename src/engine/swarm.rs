@@ -23,6 +23,9 @@ use crate::engine::effects::SwarmCallKey;
 use crate::engine::message::safe;
 use crate::engine::publish::command_id;
 use crate::engine::sums::SwarmReport;
+use crate::engine::swarm_verdicts::arm_verdicts;
+use crate::engine::swarm_verdicts::blocks_until;
+use crate::engine::swarm_verdicts::hold;
 use crate::engine::timer::TimerChange;
 use crate::engine::timer::TimerKind;
 use crate::engine::windows::Contribution;
@@ -300,10 +303,14 @@ impl SwarmEngine {
                 touched.push(start);
             }
         }
-        if !touched.is_empty() {
-            self.judge(key, counter, &rules, &touched, record_time, out);
-            arm_panes(counter, &rules, life_ms, out);
+        if touched.is_empty() {
+            return;
         }
+        // Sums of lanes that still count under the policy before, or did, arrive after the detector was switched off.
+        if rules.mode.is_on() {
+            self.judge(key, counter, &rules, &touched, record_time, out);
+        }
+        arm_panes(counter, &rules, life_ms, out);
     }
 
     /// Judges every window that a touched pane belongs to, earliest first.
@@ -345,7 +352,7 @@ impl SwarmEngine {
                 let command = self.command(key, counter, rules, &crossing, record_time);
                 let period = Period { epoch, seq, step, episode: command.episode };
                 counter.periods.insert(start, period);
-                hold(counter, &command, rules, out);
+                hold(counter, &command, rules.detector, out);
                 out.commands.push(command);
             }
         }
@@ -443,7 +450,8 @@ impl SwarmEngine {
                 if rules.window_ms > 0 {
                     counter.panes.retain(|start, _| start.plus_ms(life_ms) > due);
                     // An endless period is told once for ever.
-                    counter.periods.retain(|start, _| rules.period_ms == 0 || period_end(&rules, *start, life_ms) > due);
+                    let known_until = known_until(counter, &rules, life_ms);
+                    counter.periods.retain(|start, _| rules.period_ms == 0 || known_until(*start) > due);
                 }
                 arm_panes(counter, &rules, life_ms, out);
                 forget_if_idle(counter, out);
@@ -490,38 +498,22 @@ fn text(rules: &Rules, tool: &str, crossing: &Crossing, is_block: bool) -> Strin
     }
 }
 
-fn hold(counter: &mut SwarmCounter, command: &Command, rules: &Rules, out: &mut Effects) {
-    let now = counter.time;
-    if command.is_shadow || command.expires_at <= now {
-        return;
-    }
-    counter.verdicts.retain(|verdict| verdict.expires_at > now && verdict.episode != command.episode);
-    if counter.verdicts.len() >= crate::limits::ACTIVE_VERDICTS_MAX {
-        counter.verdicts.remove(0);
-    }
-    counter.verdicts.push(Verdict::of(command, rules.detector));
-    out.verdicts_changed = true;
-    arm_verdicts(counter, out);
-}
-
-pub(super) fn arm_verdicts(counter: &mut SwarmCounter, out: &mut Effects) {
-    let earliest = counter.verdicts.iter().map(|verdict| verdict.expires_at).min();
-    if counter.verdict_due != earliest {
-        out.timers.push(TimerChange { kind: TimerKind::SwarmVerdicts, was: counter.verdict_due, now: earliest });
-        counter.verdict_due = earliest;
+/// Until when each period must be known: as long as its last pane may be added to, and the newest while a block stands, whose `unblock` is
+/// the next word of it.
+fn known_until(counter: &SwarmCounter, rules: &Rules, life_ms: i64) -> impl Fn(i64) -> EventTime + use<> {
+    let (period_ms, newest) = (rules.period_ms, counter.periods.keys().next_back().copied());
+    let blocks_until = blocks_until(counter);
+    move |start| {
+        let takes_calls = EventTime(start).plus_ms(period_ms).plus_ms(life_ms);
+        blocks_until.filter(|_| newest == Some(start)).map_or(takes_calls, |until| until.max(takes_calls))
     }
 }
 
-/// When the last pane of a period may no longer be added to.
-const fn period_end(rules: &Rules, start: i64, life_ms: i64) -> EventTime {
-    EventTime(start).plus_ms(rules.period_ms).plus_ms(life_ms)
-}
-
-/// The panes' timer stands where the oldest pane has lived, without a pane where the oldest period can hold none any more: what it told
-/// must be known that long. An endless window forgets nothing.
+/// The panes' timer stands where the oldest pane has lived, without a pane where the oldest period need not be known any more. An endless window forgets nothing.
 fn arm_panes(counter: &mut SwarmCounter, rules: &Rules, life_ms: i64, out: &mut Effects) {
     let of_pane = counter.panes.keys().next().map(|oldest| oldest.plus_ms(life_ms));
-    let of_period = counter.periods.keys().next().filter(|_| rules.period_ms > 0).map(|start| period_end(rules, *start, life_ms));
+    let oldest = counter.periods.keys().next().filter(|_| rules.period_ms > 0);
+    let of_period = oldest.map(|start| known_until(counter, rules, life_ms)(*start));
     let due = of_pane.or(of_period).filter(|_| rules.window_ms > 0);
     if counter.panes_due != due {
         out.timers.push(TimerChange { kind: TimerKind::Panes, was: counter.panes_due, now: due });

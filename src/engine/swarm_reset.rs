@@ -11,8 +11,8 @@ use crate::engine::effects::SwarmCallKey;
 use crate::engine::publish::command_id;
 use crate::engine::swarm::SwarmCounter;
 use crate::engine::swarm::SwarmEngine;
-use crate::engine::swarm::arm_verdicts;
 use crate::engine::swarm::forget;
+use crate::engine::swarm_verdicts::arm_verdicts;
 use crate::event::EventTime;
 
 impl SwarmEngine {
@@ -43,8 +43,7 @@ impl SwarmEngine {
         }
     }
 
-    /// The next word of the period that told last: above the block, and the same whenever the reset comes, for two resets of one commit
-    /// may be one.
+    /// The next word of the period that told last: above the block, and with the same id whichever commit it comes in.
     fn unblock(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, block: &Verdict, now: EventTime) -> Option<Command> {
         let period_ms = self.period_ms(key);
         let (start, period) = counter.periods.iter_mut().next_back()?;
@@ -60,7 +59,8 @@ impl SwarmEngine {
             epoch: period.epoch,
             seq: period.seq,
             episode: block.episode,
-            issued_at: now,
+            // A reset says when its agent sent it, which may be before anybody had the block.
+            issued_at: now.max(block.issued_at),
             expires_at: block.expires_at,
             is_shadow: false,
             reason,

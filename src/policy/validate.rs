@@ -12,6 +12,7 @@ use crate::identity::OutcomeRules;
 use crate::identity::ShellRules;
 use crate::identity::canonical_text;
 use crate::identity::hash_text;
+use crate::limits::ACTIVE_VERDICTS_MAX;
 use crate::limits::DESCRIPTION_CHARS_MAX;
 use crate::limits::EPISODES_KEPT_MAX;
 use crate::limits::FACTOR_MAX;
@@ -30,6 +31,7 @@ use crate::policy::Needs;
 use crate::policy::OutcomePolicy;
 use crate::policy::Policy;
 use crate::policy::ProgressPolicy;
+use crate::policy::SwarmRepeat;
 use crate::policy::UserMessage;
 use crate::policy::raw::RawFusion;
 use crate::policy::raw::RawIdentity;
@@ -111,6 +113,7 @@ impl Policy {
         let fusion = fusion(&mut check, &raw.fusion);
         let mut detectors = detectors::detectors(&mut check, &raw.detectors, raw.history_steps, &masks);
         switch_off_others(&mut detectors, &only);
+        check_swarm_blocks(&mut check, &detectors.swarm_repeat, raw.episodes.block_ms);
         check_priority(&mut check, &detectors, &ranked);
         let tools = tools::table(
             &mut check,
@@ -205,6 +208,20 @@ fn switch_off_others(detectors: &mut Detectors, only: &[Detector]) {
             *detectors.mode_mut(detector) = Mode::Off;
         }
     }
+}
+
+/// A swarm that loops on is told a block in each period. All of them that are in force at a time must be known, to be lifted.
+fn check_swarm_blocks(check: &mut Check, swarm: &SwarmRepeat, block_ms: i64) {
+    // The first and the last of them are cut by the block's life, and one by the pane that it runs from.
+    const PERIODS: i64 = ACTIVE_VERDICTS_MAX as i64 - 3;
+    let has_periods = swarm.mode == Mode::Block && swarm.window_ms > 0 && swarm.cooldown_ms > 0;
+    let cooldown_ms = swarm.cooldown_ms;
+    check.rule("episodes.block_ms", !has_periods || block_ms <= cooldown_ms.saturating_mul(PERIODS), || {
+        format!(
+            "episodes.block_ms is {block_ms}, but must not be above {PERIODS} times detectors.swarm_repeat.cooldown_ms ({cooldown_ms}), \
+             where swarm_repeat blocks"
+        )
+    });
 }
 
 fn check_priority(check: &mut Check, detectors: &Detectors, ranked: &[Detector]) {

@@ -88,13 +88,6 @@ impl Sums {
     /// Calls of a swarm up to a time no longer count. Returns the bytes it takes.
     pub(super) fn reset(&mut self, reset: SwarmReset, record_time: EventTime) -> usize {
         self.before.extend(self.sums.take(&reset).into_iter().map(|(key, report)| Part::Report(key, report)));
-        if let Some(Part::Reset(last, latest)) = self.before.last_mut()
-            && (&last.tenant, &last.swarm_id) == (&reset.tenant, &reset.swarm_id)
-        {
-            last.time = last.time.max(reset.time);
-            *latest = record_time.max(*latest);
-            return 0;
-        }
         self.before.push(Part::Reset(reset, record_time));
         RESET_BYTES
     }

@@ -33,6 +33,7 @@ mod sim;
 mod skew;
 mod store;
 mod swarm;
+mod swarm_blocks;
 #[path = "../common/swarm_cases.rs"]
 mod swarm_cases;
 mod tidy;

@@ -375,6 +375,22 @@ fn a_block_below_the_threshold_is_refused_where_the_mode_may_block() {
 }
 
 #[test]
+fn blocks_of_a_swarm_that_outlive_too_many_of_its_periods_are_refused() {
+    let text = |mode, cooldown_ms, block_ms| {
+        format!("[episodes]\nblock_ms = {block_ms}\n[detectors.swarm_repeat]\nmode = \"{mode}\"\ncooldown_ms = {cooldown_ms}\n")
+    };
+    load(&text("block", 600_000, 7_800_000));
+    assert_eq!(
+        refused(&text("block", 600_000, 7_800_001)).0[0].message,
+        "episodes.block_ms is 7800001, but must not be above 13 times detectors.swarm_repeat.cooldown_ms (600000), where swarm_repeat \
+         blocks"
+    );
+    load(&text("nudge", 600_000, 7_800_001));
+    // One endless period.
+    load(&text("block", 0, 7_800_001));
+}
+
+#[test]
 fn a_window_below_the_threshold_is_refused_where_the_window_is_counted() {
     let text = |steps| format!("[detectors.exact_repeat]\ncount = \"window\"\nwindow_steps = {steps}\n");
     load(&text(3));

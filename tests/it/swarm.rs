@@ -41,21 +41,21 @@ use crate::world::header;
 use crate::world::session_task;
 use crate::world::settings;
 
-const TIMED: CommitTrigger = CommitTrigger::Timed { max_ms: 100, min_ms: 2 };
+pub(crate) const TIMED: CommitTrigger = CommitTrigger::Timed { max_ms: 100, min_ms: 2 };
 /// A whole hour: panes, windows and periods begin here.
-const START_MS: i64 = 1_795_291_200_000;
-const MINUTE_MS: i64 = 60_000;
+pub(crate) const START_MS: i64 = 1_795_291_200_000;
+pub(crate) const MINUTE_MS: i64 = 60_000;
 
-fn policy(profile: &str, overrides: &str) -> Arc<Policy> {
+pub(crate) fn policy(profile: &str, overrides: &str) -> Arc<Policy> {
     let overrides: toml::Table = overrides.parse().unwrap();
     Arc::new(load_with_overrides(profile, &overrides).unwrap())
 }
 
-fn swarm_task(partition: u32) -> TaskId {
+pub(crate) fn swarm_task(partition: u32) -> TaskId {
     TaskId { stage: Stage::Swarm, partition }
 }
 
-fn world(partitions: (u32, u32), policy: Arc<Policy>, settings: LaneSettings) -> TestWorld {
+pub(crate) fn world(partitions: (u32, u32), policy: Arc<Policy>, settings: LaneSettings) -> TestWorld {
     let (session, swarm) = partitions;
     let partitions = Partitions { session, swarm };
     let config = MemoryConfig { partitions, poll_records_max: 20, ..MemoryConfig::default() };
@@ -64,27 +64,27 @@ fn world(partitions: (u32, u32), policy: Arc<Policy>, settings: LaneSettings) ->
     world
 }
 
-fn feed(world: &TestWorld, session: &str, json: &str, time_ms: i64) {
+pub(crate) fn feed(world: &TestWorld, session: &str, json: &str, time_ms: i64) {
     let sessions = world.tasks.iter().filter(|task| task.stage == Stage::Session).count() as u32;
     let partition = partition_of(session.as_bytes(), sessions);
     world.broker.append(session_task(partition), Some(session.as_bytes()), Some(json.as_bytes()), time_ms);
 }
 
 /// A call that fails, of a session that is its only agent.
-fn failing(session: &str, id: usize, swarm: &str, url: &str, time_ms: i64) -> String {
+pub(crate) fn failing(session: &str, id: usize, swarm: &str, url: &str, time_ms: i64) -> String {
     format!(
         r#"{{"id":"{session}-{id}","session_id":"{session}","swarm_id":"{swarm}","time":{time_ms},"kind":"tool","tool":"fetch","args":{{"url":"{url}"}},"outcome":"error","error":"timed out"}}"#
     )
 }
 
 /// Commands of the swarm stage: id and JSON, as a committed reader sees them.
-fn told(world: &TestWorld) -> Vec<(String, Value)> {
+pub(crate) fn told(world: &TestWorld) -> Vec<(String, Value)> {
     let commands = world.broker.committed(MemoryTopic::Commands).into_iter();
     let of_swarm = commands.filter(|record| header(record, "lw_task").unwrap().starts_with("swarm/"));
     of_swarm.map(|record| (header(&record, "ce_id").unwrap(), serde_json::from_slice(&record.value.unwrap()).unwrap())).collect()
 }
 
-fn ids(world: &TestWorld) -> BTreeSet<String> {
+pub(crate) fn ids(world: &TestWorld) -> BTreeSet<String> {
     let told = told(world);
     let ids: BTreeSet<String> = told.iter().map(|(id, _)| id.clone()).collect();
     assert_eq!(ids.len(), told.len(), "an id twice");
@@ -95,7 +95,7 @@ fn evidence(command: &Value, name: &str) -> u64 {
     command["reason"]["evidence"][name].as_u64().unwrap()
 }
 
-fn stats(world: &TestWorld) -> Stats {
+pub(crate) fn stats(world: &TestWorld) -> Stats {
     let mut sum = Stats::default();
     for lane in world.processes.iter().flat_map(|process| process.lanes.iter().flatten()) {
         sum.add(&lane.stats());
@@ -103,13 +103,13 @@ fn stats(world: &TestWorld) -> Stats {
     sum
 }
 
-fn settle(world: &mut TestWorld) {
+pub(crate) fn settle(world: &mut TestWorld) {
     assert!(world.settle(), "not settled: {:?}", world.exits);
     world.audit();
 }
 
 /// Records of a family in a task's store.
-fn records(store: &impl StateStore, task: TaskId, family: KeyFamily) -> BTreeMap<Vec<u8>, Vec<u8>> {
+pub(crate) fn records(store: &impl StateStore, task: TaskId, family: KeyFamily) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut found = BTreeMap::new();
     store
         .scan(task, family, &[], &[], &mut |key, value| {
@@ -337,16 +337,16 @@ fn sums(world: &TestWorld) -> BTreeMap<(Vec<u8>, i64, String), u32> {
     sums
 }
 
-fn key(swarm_id: &str, fingerprint: u128) -> SwarmCallKey {
+pub(crate) fn key(swarm_id: &str, fingerprint: u128) -> SwarmCallKey {
     SwarmCallKey::Swarm { tenant: String::new(), swarm_id: swarm_id.to_owned(), fingerprint: Hash128(fingerprint) }
 }
 
 /// Puts a report into `swarm-counts` as a lane would: one call of each agent at `time_ms`.
-fn report(world: &TestWorld, key: &SwarmCallKey, agents: &[&str], time_ms: i64) {
+pub(crate) fn report(world: &TestWorld, key: &SwarmCallKey, agents: &[&str], time_ms: i64) {
     report_of(world, IdentityRecipe::Opaque, key, agents, time_ms);
 }
 
-fn report_of(world: &TestWorld, recipe: IdentityRecipe, key: &SwarmCallKey, agents: &[&str], time_ms: i64) {
+pub(crate) fn report_of(world: &TestWorld, recipe: IdentityRecipe, key: &SwarmCallKey, agents: &[&str], time_ms: i64) {
     let entry = |agent: &&str| SwarmEntry {
         pane: EventTime(time_ms - time_ms.rem_euclid(MINUTE_MS)),
         session_id: (*agent).to_owned(),
@@ -366,14 +366,14 @@ fn report_of(world: &TestWorld, recipe: IdentityRecipe, key: &SwarmCallKey, agen
     world.broker.append(swarm_task(partition_of(&key, count)), Some(&key), Some(&value), time_ms);
 }
 
-fn reset(world: &TestWorld, partition: u32, swarm_id: &str, time_ms: i64) {
+pub(crate) fn reset(world: &TestWorld, partition: u32, swarm_id: &str, time_ms: i64) {
     let reset = SwarmReset { tenant: String::new(), swarm_id: swarm_id.to_owned(), time: EventTime(time_ms) };
     let value = SwarmRecord::Reset(reset.time).encode().unwrap();
     // A broker stamps these records by itself, here a week later.
     world.broker.append(swarm_task(partition), Some(&reset_key(&reset)), Some(&value), time_ms + 7 * 24 * 60 * MINUTE_MS);
 }
 
-fn direct(overrides: &str) -> TestWorld {
+pub(crate) fn direct(overrides: &str) -> TestWorld {
     world((1, 1), policy("default", overrides), settings(TIMED))
 }
 
@@ -543,63 +543,6 @@ fn after_a_reset_the_same_step_is_told_again_under_another_id_and_the_row_ends()
     let told = told(&world);
     assert_eq!(ids(&world).len(), 2);
     assert_eq!(told[1].1["epoch"], START_MS + 2_000);
-}
-
-#[test]
-fn a_reset_lifts_the_block_of_a_swarm_once_and_what_is_told_then_comes_after_it() {
-    let overrides = "[detectors.swarm_repeat]\nmode = \"block\"\nthreshold = 2\nblock_at = 4\nworkers_min = 1\n";
-    let mut world = direct(overrides);
-    world.start("a", 1);
-    // A worker that cannot recompute the fingerprint is not told to refuse it.
-    let say = |world: &mut TestWorld, agents: &[&str], after_ms: i64| {
-        report_of(world, IdentityRecipe::Args, &key("w", 1), agents, START_MS + after_ms);
-        settle(world);
-    };
-    say(&mut world, &["a", "b"], 1_000);
-    say(&mut world, &["c", "d"], 1_100);
-    reset(&world, 0, "w", START_MS + 2_000);
-    settle(&mut world);
-    let told_so_far = told(&world);
-    let actions = |told: &[(String, Value)]| told.iter().map(|(_, command)| command["action"].clone()).collect::<Vec<_>>();
-    assert_eq!(actions(&told_so_far), ["nudge", "block", "unblock"]);
-    let [_, (_, block), (_, unblock)] = &told_so_far[..] else { panic!() };
-    assert_eq!((&unblock["epoch"], &unblock["seq"]), (&block["epoch"], &Value::from(3)), "above the block");
-    for same in ["scope", "episode", "expires_at", "level"] {
-        assert_eq!(unblock[same], block[same], "{same}");
-    }
-    assert_eq!(unblock["reason"]["code"], "reset");
-    let rows = world.broker.committed(MemoryTopic::State);
-    assert!(rows.last().unwrap().value.is_none(), "nothing is in force");
-    // What loops on is a loop of its own, and above the `unblock`.
-    say(&mut world, &["a", "b"], 3_000);
-    let (_, nudge) = told(&world).pop().unwrap();
-    assert_eq!((&nudge["action"], &nudge["epoch"]), (&"nudge".into(), &Value::from(START_MS + 2_000)));
-    assert_eq!(nudge["episode"], nudge["id"]);
-    // There is no block to lift now.
-    reset(&world, 0, "w", START_MS + 4_000);
-    settle(&mut world);
-    assert_eq!(ids(&world).len(), 4);
-    // When nothing of the period can come any more, nothing is left of all this.
-    report(&world, &key("v", 1), &["a"], START_MS + 80 * MINUTE_MS);
-    settle(&mut world);
-    assert!(swarm::load(world.store_of(swarm_task(0)), swarm_task(0), &report_key(&key("w", 1))).unwrap().is_none());
-}
-
-#[test]
-fn a_reset_of_before_what_a_swarm_was_told_lifts_its_block_by_the_next_word_of_that_period() {
-    let overrides = "[detectors.swarm_repeat]\nmode = \"block\"\nthreshold = 2\nblock_at = 4\nworkers_min = 1\n";
-    let mut world = direct(overrides);
-    world.start("a", 1);
-    let period_ms = START_MS - START_MS.rem_euclid(10 * MINUTE_MS) + 10 * MINUTE_MS;
-    report_of(&world, IdentityRecipe::Args, &key("w", 1), &["a", "b", "c", "d"], period_ms + 1_000);
-    settle(&mut world);
-    reset(&world, 0, "w", period_ms - 1_000);
-    settle(&mut world);
-    let told = told(&world);
-    let numbers: Vec<_> =
-        told.iter().map(|(_, command)| (command["action"].as_str().unwrap(), &command["epoch"], &command["seq"])).collect();
-    let (epoch, seqs) = (Value::from(period_ms), [1, 2, 3].map(Value::from));
-    assert_eq!(numbers, [("nudge", &epoch, &seqs[0]), ("block", &epoch, &seqs[1]), ("unblock", &epoch, &seqs[2])]);
 }
 
 #[test]
