@@ -27,6 +27,7 @@ use crate::event::ResetScope;
 use crate::event::Role;
 use crate::identity::Hash64;
 use crate::identity::hash_text;
+use crate::identity::text_identity;
 use crate::limits::RECENT_IDS_MAX;
 use crate::policy::Counted;
 use crate::policy::Evaluate;
@@ -213,12 +214,10 @@ impl SessionEngine {
         if !is_read {
             return;
         }
-        let text = message
-            .text_sha256
-            .map(|hash| crate::identity::Digest(hash).hash64())
-            .or_else(|| message.text().filter(|text| !text.is_empty()).map(|text| hash_text(&text).hash64()));
-        let is_ours = context.event.command_id.is_some() || text.is_some_and(|text| session.head.sent_texts.contains(&text));
-        if is_ours {
+        let sent = &session.head.sent_texts;
+        // Most sessions were told nothing: there is nothing that a text could be compared with.
+        let was_sent = || !sent.is_empty() && text_identity(message).is_some_and(|text| sent.contains(&text.hash64()));
+        if context.event.command_id.is_some() || was_sent() {
             return;
         }
         match message.role {
@@ -235,7 +234,7 @@ impl SessionEngine {
             },
             Role::Assistant => {
                 let settings = &self.policy.detectors.text_only;
-                if text.is_some() && !message.is_final {
+                if message.says_something() && !message.is_final {
                     let turn = context.event.turn.map_or(0, |turn| turn.saturating_add(1));
                     let newest = session.history.next_sequence().saturating_sub(1);
                     self.findings.extend(text_only::observe(settings, &mut session.head.streaks, turn, newest));

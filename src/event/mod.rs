@@ -187,6 +187,17 @@ impl Message<'_> {
             MessageText::Kept(kept) => Cow::Borrowed(kept.as_ref()),
         })
     }
+
+    /// Whether anything is said, be it a text that only its producer knows.
+    #[must_use]
+    pub fn says_something(&self) -> bool {
+        let is_empty = |text: &MessageText<'_>| match text {
+            // Two quotes.
+            MessageText::Source(source) => source.len() <= 2,
+            MessageText::Kept(kept) => kept.is_empty(),
+        };
+        self.text_sha256.is_some() || self.text.as_ref().is_some_and(|text| !is_empty(text))
+    }
 }
 
 /// Who speaks.

@@ -47,6 +47,7 @@ pub use outcome::error_key;
 pub use outcome::outcome_identity;
 pub use outcome::readable_text;
 pub use outcome::state_identity;
+pub use outcome::text_identity;
 pub use residue::Residue;
 pub use shell::ShellRules;
 pub use shell::contains_any_word;

@@ -1,13 +1,15 @@
-//! What counts as the same answer, the same error, the same state.
+//! What counts as the same answer, the same error, the same state, the same words.
 
 use std::borrow::Cow;
 
+use crate::event::Message;
 use crate::event::View;
 use crate::event::json;
 use crate::identity::canonical::canonical_json;
 use crate::identity::canonical::hash_as_text;
 use crate::identity::hash::Digest;
 use crate::identity::hash::hash_parts;
+use crate::identity::hash::hash_text;
 use crate::identity::mask::MaskSet;
 use crate::identity::residue::Residue;
 use crate::limits::READABLE_BYTES_MAX;
@@ -139,6 +141,13 @@ fn readable_json(source: &str) -> Cow<'_, str> {
 #[must_use]
 pub fn state_identity(description: &str, output: &str) -> Digest {
     hash_parts(&[&normalised(description), "|", &normalised(output)])
+}
+
+/// Hash of what a message says, as its producer gives it, or of the text; `None` where it says nothing. Unescapes the text.
+#[must_use]
+pub fn text_identity(message: &Message<'_>) -> Option<Digest> {
+    let of_text = || message.text().filter(|text| !text.is_empty()).map(|text| hash_text(&text));
+    message.text_sha256.map(Digest).or_else(of_text)
 }
 
 fn normalised(text: &str) -> String {

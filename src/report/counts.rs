@@ -63,7 +63,10 @@ impl Counts {
             self.unblocks += u64::from(!said.is_shadow);
             return;
         }
-        self.rows.entry(said.code.clone()).or_default().note(said);
+        match self.rows.get_mut(&said.code) {
+            Some(row) => row.note(said),
+            None => self.rows.entry(said.code.clone()).or_default().note(said),
+        }
         self.total.note(said);
         if !said.is_shadow {
             self.told.note_hash(said.subject_hash());

@@ -61,6 +61,11 @@ pub(super) fn hash_of(tenant: &str, name: &str) -> u64 {
     if tenant.is_empty() { hash(name.as_bytes()) } else { hash(name.as_bytes()) ^ hash(tenant.as_bytes()).rotate_left(32) }
 }
 
+/// Hash of a name within a thing of that hash.
+pub(super) fn hash_within(of: u64, name: &str) -> u64 {
+    of.rotate_left(16) ^ hash(name.as_bytes())
+}
+
 /// FNV-1a, mixed once more: it only counts.
 pub(super) fn hash(bytes: &[u8]) -> u64 {
     let mut state = Fnv64::new().add(bytes).finish();

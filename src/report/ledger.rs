@@ -14,8 +14,8 @@ use crate::engine::SubjectKey;
 use crate::event::Event;
 use crate::event::EventKind;
 use crate::event::Role;
-use crate::identity::Digest;
 use crate::identity::hash_text;
+use crate::identity::text_identity;
 use crate::report::Counts;
 use crate::report::Distinct;
 use crate::report::EventIndex;
@@ -28,8 +28,10 @@ use crate::report::Swarms;
 use crate::report::Timeline;
 use crate::report::Tools;
 use crate::report::distinct::hash_of;
+use crate::report::distinct::hash_within;
 use crate::report::loops::Moment;
 use crate::report::loops::What;
+use crate::report::loops::counts;
 use crate::report::loops::is_live;
 
 /// Calls without their answer that are remembered, for what they cost.
@@ -120,7 +122,10 @@ impl Ledger {
         if event.has_time {
             self.timeline.note_event(event.time);
         }
-        let what = what(event, session, before);
+        let hash_of_agent = hash_within(hash, &event.agent_id);
+        // What an agent says is hashed for nobody but the loops.
+        let shows_text = self.loops.has(hash_of_agent) || effects.findings.iter().any(counts);
+        let what = what(event, session, before, shows_text);
         let detectors =
             effects.findings.iter().filter(|finding| is_live(finding)).fold(0, |bits, finding| bits | finding.detector.bit());
         let spent = self.spend(event, (session, hash), what, detectors);
@@ -133,7 +138,8 @@ impl Ledger {
             row.in_loops.add(spent);
         }
         let (findings, commands) = (effects.findings.as_slice(), effects.commands.as_slice());
-        self.loops.note(&Moment { subject, session, time: session.head.time, what, findings, commands, spent });
+        let (hash, time) = (hash_of_agent, session.head.time);
+        self.loops.note(&Moment { subject, hash, session, time, what, findings, commands, spent });
     }
 
     /// What is to be counted of an event in loops. A call counts once, when the first detector sees it.
@@ -181,7 +187,8 @@ impl Ledger {
         if self.keep.fates {
             self.fates.note(&said);
         }
-        if !said.is_swarm && self.keep.said_of.contains(&(said.tenant.clone(), said.subject.clone())) {
+        let of = &self.keep.said_of;
+        if !of.is_empty() && !said.is_swarm && of.contains(&(said.tenant.clone(), said.subject.clone())) {
             self.said.push(said);
         }
     }
@@ -201,7 +208,7 @@ impl Ledger {
     }
 }
 
-fn what(event: &Event<'_>, session: &Session, before: u64) -> What {
+fn what(event: &Event<'_>, session: &Session, before: u64, shows_text: bool) -> What {
     let next = session.history.next_sequence();
     match &event.kind {
         EventKind::ToolCall(_) | EventKind::Tool(..) | EventKind::ToolResult(_) if next > before => What::Call(next - 1),
@@ -211,11 +218,8 @@ fn what(event: &Event<'_>, session: &Session, before: u64) -> What {
             step.map_or(What::Other, |step| What::Answer(step.sequence))
         }
         EventKind::Message(message) if message.role == Role::Assistant => {
-            let hash = message
-                .text_sha256
-                .map(|hash| Digest(hash).hash64())
-                .or_else(|| message.text().map(|text| hash_text(&text).hash64()));
-            What::Text(hash.map_or(0, |hash| hash.0))
+            let hash = if shows_text { text_identity(message) } else { None };
+            What::Text(hash.map_or(0, |hash| hash.hash64().0))
         }
         _ => What::Other,
     }

@@ -2,10 +2,8 @@
 //! loops leave with their calls, and only their sums stay. One that goes on comes back with its sums and what its history still knows, so
 //! that those shown are the worst however many there are.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::hash::DefaultHasher;
-use std::hash::Hash;
-use std::hash::Hasher;
 
 use crate::detect::Finding;
 use crate::detect::Flags;
@@ -76,6 +74,10 @@ pub struct LoopSums {
 }
 
 impl Loop {
+    fn names(&self) -> (&str, &str, &str) {
+        (&self.tenant, &self.session, &self.agent)
+    }
+
     /// The cell of a call, by its number in the history.
     fn cell(&mut self, sequence: u64) -> Option<&mut Cell> {
         let number = self.sums.number(sequence);
@@ -126,6 +128,8 @@ impl LoopSums {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moment<'a> {
     pub(super) subject: &'a SubjectKey,
+    /// Hash of the subject's names.
+    pub(super) hash: u64,
     pub(super) session: &'a Session,
     pub(super) time: EventTime,
     pub(super) what: What,
@@ -151,23 +155,28 @@ pub(super) enum What {
 /// The sessions that loop most.
 #[derive(Debug, Clone, Default)]
 pub struct Loops {
-    kept: BTreeMap<SubjectKey, Loop>,
-    /// Sums of those without a place, by the hash of their names.
+    /// By the hash of their names, which are long and begin alike.
+    kept: BTreeMap<u64, Loop>,
+    /// Sums of those without a place.
     left: BTreeMap<u64, LoopSums>,
 }
 
 impl Loops {
+    /// Whether the calls of an agent are kept, by the hash of its names.
+    pub(super) fn has(&self, hash: u64) -> bool {
+        self.kept.contains_key(&hash)
+    }
+
     pub(super) fn note(&mut self, moment: &Moment<'_>) {
-        // One look-up: names of sessions are long and begin alike.
-        if let Some(found) = self.kept.get_mut(moment.subject) {
+        if let Some(found) = self.kept.get_mut(&moment.hash) {
             found.sums.note_calls(moment.session.history.next_sequence());
             follow(found, moment);
             judge(found, moment);
         } else if moment.findings.iter().any(counts) {
             self.make_room();
-            let mut found = begin(moment, self.left.remove(&hash_of_subject(moment.subject)));
+            let mut found = begin(moment, self.left.remove(&moment.hash));
             judge(&mut found, moment);
-            self.kept.insert(moment.subject.clone(), found);
+            self.kept.insert(moment.hash, found);
         }
     }
 
@@ -175,12 +184,12 @@ impl Loops {
         if self.kept.len() < KEPT_MAX {
             return;
         }
-        let least = self.kept.iter().min_by_key(|(_, found)| found.sums.rank()).map(|(subject, _)| subject.clone());
-        let Some((subject, gone)) = least.and_then(|least| self.kept.remove_entry(&least)) else { return };
+        let least = self.kept.iter().min_by_key(|(_, found)| (found.sums.rank(), found.names())).map(|(hash, _)| *hash);
+        let Some((hash, gone)) = least.and_then(|least| self.kept.remove_entry(&least)) else { return };
         if self.left.len() >= SUMS_MAX {
             self.left.pop_first();
         }
-        self.left.insert(hash_of_subject(&subject), gone.sums);
+        self.left.insert(hash, gone.sums);
     }
 
     /// Adds what was kept elsewhere; no session is in two parts, and what has no place in its own has none here.
@@ -192,7 +201,7 @@ impl Loops {
     #[must_use]
     pub fn top(self, loops_max: usize) -> Vec<Loop> {
         let mut all: Vec<Loop> = self.kept.into_values().collect();
-        all.sort_by_key(|found| std::cmp::Reverse(found.sums.rank()));
+        all.sort_by(|one, other| (Reverse(one.sums.rank()), one.names()).cmp(&(Reverse(other.sums.rank()), other.names())));
         if all.first().is_some_and(|worst| worst.sums.in_loop.calls > 0) {
             all.retain(|found| found.sums.in_loop.calls > 0);
         }
@@ -209,12 +218,6 @@ pub(super) const fn counts(finding: &Finding) -> bool {
 /// A finding that may lead to a command that counts.
 pub(super) const fn is_live(finding: &Finding) -> bool {
     counts(finding) && matches!(finding.mode, Mode::Nudge | Mode::Block)
-}
-
-fn hash_of_subject(subject: &SubjectKey) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    subject.hash(&mut hasher);
-    hasher.finish()
 }
 
 /// A session that begins to loop, or does so again, with what its history still knows.

@@ -1,5 +1,7 @@
 //! A published command, as a report reads it: from the bytes that went out, so that a report can say nothing else.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 
 use crate::event::EventTime;
@@ -61,9 +63,11 @@ pub struct Said {
 
 /// What a report reads of a `command.v1`.
 #[derive(Deserialize)]
-struct Wire {
-    action: String,
-    mode: String,
+struct Wire<'a> {
+    #[serde(borrow)]
+    action: Cow<'a, str>,
+    #[serde(borrow)]
+    mode: Cow<'a, str>,
     #[serde(default)]
     tenant: String,
     session_id: Option<String>,
@@ -108,9 +112,9 @@ impl Said {
     /// Reads a `command.v1`; `None` for what is none.
     #[must_use]
     pub fn parse(json: &[u8]) -> Option<Self> {
-        let wire: Wire = serde_json::from_slice(json).ok()?;
+        let wire: Wire<'_> = serde_json::from_slice(json).ok()?;
         Some(Self {
-            deed: match wire.action.as_str() {
+            deed: match wire.action.as_ref() {
                 "nudge" => Deed::Nudge,
                 "block" => Deed::Block,
                 "unblock" => Deed::Unblock,

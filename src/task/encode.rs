@@ -112,9 +112,22 @@ impl Encoder {
     /// A command with its place in its task's outputs.
     #[must_use]
     pub fn command(&self, command: &Command, task: TaskId, ordinal: u64) -> Output {
-        let id = text(&command.id);
         let key = command.subject.record_key();
-        let mut headers = self.cloud_event(&id, command_type(command.action), &key, command.issued_at, COMMAND_SCHEMA);
+        // A report is made of values.
+        let headers =
+            if self.mode == ProcessMode::Replay { Headers::default() } else { self.headers(command, &key, task, ordinal) };
+        Output {
+            destination: Destination::Commands,
+            key: key.into_owned().into_bytes(),
+            value: Some(self.command_json(command).into_bytes()),
+            headers,
+            timestamp_ms: command.issued_at.0,
+        }
+    }
+
+    fn headers(&self, command: &Command, key: &str, task: TaskId, ordinal: u64) -> Headers {
+        let id = text(&command.id);
+        let mut headers = self.cloud_event(&id, command_type(command.action), key, command.issued_at, COMMAND_SCHEMA);
         push_sequence(&mut headers, command.epoch, command.seq);
         headers.push_display("ce_expirytime", command.expires_at);
         headers.push("ce_correlationid", text(&command.episode));
@@ -126,13 +139,7 @@ impl Encoder {
         }
         headers.push("content-type", "application/json");
         push_place(&mut headers, task, ordinal);
-        Output {
-            destination: Destination::Commands,
-            key: key.into_owned().into_bytes(),
-            value: Some(self.command_json(command).into_bytes()),
-            headers,
-            timestamp_ms: command.issued_at.0,
-        }
+        headers
     }
 
     /// The command's JSON (`command.v1`).

@@ -216,9 +216,9 @@ fn a_replay_of_exported_records_gives_the_ids_of_production() {
     while !matches!(lane.turn(&SystemClock::start()), Turn::Ended(_)) {}
     let mut found = BTreeMap::<String, Vec<String>>::new();
     for collected in replay.collector.take() {
-        let header = |name: &str| collected.output.headers.get(name).map(|value| String::from_utf8(value.to_vec()).unwrap());
         if matches!(collected.output.destination, Destination::Commands) {
-            found.entry(header("lw_task").unwrap()).or_default().push(header("ce_id").unwrap());
+            let command: serde_json::Value = serde_json::from_slice(collected.output.value.as_deref().unwrap()).unwrap();
+            found.entry(collected.task.to_string()).or_default().push(command["id"].as_str().unwrap().to_owned());
         }
     }
     assert!(found.values().map(Vec::len).sum::<usize>() > 20);

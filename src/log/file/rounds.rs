@@ -8,9 +8,9 @@ use crate::log::file::exchange::PlacedLine;
 use crate::log::file::exchange::Shared;
 
 /// Lines of a round, over all lanes.
-const ROUND_LINES: u64 = 1_024;
+const ROUND_LINES: u64 = 8_192;
 /// Bytes after which a round ends early.
-const ROUND_BYTES: usize = 1 << 20;
+const ROUND_BYTES: usize = 8 << 20;
 
 /// One record on its way into a round.
 pub(super) struct Placing<'a> {
