@@ -80,7 +80,8 @@ impl SessionEngine {
                 }
                 remember(session, id);
                 let time = event.time.max(session.head.time);
-                let context = Context::new(subject, event, id, place, (time, session.history.floor()));
+                let policy = Arc::clone(&self.policy);
+                let context = Context::new(&policy, subject, event, id, place, (time, session.history.floor()));
                 self.reset(&context, session, ReasonCode::Reset, out);
             }
             Input::Timer(kind, due) => self.timer(session, kind, due, out),
@@ -108,7 +109,8 @@ impl SessionEngine {
         {
             session.head.swarm_id = Box::from(&**swarm);
         }
-        let context = Context::new(subject, event, id, place, (time, session.history.floor()));
+        let policy = Arc::clone(&self.policy);
+        let context = Context::new(&policy, subject, event, id, place, (time, session.history.floor()));
         self.spoke = false;
         drop_expired(session, time, out);
         self.lift_by_policy(&context, session, out);
@@ -184,7 +186,7 @@ impl SessionEngine {
             || ((turn != 0 || is_call) && turn != session.head.pending_turn);
         if is_over {
             session.head.pending_turn = 0;
-            self.evaluate_repeats(session);
+            self.evaluate_repeats(context.policy, session);
             self.decide(context, session, out);
         }
     }

@@ -67,9 +67,9 @@ impl SessionEngine {
             self.answer(context, session, open, result, context.id, out);
             return;
         }
-        let policy = std::sync::Arc::clone(&self.policy);
+        let policy = context.policy;
         let tool = policy.tools.get(&call.tool);
-        let mut step = identify::requested(&policy, tool, context, call, &args);
+        let mut step = identify::requested(policy, tool, context, call, &args);
         step.call_id = call_id;
         step.time = context.time;
         // Who waits looks afterwards whether it was worth it.
@@ -109,12 +109,12 @@ impl SessionEngine {
         if policy.detectors.swarm_repeat.count == Counted::All {
             self.count_swarm(context, session, sequence, out);
         }
-        self.judge_rate(session, sequence, has_run, context.time);
+        self.judge_rate(tool, session, sequence, has_run, context.time);
         if let Some(result) = result {
             self.finish(context, session, sequence, result, Hash64::NONE, out);
         } else {
             self.advance_runs(session, sequence);
-            self.judge_call(session, sequence);
+            self.judge_call(policy, session, sequence);
         }
         self.decide(context, session, out);
     }
@@ -175,7 +175,7 @@ impl SessionEngine {
         event: Hash64,
         out: &mut Effects,
     ) {
-        let policy = std::sync::Arc::clone(&self.policy);
+        let policy = context.policy;
         let Some(step) = session.history.get(sequence) else { return };
         let tool_name = session.history.tool(step);
         let tool = policy.tools.get(tool_name);
@@ -186,7 +186,7 @@ impl SessionEngine {
             out.tally.denied = Some(if by_us { DeniedBy::Us } else { DeniedBy::Other });
             if by_us {
                 session.touch(sequence);
-                refuse(session, sequence, event, &policy);
+                refuse(session, sequence, event, policy);
                 return;
             }
         }
@@ -199,12 +199,12 @@ impl SessionEngine {
             // Both phases came in one event: the call phase has not been judged yet.
             if event == Hash64::NONE {
                 self.advance_runs(session, sequence);
-                self.judge_call(session, sequence);
+                self.judge_call(policy, session, sequence);
             }
             return;
         }
         let was_refused = step.flags.has(Flags::REFUSED);
-        let mut done = identify::completed(&policy, tool, result, step);
+        let mut done = identify::completed(policy, tool, result, step);
         done.look_back(&session.history, step);
         session.history.update(sequence, |step| {
             done.write(step);
@@ -218,7 +218,7 @@ impl SessionEngine {
             let is_newest = session.history.newest().is_none_or(|newest| newest.sequence <= sequence);
             if was_refused && !is_newest {
                 // Newer calls were counted meanwhile; it belongs before them.
-                rebuild_runs(session, &policy);
+                rebuild_runs(session, policy);
             } else {
                 self.advance_runs(session, sequence);
             }
@@ -240,13 +240,12 @@ impl SessionEngine {
     }
 
     /// `call_rate`: recorded first, judged then.
-    fn judge_rate(&mut self, session: &mut Session, sequence: u64, has_run: bool, now: EventTime) {
+    fn judge_rate(&mut self, tool: &ToolPolicy, session: &mut Session, sequence: u64, has_run: bool, now: EventTime) {
         let settings = &self.policy.detectors.call_rate;
         let Some(step) = session.history.get(sequence) else { return };
         if !settings.mode.is_on() || step.flags.any(Flags(Flags::EXEMPT.0 | Flags::REFUSED.0)) {
             return;
         }
-        let tool = self.policy.tools.get(session.history.tool(step));
         let found = call_rate::observe(settings, tool, &session.history, step, now);
         if found.as_ref().is_some_and(|found| found.block_at > 0) && !has_run {
             session.history.update(sequence, |step| step.flags.set(Flags::OVER_RATE, true));
@@ -273,19 +272,18 @@ impl SessionEngine {
     }
 
     /// Call phase of a call that has not returned.
-    fn judge_call(&mut self, session: &mut Session, sequence: u64) {
+    fn judge_call(&mut self, policy: &Policy, session: &mut Session, sequence: u64) {
         let Some(step) = session.history.get(sequence) else { return };
         if step.is_transparent() {
             return;
         }
         if session.head.pending_turn == 0 {
-            self.evaluate_repeats(session);
+            self.evaluate_repeats(policy, session);
         }
     }
 
     /// `exact_repeat`, and where it has no finding `near_repeat`, on the newest counted call.
-    pub(super) fn evaluate_repeats(&mut self, session: &mut Session) {
-        let policy = std::sync::Arc::clone(&self.policy);
+    pub(super) fn evaluate_repeats(&mut self, policy: &Policy, session: &mut Session) {
         let Some(step) = session.history.counted_back().next() else { return };
         let tool = policy.tools.get(session.history.tool(step));
         let streaks = &session.head.streaks;
@@ -321,13 +319,13 @@ impl SessionEngine {
 
     /// Outcome phase; with the call phase before it where both came in one event.
     fn judge_outcome(&mut self, context: &Context<'_>, session: &mut Session, sequence: u64, tool: &ToolPolicy, with_call: bool) {
-        let policy = std::sync::Arc::clone(&self.policy);
+        let policy = context.policy;
         let Some(step) = session.history.get(sequence) else { return };
         if step.is_transparent() {
             self.evaluate_failures(session, sequence, tool);
             // An outage shows only now; the runs took the call when it was requested.
             if !with_call && step.flags.has(Flags::RETRYABLE) {
-                rebuild_runs(session, &policy);
+                rebuild_runs(session, policy);
             }
             return;
         }
@@ -337,7 +335,7 @@ impl SessionEngine {
             session.head.streaks.near_tier = 0;
         }
         if with_call && session.head.pending_turn == 0 {
-            self.evaluate_repeats(session);
+            self.evaluate_repeats(policy, session);
         }
         self.evaluate_failures(session, sequence, tool);
         let Some(step) = session.history.get(sequence) else { return };
@@ -380,7 +378,7 @@ impl SessionEngine {
         if detectors.shell_failures.mode.is_on() {
             found.extend(shell_failures::observe(
                 &detectors.shell_failures,
-                self.policy.outcomes.spare_moving,
+                policy.outcomes.spare_moving,
                 streaks,
                 history,
                 step,

@@ -10,9 +10,12 @@ use crate::event::Event;
 use crate::event::EventKind;
 use crate::event::EventTime;
 use crate::identity::Hash64;
+use crate::policy::Policy;
 
 /// What every decision about one event needs to know.
 pub(super) struct Context<'a> {
+    /// What it is judged under.
+    pub policy: &'a Policy,
     /// Whose session.
     pub subject: &'a SubjectKey,
     /// The event.
@@ -29,13 +32,14 @@ pub(super) struct Context<'a> {
 
 impl<'a> Context<'a> {
     pub(super) const fn new(
+        policy: &'a Policy,
         subject: &'a SubjectKey,
         event: &'a Event<'a>,
         id: Hash64,
         place: Place<'a>,
         (time, floor): (EventTime, u64),
     ) -> Self {
-        Self { subject, event, id, place, time, floor }
+        Self { policy, subject, event, id, place, time, floor }
     }
 
     /// Later of the event time and the record timestamp: what commands are issued at.

@@ -24,6 +24,7 @@ use crate::identity::fingerprint;
 use crate::identity::hash_text;
 use crate::identity::outcome_identity;
 use crate::identity::readable_text;
+use crate::identity::readable_text_of;
 use crate::identity::state_identity;
 use crate::limits::DESCRIPTION_CHARS_MAX;
 use crate::policy::Policy;
@@ -199,24 +200,25 @@ pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<
     let proves_nothing = result.truncated && result.stable_result.is_absent() && !matches!(result.result, Content::Sha256(_));
     done.flags.set(Flags::CUT, proves_nothing);
     let mut left = Hash64::NONE;
+    let mut canonical = None;
     if policy.needs.outcome {
         let stable = result.stable_result.view();
         let compared = if result.stable_result.is_absent() { &*answer } else { &stable };
-        let (identity, residue) =
-            outcome_identity(is_ok, compared, error_text.filter(|_| !is_ok), &policy.outcomes.rules, &tool.outcome);
+        let compared = outcome_identity(is_ok, compared, error_text.filter(|_| !is_ok), &policy.outcomes.rules, &tool.outcome);
         if proves_nothing {
-            left = identity.hash64();
+            left = compared.identity.hash64();
         } else {
-            done.outcome = identity.hash64();
-            done.flags.set_residue(residue);
+            done.outcome = compared.identity.hash64();
+            done.flags.set_residue(compared.residue);
         }
+        canonical = compared.canonical.filter(|_| result.stable_result.is_absent());
     }
     if !is_ok {
         failure_facts(policy, result, || &answer, error_text, &mut done);
     }
     let needs_text = policy.needs.tokens || policy.needs.outcome || (policy.needs.test && step.flags.has(Flags::TEST));
     if needs_text || policy.needs.state {
-        let text = readable_text(&answer);
+        let text = readable_text_of(&answer, canonical);
         output_facts(policy, &text, step, &mut done);
         // A hash hides what it says, and a failure that names its error says something whatever it printed.
         let says_more = || {

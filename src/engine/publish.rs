@@ -326,13 +326,19 @@ fn cycle_tools(session: &Session, finding: &Finding) -> Vec<String> {
 /// What was tried, oldest first, at most 30: tool and the head of its fingerprint.
 fn tried(session: &Session, finding: &Finding) -> Vec<String> {
     let mut tried: Vec<String> = Vec::new();
+    let mut calls: Vec<(&str, u32)> = Vec::new();
     for step in session.history.ring().filter(|step| step.sequence >= finding.first && step.is_complete()) {
+        let call = (session.history.tool(step), (step.call.0 >> 96) as u32);
+        if tried.len() >= 30 || (step.excerpt.is_empty() && calls.contains(&call)) {
+            continue;
+        }
         let entry = if step.excerpt.is_empty() {
-            format!("{} #{:08x}", message::safe(session.history.tool(step), 64), (step.call.0 >> 96) as u32)
+            calls.push(call);
+            format!("{} #{:08x}", message::safe(call.0, 64), call.1)
         } else {
             step.excerpt.to_string()
         };
-        if !tried.contains(&entry) && tried.len() < 30 {
+        if !tried.contains(&entry) {
             tried.push(entry);
         }
     }

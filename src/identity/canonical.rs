@@ -40,9 +40,15 @@ pub(crate) fn hash_as_text(hash: [u8; 32]) -> String {
     format!("sha256:{}", Digest(hash))
 }
 
-/// Canonical form of JSON source text. Of its objects, at any depth, the fields named in `dropped` are left out.
-pub(crate) fn canonical_json(source: &str, dropped: [&[String]; 2]) -> String {
-    written(source, dropped).out
+/// Canonical form of JSON source text.
+pub(crate) fn canonical_json(source: &str) -> String {
+    written(source, [&[], &[]]).out
+}
+
+/// The same, but of its objects, at any depth, the fields named in `dropped` are left out. Also whether there were none.
+pub(crate) fn canonical_without(source: &str, dropped: [&[String]; 2]) -> (String, bool) {
+    let written = written(source, dropped);
+    (written.out, written.is_whole)
 }
 
 /// Canonical form of JSON source text and, where it is an object, its top-level members in the order written.
@@ -53,7 +59,7 @@ pub(crate) fn canonical_object(source: &str) -> (String, Vec<Member>) {
 
 fn written<'a, 'r>(source: &'a str, dropped: [&'r [String]; 2]) -> Writer<'a, 'r> {
     let out = String::with_capacity(source.len());
-    let mut writer = Writer { source, at: 0, out, members: Vec::new(), spare: String::new(), dropped };
+    let mut writer = Writer { source, at: 0, out, members: Vec::new(), spare: String::new(), dropped, is_whole: true };
     writer.value(0);
     writer
 }
@@ -67,6 +73,8 @@ struct Writer<'a, 'r> {
     /// Where members are put in order.
     spare: String,
     dropped: [&'r [String]; 2],
+    /// No field was left out.
+    is_whole: bool,
 }
 
 impl<'a> Writer<'a, '_> {
@@ -120,6 +128,7 @@ impl<'a> Writer<'a, '_> {
             self.at = json::skip_space(self.source, json::skip_space(self.source, self.at) + 1);
             if self.dropped.iter().any(|names| holds(names, &key)) {
                 self.at = json::value_end(self.source, self.at);
+                self.is_whole = false;
             } else {
                 if let Some((last, _)) = self.members.get(base..).and_then(<[_]>::last) {
                     is_sorted &= utf16_order(last, &key) == Ordering::Less;
@@ -248,9 +257,10 @@ fn write_escaped(character: char, out: &mut String) {
 mod tests {
     use super::canonical_json;
     use super::canonical_object;
+    use super::canonical_without;
 
     fn canonical(source: &str) -> String {
-        canonical_json(source, [&[], &[]])
+        canonical_json(source)
     }
 
     #[test]
@@ -274,9 +284,10 @@ mod tests {
     fn fields_are_dropped_at_any_depth() {
         let names = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
         let source = r#"{"c":1,"b":2,"a":{"c":1,"b":2,"pid":3},"pid":[{"pid":1}]}"#;
-        assert_eq!(canonical_json(source, [&names(&["pid"]), &[]]), r#"{"a":{"b":2,"c":1},"b":2,"c":1}"#);
-        assert_eq!(canonical_json(source, [&names(&["pid"]), &names(&["b"])]), r#"{"a":{"c":1},"c":1}"#);
-        assert_eq!(canonical_json(source, [&names(&["pid", "a", "b"]), &names(&["c"])]), "{}");
+        let without = |dropped: [&[String]; 2]| canonical_without(source, dropped).0;
+        assert_eq!(without([&names(&["pid"]), &[]]), r#"{"a":{"b":2,"c":1},"b":2,"c":1}"#);
+        assert_eq!(without([&names(&["pid"]), &names(&["b"])]), r#"{"a":{"c":1},"c":1}"#);
+        assert_eq!(without([&names(&["pid", "a", "b"]), &names(&["c"])]), "{}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::event::Message;
 use crate::event::View;
 use crate::event::json;
 use crate::identity::canonical::canonical_json;
+use crate::identity::canonical::canonical_without;
 use crate::identity::canonical::hash_as_text;
 use crate::identity::hash::Digest;
 use crate::identity::hash::hash_parts;
@@ -37,8 +38,18 @@ pub struct ToolOutcomeRules {
 /// Fields of an object result that hold what a person would read, in the order they are joined.
 const READABLE_FIELDS: [&str; 5] = ["output", "stdout", "stderr", "content", "text"];
 
-/// Identity of an outcome: SHA-256 of `ok` or `fail` and the masked answer, a failure with its masked error text. Beside it what masks took out of a
-/// success; a failure with another id is the same failure.
+/// An outcome as it is compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compared {
+    /// SHA-256 of `ok` or `fail` and the masked answer, a failure with its masked error text.
+    pub identity: Digest,
+    /// What masks took out of a success; a failure with another id is the same failure.
+    pub residue: Residue,
+    /// Canonical text of an answer in JSON, unmasked, where no field was dropped: [`readable_text_of`] has a use for it.
+    pub canonical: Option<String>,
+}
+
+/// Identity of an outcome.
 #[must_use]
 pub fn outcome_identity(
     is_ok: bool,
@@ -46,43 +57,47 @@ pub fn outcome_identity(
     error: Option<&str>,
     rules: &OutcomeRules,
     tool: &ToolOutcomeRules,
-) -> (Digest, Residue) {
+) -> Compared {
     let mut residue = Residue::default();
-    let answer = answer_text(result, rules, tool, &mut residue);
-    if is_ok {
-        return (hash_parts(&["ok\n", &answer]), residue);
-    }
-    let error = masked(Cow::Borrowed(error.unwrap_or_default()), rules, tool, &mut residue);
-    // With its length in front, an answer cannot run into the error behind it.
-    (hash_parts(&["fail\n", &answer.len().to_string(), "\n", &answer, &error]), Residue::default())
+    let (text, is_whole) = answer_text(result, rules, tool);
+    let answer = match result {
+        // To a mask every hash is the same id.
+        View::Sha256(_) => Cow::Borrowed(&*text),
+        _ => masked(&text, rules, tool, &mut residue),
+    };
+    let identity = if is_ok {
+        hash_parts(&["ok\n", &answer])
+    } else {
+        residue = Residue::default();
+        let error = error.unwrap_or_default();
+        // Many producers send the same text as both.
+        let is_answer = matches!(result, View::Text(_) | View::Json(_)) && error == &*text;
+        let error = if is_answer { Cow::Borrowed(&*answer) } else { masked(error, rules, tool, &mut Residue::default()) };
+        // With its length in front, an answer cannot run into the error behind it.
+        hash_parts(&["fail\n", &answer.len().to_string(), "\n", &answer, &error])
+    };
+    drop(answer);
+    let canonical = (matches!(result, View::Json(_)) && is_whole).then(|| text.into_owned());
+    Compared { identity, residue, canonical }
 }
 
-/// The answer as it is compared. Nothing is as good as an empty text.
-fn answer_text<'a>(result: &'a View<'_>, rules: &OutcomeRules, tool: &ToolOutcomeRules, residue: &mut Residue) -> Cow<'a, str> {
-    let text = match result {
-        View::Absent => return Cow::Borrowed(""),
-        // Never masked: to a mask every hash is the same id.
-        View::Sha256(hash) => return Cow::Owned(hash_as_text(*hash)),
-        View::Text(text) => Cow::Borrowed(&**text),
-        View::Json(source) => Cow::Owned(canonical_json(source, [&rules.volatile_fields, &tool.result_ignored])),
-    };
-    masked(text, rules, tool, residue)
+/// The answer before it is masked, and whether that is all of it. Nothing is as good as an empty text.
+fn answer_text<'a>(result: &'a View<'_>, rules: &OutcomeRules, tool: &ToolOutcomeRules) -> (Cow<'a, str>, bool) {
+    match result {
+        View::Absent => (Cow::Borrowed(""), true),
+        View::Sha256(hash) => (Cow::Owned(hash_as_text(*hash)), true),
+        View::Text(text) => (Cow::Borrowed(&**text), true),
+        View::Json(source) => {
+            let (text, is_whole) = canonical_without(source, [&rules.volatile_fields, &tool.result_ignored]);
+            (Cow::Owned(text), is_whole)
+        }
+    }
 }
 
 /// Masked, then cut: an id may lie across the cut.
-fn masked<'a>(text: Cow<'a, str>, rules: &OutcomeRules, tool: &ToolOutcomeRules, residue: &mut Residue) -> Cow<'a, str> {
-    let text = if tool.is_unmasked { text } else { apply(&rules.mask, text, residue) };
+fn masked<'a>(text: &'a str, rules: &OutcomeRules, tool: &ToolOutcomeRules, residue: &mut Residue) -> Cow<'a, str> {
+    let text = if tool.is_unmasked { Cow::Borrowed(text) } else { rules.mask.apply_and_keep(text, residue) };
     cut(text, rules.chars)
-}
-
-fn apply<'a>(mask: &MaskSet, text: Cow<'a, str>, residue: &mut Residue) -> Cow<'a, str> {
-    match text {
-        Cow::Borrowed(text) => mask.apply_and_keep(text, residue),
-        Cow::Owned(text) => match mask.apply_and_keep(&text, residue) {
-            Cow::Owned(masked) => Cow::Owned(masked),
-            Cow::Borrowed(_) => Cow::Owned(text),
-        },
-    }
 }
 
 /// The first `chars` characters; 0 = all.
@@ -108,10 +123,16 @@ fn cut_at(text: Cow<'_, str>, end: usize) -> Cow<'_, str> {
 /// by line ends; else canonical JSON. Empty where absent or hashed. At most `READABLE_BYTES_MAX`.
 #[must_use]
 pub fn readable_text<'a>(result: &'a View<'_>) -> Cow<'a, str> {
+    readable_text_of(result, None)
+}
+
+/// The same, where the canonical text of a result in JSON may be known.
+#[must_use]
+pub fn readable_text_of<'a>(result: &'a View<'_>, canonical: Option<String>) -> Cow<'a, str> {
     let text = match result {
         View::Absent | View::Sha256(_) => Cow::Borrowed(""),
         View::Text(text) => Cow::Borrowed(&**text),
-        View::Json(source) => readable_json(source),
+        View::Json(source) => readable_json(source, canonical),
     };
     if text.len() <= READABLE_BYTES_MAX {
         return text;
@@ -120,7 +141,7 @@ pub fn readable_text<'a>(result: &'a View<'_>) -> Cow<'a, str> {
     cut_at(text, end)
 }
 
-fn readable_json(source: &str) -> Cow<'_, str> {
+fn readable_json(source: &str, canonical: Option<String>) -> Cow<'_, str> {
     if json::is_string(source) {
         return json::unquote(source);
     }
@@ -131,7 +152,7 @@ fn readable_json(source: &str) -> Cow<'_, str> {
         }
     }
     let mut present = texts.into_iter().flatten();
-    let Some(first) = present.next() else { return Cow::Owned(canonical_json(source, [&[], &[]])) };
+    let Some(first) = present.next() else { return Cow::Owned(canonical.unwrap_or_else(|| canonical_json(source))) };
     present
         .filter(|text| !text.is_empty())
         .fold(first, |joined, text| if joined.is_empty() { text } else { Cow::Owned(joined.into_owned() + "\n" + &text) })
@@ -191,6 +212,7 @@ mod tests {
     use super::error_key;
     use super::outcome_identity;
     use super::readable_text;
+    use super::readable_text_of;
     use super::state_identity;
     use crate::event::Content;
     use crate::event::View;
@@ -211,7 +233,7 @@ mod tests {
     }
 
     fn ok(source: &str, rules: &OutcomeRules, tool: &ToolOutcomeRules) -> Digest {
-        outcome_identity(true, &Content::Raw(source).view(), None, rules, tool).0
+        outcome_identity(true, &Content::Raw(source).view(), None, rules, tool).identity
     }
 
     #[test]
@@ -232,7 +254,7 @@ mod tests {
     #[test]
     fn what_masks_take_out_of_a_success_tells_answers_apart_that_are_the_same() {
         let (rules, tool) = (rules(), ToolOutcomeRules::default());
-        let residue = |is_ok, source| outcome_identity(is_ok, &Content::Raw(source).view(), None, &rules, &tool).1.bits();
+        let residue = |is_ok, source| outcome_identity(is_ok, &Content::Raw(source).view(), None, &rules, &tool).residue.bits();
         let (a, b) = (residue(true, "\"48123904 bytes, 5 s\""), residue(true, "\"48123905 bytes, 5 s\""));
         assert!(a != b && a != 0 && b != 0);
         assert_eq!(a, residue(true, "\"48123904 bytes, 7 s\""));
@@ -252,17 +274,32 @@ mod tests {
     #[test]
     fn a_failure_has_its_error_and_is_no_success() {
         let (rules, tool) = (rules(), ToolOutcomeRules::default());
-        let fail = |result: &str, error| outcome_identity(false, &Content::Raw(result).view(), error, &rules, &tool).0;
+        let fail = |result: &str, error| outcome_identity(false, &Content::Raw(result).view(), error, &rules, &tool).identity;
         assert_ne!(fail("\"x\"", None), ok("\"x\"", &rules, &tool));
         assert_ne!(fail("\"x\"", Some("a")), fail("\"x\"", Some("b")));
         assert_ne!(fail("\"xa\"", Some("b")), fail("\"x\"", Some("ab")));
         assert_eq!(fail("\"x\"", Some("after 5 ms")), fail("\"x\"", Some("after 6 ms")));
+        assert_eq!(fail("\"after 5 ms\"", Some("after 5 ms")), fail("\"after 6 ms\"", Some("after 7 ms")));
+    }
+
+    #[test]
+    fn an_answer_in_json_is_read_as_it_was_compared_unless_fields_were_dropped() {
+        let (rules, tool) = (rules(), ToolOutcomeRules::default());
+        for (source, is_whole) in
+            [(r#"{"b":1,"a":[true]}"#, true), (r#"{"b":1,"a":{"pid":7}}"#, false), (r#"[{"took":"5 ms"}]"#, true)]
+        {
+            let content = Content::Raw(source);
+            let view = content.view();
+            let compared = outcome_identity(true, &view, None, &rules, &tool);
+            assert_eq!(compared.canonical.is_some(), is_whole, "{source}");
+            assert_eq!(readable_text_of(&view, compared.canonical), readable_text(&view));
+        }
     }
 
     #[test]
     fn hashes_are_compared_and_never_masked() {
         let (rules, tool) = (rules(), ToolOutcomeRules::default());
-        let hashed = |byte| outcome_identity(true, &View::Sha256([byte; 32]), None, &rules, &tool).0;
+        let hashed = |byte| outcome_identity(true, &View::Sha256([byte; 32]), None, &rules, &tool).identity;
         assert_ne!(hashed(1), hashed(2));
         assert_eq!(hashed(1), hashed(1));
     }

@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use smallvec::SmallVec;
+
 use crate::limits::TOKENS_MAX;
 
 /// Words that are no tokens. Made once per policy, asked for every word of every text.
@@ -45,6 +47,9 @@ impl StopWords {
     }
 }
 
+/// Hashes on their way into a signature. Of most texts there are few, and a signature has no more room than it needs.
+type Hashes = SmallVec<[u32; 4 * TOKENS_MAX]>;
+
 /// Sorted 32-bit hashes of the distinct tokens, at most `TOKENS_MAX`; of more, the smallest stay (a bottom-k sketch).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Signature(pub Box<[u32]>);
@@ -59,7 +64,7 @@ impl Signature {
     /// Signature of two texts, one behind the other.
     #[must_use]
     pub fn of_both(one: &str, two: &str, stop_words: &StopWords) -> Self {
-        let mut hashes = Vec::with_capacity(TOKENS_MAX);
+        let mut hashes = Hashes::new();
         push_tokens(one, stop_words, &mut hashes);
         push_tokens(two, stop_words, &mut hashes);
         Self::smallest(hashes)
@@ -68,17 +73,16 @@ impl Signature {
     /// This signature and the tokens of a further text.
     #[must_use]
     pub fn with(&self, text: &str, stop_words: &StopWords) -> Self {
-        let mut hashes = Vec::with_capacity(self.0.len() + TOKENS_MAX);
-        hashes.extend_from_slice(&self.0);
+        let mut hashes = Hashes::from_slice(&self.0);
         push_tokens(text, stop_words, &mut hashes);
         Self::smallest(hashes)
     }
 
-    fn smallest(mut hashes: Vec<u32>) -> Self {
+    fn smallest(mut hashes: Hashes) -> Self {
         hashes.sort_unstable();
         hashes.dedup();
         hashes.truncate(TOKENS_MAX);
-        Self(hashes.into_boxed_slice())
+        Self(Box::from(&*hashes))
     }
 
     /// One bit for each token, of 64: two signatures whose bits differ much cannot be similar, and that is cheap to see.
@@ -129,7 +133,7 @@ impl Signature {
     }
 }
 
-fn push_tokens(text: &str, stop_words: &StopWords, hashes: &mut Vec<u32>) {
+fn push_tokens(text: &str, stop_words: &StopWords, hashes: &mut Hashes) {
     if text.is_ascii() {
         ascii_tokens(text.as_bytes(), stop_words, hashes);
         return;
@@ -143,7 +147,7 @@ fn push_tokens(text: &str, stop_words: &StopWords, hashes: &mut Vec<u32>) {
 }
 
 /// The tokens of an ASCII text without a copy: split, lower-cased and hashed in one pass.
-fn ascii_tokens(text: &[u8], stop_words: &StopWords, hashes: &mut Vec<u32>) {
+fn ascii_tokens(text: &[u8], stop_words: &StopWords, hashes: &mut Hashes) {
     let mut push = |word: &[u8], hash| {
         let hash = mixed(hash);
         if word.len() >= 3 && !stop_words.hold(hash, word) {

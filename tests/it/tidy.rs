@@ -48,7 +48,7 @@ const TABLE: &[Layer] = &[
     layer(0, "limits", &[], &[]),
     layer(0, "clock", &[], &[]),
     layer(1, "event", &["limits"], &["serde", "serde_json", "simdutf8"]),
-    layer(2, "identity", &["limits", "event"], &["sha2", "regex"]),
+    layer(2, "identity", &["limits", "event"], &["sha2", "regex", "smallvec"]),
     layer(3, "policy", &["limits", "event", "identity"], &["serde", "regex"]),
     layer(3, "transcript", &["limits", "event", "identity"], &["serde_json"]),
     layer(4, "detect", &["limits", "event", "identity", "policy"], &[]),

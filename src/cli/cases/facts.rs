@@ -104,7 +104,7 @@ fn outcome(policy: &Policy, case: &Case, at: usize) -> String {
             let compared = if result.stable_result.is_absent() { &result.result } else { &result.stable_result };
             let error = result.error_message.as_deref().filter(|_| !is_ok);
             let tool = policy.tools.get(tool.unwrap_or_default());
-            outcome_identity(is_ok, &compared.view(), error, &policy.outcomes.rules, &tool.outcome).0.to_string()
+            outcome_identity(is_ok, &compared.view(), error, &policy.outcomes.rules, &tool.outcome).identity.to_string()
         }
         _ => "no result".to_owned(),
     })
