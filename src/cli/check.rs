@@ -18,6 +18,8 @@ use crate::log::kafka::admin::TopicProblem;
 use crate::log::kafka::fate;
 use crate::log::kafka::permissions;
 use crate::log::kafka::settings;
+use crate::policy::Detector;
+use crate::policy::Policy;
 
 /// Tools that lost their rule, named.
 const TOOLS_SHOWN: usize = 12;
@@ -35,6 +37,9 @@ pub fn run(args: &CheckArgs, log: &LogArgs) -> Outcome {
         Ok(loaded) => {
             out.line(format!("policy         ok: {} ({})", loaded.policy.profile, loaded.policy.hash))?;
             if let Some(told) = replaced(&loaded.tools_without_rules) {
+                out.line(told)?;
+            }
+            if let Some(told) = nudging(&loaded.policy) {
                 out.line(told)?;
             }
         }
@@ -82,6 +87,17 @@ fn replaced(tools: &[String]) -> Option<String> {
             "               its [[tool]] replaces the base's: without a rule now {}{more}\n               \
              repeat those that it should keep, as `Own rules` in src/docs/detection.md does",
             shown.join(", ")
+        )
+    })
+}
+
+/// Who asks for blocks where only nudges can come.
+fn nudging(policy: &Policy) -> Option<String> {
+    let names: Vec<&str> = policy.detectors.that_only_nudge().into_iter().map(Detector::as_str).collect();
+    (!names.is_empty() && !policy.fusion.decides).then(|| {
+        format!(
+            "               mode \"block\" is as \"nudge\" for {}: they have no count of a block, and detectors do not decide together",
+            names.join(", ")
         )
     })
 }

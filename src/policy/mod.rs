@@ -219,10 +219,25 @@ impl Detectors {
         matches!(self.mode(detector), Mode::Block) && self.block_at(detector) > 0
     }
 
+    /// Detectors in mode `block` that have no count of a block: by themselves they nudge at the most.
+    #[must_use]
+    pub fn that_only_nudge(&self) -> Vec<Detector> {
+        let only_nudges = |detector: &Detector| self.mode(*detector) == Mode::Block && self.count_of_blocks(*detector).is_none();
+        Detector::ALL.into_iter().filter(only_nudges).collect()
+    }
+
     /// Count of a block by a detector alone, before factors of tools; 0 = never.
     #[must_use]
     pub const fn block_at(&self, detector: Detector) -> u32 {
-        match detector {
+        match self.count_of_blocks(detector) {
+            Some(count) => count,
+            None => 0,
+        }
+    }
+
+    /// The same; `None` where the detector has no such setting.
+    const fn count_of_blocks(&self, detector: Detector) -> Option<u32> {
+        Some(match detector {
             Detector::ExactRepeat => self.exact_repeat.block_at,
             Detector::NearRepeat => self.near_repeat.block_at,
             Detector::OutcomeRepeat => self.outcome_repeat.block_at,
@@ -239,8 +254,8 @@ impl Detectors {
             | Detector::TestFix
             | Detector::ShellFailures
             | Detector::TextOnly
-            | Detector::Exploration => 0,
-        }
+            | Detector::Exploration => return None,
+        })
     }
 
     /// The mode of a detector, to change it.

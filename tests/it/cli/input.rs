@@ -339,6 +339,18 @@ fn check_names_the_tools_that_lose_their_rule_and_the_example_of_the_documentati
 }
 
 #[test]
+fn check_says_where_blocks_are_asked_for_and_only_nudges_can_come() {
+    let scratch = Scratch::new("only-nudges");
+    let check = |more: &str| {
+        let policy = format!("{more}[detectors.dead_end]\nmode = \"block\"\n[detectors.stuck]\nmode = \"block\"\n");
+        let set = format!("policy={}", scratch.write("own.toml", &policy));
+        stdout(&expect(&["check", "--set", &set], exit_code::DONE))
+    };
+    assert!(check("").contains("mode \"block\" is as \"nudge\" for dead_end: "), "{}", check(""));
+    assert!(!check("[fusion]\ndecides = true\n").contains("is as"));
+}
+
+#[test]
 fn a_report_replaces_a_report_and_nothing_else() {
     let scratch = Scratch::new("replaced");
     let events = scratch.write("events.ndjson", &call(1, "s", ""));
