@@ -16,13 +16,12 @@ use crate::policy::Counted;
 use crate::policy::Detector;
 use crate::policy::ToolPolicy;
 
-/// Whether a call without a word of its own was followed, before it was made again, by another one that brought an answer not seen before: as a
-/// look at the screen does after each scroll.
+/// Whether a call without a word of its own was followed, before it was made again, by another one that brought an answer not seen before, as a
+/// look at the screen does after each scroll, or that was new itself and worked, as the entry of a field does after each tabulator.
 fn showed_later(history: &History, call: &Step, step: &Step) -> bool {
     let brought_new = |other: &Step| {
-        other.flags.has(Flags(Flags::OBSERVED.0 | Flags::OK.0))
-            && other.outcome.is_some()
-            && !other.flags.has(Flags::SEEN_OUTCOME)
+        let is_new_answer = other.outcome.is_some() && !other.flags.has(Flags::SEEN_OUTCOME);
+        other.flags.has(Flags(Flags::OBSERVED.0 | Flags::OK.0)) && (is_new_answer || !other.flags.has(Flags::SEEN_CALL))
     };
     let between =
         history.ring().skip_while(|other| other.sequence <= call.sequence).take_while(|other| other.sequence < step.sequence);

@@ -32,6 +32,7 @@ pub use history::History;
 pub use index::FingerprintIndex;
 pub use moving::answers_move;
 pub use moving::comes_again;
+pub use moving::is_mostly_waiting;
 pub use moving::is_patient;
 pub use moving::was_changed_since;
 pub use names::ToolId;

@@ -69,7 +69,20 @@ fn streak_back<'a>(history: &'a History, finding: &'a Finding, step: &Step) -> i
     history.complete_back_from(step).take_while(|earlier| earlier.sequence >= finding.first)
 }
 
-/// Whether who makes the call of a finding waits: its last equal calls, as many as a block needs, lie about a minute apart each, or more, and worked. A
+/// Whether a streak is mostly of looks of somebody who waits: of all other calls it has fewer than a block needs, and of all together fewer
+/// than a poll may make. Who looks at the log of a build five times and at `git status` once, again and again, is no worse than who looks
+/// at the log alone.
+#[must_use]
+pub fn is_mostly_waiting(history: &History, finding: &Finding, policy: &Policy) -> bool {
+    let is_of_streaks = matches!(finding.detector, Detector::Stagnation | Detector::Stuck);
+    let Some(step) = history.get(finding.last).filter(|_| is_of_streaks) else { return false };
+    let most = policy.tools.get(history.tool(step)).scaled(policy.detectors.block_at(finding.detector), true);
+    let deeds = streak_back(history, finding, step).filter(|earlier| !earlier.flags.has(Flags::POLL)).count();
+    (finding.block_at..most).contains(&finding.count) && deeds < finding.block_at as usize
+}
+
+/// Whether who makes the call of a finding waits: its last equal calls, as many as a block needs, lie about a minute apart each, or more, and none is
+/// known to have failed. A
 /// tool that nobody has named as a poll is blocked as late as one that somebody has.
 #[must_use]
 pub fn is_patient(history: &History, finding: &Finding, policy: &Policy) -> bool {
@@ -77,10 +90,10 @@ pub fn is_patient(history: &History, finding: &Finding, policy: &Policy) -> bool
     let Some(step) = history.get(finding.last).filter(|_| counts_equal) else { return false };
     let block_at = policy.tools.get(history.tool(step)).scaled(policy.detectors.block_at(finding.detector), true);
     let equal: Vec<&Step> =
-        history.complete_back_from(step).filter(|earlier| earlier.call == step.call).take(finding.block_at as usize).collect();
+        history.counted_back_from(step).filter(|earlier| earlier.call == step.call).take(finding.block_at as usize).collect();
     finding.count < block_at
         && equal.len() > 1
-        && equal.iter().all(|step| step.flags.has(Flags::OK))
+        && !equal.iter().any(|step| step.failed())
         && equal
             .windows(2)
             .all(|pair| matches!(pair, [later, earlier] if later.time.0.saturating_sub(earlier.time.0) >= PATIENT_MS))

@@ -5,6 +5,7 @@ use crate::detect::History;
 use crate::detect::Step;
 use crate::detect::answers_move;
 use crate::detect::comes_again;
+use crate::detect::is_mostly_waiting;
 use crate::detect::is_patient;
 use crate::detect::was_changed_since;
 use crate::engine::apply::SessionEngine;
@@ -312,8 +313,8 @@ fn spare_moving(history: &History, policy: &Policy, findings: &mut [Finding]) {
             finding.is_signal = true;
         }
         let counts_answers = finding.mode == Mode::Block && finding.detector != Detector::CallRate && finding.block_at > 0;
-        let is_spared =
-            || is_second_round || answers_move(history, finding) || (is_streak && is_patient(history, finding, policy));
+        let waits = || is_streak && (is_patient(history, finding, policy) || is_mostly_waiting(history, finding, policy));
+        let is_spared = || is_second_round || answers_move(history, finding) || waits();
         if counts_answers && is_spared() {
             finding.mode = Mode::Nudge;
         }

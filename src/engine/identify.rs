@@ -34,6 +34,11 @@ use crate::policy::ToolPolicy;
 /// Arguments that name the file a tool of class `read` reads.
 const PATH_ARGS: [&str; 4] = ["path", "file_path", "filename", "notebook_path"];
 
+/// Arguments that name what a tool of many actions is to do: `computer` waits with `action = "wait"`.
+const ACTION_ARGS: [&str; 2] = ["action", "type"];
+/// Arguments that hold a program to be run.
+const CODE_ARGS: [&str; 1] = ["code"];
+
 /// The step of a requested call. Sequence, tool and transparency are the session's to set.
 pub(super) fn requested(
     policy: &Policy,
@@ -59,7 +64,11 @@ pub(super) fn requested(
     step.flags.set(Flags::SHELL, tool.is_shell);
     let shell = &policy.identity.fingerprint.shell;
     let command = if tool.is_shell { shell.command(&call.tool, args) } else { None };
-    let waits = tool.waits || command.as_deref().is_some_and(|command| shell.waits(command));
+    let is_waiter = |action: &str| shell.waiters.iter().any(|waiter| waiter == action);
+    let waits = tool.waits
+        || command.as_deref().is_some_and(|command| shell.waits(command))
+        || args.first_text(&ACTION_ARGS).is_some_and(|action| is_waiter(&action))
+        || args.first_text(&CODE_ARGS).is_some_and(|code| shell.waits(&code));
     step.flags.set(Flags::WAITS, waits);
     // Only sums of a swarm ask for it.
     let names_url = policy.needs.swarm && command.as_deref().is_some_and(|command| command.contains("://"));
@@ -206,7 +215,8 @@ pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<
         let compared = if result.stable_result.is_absent() { &*answer } else { &stable };
         let compared = outcome_identity(is_ok, compared, error_text.filter(|_| !is_ok), &policy.outcomes.rules, &tool.outcome);
         if proves_nothing {
-            left = compared.identity.hash64();
+            let bytes = result.result_bytes.unwrap_or_default();
+            left = loop_identity(Family::Outcome, &[compared.identity.hash64().0, bytes]);
         } else {
             done.outcome = compared.identity.hash64();
             done.flags.set_residue(compared.residue);

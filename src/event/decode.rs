@@ -126,7 +126,6 @@ fn event<'a>(wire: &Wire<'a>, record: &RecordMeta<'a>) -> Result<Event<'a>, Reje
     let scope = field::choice(wire.scope, "scope", reset_scope)?;
     let ack = field::choice(wire.ack, "ack", ack)?;
     field::count(wire.args_bytes, "args_bytes")?;
-    field::count(wire.result_bytes, "result_bytes")?;
     field::number(wire.duration_ms, "duration_ms")?;
 
     let kind = match kind_name.as_ref() {
@@ -200,6 +199,7 @@ fn call_result<'a>(
         result,
         stable_result,
         truncated,
+        result_bytes: field::count(wire.result_bytes, "result_bytes")?,
         outcome: field::choice(wire.outcome, "outcome", outcome)?.unwrap_or(silent),
         // Many producers always send the field; an empty text is none.
         error_type: error.kind.filter(|text| !text.is_empty()),

@@ -129,6 +129,8 @@ pub struct CallResult<'a> {
     pub stable_result: Content<'a>,
     /// The producer cut `result`: on its own it proves no "same answer".
     pub truncated: bool,
+    /// Bytes of the whole answer, where given: of two that were cut it may tell them apart.
+    pub result_bytes: Option<u64>,
     /// How it ended.
     pub outcome: Outcome,
     /// Error type, where given; never empty.
