@@ -8,6 +8,7 @@ use crate::detect::finding::Finding;
 use crate::detect::finding::halves;
 use crate::detect::finding::loop_identity;
 use crate::detect::history::History;
+use crate::detect::moving::PATIENT_MS;
 use crate::detect::step::Flags;
 use crate::detect::step::Step;
 use crate::identity::Hash64;
@@ -37,7 +38,13 @@ pub fn observe(settings: &Oscillation, history: &History, step: &Step) -> Option
         (Some(last), Some(before)) => repeats(last, before),
         _ => false,
     });
-    let brings_new = || tail.iter().take(period).any(|step| brings_new(step)) || works_off(tail.iter().take(period));
+    let round = || tail.iter().take(period);
+    let is_slow = || tail.get(period).is_some_and(|before| step.time.0.saturating_sub(before.time.0) >= PATIENT_MS);
+    let brings_new = || {
+        round().any(|step| brings_new(step))
+            || works_off(round())
+            || (round().any(|step| shows_new(step)) && (is_slow() || acts(round())))
+    };
     let first = tail.get(period * count as usize - 1).map_or(step.sequence, |earliest| earliest.sequence);
     let mut finding =
         Finding::new(Detector::Oscillation, settings.mode, identity(history, &tail, period), count, settings.threshold)
@@ -61,6 +68,18 @@ fn repeats(last: &Step, before: &Step) -> bool {
 const fn brings_new(step: &Step) -> bool {
     let has_seen = step.flags.any(Flags(Flags::SEEN_CALL.0 | Flags::SEEN_OUTCOME.0 | Flags::GENERIC.0));
     step.flags.has(Flags::NEW_CHANGE) || (step.flags.has(Flags::OK) && step.outcome.is_some() && !has_seen)
+}
+
+/// Whether a look, at a known place too, shows what was not seen before. By itself that is no work: many an answer holds something fresh. It is where
+/// who looks does so once a minute, or has done something before.
+const fn shows_new(step: &Step) -> bool {
+    let has_seen = step.flags.any(Flags(Flags::SEEN_OUTCOME.0 | Flags::GENERIC.0));
+    step.flags.has(Flags::OK) && step.outcome.is_some() && !has_seen
+}
+
+/// Whether a call of the round is a deed, which brings a receipt alone: a scroll, a step of a debugger, a move in a game.
+fn acts<'a>(mut round: impl Iterator<Item = &'a &'a Step>) -> bool {
+    round.any(|step| step.flags.has(Flags(Flags::OK.0 | Flags::GENERIC.0)))
 }
 
 /// Whether a round is one of somebody who works off what comes: one step brought an answer not seen before, and one was a new call, as with a queue
