@@ -50,15 +50,12 @@ const fn fails_alike(step: &Step, earlier: &Step) -> bool {
     step.error.is_some() && step.error.0 == earlier.error.0 && !step.flags.has(Flags::TEST)
 }
 
-/// Whether the agent's last such call met an outage as well.
+/// Whether the agent's last such call met an outage as well. What a swarm is counted by makes it such a call: to one address, whatever is sent there.
 fn meets_outage_again(history: &History, step: &Step) -> bool {
-    if history.calls_in_ring(step.call) < 2 {
-        return false;
-    }
     let floor = history.floor();
     let earlier = history.ring_back().skip_while(|later| later.sequence >= step.sequence);
-    let mut counted = earlier
-        .take_while(|earlier| earlier.sequence >= floor)
-        .filter(|earlier| earlier.call == step.call && !earlier.flags.any(Flags(Flags::REFUSED.0 | Flags::SAME_TURN.0)));
+    let mut counted = earlier.take_while(|earlier| earlier.sequence >= floor).filter(|earlier| {
+        earlier.fingerprint == step.fingerprint && !earlier.flags.any(Flags(Flags::REFUSED.0 | Flags::SAME_TURN.0))
+    });
     counted.next().is_some_and(|earlier| earlier.flags.has(Flags::RETRYABLE))
 }

@@ -100,6 +100,12 @@ impl MaskSet {
         Self::default()
     }
 
+    /// Whether it masks nothing.
+    #[must_use]
+    pub const fn is_none(&self) -> bool {
+        matches!(self.masks, Masks::None)
+    }
+
     /// The text with its volatile parts replaced.
     #[must_use]
     pub fn apply<'a>(&self, text: &'a str) -> Cow<'a, str> {

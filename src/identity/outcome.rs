@@ -195,14 +195,30 @@ fn push_lower_case(text: &str, out: &mut String) {
     }
 }
 
+/// What Python begins the story of an exception with.
+const TRACEBACK: &str = "Traceback (most recent call last)";
+/// Bytes within which it stands: IPython frames it.
+const TRACEBACK_WITHIN: usize = 256;
+
 /// Error key: trimmed, masked, lower case, then its first `chars` characters (0 = all). The mask comes before the cut, and
-/// before the lower case, since it knows a time by its `T` and `Z`. Empty texts have none.
+/// before the lower case, since it knows a time by its `T` and `Z`. Of a traceback it is the line that names the exception, where
+/// anything is masked. Empty texts have none.
 #[must_use]
 pub fn error_key(error: &str, chars: usize, mask: &MaskSet) -> Option<String> {
     let error = error.trim();
+    let named = if mask.is_none() { error } else { exception(error).unwrap_or(error) };
     let mut key = String::new();
-    push_lower_case(&mask.apply(error), &mut key);
+    push_lower_case(&mask.apply(named), &mut key);
     Some(cut(Cow::Owned(key), chars).into_owned()).filter(|key| !key.is_empty())
+}
+
+/// The line of a traceback that names its exception: they all begin alike.
+fn exception(error: &str) -> Option<&str> {
+    let head = error.get(..TRACEBACK_WITHIN).unwrap_or(error);
+    let names = |line: &&str| {
+        !line.starts_with(' ') && ["Error", "Exception", "Interrupt", "Exit"].iter().any(|name| line.contains(name))
+    };
+    head.contains(TRACEBACK).then(|| error.lines().rev().find(names)).flatten()
 }
 
 #[cfg(test)]
@@ -333,7 +349,14 @@ mod tests {
 
     #[test]
     fn an_error_key_is_masked_before_it_is_cut() {
-        let key = |error, chars| error_key(error, chars, &shipped());
+        let key = |error: &str, chars| error_key(error, chars, &shipped());
+        let raised = |line: &str| {
+            format!("Traceback (most recent call last):\n  File \"/home/u/p.py\", line 7, in <module>\n{line}\nexit 1")
+        };
+        assert_eq!(key(&raised("KeyError: 'user'"), 60).as_deref(), Some("keyerror: 'user'"));
+        assert_ne!(key(&raised("KeyError: 'user'"), 60), key(&format!("-----\n{}", raised("ValueError: 'user'")), 60));
+        assert_eq!(error_key(&raised("KeyError"), 9, &MaskSet::none()).as_deref(), Some("traceback"));
+        assert_eq!(key("Traceback (most recent call last)\n  cut", 9).as_deref(), Some("traceback"));
         assert_eq!(
             key("  At 2026-01-01T00:00:00Z: ECONNRESET after 1500 ms ", 60).as_deref(),
             Some("at <ts>: econnreset after <dur>")
