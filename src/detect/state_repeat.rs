@@ -21,6 +21,10 @@ pub fn observe(settings: &StateRepeat, tool: &ToolPolicy, history: &History, ste
     if has_none || history.seen_state(step.state) < threshold {
         return None;
     }
+    // A new edit is something new, though its receipt may be the one that all edits bring.
+    let is_novel = |earlier: &Step| {
+        earlier.flags.has(Flags::NEW_CHANGE) || !earlier.flags.any(Flags(Flags::SEEN_CALL.0 | Flags::SEEN_OUTCOME.0))
+    };
     let hard = step.failed() || step.flags.has(Flags::TEST);
     let mut count = 0;
     let mut first = step.sequence;
@@ -32,7 +36,7 @@ pub fn observe(settings: &StateRepeat, tool: &ToolPolicy, history: &History, ste
         if earlier.state == step.state {
             count += 1;
             first = earlier.sequence;
-        } else if settings.novelty_ends && !earlier.flags.any(Flags(Flags::SEEN_CALL.0 | Flags::SEEN_OUTCOME.0)) {
+        } else if settings.novelty_ends && is_novel(earlier) {
             break;
         }
     }
