@@ -518,9 +518,6 @@ pub struct InspectArgs {
     /// Events, or logs of agents; may be repeated; of a directory all below it
     #[arg(long = "file", value_name = "FILE", conflicts_with = "topic")]
     pub files: Vec<PathBuf>,
-    /// A range of a topic instead of files.
-    #[command(flatten)]
-    pub range: RangeArgs,
     /// Address of the running process; default: the setting http.listen
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["files", "topic"])]
     pub address: Option<String>,
@@ -542,6 +539,9 @@ pub struct InspectArgs {
     /// Form of the output
     #[arg(long, value_enum, default_value_t)]
     pub output: InspectFormat,
+    /// A range of a topic instead of files.
+    #[command(flatten)]
+    pub range: RangeArgs,
 }
 
 /// Form of `inspect`.

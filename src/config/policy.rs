@@ -87,11 +87,12 @@ pub fn load_with_overrides(name_or_path: &str, overrides: &impl Serialize) -> Re
 pub fn load_with(name_or_path: &str, overrides: &impl Serialize) -> Result<LoadedPolicy, Diagnostics> {
     let overrides = toml::Table::try_from(overrides)
         .map_err(|error| Diagnostic::new(CODE, format!("the overrides are no policy: {error}")))?;
-    let layer = match Profile::named(name_or_path) {
-        Some(profile) => shipped(profile)?,
-        None => from_file(name_or_path)?,
-    };
-    resolve(layer, tree::from_toml(&overrides, &Origin::Override))
+    let overrides = tree::from_toml(&overrides, &Origin::Override);
+    match Profile::named(name_or_path) {
+        // What a shipped one leaves out it means to.
+        Some(profile) => Ok(LoadedPolicy { tools_without_rules: Vec::new(), ..resolve(shipped(profile)?, overrides)? }),
+        None => resolve(from_file(name_or_path)?, overrides),
+    }
 }
 
 fn shipped(profile: Profile) -> Result<Table, Diagnostics> {
@@ -122,9 +123,13 @@ fn resolve(layer: Table, overrides: Table) -> Result<LoadedPolicy, Diagnostics> 
         layers.push(shipped(base)?);
     }
     let mut effective = layers.pop().unwrap_or_default();
-    let names_below = effective.get("tool").map(tool_names).unwrap_or_default();
+    let mut names_below = BTreeSet::new();
     let shape = tree::parse(Profile::DEFAULT.text, &Source::Default, CODE).map_err(Diagnostics)?;
     while let Some(mut layer) = layers.pop() {
+        // Above the policy itself there are only overrides.
+        if layers.len() == 1 {
+            names_below = effective.get("tool").map(tool_names).unwrap_or_default();
+        }
         shape::check(&mut layer, &shape, "", Codes { unknown: CODE, bad: CODE }, &mut told);
         move_thresholds(&mut effective, &layer);
         tree::merge(&mut effective, layer);

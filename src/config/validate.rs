@@ -146,7 +146,10 @@ pub(super) fn config(raw: &RawConfig, tree: &Table, places: &Places<'_>, told: &
     let listen = raw.http.listen.parse::<SocketAddr>().unwrap_or_else(|_| {
         check.bad(
             "http.listen",
-            format!("http.listen is {:?}, but must be an address and a port, as 127.0.0.1:9464", raw.http.listen),
+            format!(
+                "http.listen is {:?}, but must be an address and a port, as 127.0.0.1:9464: names are not looked up",
+                raw.http.listen
+            ),
         );
         SocketAddr::from(([127, 0, 0, 1], 0))
     });

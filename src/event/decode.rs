@@ -208,16 +208,29 @@ fn call_result<'a>(
     })
 }
 
+/// What `outcome` may say.
+const OUTCOMES: [(&str, Outcome); 6] = [
+    ("ok", Outcome::Ok),
+    ("error", Outcome::Error),
+    ("denied", Outcome::Denied),
+    ("timeout", Outcome::Timeout),
+    ("cancelled", Outcome::Cancelled),
+    ("unknown", Outcome::Unknown),
+];
+
 fn outcome(word: &str) -> Option<Outcome> {
-    Some(match word {
-        "ok" => Outcome::Ok,
-        "error" => Outcome::Error,
-        "denied" => Outcome::Denied,
-        "timeout" => Outcome::Timeout,
-        "cancelled" => Outcome::Cancelled,
-        "unknown" => Outcome::Unknown,
+    OUTCOMES.iter().find(|(name, _)| *name == word).map(|(_, outcome)| *outcome)
+}
+
+/// What the field at fault may say, where that is one of some words: producers choose words of their own.
+#[must_use]
+pub fn allowed(rejected: &Rejected) -> Option<String> {
+    let words = match (rejected.reason, rejected.field.as_str()) {
+        (Reason::UnknownKind, _) => KINDS.to_vec(),
+        (Reason::BadValue, "/outcome") => OUTCOMES.iter().map(|(name, _)| *name).collect(),
         _ => return None,
-    })
+    };
+    Some(format!("one of {}", words.join(", ")))
 }
 
 fn role(word: &str) -> Option<Role> {

@@ -20,6 +20,7 @@ mod wire;
 
 pub use content::Content;
 pub use content::View;
+pub use decode::allowed;
 pub use decode::decode;
 pub use field::is_name;
 pub use partition::murmur2;

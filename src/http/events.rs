@@ -24,6 +24,7 @@ use crate::event::Reason;
 use crate::event::RecordMeta;
 use crate::event::RecordOffset;
 use crate::event::Rejected;
+use crate::event::allowed;
 use crate::event::decode;
 use crate::http::Embedded;
 use crate::http::Shared;
@@ -143,6 +144,8 @@ fn sort<'a>(shared: &Shared, form: Form, body: &'a [u8], headers: &[Header<'a>],
     };
     let session_of = |value: &'a [u8]| decode(Some(value), &meta).map(|event| event.session_id.into_owned());
     let mut sorted = Sorted { events: Vec::new(), rejected: Vec::new() };
+    // Some editors and shells begin each file with it.
+    let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
     if form == Form::Json {
         let body = body.trim_ascii();
         match session_of(body) {
@@ -188,8 +191,10 @@ fn rejection(index: usize, rejected: &Rejected) -> Value {
     if let (false, Some(object)) = (rejected.field.is_empty(), value.as_object_mut()) {
         object.insert("field".to_owned(), rejected.field.as_str().into());
     }
-    if let (Reason::UnsupportedFormat, true, Some(object)) = (rejected.reason, rejected.field.is_empty(), value.as_object_mut()) {
-        object.insert("message".to_owned(), "one event, or one a line: no array, no envelope around data".into());
+    let is_envelope = rejected.reason == Reason::UnsupportedFormat && rejected.field.is_empty();
+    let message = is_envelope.then(|| "one event, or one a line: no array, no envelope around data".to_owned());
+    if let (Some(message), Some(object)) = (message.or_else(|| allowed(rejected)), value.as_object_mut()) {
+        object.insert("message".to_owned(), message.into());
     }
     value
 }

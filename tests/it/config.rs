@@ -205,7 +205,7 @@ fn all_problems_of_all_layers_are_told_at_once() {
             "error[E0202]: lanes is \"many\", but must be an integer\n  set by environment variable LOOPWARDEN_LANES (lanes)",
             "error[E0202]: kafka is a table, but a value must have a key of its own\n  set by --set (kafka)",
             "error[E0201]: unknown key \"colour\"\n  set by --set",
-            "error[E0202]: http.listen is \"nowhere\", but must be an address and a port, as 127.0.0.1:9464\n  set by --set (http.listen)",
+            "error[E0202]: http.listen is \"nowhere\", but must be an address and a port, as 127.0.0.1:9464: names are not looked up\n  set by --set (http.listen)",
         ]
     );
 }
@@ -233,7 +233,7 @@ const BOUNDS: &[(&str, &str, &str, &str)] = &[
         "http.listen",
         "[::1]:0",
         "localhost:1",
-        "http.listen is \"localhost:1\", but must be an address and a port, as 127.0.0.1:9464",
+        "http.listen is \"localhost:1\", but must be an address and a port, as 127.0.0.1:9464: names are not looked up",
     ),
     ("http.token_file", "x", "", "http.token_file is empty, but must be a path"),
     ("limits.record_bytes_max", "1048576", "1048577", "limits.record_bytes_max is 1048577, but must not be above 1048576"),

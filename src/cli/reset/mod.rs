@@ -171,8 +171,8 @@ fn post(args: &ResetArgs, config: &Config, (scope, event): (&str, &str)) -> Outc
 /// Says when the process holds nothing of that name: it may be a slip. The event is sent all the same: the name may come yet.
 fn expect_known(args: &ResetArgs, (address, token): (SocketAddr, Option<&str>), scope: &str) {
     let (what, path) = if scope == "swarm" { ("swarm", "swarms") } else { ("session", "sessions") };
-    let tenant = args.tenant.as_ref().map(|tenant| format!("&tenant={}", ask::path_part(tenant))).unwrap_or_default();
-    let asked = format!("/{path}/{}?steps=1{tenant}", ask::path_part(&args.id));
+    let tenant = args.tenant.as_ref().map(|tenant| format!("?tenant={}", ask::path_part(tenant))).unwrap_or_default();
+    let asked = format!("/{path}/{}{tenant}", ask::path_part(&args.id));
     let answer = ask::get(address, &asked, token, WAIT, ANSWER_BYTES_MAX).unwrap_or_default();
     if ask::parts(&answer).1 == "404" {
         say(format!("warning: {address} holds no {what} {:?}", args.id));

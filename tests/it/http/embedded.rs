@@ -60,6 +60,14 @@ fn a_batch_is_answered_line_by_line() {
         let answer = running.client.post("/v1/events", media, lines.join("\r\n").as_bytes());
         assert_eq!((answer.status, answer.text.trim()), (202, expected), "{media}");
     }
+    let marked = format!("\u{feff}{}", failed_call("a", 3));
+    for media in ["application/x-ndjson", "application/json"] {
+        let answer = running.client.post("/v1/events", media, marked.as_bytes());
+        assert_eq!((answer.status, answer.json()["accepted"].as_u64()), (202, Some(1)), "{media}");
+    }
+    let word = r#"{"id":"c","kind":"tool","session_id":"a","tool":"t","outcome":"success"}"#;
+    let refused = running.client.post("/v1/events", "application/json", word.as_bytes()).json();
+    assert_eq!(refused["rejected"][0]["message"], "one of ok, error, denied, timeout, cancelled, unknown");
     let nothing = running.client.post("/v1/events", "application/json", b"{\"id\":1}");
     assert_eq!((nothing.status, nothing.json()["accepted"].as_u64()), (422, Some(0)));
 }
@@ -249,5 +257,9 @@ fn an_operator_lifts_a_block_from_the_command_line() {
     assert_eq!(commands.last().unwrap()["reason"]["code"], "reset");
     assert_eq!(reset(&["session", "a\u{1}"]).status.code(), Some(2), "such a name cannot be");
     assert_eq!(reset(&["swarm", "s", "--agent", "x"]).status.code(), Some(2));
-    assert_eq!(reset(&["swarm", "s"]).status.code(), Some(0));
+    for (what, name) in [("swarm", "no-such"), ("session", "nobody")] {
+        let output = reset(&[what, name]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && told.contains(&format!("holds no {what} \"{name}\"")), "a slip is told: {told}");
+    }
 }
