@@ -81,9 +81,8 @@ pub fn is_mostly_waiting(history: &History, finding: &Finding, policy: &Policy) 
     (finding.block_at..most).contains(&finding.count) && deeds < finding.block_at as usize
 }
 
-/// Whether who makes the call of a finding waits: its last equal calls, as many as a block needs, lie about a minute apart each, or more, and none is
-/// known to have failed. A
-/// tool that nobody has named as a poll is blocked as late as one that somebody has.
+/// Whether who makes the call of a finding waits: its last equal calls, as many as a block needs, lie about a minute apart each, or more, and none
+/// is known to have failed. A tool that nobody has named as a poll is blocked as late as one that somebody has.
 #[must_use]
 pub fn is_patient(history: &History, finding: &Finding, policy: &Policy) -> bool {
     let counts_equal = matches!(finding.detector, Detector::ExactRepeat | Detector::OutcomeRepeat | Detector::Stagnation);

@@ -50,7 +50,7 @@ const fn fails_alike(step: &Step, earlier: &Step) -> bool {
     step.error.is_some() && step.error.0 == earlier.error.0 && !step.flags.has(Flags::TEST)
 }
 
-/// Whether the agent's last such call met an outage as well. What a swarm is counted by makes it such a call: to one address, whatever is sent there.
+/// Whether the agent's last call of the same fingerprint, by which a swarm is counted, met an outage as well: one at that address, whatever it sent.
 fn meets_outage_again(history: &History, step: &Step) -> bool {
     let floor = history.floor();
     let earlier = history.ring_back().skip_while(|later| later.sequence >= step.sequence);
