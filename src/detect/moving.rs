@@ -76,9 +76,14 @@ fn streak_back<'a>(history: &'a History, finding: &'a Finding, step: &Step) -> i
 pub fn is_mostly_waiting(history: &History, finding: &Finding, policy: &Policy) -> bool {
     let is_of_streaks = matches!(finding.detector, Detector::Stagnation | Detector::Stuck);
     let Some(step) = history.get(finding.last).filter(|_| is_of_streaks) else { return false };
-    let most = policy.tools.get(history.tool(step)).scaled(policy.detectors.block_at(finding.detector), true);
-    let deeds = streak_back(history, finding, step).filter(|earlier| !earlier.flags.has(Flags::POLL)).count();
-    (finding.block_at..most).contains(&finding.count) && deeds < finding.block_at as usize
+    let deeds = || streak_back(history, finding, step).filter(|earlier| !earlier.flags.has(Flags::POLL)).count();
+    (finding.block_at..most_of_a_poll(history, finding, step, policy)).contains(&finding.count)
+        && deeds() < finding.block_at as usize
+}
+
+/// Count at which the detector of a finding would block its call, were that made by a tool of class `poll`.
+fn most_of_a_poll(history: &History, finding: &Finding, step: &Step, policy: &Policy) -> u32 {
+    policy.tools.get(history.tool(step)).scaled(policy.detectors.block_at(finding.detector), true)
 }
 
 /// Whether who makes the call of a finding waits: its last equal calls, as many as a block needs, lie about a minute apart each, or more, and none
@@ -87,10 +92,9 @@ pub fn is_mostly_waiting(history: &History, finding: &Finding, policy: &Policy) 
 pub fn is_patient(history: &History, finding: &Finding, policy: &Policy) -> bool {
     let counts_equal = matches!(finding.detector, Detector::ExactRepeat | Detector::OutcomeRepeat | Detector::Stagnation);
     let Some(step) = history.get(finding.last).filter(|_| counts_equal) else { return false };
-    let block_at = policy.tools.get(history.tool(step)).scaled(policy.detectors.block_at(finding.detector), true);
     let equal: Vec<&Step> =
         history.counted_back_from(step).filter(|earlier| earlier.call == step.call).take(finding.block_at as usize).collect();
-    finding.count < block_at
+    finding.count < most_of_a_poll(history, finding, step, policy)
         && equal.len() > 1
         && !equal.iter().any(|step| step.failed())
         && equal

@@ -66,8 +66,7 @@ fn repeats(last: &Step, before: &Step) -> bool {
 
 /// Whether a step is work: a new change that works, or a new call with a new answer that says something.
 const fn brings_new(step: &Step) -> bool {
-    let has_seen = step.flags.any(Flags(Flags::SEEN_CALL.0 | Flags::SEEN_OUTCOME.0 | Flags::GENERIC.0));
-    step.flags.has(Flags::NEW_CHANGE) || (step.flags.has(Flags::OK) && step.outcome.is_some() && !has_seen)
+    step.flags.has(Flags::NEW_CHANGE) || (shows_new(step) && !step.flags.has(Flags::SEEN_CALL))
 }
 
 /// Whether a look, at a known place too, shows what was not seen before. By itself that is no work: many an answer holds something fresh. It is where

@@ -288,7 +288,7 @@ impl SessionEngine {
             return;
         }
         session.head.policy = policy;
-        let policy = Arc::clone(&self.policy);
+        let policy = context.policy;
         let still_blocks = |detector| {
             let blocks_with_others = policy.fusion.decides && policy.detectors.mode(detector) == crate::policy::Mode::Block;
             blocks_with_others || policy.detectors.blocks_alone(detector)

@@ -167,7 +167,7 @@ impl SwarmEngine {
                 },
                 workers_min: swarm.workers_min,
                 window_ms: swarm.window_ms,
-                period_ms: self.swarm_period_ms(),
+                period_ms: self.period_ms(key),
                 steps: swarm.steps,
                 notify: swarm.notify,
                 workers_max: swarm.workers_max as usize,
@@ -180,7 +180,7 @@ impl SwarmEngine {
                 block_shared_min: 0,
                 workers_min: 1,
                 window_ms: fleet.window_ms,
-                period_ms: fleet.window_ms,
+                period_ms: self.period_ms(key),
                 steps: SwarmSteps::Once,
                 notify: Notify::Contributors,
                 workers_max: swarm.workers_max as usize,
@@ -509,7 +509,8 @@ fn known_until(counter: &SwarmCounter, rules: &Rules, life_ms: i64) -> impl Fn(i
     }
 }
 
-/// The panes' timer stands where the oldest pane has lived, without a pane where the oldest period need not be known any more. An endless window forgets nothing.
+/// The panes' timer stands where the oldest pane has lived, without a pane where the oldest period need not be known any more. An endless
+/// window forgets nothing.
 fn arm_panes(counter: &mut SwarmCounter, rules: &Rules, life_ms: i64, out: &mut Effects) {
     let of_pane = counter.panes.keys().next().map(|oldest| oldest.plus_ms(life_ms));
     let oldest = counter.periods.keys().next().filter(|_| rules.period_ms > 0);
