@@ -17,6 +17,7 @@ use loopwarden::log::kafka::KafkaLog;
 use crate::broker;
 use crate::proxy::Action;
 use crate::proxy::LIST_GROUPS;
+use crate::proxy::LIST_OFFSETS;
 use crate::proxy::Side;
 use crate::unknown;
 use crate::world::PATIENCE;
@@ -100,6 +101,26 @@ fn a_task_is_read_from_the_offset_it_is_started_at() {
     assert_eq!(take(&mut log, 2), vec![(session(0), 1, "e1".to_owned()), (session(0), 2, "e2".to_owned())]);
     log.start(session(0), NextOffset(0)).expect("rewound");
     assert_eq!(take(&mut log, 1)[0].1, 0);
+}
+
+#[test]
+fn a_late_word_on_where_an_input_begins_takes_no_task_back_there() {
+    let Some((proxy, bootstrap)) = unknown::proxied() else { return };
+    let world = World::new(&bootstrap, 1);
+    world.produce(&[(0, "a", "e0"), (0, "a", "e1")]);
+    let client = format!("{}-consumer", world.options.transactional_id());
+    proxy.arm(&client, LIST_OFFSETS, Side::Answer, Action::Hold, usize::MAX);
+    let mut log = world.open();
+    join(&mut log, 2);
+    log.start(session(0), NextOffset(1)).expect("started");
+    proxy.release(&client);
+    assert_eq!(take(&mut log, 1), vec![(session(0), 1, "e1".to_owned())]);
+    // The client asks again after half a second.
+    let deadline = Deadline::after(Duration::from_millis(1_500));
+    while !deadline.is_over() {
+        let quiet = log.poll(deadline.left(), &mut |_, record| panic!("offset {} once more", record.meta.offset.0));
+        assert_eq!(quiet, Ok(LogEvent::Records(0)));
+    }
 }
 
 #[test]

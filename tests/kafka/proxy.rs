@@ -19,6 +19,8 @@ use loopwarden::clock::Deadline;
 
 use crate::world::PATIENCE;
 
+/// Where a partition begins or ends.
+pub(crate) const LIST_OFFSETS: i16 = 2;
 /// Who is in a group begins with it.
 pub(crate) const LIST_GROUPS: i16 = 16;
 /// Takes over a transactional id.
