@@ -83,7 +83,8 @@ impl Seen {
             Some(was) => drop(self.order(kind).remove(&swarm::seen_key(kind, was, subject))),
             None => *count_of(self.load(store, task)?, kind) += 1,
         }
-        self.order(kind).insert(swarm::seen_key(kind, now, subject));
+        // A subject stands under one time: under another one the store does not know it.
+        self.order(kind).insert_new(swarm::seen_key(kind, now, subject));
         Ok(now)
     }
 
@@ -162,6 +163,33 @@ mod tests {
         }
         assert!(grain(EventTime(i64::MIN)) <= grain(EventTime(i64::MIN + 90_000)));
         assert!(grain(EventTime(i64::MAX)) > grain(EventTime(i64::MAX - 120_000)));
+    }
+
+    #[test]
+    fn a_counter_that_comes_and_goes_between_two_commits_leaves_no_record() {
+        let mut store = MemoryStore::new();
+        let mut seen = Seen::new();
+        let id = (CounterKind::Swarm, &b"a"[..]);
+        let told = |seen: &mut Seen, store: &mut MemoryStore| {
+            let mut changes = Vec::new();
+            seen.changes(TASK, &mut changes).unwrap();
+            seen.committed();
+            let keys = changes.iter().filter(|change| change.key.family == KeyFamily::SwarmSeen);
+            let told: Vec<bool> = keys.map(|change| change.value.is_some()).collect();
+            store.commit(changes).unwrap();
+            told
+        };
+        let first = seen.note(id, None, EventTime(60_000), &store, TASK).unwrap();
+        let moved = seen.note(id, Some(first), EventTime(120_000), &store, TASK).unwrap();
+        seen.forget(id, moved, &store, TASK).unwrap();
+        assert_eq!(told(&mut seen, &mut store), [false; 0]);
+        // What the store has must be taken out of it, also when it comes back in between.
+        seen.note(id, None, EventTime(60_000), &store, TASK).unwrap();
+        assert_eq!(told(&mut seen, &mut store), [true]);
+        seen.forget(id, first, &store, TASK).unwrap();
+        seen.note(id, None, EventTime(60_000), &store, TASK).unwrap();
+        seen.forget(id, first, &store, TASK).unwrap();
+        assert_eq!(told(&mut seen, &mut store), [false]);
     }
 
     #[test]

@@ -69,6 +69,15 @@ impl SortedKeys {
     }
 
     pub(super) fn insert(&mut self, key: Key) {
+        self.set(key, false);
+    }
+
+    /// The same for a key that the store has only if it was removed since the last commit.
+    pub(super) fn insert_new(&mut self, key: Key) {
+        self.set(key, true);
+    }
+
+    fn set(&mut self, key: Key, is_new: bool) {
         let is_in_reach = match &self.complete {
             Complete::Nothing => false,
             Complete::To(last) => key <= *last,
@@ -80,7 +89,7 @@ impl SortedKeys {
             // The store has it.
             None if is_in_reach && self.held.contains(&key) => {}
             None => {
-                self.changed.insert(key.clone(), if is_in_reach { Pending::Added } else { Pending::Set });
+                self.changed.insert(key.clone(), if is_in_reach || is_new { Pending::Added } else { Pending::Set });
             }
         }
         if is_in_reach {
