@@ -40,17 +40,14 @@ pub fn decode<'a>(value: Option<&'a [u8]>, record: &RecordMeta<'a>) -> Result<Ev
         return Err(Rejected::whole(Reason::TooLarge));
     }
     let text = json::text(bytes).ok_or_else(|| Rejected::whole(Reason::NotUtf8))?;
-    let wire = read(text)?;
+    let mut wire = Wire::default();
+    match wire.read(text) {
+        Some(Ok(())) => {}
+        Some(Err(name)) => return Err(Rejected::at(Reason::DuplicateField, name)),
+        None => return Err(why_unreadable(text)),
+    }
     check_format(&wire)?;
     event(&wire, record)
-}
-
-/// Source text to its fields, or why it is no object this program may look into.
-fn read(text: &str) -> Result<Wire<'_>, Rejected> {
-    match Wire::read(text) {
-        Some(read) => read.map_err(|name| Rejected::at(Reason::DuplicateField, name)),
-        None => Err(why_unreadable(text)),
-    }
 }
 
 /// What is wrong with a text that is no sound object.

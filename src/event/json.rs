@@ -109,6 +109,13 @@ const fn bytes_below(word: u64, bound: u8) -> u64 {
     word.wrapping_sub(LOW_BITS * bound as u64) & !word & HIGH_BITS
 }
 
+/// Whether a text holds an ASCII control character. Eight bytes at a time: names are too short for more.
+pub(super) fn has_control(text: &str) -> bool {
+    let (words, tail) = text.as_bytes().as_chunks::<8>();
+    let is_control = |word: u64| bytes_below(word, 0x20) | bytes_equal(word, 0x7F) != 0;
+    words.iter().any(|word| is_control(u64::from_le_bytes(*word))) || tail.iter().any(u8::is_ascii_control)
+}
+
 /// Offset after the string whose opening quote stands at `at`; shows every escape on the way, a pair of surrogates once.
 fn string_end_with(bytes: &[u8], at: usize, mut escape: impl FnMut(usize)) -> usize {
     let mut at = at + 1;
@@ -343,6 +350,7 @@ mod tests {
     use super::elements;
     use super::faults;
     use super::fields;
+    use super::has_control;
     use super::quotes_or_controls;
     use super::unquote;
     use super::value_end;
@@ -391,6 +399,19 @@ mod tests {
             let hits = quotes_or_controls(u64::from_le_bytes(bytes));
             let found = (hits != 0).then_some(hits.trailing_zeros() as usize / 8);
             assert_eq!(found, bytes.iter().position(|byte| is_meant(*byte)), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_control_character_is_found_wherever_it_stands() {
+        let plain = "größe-12345\u{80}x";
+        assert!(!has_control(plain) && !has_control(""));
+        for byte in 0..128_u8 {
+            for (at, _) in plain.char_indices() {
+                let mut text = plain.to_owned();
+                text.insert(at, char::from(byte));
+                assert_eq!(has_control(&text), byte.is_ascii_control(), "{text:?}");
+            }
         }
     }
 

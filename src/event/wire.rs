@@ -76,22 +76,25 @@ wire! {
 }
 
 impl<'a> Wire<'a> {
-    /// Reads the source text of an object. None where it is no object this program may look into.
+    /// Reads the source text of an object into its place: it is large, and moving it would cost as much as finding its fields. None where
+    /// the text is no object this program may look into.
     ///
     /// # Errors
     /// The name of a known field that comes twice.
-    pub(super) fn read(text: &'a str) -> Option<Result<Self, &'static str>> {
-        let mut wire = Self::default();
-        let mut twice = None;
+    pub(super) fn read(&mut self, text: &'a str) -> Option<Result<(), &'static str>> {
+        let (mut twice, mut has_nulls) = (None, false);
         sound::fields(text, |name, value| {
-            if let Some((place, name)) = wire.place(&name)
-                && place.replace(value).is_some()
-            {
-                twice = twice.or(Some(name));
+            if let Some((place, name)) = self.place(&name) {
+                has_nulls |= value == "null";
+                if place.replace(value).is_some() {
+                    twice = twice.or(Some(name));
+                }
             }
         })?;
-        wire.forget_nulls();
-        Some(twice.map_or(Ok(wire), Err))
+        if has_nulls {
+            self.forget_nulls();
+        }
+        Some(twice.map_or(Ok(()), Err))
     }
 
     /// The name of a field as rejections may show it.
