@@ -1,7 +1,7 @@
 //! `dead_end`: the same error comes back, whatever is tried (corteX). Page `detection`.
 //!
-//! Example: ten rewrites of a query on a table that does not exist. Limits: an outage is no dead end (retryable errors are
-//! transparent), and texts that name no error (`exit 1`) have no key.
+//! Example: ten rewrites of a query on a table that does not exist. Limits: an outage is none before it has met many replies in a row
+//! (retryable errors are transparent), and texts that name no error (`exit 1`) have no key.
 
 use crate::detect::finding::Family;
 use crate::detect::finding::Finding;
@@ -38,4 +38,37 @@ pub fn observe(settings: &DeadEnd, tool: &ToolPolicy, history: &History, step: &
             .within(u64::from(settings.window_steps))
             .spanning(first, step.sequence)
     })
+}
+
+/// Whether a completed outage is one too many of a row, whatever was asked for: who goes on asking a service that is down in ever other ways
+/// has come to an end too. Each reply counts once, however many calls it made; between them lie at most waits.
+#[must_use]
+pub fn outages(settings: &DeadEnd, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
+    let threshold = tool.scaled(settings.outages_at, false);
+    if threshold == 0 || !is_outage(step) {
+        return None;
+    }
+    let passed = Flags(Flags::EXEMPT.0 | Flags::REFUSED.0 | Flags::SAME_TURN.0);
+    let floor = history.floor();
+    let row = history
+        .ring_back()
+        .skip_while(|other| other.sequence > step.sequence)
+        .take_while(|earlier| earlier.sequence >= floor)
+        .filter(|earlier| !earlier.flags.any(passed))
+        .take_while(|earlier| is_outage(earlier) || earlier.flags.has(Flags::WAITS))
+        .filter(|earlier| is_outage(earlier));
+    let (mut count, mut first, mut turn) = (0, step.sequence, 0);
+    for earlier in row {
+        count += u32::from(earlier.turn == 0 || earlier.turn != turn);
+        (first, turn) = (earlier.sequence, earlier.turn);
+    }
+    (count >= threshold).then(|| {
+        Finding::new(Detector::DeadEnd, settings.mode, loop_identity(Family::Error, &[]), count, threshold)
+            .confident(0.6, 0.1)
+            .spanning(first, step.sequence)
+    })
+}
+
+const fn is_outage(step: &Step) -> bool {
+    step.failed() && step.flags.has(Flags::RETRYABLE)
 }

@@ -317,12 +317,24 @@ impl SessionEngine {
         self.findings.extend(failing_run::observe(settings, tool, &session.history, step));
     }
 
+    /// `dead_end` on outages, which no count of answers sees. A row of equal calls is told as such.
+    fn evaluate_outages(&mut self, session: &Session, sequence: u64, tool: &ToolPolicy) {
+        let settings = &self.policy.detectors.dead_end;
+        if settings.mode.is_on()
+            && self.findings.is_empty()
+            && let Some(step) = session.history.get(sequence)
+        {
+            self.findings.extend(dead_end::outages(settings, tool, &session.history, step));
+        }
+    }
+
     /// Outcome phase; with the call phase before it where both came in one event.
     fn judge_outcome(&mut self, context: &Context<'_>, session: &mut Session, sequence: u64, tool: &ToolPolicy, with_call: bool) {
         let policy = context.policy;
         let Some(step) = session.history.get(sequence) else { return };
         if step.is_transparent() {
             self.evaluate_failures(session, sequence, tool);
+            self.evaluate_outages(session, sequence, tool);
             // An outage shows only now; the runs took the call when it was requested.
             if !with_call && step.flags.has(Flags::RETRYABLE) {
                 rebuild_runs(session, policy);

@@ -100,6 +100,10 @@ fn body(words: &Words<'_>, tool: &str) -> String {
                 tools.join(", ")
             )
         }
+        Detector::DeadEnd if is_outage(words) => format!(
+            "[System] The last {n} attempts met nothing but outages. Wait much longer before the next one, do something else meanwhile, or \
+             report what does not answer."
+        ),
         Detector::DeadEnd => {
             format!(
                 "[System] The same error came back {n} times. Undo to the point before it first appeared and take another way."
@@ -131,6 +135,11 @@ fn body(words: &Words<'_>, tool: &str) -> String {
         // The swarm stage words its own commands.
         Detector::FleetRate | Detector::SwarmRepeat => String::new(),
     }
+}
+
+/// A dead end in a service that is down, not in the agent's way.
+fn is_outage(words: &Words<'_>) -> bool {
+    words.finding.detector == Detector::DeadEnd && words.flags.has(Flags::RETRYABLE)
 }
 
 fn lead(words: &Words<'_>, tool: &str) -> String {
@@ -255,7 +264,7 @@ pub(super) fn advice(words: &Words<'_>) -> Advice {
     if words.action == Action::Block && words.blocks_all {
         return Advice::Stop;
     }
-    if words.flags.has(Flags::POLL) {
+    if words.flags.has(Flags::POLL) || is_outage(words) {
         return Advice::Wait;
     }
     match words.finding.detector {
@@ -278,6 +287,7 @@ pub(super) fn summary(words: &Words<'_>, seconds: Option<i64>) -> String {
         Detector::StateRepeat => format!("{tool}: the same state {n} times in {} steps", words.finding.window),
         Detector::SemanticRepeat => format!("{tool}: {} similar steps among the last {}", n + 1, words.finding.window),
         Detector::Oscillation => format!("{n} rounds of {} calls", words.cycle.len()),
+        Detector::DeadEnd if is_outage(words) => format!("{tool}: {n} attempts in a row met an outage{span}"),
         Detector::DeadEnd => format!("{tool}: the same error {n} times in {} steps", words.finding.window),
         Detector::Stagnation => format!("{tool}: {n} steps in a row with a known call and a known answer"),
         Detector::Stuck => format!("{tool}: {n} new calls in a row with a known answer"),

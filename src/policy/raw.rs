@@ -211,6 +211,7 @@ pub struct RawOscillation {
 pub struct RawDeadEnd {
     pub mode: String,
     pub threshold: i64,
+    pub outages_at: i64,
     pub window_steps: i64,
     pub key_chars: i64,
     pub mask: bool,

@@ -153,6 +153,8 @@ pub struct DeadEnd {
     pub mode: Mode,
     /// Count of a finding.
     pub threshold: u32,
+    /// Outages in a row of a finding, whatever was asked; 0 = never.
+    pub outages_at: u32,
     /// Steps looked at.
     pub window_steps: u32,
     /// Characters of the error key.

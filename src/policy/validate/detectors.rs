@@ -255,6 +255,7 @@ fn dead_end(of: &mut Settings<'_>, raw: &RawDeadEnd, masks: &MaskSet) -> DeadEnd
     DeadEnd {
         mode: of.mode(&raw.mode),
         threshold: of.count("threshold", raw.threshold, 1),
+        outages_at: of.count("outages_at", raw.outages_at, 0),
         window_steps: of.window(raw.window_steps),
         key_chars: of.chars("key_chars", raw.key_chars, ERROR_CHARS_MAX),
         mask: if raw.mask { masks.clone() } else { MaskSet::none() },
