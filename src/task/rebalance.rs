@@ -112,29 +112,32 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         }
     }
 
-    /// B3: the generation is still valid, so what is done can be committed; then let go.
+    /// B3: what is not committed is dropped, as of lost tasks. A member that the group had forgotten is asked to let go in the same words
+    /// (librdkafka 2.12.1): what it would commit, somebody else has read meanwhile.
     pub(super) fn on_revoked(&mut self, ids: &[TaskId], clock: &dyn Clock) -> Result<(), Exit> {
         tracing::info!(tasks = ids.len(), "tasks revoked");
-        self.count_rebalance(1, ids);
-        let since_us = clock.mono_us();
-        // An interrupted record asked for a rewind: then there is nothing to commit.
-        if self.work.interrupt.is_none() && !self.work.overlay.is_empty() {
-            self.commit(clock)?;
-        }
-        self.let_go(ids, clock)?;
-        self.note_rebalance(1, since_us, clock);
-        Ok(())
+        self.give_back(1, ids, clock)
     }
 
     /// B4: a commit would be refused. The data stay on disk: still a prefix of the changelog.
     pub(super) fn on_lost(&mut self, ids: &[TaskId], clock: &dyn Clock) -> Result<(), Exit> {
         tracing::warn!(tasks = ids.len(), "tasks lost");
-        self.count_rebalance(2, ids);
+        self.give_back(2, ids, clock)
+    }
+
+    /// Lets go of tasks. The overlay is one for all of the lane, so that the others are read again from their last commit.
+    fn give_back(&mut self, kind: usize, ids: &[TaskId], clock: &dyn Clock) -> Result<(), Exit> {
+        self.count_rebalance(kind, ids);
         let since_us = clock.mono_us();
         self.work.interrupt = None;
-        self.rewind(clock)?;
-        self.let_go(ids, clock)?;
-        self.note_rebalance(2, since_us, clock);
+        self.drop_overlay();
+        for id in ids {
+            self.release(*id);
+        }
+        self.log.unassign(ids).or_else(|error| self.refused(error, clock))?;
+        let left: Vec<TaskId> = self.running().collect();
+        left.into_iter().try_for_each(|id| self.start(id, clock))?;
+        self.note_rebalance(kind, since_us, clock);
         Ok(())
     }
 
@@ -161,19 +164,6 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             }
             Err(error) => self.on_log_error(error, clock),
         }
-    }
-
-    fn let_go(&mut self, ids: &[TaskId], clock: &dyn Clock) -> Result<(), Exit> {
-        // What is left of an overlay that was not committed holds changes of these tasks; it must not survive them.
-        let is_left =
-            ids.iter().any(|id| matches!(self.work.tasks.get(id), Some(Slot::Running(task)) if task.state.is_touched()));
-        if is_left {
-            self.drop_overlay();
-        }
-        for id in ids {
-            self.release(*id);
-        }
-        self.log.unassign(ids).or_else(|error| self.refused(error, clock))
     }
 
     /// The client refused an answer about the assignment: it and the lane no longer agree on who owns what.

@@ -359,6 +359,16 @@ impl<S: StateStore> Restore<S> {
                 let position = first(changelog.first_offset(self.id)?);
                 return Ok(self.ready(position, true, None));
             };
+            // The first commit of all: the group's offset may be there before the changelog's marker, and so may the end of this reading.
+            let is_open = changelog.has_open_transaction(self.id)?;
+            self.asks += u32::from(!is_open);
+            if is_open || self.asks < ASKS_MAX {
+                if is_open && self.is_late(clock) {
+                    self.tell_wait();
+                }
+                self.phase = Phase::Ask { from: next };
+                return Ok(RestoreStep::Again(AGAIN_MS));
+            }
             let hint = reset_hint(self.id);
             return Err(stop(
                 "E0105",

@@ -633,7 +633,7 @@ fn reluctant() -> TestWorld {
 }
 
 #[test]
-fn a_revoked_task_takes_its_uncommitted_work_with_it_or_commits_it() {
+fn a_revoked_task_takes_its_uncommitted_work_with_it() {
     let records = records();
     for fault in [None, Some((Step::Begin, Fault::Abort)), Some((Step::Commit, Fault::AnswerLost { committed: false }))] {
         let mut world = reluctant();

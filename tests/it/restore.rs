@@ -174,16 +174,22 @@ fn a_restore_that_was_cut_short_does_not_make_its_state_look_younger() {
     assert_eq!(position(&store, id), None);
 }
 
-/// A world in which a commit is decided, and its markers are not in the changelog yet; and a task that it touched.
-fn undecided() -> (TestWorld, TaskId) {
+/// A world in which a commit is decided, and its markers are not in the changelog yet; and a task that it touched. It comes after so many
+/// records.
+fn undecided(settled: usize) -> (TestWorld, TaskId) {
     let trigger = CommitTrigger::Timed { max_ms: 100, min_ms: 5 };
     let mut world = TestWorld::new(config(10), LaneSettings { overlay_records_max: 5, ..settings(trigger) });
     let records = fleet(7, 80);
-    feed(&world.broker, &records[..40]);
-    world.start("lw", 1);
-    assert!(world.settle());
+    if settled > 0 {
+        feed(&world.broker, &records[..settled]);
+        world.start("lw", 1);
+        assert!(world.settle());
+    }
     world.broker.set_faults(Faults::script([(Step::AfterCommit, Fault::SlowMarkers { offsets_first: true })]));
-    feed(&world.broker, &records[40..]);
+    feed(&world.broker, &records[settled..]);
+    if settled == 0 {
+        world.start("lw", 1);
+    }
     let hidden = |world: &TestWorld| {
         let beyond = |id: &TaskId| {
             let next = position(&world.processes[0].store, *id).map_or(0, |position| position.changelog_next);
@@ -222,7 +228,7 @@ fn waits_and_is_ready(world: &TestWorld, mut restore: Restore<impl StateStore>) 
 
 #[test]
 fn state_ahead_of_the_last_stable_offset_is_kept_while_a_marker_is_on_its_way() {
-    let (world, id) = undecided();
+    let (world, id) = undecided(40);
     let store = world.processes[0].store.clone();
     let (before, keys) = (position(&store, id).unwrap(), store.memory.len());
     let after = waits_and_is_ready(&world, restore(id, store.clone()));
@@ -232,10 +238,18 @@ fn state_ahead_of_the_last_stable_offset_is_kept_while_a_marker_is_on_its_way() 
 
 #[test]
 fn a_changelog_behind_the_group_is_waited_for_as_long_as_a_marker_is_missing() {
-    let (world, id) = undecided();
+    let (world, id) = undecided(40);
     let wanted = position(&world.processes[0].store, id).unwrap();
     // A disk that has nothing of it.
     let after = waits_and_is_ready(&world, restore(id, MemoryStore::new()));
     assert_eq!(after.next_offset, world.broker.group_offset(id).unwrap());
     assert_eq!(after.deterministic(), wanted.deterministic());
+}
+
+#[test]
+fn an_empty_changelog_is_waited_for_while_the_marker_of_its_first_commit_is_missing() {
+    let (world, id) = undecided(0);
+    assert_eq!(world.broker.changelog_range(id).end, 0);
+    let after = waits_and_is_ready(&world, restore(id, MemoryStore::new()));
+    assert_eq!(after.next_offset, world.broker.group_offset(id).unwrap());
 }

@@ -16,6 +16,7 @@ use loopwarden::log::kafka::KafkaLog;
 
 use crate::broker;
 use crate::proxy::Action;
+use crate::proxy::JOIN_GROUP;
 use crate::proxy::LIST_GROUPS;
 use crate::proxy::LIST_OFFSETS;
 use crate::proxy::Side;
@@ -154,33 +155,6 @@ fn a_handler_that_stops_gets_the_next_record_in_the_next_poll() {
 }
 
 #[test]
-fn a_revoked_lane_can_still_commit_before_it_lets_go() {
-    let Some(bootstrap) = broker::bootstrap() else { return };
-    let world = World::new(bootstrap, 2);
-    let mut first = Lane::new(world.open());
-    turn_until(&mut [&mut first], "the whole assignment", |lanes| lanes[0].held.len() == 4);
-    let mut second = Lane::new(KafkaLog::open(world.options_of("lw-1", 0)).expect("a second lane"));
-    let deadline = Deadline::after(PATIENCE);
-    let revoked = loop {
-        assert!(!deadline.is_over(), "no revocation");
-        second.turn();
-        match first.log.poll(Duration::from_millis(20), &mut |_, _| Flow::Continue).expect("a poll") {
-            LogEvent::Revoked(tasks) => break tasks,
-            LogEvent::Assigned(tasks) => first.log.assign(&tasks).expect("assigned"),
-            _ => {}
-        }
-    };
-    first.log.stage(output(Destination::Commands, "a", "last words"));
-    commit(&mut first.log, &revoked.iter().map(|task| (*task, 5)).collect::<Vec<_>>());
-    first.log.unassign(&revoked).expect("unassigned");
-    first.held.retain(|task| !revoked.contains(task));
-    turn_until(&mut [&mut first, &mut second], "the move", |lanes| lanes[1].held.len() == 2);
-    for task in &revoked {
-        assert_eq!(committed(&second.log, *task), Some(NextOffset(5)));
-    }
-}
-
-#[test]
 fn a_lane_that_lost_its_membership_cannot_commit() {
     let Some(bootstrap) = broker::bootstrap() else { return };
     let world = World::new(bootstrap, 1);
@@ -201,6 +175,55 @@ fn a_lane_that_lost_its_membership_cannot_commit() {
     let outcome = stalled.commit(&next(&[(session(0), 9)]));
     assert!(matches!(outcome, CommitOutcome::Aborted { .. } | CommitOutcome::Fenced { .. }), "{outcome:?}");
     assert_eq!(committed(&other.log, session(0)), Some(NextOffset(1)));
+    assert_eq!(world.values(&world.options.topics.commands), Vec::<String>::new());
+}
+
+#[test]
+fn a_member_that_was_forgotten_commits_nothing_under_its_new_name() {
+    let Some((proxy, bootstrap)) = unknown::proxied() else { return };
+    let world = World::new(&bootstrap, 1);
+    let mut options = world.options.clone();
+    options.native.consumer.extend([
+        ("session.timeout.ms".to_owned(), "6000".to_owned()),
+        ("heartbeat.interval.ms".to_owned(), "500".to_owned()),
+        ("max.poll.interval.ms".to_owned(), "6000".to_owned()),
+    ]);
+    let mut forgotten = Lane::new(KafkaLog::open(options.clone()).expect("a log"));
+    turn_until(&mut [&mut forgotten], "the assignment", |lanes| lanes[0].held.len() == 2);
+    forgotten.log.start(session(0), NextOffset(0)).expect("started");
+    commit(&mut forgotten.log, &[(session(0), 3)]);
+
+    // It is to join anew, since another one comes, and nobody hears it for a whole session.
+    let client = format!("{}-consumer", options.transactional_id());
+    proxy.arm(&client, JOIN_GROUP, Side::Request, Action::Cut, usize::MAX);
+    let mut other = Lane::new(KafkaLog::open(world.options_of("lw-1", 0)).expect("a second lane"));
+    turn_until(&mut [&mut forgotten, &mut other], "the forgotten lane's tasks", |lanes| lanes[1].held.len() == 2);
+    commit(&mut other.log, &[(session(0), 100)]);
+    assert!(proxy.release(&client) > 0);
+
+    // From here on the group knows it again, by another name.
+    let late = |log: &mut KafkaLog| {
+        log.stage(output(Destination::Commands, "a", "too late"));
+        let outcome = log.commit(&next(&[(session(0), 4)]));
+        assert!(matches!(outcome, CommitOutcome::Aborted { .. } | CommitOutcome::Fenced { .. }), "{outcome:?}");
+        let _ = log.reopen();
+    };
+    let deadline = Deadline::after(PATIENCE);
+    loop {
+        assert!(!deadline.is_over(), "it never learns");
+        late(&mut forgotten.log);
+        other.turn();
+        match forgotten.log.poll(Duration::from_millis(20), &mut |_, _| Flow::Continue).expect("a poll") {
+            LogEvent::Revoked(tasks) | LogEvent::Lost(tasks) => {
+                late(&mut forgotten.log);
+                forgotten.log.unassign(&tasks).expect("unassigned");
+                break;
+            }
+            LogEvent::Assigned(tasks) => forgotten.log.assign(&tasks).expect("assigned"),
+            LogEvent::Records(_) | LogEvent::End => {}
+        }
+    }
+    assert_eq!(committed(&other.log, session(0)), Some(NextOffset(100)));
     assert_eq!(world.values(&world.options.topics.commands), Vec::<String>::new());
 }
 
@@ -326,6 +349,12 @@ fn a_commit_after_a_rebalance_shows_the_new_generation() {
     let mut second = Lane::new(KafkaLog::open(world.options_of("lw-1", 0)).expect("a second lane"));
     turn_until(&mut [&mut first, &mut second], "an even share", |lanes| lanes[0].held.len() == 2 && lanes[1].held.len() == 2);
     let task = kept(&first);
-    commit(&mut first.log, &[(task, 2)]);
+    // The group refuses what is said under the generation before, until the lane has heard of the new one.
+    let deadline = Deadline::after(PATIENCE);
+    while !matches!(first.log.commit(&next(&[(task, 2)])), CommitOutcome::Committed { .. }) {
+        assert!(!deadline.is_over(), "never under the new generation");
+        first.turn();
+        second.turn();
+    }
     assert_eq!(committed(&first.log, task), Some(NextOffset(2)));
 }

@@ -21,6 +21,8 @@ use crate::world::PATIENCE;
 
 /// Where a partition begins or ends.
 pub(crate) const LIST_OFFSETS: i16 = 2;
+/// Asks for a place in a group.
+pub(crate) const JOIN_GROUP: i16 = 11;
 /// Who is in a group begins with it.
 pub(crate) const LIST_GROUPS: i16 = 16;
 /// Takes over a transactional id.

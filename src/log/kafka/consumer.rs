@@ -54,6 +54,12 @@ pub(super) struct LaneConsumer {
     halted: BTreeSet<TaskId>,
     /// An error that came after records in the same poll.
     postponed: Option<LogError>,
+    /// What the group knew this member by at the last event that the lane was given.
+    membership: Option<ConsumerGroupMetadata>,
+    /// The group's offset of each task, as far as this lane has moved it.
+    committed: BTreeMap<TaskId, NextOffset>,
+    /// Tasks of which the group has said since that event that nobody else has moved it.
+    confirmed: BTreeSet<TaskId>,
     value_bytes_max: usize,
     /// What it does, for messages.
     reading: String,
@@ -67,15 +73,22 @@ impl LaneConsumer {
             .map_err(|error| fate::of(&error, "making the consumer"))?;
         let inputs: Vec<String> = options.reads.iter().map(|stage| options.input_topic(*stage)).collect();
         let names: Vec<&str> = inputs.iter().map(String::as_str).collect();
-        for name in &names {
-            // A client that has asked for a topic knows its partitions, and can pause them before they are assigned. Without an answer it
-            // does so afterwards.
-            let _ = consumer.fetch_metadata(Some(name), limits::PLACE_ASK_WAIT);
-        }
+        ask_for(&consumer, names.iter().copied());
         consumer.subscribe(&names).map_err(|error| fate::of(&error, "subscribing"))?;
         let reading = format!("reading {} in group \"{}\"", names.join(" and "), options.app);
         let value_bytes_max = options.value_bytes_max;
-        Ok(Self { consumer, topics, tasks: BTreeMap::new(), halted: BTreeSet::new(), postponed: None, value_bytes_max, reading })
+        Ok(Self {
+            consumer,
+            topics,
+            tasks: BTreeMap::new(),
+            halted: BTreeSet::new(),
+            postponed: None,
+            membership: None,
+            committed: BTreeMap::new(),
+            confirmed: BTreeSet::new(),
+            value_bytes_max,
+            reading,
+        })
     }
 
     /// Whether the group says that somebody else has this member's place.
@@ -83,8 +96,45 @@ impl LaneConsumer {
         self.consumer.client().fatal_error().is_some_and(|(code, _)| code == RDKafkaErrorCode::FencedInstanceId)
     }
 
-    pub(super) fn group_metadata(&self) -> Option<ConsumerGroupMetadata> {
-        self.consumer.group_metadata()
+    /// The fence of a commit (rule C5): as the lane knows its membership, not as it is by now. A static member that the group has forgotten
+    /// gets another name behind the lane's back, and keeps its tasks (2.12.1); under the old name the group refuses it.
+    pub(super) const fn membership(&self) -> Option<&ConsumerGroupMetadata> {
+        self.membership.as_ref()
+    }
+
+    /// Asks the group, once after each event, whether somebody else has committed for one of these tasks, as happens while it has forgotten
+    /// this member. An answer that came under this membership holds for as long as it does.
+    ///
+    /// # Errors
+    /// [`LogError::Lost`] where somebody has.
+    pub(super) fn confirm(&mut self, offsets: &[(TaskId, NextOffset)]) -> Result<(), LogError> {
+        let open: Vec<TaskId> = offsets.iter().map(|(task, _)| *task).filter(|task| !self.confirmed.contains(task)).collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let asking = "asking for the group's offsets";
+        let list = self.list(open.iter().copied());
+        let list = self.consumer.committed_offsets(list, limits::OFFSETS_WAIT).map_err(|error| self.failed(&error, asking))?;
+        for element in list.elements() {
+            element.error().map_err(|error| self.failed(&error, asking))?;
+            let task = self.topics.task_of(element.topic(), element.partition());
+            let ours = task.and_then(|task| self.committed.get(&task));
+            if let (Some(NextOffset(ours)), Offset::Offset(theirs)) = (ours, element.offset())
+                && u64::try_from(theirs).is_ok_and(|theirs| theirs > *ours)
+            {
+                return Err(fate::lost(&format!(
+                    "somebody else has committed {}, where this lane stands at {ours}",
+                    named(&element)
+                )));
+            }
+        }
+        self.confirmed.extend(open);
+        Ok(())
+    }
+
+    /// A commit has moved the group's offsets.
+    pub(super) fn moved(&mut self, offsets: &[(TaskId, NextOffset)]) {
+        self.committed.extend(offsets.iter().copied());
     }
 
     /// Where the input of every assigned task ends, as of the last statistics and of what was handed over since.
@@ -152,6 +202,8 @@ impl LaneConsumer {
     fn next_event(&mut self) -> Option<LogEvent> {
         loop {
             let change = self.consumer.context().rebalances.next()?;
+            self.membership = if change.kind == Kind::Lost { None } else { self.consumer.group_metadata() };
+            self.confirmed.clear();
             let tasks: Vec<TaskId> = change
                 .partitions
                 .elements()
@@ -199,11 +251,16 @@ impl LaneConsumer {
         last_first.into_iter().try_for_each(|task| self.topics.expect_changelog(task))?;
         let mut list = self.list(tasks.iter().copied());
         // Before, where the client knows the partition already: it must not fetch in between. After, where it does not.
+        let is_paused = |list: &TopicPartitionList| list.elements().iter().all(|element| element.error().is_ok());
         self.consumer.pause(&list).map_err(|error| self.failed(&error, "pausing"))?;
-        let is_paused = list.elements().iter().all(|element| element.error().is_ok());
+        if !is_paused(&list) {
+            let inputs: BTreeSet<&str> = tasks.iter().filter_map(|task| self.topics.input_of(*task)).collect();
+            ask_for(&self.consumer, inputs);
+            self.consumer.pause(&list).map_err(|error| self.failed(&error, "pausing"))?;
+        }
         // Nothing is read before the seek: what is paused may stand anywhere. A place that is not a number must be asked for, and where the
         // answer comes after the seek, the client (2.12.1) asks again and goes there, half a second later.
-        let place = if is_paused { Offset::Offset(0) } else { Offset::Beginning };
+        let place = if is_paused(&list) { Offset::Offset(0) } else { Offset::Beginning };
         list.set_all_offsets(place).map_err(|error| fate::of(&error, "assigning"))?;
         self.consumer.incremental_assign(&list).map_err(|error| self.failed(&error, "assigning"))?;
         self.consumer.pause(&list).map_err(|error| self.failed(&error, "pausing"))?;
@@ -236,8 +293,11 @@ impl LaneConsumer {
         Ok(())
     }
 
+    /// Reads a task from where it was committed.
     pub(super) fn start(&mut self, task: TaskId, next: NextOffset) -> Result<(), LogError> {
-        self.start_all(&[(task, next)])
+        self.start_all(&[(task, next)])?;
+        self.committed.insert(task, next);
+        Ok(())
     }
 
     fn start_all(&mut self, places: &[(TaskId, NextOffset)]) -> Result<(), LogError> {
@@ -300,6 +360,7 @@ impl LaneConsumer {
         held.retain(|task| !self.halted.contains(task) || is_here(*task));
         for task in tasks {
             self.halted.remove(task);
+            self.committed.remove(task);
         }
         if held.is_empty() {
             return Ok(());
@@ -377,6 +438,14 @@ impl Drop for LaneConsumer {
         // Closing polls until the group has let go: without this it would wait for an answer that nobody gives.
         self.let_go();
         self.consumer.context().rebalances.close();
+    }
+}
+
+/// Has the client know the partitions of some topics, so that it can pause them before they are assigned. Without an answer it does so
+/// afterwards.
+fn ask_for<'a>(consumer: &BaseConsumer<ConsumerSide>, topics: impl IntoIterator<Item = &'a str>) {
+    for topic in topics {
+        let _ = consumer.fetch_metadata(Some(topic), limits::PLACE_ASK_WAIT);
     }
 }
 

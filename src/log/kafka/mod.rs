@@ -121,16 +121,26 @@ impl KafkaLog {
             }
             self.replaced += 1;
         }
-        let (Some(consumer), Some(producer)) = (&self.consumer, &mut self.producer) else {
+        let (Some(consumer), Some(producer)) = (&mut self.consumer, &mut self.producer) else {
             return refused("the log is closed".into(), true);
         };
-        let offsets = match consumer.offsets(offsets) {
-            Ok(offsets) => offsets,
+        match consumer.confirm(offsets) {
+            Ok(()) => {}
+            // What this lane holds of the task is behind; the store and the group say how far.
+            Err(LogError::Lost(cause)) => {
+                self.suspect = true;
+                return CommitOutcome::Fenced { cause };
+            }
+            Err(error) => return refused(error.to_string(), false),
+        }
+        let list = match consumer.offsets(offsets) {
+            Ok(list) => list,
             Err(error) => return refused(error.to_string(), false),
         };
-        // Taken when the offsets are sent, never before: its generation is the fence (rule C5).
-        let metadata = || consumer.group_metadata();
-        let ended = producer.commit(staged, &self.topics, &offsets, &metadata, &mut self.steps);
+        let ended = producer.commit(staged, &self.topics, &list, consumer.membership(), &mut self.steps);
+        if matches!(ended.outcome, CommitOutcome::Committed { .. }) {
+            consumer.moved(offsets);
+        }
         self.denied = ended.denied;
         self.suspect = match ended.outcome {
             CommitOutcome::Committed { .. } => false,

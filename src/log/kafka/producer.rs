@@ -86,11 +86,11 @@ impl LaneProducer {
         staged: &[Output],
         topics: &Topics,
         offsets: &TopicPartitionList,
-        metadata: &dyn Fn() -> Option<ConsumerGroupMetadata>,
+        membership: Option<&ConsumerGroupMetadata>,
         steps: &mut CommitSteps,
     ) -> Ended {
         *steps = CommitSteps::default();
-        let outcome = self.run(staged, topics, offsets, metadata, steps);
+        let outcome = self.run(staged, topics, offsets, membership, steps);
         let context = self.producer.context();
         let Some(said) = context.take_denied().filter(|_| !matches!(outcome, CommitOutcome::Committed { .. })) else {
             return Ended { outcome, denied: None };
@@ -109,7 +109,7 @@ impl LaneProducer {
         staged: &[Output],
         topics: &Topics,
         offsets: &TopicPartitionList,
-        metadata: &dyn Fn() -> Option<ConsumerGroupMetadata>,
+        membership: Option<&ConsumerGroupMetadata>,
         steps: &mut CommitSteps,
     ) -> CommitOutcome {
         let mut watch = Stopwatch::start();
@@ -129,7 +129,7 @@ impl LaneProducer {
         }
 
         // While the records are on their way: the two paths share only the first of their requests.
-        let offered = self.offer(offsets, metadata);
+        let offered = self.offer(offsets, membership);
         steps.offsets_us = watch.lap_us();
         if let Err(outcome) = offered {
             return outcome;
@@ -151,15 +151,11 @@ impl LaneProducer {
     }
 
     /// Offsets and membership into the transaction: from here a member that takes over waits for the end of it.
-    fn offer(
-        &self,
-        offsets: &TopicPartitionList,
-        metadata: &dyn Fn() -> Option<ConsumerGroupMetadata>,
-    ) -> Result<(), CommitOutcome> {
-        let Some(metadata) = metadata() else {
+    fn offer(&self, offsets: &TopicPartitionList, membership: Option<&ConsumerGroupMetadata>) -> Result<(), CommitOutcome> {
+        let Some(membership) = membership else {
             return Err(self.abort("the consumer has no group".into(), false, &KafkaError::Canceled));
         };
-        let Err(error) = self.producer.send_offsets_to_transaction(offsets, &metadata, limits::OFFSETS_WAIT) else {
+        let Err(error) = self.producer.send_offsets_to_transaction(offsets, membership, limits::OFFSETS_WAIT) else {
             return Ok(());
         };
         let context = self.producer.context();
