@@ -17,6 +17,7 @@ use crate::event::View;
 use crate::identity::Arguments;
 use crate::identity::Hash64;
 use crate::identity::Signature;
+use crate::identity::after_cd;
 use crate::identity::call_identity;
 use crate::identity::contains_any_word;
 use crate::identity::error_key;
@@ -111,7 +112,8 @@ fn shell_facts(policy: &Policy, command: &str, reads: bool, step: &mut Step) {
     let shell = &policy.identity.fingerprint.shell;
     let may_write = shell.writes_files(command);
     step.flags.set(Flags::SHELL_FILE, may_write || reads);
-    let changes = may_write && shell.changes_files(command);
+    let work = after_cd(command);
+    let changes = shell.writes_files(work) && shell.changes_files(work);
     step.flags.set(Flags::MUTATES, step.flags.has(Flags::MUTATES) || changes);
     let tests = &policy.detectors.test_fix;
     let is_test = if tests.match_words {

@@ -52,6 +52,7 @@ pub use outcome::state_identity;
 pub use outcome::text_identity;
 pub use residue::Residue;
 pub use shell::ShellRules;
+pub use shell::after_cd;
 pub use shell::contains_any_word;
 pub use signature::Signature;
 pub use signature::StopWords;

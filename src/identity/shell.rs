@@ -95,6 +95,17 @@ impl ShellRules {
     }
 }
 
+/// A line without the changes of directory in front of its work: `cd /repo && sed -i s/a/b/ f`.
+#[must_use]
+pub fn after_cd(line: &str) -> &str {
+    let mut line = line.trim_start();
+    while let Some(rest) = line.strip_prefix("cd ") {
+        let Some((_, work)) = rest.split_once("&&").or_else(|| rest.split_once([';', '\n'])) else { break };
+        line = work.trim_start();
+    }
+    line
+}
+
 /// Words that a command may follow, with options and numbers between: `timeout -k 5 60`.
 const BEFORE_A_COMMAND: [&str; 13] =
     ["do", "then", "else", "while", "until", "if", "!", "{", "time", "timeout", "sudo", "nohup", "exec"];
@@ -210,6 +221,7 @@ mod tests {
     use std::borrow::Cow;
 
     use super::ShellRules;
+    use super::after_cd;
     use super::contains_any_word;
     use crate::event::Content;
     use crate::identity::arguments::Arguments;
@@ -371,6 +383,19 @@ mod tests {
             ("tee f", true),
         ] {
             assert_eq!(rules().writes_files(command) && rules().changes_files(command), changes, "{command}");
+        }
+    }
+
+    #[test]
+    fn work_begins_behind_the_changes_of_directory() {
+        for (line, work) in [
+            ("cd /repo && sed -i s/a/b/ f", "sed -i s/a/b/ f"),
+            (" cd a; cd 'b c'\nmake", "make"),
+            ("cd /repo", "cd /repo"),
+            ("cdrecord a && b", "cdrecord a && b"),
+            ("make && cd a && ls", "make && cd a && ls"),
+        ] {
+            assert_eq!(after_cd(line), work);
         }
     }
 
