@@ -3,7 +3,8 @@
 //! A model's reply of several blocks is several lines with one `message.id` and a usage in each: it is counted once, at the reply's
 //! first call, or at its last text where it ends without one. So a text waits for the line that tells which. Lines with `isMeta` are
 //! the program's own words. An agent inside the session has `isSidechain` and, newer, an `agentId`; its lines may stand between those
-//! of a reply of another agent.
+//! of a reply of another agent. A prompt that is typed while the agent works is an `attachment`. A session that was forked begins with
+//! copies of its parent's lines, each with `forkedFrom`: they happened once, and in the parent.
 
 use std::collections::VecDeque;
 
@@ -36,6 +37,11 @@ const NOT_A_PERSON: [&str; 8] = [
 /// Words of an answer that say a person or a rule refused the call.
 const REFUSED: [&str; 3] =
     ["The user doesn't want to proceed with this tool use", "The user doesn't want to take this action", "Permission to use "];
+
+/// Beginning of an answer that was too long for the log: its size, where all of it was saved, a blank line, how it begins.
+const PERSISTED: &str = "<persisted-output>";
+/// Words before the file, which is another one each time.
+const SAVED_TO: &str = "Full output saved to:";
 
 /// Replies that are remembered: those of agents at work at the same time.
 const REPLIES_MAX: usize = 16;
@@ -123,18 +129,25 @@ impl Claude {
 
     fn line(&mut self, line: &Map<String, Value>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
         let kind = text::required(line, "type")?;
+        let queued = if kind == "attachment" { queued_prompt(line) } else { None };
         let why_not = match kind {
+            "user" | "assistant" | "attachment" if line.get("forkedFrom").is_some_and(|from| !from.is_null()) => Some("forked"),
             "user" if text::is_true(line, "isMeta") => Some("meta"),
             "user" if text::is_true(line, "isCompactSummary") => Some("compact_summary"),
             "assistant" if text::is_true(line, "isApiErrorMessage") => Some("api_error"),
             "user" | "assistant" => None,
+            "attachment" if queued.is_some() => None,
             other => Some(other),
         };
         if let Some(why_not) = why_not {
             sink.tally.ignore(why_not);
             return Ok(());
         }
-        let message = text::object(line, "message")?.ok_or_else(|| Rejected::at(Reason::MissingField, "message"))?;
+        let message = if queued.is_some() {
+            None
+        } else {
+            Some(text::object(line, "message")?.ok_or_else(|| Rejected::at(Reason::MissingField, "message"))?)
+        };
         let mut whose = Whose {
             session_id: text::text(line, "sessionId")?.unwrap_or(&self.name).to_owned(),
             framework: "claude-code",
@@ -146,25 +159,26 @@ impl Claude {
         let uuid = text::required(line, "uuid")?;
         let time = text::time(line, "timestamp")?;
         let mut shared = Line { whose, uuid, time, turn: None, spent: None, events: 0 };
-        let is_of_its_reply = |held: &Held| kind == "assistant" && message.get("id").and_then(Value::as_str) == Some(&held.reply);
+        let reply = message.filter(|_| kind == "assistant").and_then(|message| message.get("id")).and_then(Value::as_str);
+        let is_of_its_reply = |held: &Held| reply == Some(held.reply.as_str());
         if self.held.as_ref().is_some_and(|held| !is_of_its_reply(held)) {
             self.let_go(shared.whose.agent_id.as_deref(), sink)?;
         }
-        if kind == "user" {
-            self.user(line, message, &mut shared, sink)
-        } else {
-            self.assistant(line, message, &mut shared, sink)
+        match message {
+            Some(message) if kind == "assistant" => self.assistant(line, message, &mut shared, sink),
+            Some(message) => self.user(line, message.get("content"), &mut shared, sink),
+            None => self.user(line, queued, &mut shared, sink),
         }
     }
 
     fn user(
         &self,
         line: &Map<String, Value>,
-        message: &Map<String, Value>,
+        content: Option<&Value>,
         shared: &mut Line<'_>,
         sink: &mut Sink<'_>,
     ) -> Result<(), Rejected> {
-        match message.get("content") {
+        match content {
             Some(Value::String(said)) => person(said, shared, sink),
             Some(Value::Array(blocks)) => {
                 for block in blocks_of(blocks) {
@@ -190,6 +204,7 @@ impl Claude {
     ) -> Result<(), Rejected> {
         let call_id = text::required(block, "tool_use_id")?;
         let said = text::content(block.get("content").unwrap_or(&Value::Null), "message/content")?;
+        let (said, is_cut) = without_file(said);
         let is_error = text::is_true(block, "is_error");
         let details = line.get("toolUseResult");
         let was_interrupted = details.and_then(|details| details.get("interrupted")) == Some(&Value::Bool(true));
@@ -202,7 +217,7 @@ impl Claude {
         };
         let error = matches!(outcome, "error" | "timeout").then(|| said.clone());
         let exit_code = if is_error { text::number_after(&said, &["Exit code"]) } else { None };
-        let answer = Answer { text: Some(text::shortened(&said).into()), outcome, error, exit_code };
+        let answer = Answer { text: Some(text::shortened(&said).into()), outcome, error, exit_code, is_cut };
         let tool = self.open.get(call_id).map(str::to_owned);
         shared.draft().result(tool.as_deref(), call_id, answer, sink)
     }
@@ -341,6 +356,28 @@ fn blocks_of(blocks: &[Value]) -> impl Iterator<Item = Result<(&str, &Map<String
         let block = block.as_object().ok_or_else(|| Rejected::at(Reason::BadType, "message/content"))?;
         Ok((text::required(block, "type")?, block))
     })
+}
+
+/// A prompt that a person typed while the agent was at work. What the program queues itself has another mode, or says where it is from.
+fn queued_prompt(line: &Map<String, Value>) -> Option<&Value> {
+    let attachment = line.get("attachment")?.as_object()?;
+    let word = |name: &str| attachment.get(name).and_then(Value::as_str);
+    let origin = attachment.get("origin").and_then(|origin| origin.get("kind")).and_then(Value::as_str);
+    let is_typed = word("type") == Some("queued_command")
+        && matches!(word("commandMode"), None | Some("prompt"))
+        && matches!(origin, None | Some("human"))
+        && !text::is_true(attachment, "isMeta");
+    attachment.get("prompt").filter(|prompt| is_typed && (prompt.is_string() || prompt.is_array()))
+}
+
+/// An answer without the name of the file that all of it was saved to, and whether it is only its beginning. Equal beginnings stay
+/// equal so, and as they are marked as cut they still count as calls again, but prove no equal outcome: what follows may differ.
+fn without_file(said: String) -> (String, bool) {
+    let parts = if said.starts_with(PERSISTED) { said.split_once(SAVED_TO) } else { None };
+    // Behind the blank line is the tool's own text, where the words mean nothing.
+    let Some((head, rest)) = parts.filter(|(head, _)| !head.contains("\n\n")) else { return (said, false) };
+    let preview = rest.find('\n').and_then(|end| rest.get(end..)).unwrap_or_default();
+    (format!("{head}{SAVED_TO}{preview}"), true)
 }
 
 fn person(said: &str, shared: &mut Line<'_>, sink: &mut Sink<'_>) -> Result<(), Rejected> {

@@ -30,6 +30,8 @@ const NOT_A_PERSON: [&str; 10] = [
     "<codex_internal_context",
     "<recommended_plugins>",
 ];
+/// Numbers of tokens that tell one total from another.
+const TOTALS: [&str; 4] = ["input_tokens", "cached_input_tokens", "output_tokens", "total_tokens"];
 /// Words before an exit code.
 const EXIT_CODE: [&str; 2] = ["Exit code", "Process exited with code"];
 
@@ -51,12 +53,14 @@ pub(super) struct Codex {
     /// Whatever the model says next is another reply: its tokens were counted, or it was answered. Not every version counts tokens.
     is_reply_over: bool,
     spent: Option<Spent>,
+    /// What the session took as it was last told: it is told again where nothing was added.
+    total: Option<[u64; 4]>,
 }
 
 impl Codex {
     pub(super) fn new(name: &str) -> Self {
         let whose = Whose { session_id: name.to_owned(), framework: "codex", ..Whose::default() };
-        Self { whose, open: Open::default(), count: 0, named_at: None, turn: 0, is_reply_over: true, spent: None }
+        Self { whose, open: Open::default(), count: 0, named_at: None, turn: 0, is_reply_over: true, spent: None, total: None }
     }
 
     pub(super) fn piece(&mut self, line: &Map<String, Value>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
@@ -111,6 +115,12 @@ impl Codex {
     fn usage(&mut self, payload: &Map<String, Value>) -> Result<(), Rejected> {
         let info = text::object(payload, "info")?;
         if let Some(last) = info.map(|info| text::object(info, "last_token_usage")).transpose()?.flatten() {
+            let total = info.and_then(|info| info.get("total_token_usage")).and_then(Value::as_object);
+            let total = total.map(|total| TOTALS.map(|name| text::tokens(total, name)));
+            if total.is_some() && total == self.total {
+                return Ok(());
+            }
+            self.total = total;
             self.is_reply_over = true;
             self.spent = Some(Spent {
                 input_tokens: text::tokens(last, "input_tokens"),
@@ -224,17 +234,18 @@ impl Codex {
         let (result, exit_code) = unwrapped(said);
         let lower = result.get(..result.len().min(200)).unwrap_or(&result).to_lowercase();
         let outcome = match exit_code {
+            // It ran, and well: whatever else the text says is the tool's own.
+            Some(0) => "ok",
             _ if lower.contains("rejected by user") => "denied",
             _ if lower.starts_with("aborted") => "cancelled",
             Some(124) => "timeout",
-            Some(0) => "ok",
             Some(_) => "error",
             None if success == Some(false) || lower.starts_with("failed ") || lower.starts_with("error") => "error",
             None => "ok",
         };
         let error = matches!(outcome, "error" | "timeout").then(|| result.clone());
         let exit_code = exit_code.filter(|code| *code != 0);
-        let answer = Answer { text: Some(text::shortened(&result).into()), outcome, error, exit_code };
+        let answer = Answer { text: Some(text::shortened(&result).into()), outcome, error, exit_code, is_cut: false };
         let tool = self.open.get(call_id).map(str::to_owned);
         self.draft(time).result(tool.as_deref(), call_id, answer, sink)
     }
@@ -247,9 +258,14 @@ fn unwrapped(said: String) -> (String, Option<i64>) {
     {
         return (output.clone(), about.get("exit_code").and_then(Value::as_i64));
     }
-    let exit_code = text::number_after(&said, &EXIT_CODE);
-    let is_wrapped = exit_code.is_some() || WRAPPED.iter().any(|beginning| said.starts_with(beginning));
-    let Some((head, output)) = said.split_once("\nOutput:\n").filter(|_| is_wrapped) else { return (said, exit_code) };
+    let is_wrapped = WRAPPED.iter().chain(&EXIT_CODE).any(|beginning| said.starts_with(beginning));
+    let parts = said.split_once("\nOutput:\n").or_else(|| Some((said.strip_suffix("\nOutput:")?, "")));
+    let Some((head, output)) = parts.filter(|_| is_wrapped) else {
+        // Further down the words are the tool's own.
+        let exit_code = text::number_after(said.lines().next().unwrap_or_default(), &EXIT_CODE);
+        return (said, exit_code);
+    };
+    let exit_code = text::number_after(head, &EXIT_CODE);
     // What still runs says so, and nothing else may.
     let running = head.lines().find(|line| line.starts_with(RUNNING)).map(|line| format!("{line}\n"));
     (running.unwrap_or_default() + output, exit_code)

@@ -31,6 +31,8 @@ pub(super) struct Answer {
     pub(super) outcome: &'static str,
     pub(super) error: Option<String>,
     pub(super) exit_code: Option<i64>,
+    /// The log has only a part of the text.
+    pub(super) is_cut: bool,
 }
 
 /// Tokens and cost of a model's reply.
@@ -159,6 +161,9 @@ impl Answer {
     fn set(self, fields: &mut Map<String, Value>) {
         if let Some(text) = self.text {
             fields.insert("result".to_owned(), text);
+        }
+        if self.is_cut {
+            fields.insert("truncated".to_owned(), true.into());
         }
         if !self.outcome.is_empty() {
             fields.insert("outcome".to_owned(), self.outcome.into());

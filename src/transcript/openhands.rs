@@ -250,7 +250,7 @@ impl OpenHands {
 
 fn answer(said: &str, outcome: &'static str, exit_code: Option<i64>) -> Answer {
     let error = matches!(outcome, "error" | "timeout").then(|| said.to_owned());
-    Answer { text: Some(text::shortened(said).into()), outcome, error, exit_code }
+    Answer { text: Some(text::shortened(said).into()), outcome, error, exit_code, is_cut: false }
 }
 
 /// The arguments as the model wrote them.

@@ -471,3 +471,148 @@ fn a_damaged_first_event_costs_itself_and_not_the_conversation() {
     assert!(whole > 2 && got.len() + 1 >= whole, "{} of {whole}", got.len());
     assert_eq!((replay.refused().1, replay.skipped().1), (1, 0));
 }
+
+fn claude(kind: &str, uuid: &str, fields: Value) -> String {
+    let mut line = json!({ "type": kind, "sessionId": "s", "uuid": uuid });
+    if let (Value::Object(line), Value::Object(fields)) = (&mut line, fields) {
+        line.extend(fields);
+    }
+    format!("{line}\n")
+}
+
+#[test]
+fn answers_saved_to_a_file_of_their_own_are_equal_where_they_begin_equally() {
+    let answer = |uuid: &str, said: &str| {
+        claude(
+            "user",
+            uuid,
+            json!({ "message": { "content": [{ "type": "tool_result", "tool_use_id": uuid, "content": said }] } }),
+        )
+    };
+    let saved = |size: &str, file: &str| {
+        let place = format!("/home/dev/.claude/projects/shop/tool-results/{file}.txt");
+        format!(
+            "<persisted-output>\nOutput too large ({size}KB). Full output saved to: {place}\n\nPreview (first 2KB):\na.ts:12: unused\n...\n</persisted-output>"
+        )
+    };
+    let told = "Full output saved to: /tmp/a.txt\ndone";
+    let quoted = "<persisted-output>\nOutput too large.\n\nFull output saved to: /tmp/a.txt\ndone";
+    let log = [
+        answer("u1", &saved("54.7", "bj7wqc2ln")),
+        answer("u2", &saved("54.7", "k3mzzp0q")),
+        answer("u3", &saved("91.2", "x9aaqr1t")),
+        answer("u4", told),
+        answer("u5", quoted),
+    ]
+    .concat();
+    let events = converted(Format::ClaudeCode, &log);
+    let without = "<persisted-output>\nOutput too large (54.7KB). Full output saved to:\n\nPreview (first 2KB):\na.ts:12: unused\n...\n</persisted-output>";
+    assert_eq!((&events[0]["result"], &events[0]["truncated"]), (&json!(without), &json!(true)));
+    assert_eq!((&events[1]["result"], &events[1]["truncated"]), (&json!(without), &json!(true)));
+    assert_ne!(events[2]["result"], events[0]["result"], "another size is another answer");
+    assert_eq!((&events[3]["result"], &events[3]["truncated"]), (&json!(told), &Value::Null));
+    assert_eq!((&events[4]["result"], &events[4]["truncated"]), (&json!(quoted), &Value::Null));
+}
+
+#[test]
+fn a_prompt_typed_while_the_agent_works_is_a_persons_and_what_the_program_queues_is_not() {
+    let queued =
+        |attachment: Value| converted(Format::ClaudeCode, &claude("attachment", "u", json!({ "attachment": attachment })));
+    let blocks = json!([{ "type": "text", "text": "check again" }, { "type": "image", "source": {} }]);
+    for typed in [
+        json!({ "type": "queued_command", "prompt": "check again", "commandMode": "prompt", "origin": { "kind": "human" } }),
+        json!({ "type": "queued_command", "prompt": "check again" }),
+        json!({ "type": "queued_command", "prompt": blocks, "commandMode": "prompt" }),
+    ] {
+        let events = queued(typed);
+        assert_eq!(events.len(), 1);
+        assert_eq!((&events[0]["kind"], &events[0]["role"]), (&json!("message"), &json!("user")));
+        assert_eq!((&events[0]["text"], &events[0]["id"]), (&json!("check again"), &json!("u")));
+    }
+    for other in [
+        json!({ "type": "queued_command", "prompt": "a task is done", "commandMode": "task-notification" }),
+        json!({ "type": "queued_command", "prompt": "a task is done", "commandMode": "prompt", "origin": { "kind": "channel" } }),
+        json!({ "type": "queued_command", "prompt": "a hook says", "isMeta": true }),
+        json!({ "type": "queued_command", "prompt": "<task-notification>done" }),
+        json!({ "type": "queued_command", "prompt": 7 }),
+        json!({ "type": "todo_reminder", "prompt": "check again" }),
+        json!("check again"),
+    ] {
+        assert_eq!(queued(other.clone()), [Value::Null; 0], "{other}");
+    }
+}
+
+#[test]
+fn a_total_that_is_told_again_counts_no_tokens_and_ends_no_reply() {
+    let call = |id: &str| codex(json!({ "type": "function_call", "name": "shell", "call_id": id, "arguments": "{}" }));
+    let output = |id: &str| codex(json!({ "type": "function_call_output", "call_id": id, "output": "no rule" }));
+    let tokens = |total: u64| {
+        let info = json!({ "total_token_usage": { "input_tokens": total, "total_tokens": total }, "last_token_usage": { "input_tokens": 10 } });
+        format!("{}\n", json!({ "type": "event_msg", "payload": { "type": "token_count", "info": info } }))
+    };
+    let log = [
+        call("c1"),
+        tokens(10),
+        output("c1"),
+        tokens(10),
+        call("c2"),
+        tokens(10),
+        call("c3"),
+        tokens(20),
+        output("c2"),
+        output("c3"),
+    ]
+    .concat();
+    let told: Vec<(u64, Option<u64>)> = converted(Format::Codex, &log)
+        .iter()
+        .map(|event| (event["turn"].as_u64().unwrap(), event["usage"]["input_tokens"].as_u64()))
+        .collect();
+    assert_eq!(told, [(1, None), (1, Some(10)), (2, None), (2, None), (2, Some(10)), (2, None)]);
+}
+
+#[test]
+fn how_a_call_went_is_told_by_the_head_of_its_answer_and_not_by_what_the_tool_printed() {
+    let exec = "Chunk ID: a\nWall time: 0.1 seconds\n";
+    for (said, outcome, exit_code, result) in [
+        (
+            "Wall time: 0.1 seconds\nOutput:\njob 7\nExit code: 2\nretrying".to_owned(),
+            "ok",
+            None,
+            "job 7\nExit code: 2\nretrying",
+        ),
+        (format!("{exec}Process exited with code 0\nOutput:\n// rejected by user"), "ok", None, "// rejected by user"),
+        (format!("{exec}Process exited with code 3\nOutput:\nExit code: 0"), "error", Some(3), "Exit code: 0"),
+        (format!("{exec}Process exited with code 3\nOutput:"), "error", Some(3), ""),
+        ("page 3\nExit code: 1 means usage".to_owned(), "ok", None, "page 3\nExit code: 1 means usage"),
+        ("log\nExit code: 1\nOutput:\nx".to_owned(), "ok", None, "log\nExit code: 1\nOutput:\nx"),
+        ("Exit code: 1\nWall time: 2 seconds\nOutput:\nno rule".to_owned(), "error", Some(1), "no rule"),
+        ("Exit code: 2\nno rule".to_owned(), "error", Some(2), "Exit code: 2\nno rule"),
+        ("exec command rejected by user".to_owned(), "denied", None, "exec command rejected by user"),
+    ] {
+        let events = converted(Format::Codex, &codex(json!({ "type": "function_call_output", "call_id": "c", "output": said })));
+        let event = &events[0];
+        assert_eq!((event["outcome"].as_str(), event["result"].as_str()), (Some(outcome), Some(result)), "{said}");
+        assert_eq!(event["error"]["exit_code"].as_i64(), exit_code, "{said}");
+    }
+}
+
+#[test]
+fn lines_copied_from_the_session_that_was_forked_are_counted_and_left_out() {
+    let from = json!({ "sessionId": "parent", "messageUuid": "m" });
+    let log = [
+        claude("user", "u1", json!({ "forkedFrom": from, "message": { "content": "watch the deploy" } })),
+        claude(
+            "assistant",
+            "u2",
+            json!({ "forkedFrom": from, "message": { "id": "m1", "content": "done", "usage": { "input_tokens": 9 } } }),
+        ),
+        claude("user", "u3", json!({ "forkedFrom": null, "message": { "content": "now write the notes" } })),
+    ];
+    let (mut made, mut converter) = (Vec::new(), Converter::new(Format::ClaudeCode, "name"));
+    for line in &log {
+        converter.piece(line.as_bytes(), &mut made).unwrap();
+    }
+    assert_eq!(made.len(), 1);
+    assert!(made[0].json.contains("now write the notes"));
+    assert_eq!(converter.tally().ignored["forked"], 2);
+}
