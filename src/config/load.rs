@@ -12,6 +12,7 @@ use crate::config::diagnostic::Diagnostics;
 use crate::config::diagnostic::Origin;
 use crate::config::file;
 use crate::config::native;
+use crate::config::policy;
 use crate::config::raw::RawConfig;
 use crate::config::shape;
 use crate::config::shape::Codes;
@@ -231,8 +232,12 @@ fn set(merged: &mut Table, shape: &Table, path: &[String], value: &str, origin: 
                 let meant = closest(key, known.keys().map(String::as_str));
                 let meant = meant.map(|meant| format!(" (did you mean \"{meant}\"?)")).unwrap_or_default();
                 let written: String = path.join(".").chars().filter(|letter| !letter.is_control()).take(256).collect();
-                return told
-                    .push(Diagnostic::new(UNKNOWN, format!("unknown key \"{written}\"{meant}")).at(origin, nodes.join(".")));
+                let unknown = Diagnostic::new(UNKNOWN, format!("unknown key \"{written}\"{meant}")).at(origin, nodes.join("."));
+                let misplaced = nodes.is_empty().then(|| policy::misplaced(key)).flatten();
+                return told.push(match misplaced {
+                    Some(help) => unknown.help(help),
+                    None => unknown,
+                });
             }
         }
     }

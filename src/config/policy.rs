@@ -68,8 +68,7 @@ pub fn load(name_or_path: &str) -> Result<Policy, Diagnostics> {
 /// # Errors
 /// Every problem of the policy.
 pub fn load_from_str(text: &str, file: &str) -> Result<Policy, Diagnostics> {
-    let layer = tree::parse(text, &Source::File(Arc::from(file)), CODE).map_err(Diagnostics)?;
-    resolve(layer, Table::new()).map(|loaded| loaded.policy)
+    resolve(file_layer(text, file)?, Table::new()).map(|loaded| loaded.policy)
 }
 
 /// Loads a profile or file with overrides: anything that serialises to the tables and keys of a policy file.
@@ -104,14 +103,30 @@ fn from_file(path: &str) -> Result<Table, Diagnostics> {
     if looks_like_a_name {
         return Err(unknown_profile("there is no policy", path, "").into());
     }
-    let text = file::read(Path::new(path), CODE)?;
-    tree::parse(&text, &Source::File(Arc::from(path)), CODE).map_err(Diagnostics)
+    file_layer(&file::read(Path::new(path), CODE)?, path)
+}
+
+/// A file's own layer. One without a key is what a full disk leaves of a policy: taken as it is, it would silently be the default one.
+fn file_layer(text: &str, file: &str) -> Result<Table, Diagnostics> {
+    let layer = tree::parse(text, &Source::File(Arc::from(file)), CODE).map_err(Diagnostics)?;
+    if layer.is_empty() {
+        let help = format!("if the policy {BASE_DEFAULT:?} is meant, write: base = {BASE_DEFAULT:?}");
+        return Err(Diagnostic::new(CODE, format!("{file} holds no key, but must hold a policy")).help(help).into());
+    }
+    Ok(layer)
 }
 
 fn unknown_profile(what: &str, name: &str, but: &str) -> Diagnostic {
     let names = PROFILES.map(|profile| profile.name);
     let meant = closest(name, names).map(|meant| format!(" (did you mean \"{meant}\"?)")).unwrap_or_default();
     Diagnostic::new(CODE, format!("{what} {name:?}{but}{meant}")).help(format!("shipped profiles: {}", names.join(", ")))
+}
+
+/// What to do about a key of a policy that stands in the configuration, where policies are only named.
+pub(super) fn misplaced(key: &str) -> Option<String> {
+    let shape = tree::parse(Profile::DEFAULT.text, &Source::Default, CODE).ok()?;
+    let is_of_policy = key == "base" || shape.contains_key(key);
+    is_of_policy.then(|| format!("{key} is a key of policies: it belongs into a policy file, whose path `policy` is to name"))
 }
 
 /// Merges the chain of bases, the layer and the overrides, then checks.

@@ -1,6 +1,7 @@
 //! The shape of a file is the shape of its defaults: their keys are the known keys, their types the expected ones.
 
 use crate::config::diagnostic::Diagnostic;
+use crate::config::policy;
 use crate::config::suggest::closest;
 use crate::config::tree::Node;
 use crate::config::tree::Table;
@@ -34,7 +35,12 @@ fn unknown(path: &str, key: &str, node: &Node, shape: &Table, codes: Codes) -> D
     let meant = closest(key, shape.keys().map(String::as_str));
     let meant = meant.map(|meant| format!(" (did you mean \"{meant}\"?)")).unwrap_or_default();
     let table = path.rsplit_once('.').map(|(table, _)| table.to_owned()).unwrap_or_default();
-    Diagnostic::new(codes.unknown, format!("unknown key \"{path}\"{meant}")).at(&node.key, table)
+    let diagnostic = Diagnostic::new(codes.unknown, format!("unknown key \"{path}\"{meant}")).at(&node.key, table);
+    // In a policy nothing is misplaced: the keys that it knows are not unknown.
+    match policy::misplaced(&path) {
+        Some(help) => diagnostic.help(help),
+        None => diagnostic,
+    }
 }
 
 fn fits(node: &mut Node, expected: &Value, path: &str, codes: Codes, told: &mut Vec<Diagnostic>) -> bool {

@@ -231,12 +231,6 @@ impl SessionEngine {
         }
         self.count_unproductive(context, session, sequence, out);
         self.judge_outcome(context, session, sequence, tool, event == Hash64::NONE || was_refused);
-        out.tally.loop_tokens = 0;
-        if !self.findings.is_empty() {
-            let usage = context.event.usage;
-            out.tally.loop_tokens = usage.input_tokens.saturating_add(usage.output_tokens);
-            out.tally.loop_cost_micro_usd = usage.cost_micro_usd;
-        }
     }
 
     /// `call_rate`: recorded first, judged then.

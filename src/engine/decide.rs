@@ -71,6 +71,12 @@ impl SessionEngine {
         if self.policy.outcomes.spare_moving {
             spare_moving(&session.history, &self.policy, &mut findings);
         }
+        // What only a shadow detector or a signal says is no loop that anybody would be told of.
+        if findings.iter().any(|finding| finding.is_fresh && !finding.is_signal && Ladder::of(finding) == Ladder::Live) {
+            let usage = context.event.usage;
+            out.tally.loop_tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+            out.tally.loop_cost_micro_usd = usage.cost_micro_usd;
+        }
         for finding in findings.iter().filter(|finding| finding.is_fresh) {
             if finding.detector != Detector::TextOnly {
                 session.history.fire(finding.last, finding.detector);

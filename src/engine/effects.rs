@@ -177,9 +177,9 @@ pub struct Tally {
     pub ack: Option<Ack>,
     /// First step after a nudge, and who had nudged.
     pub obeyed: Option<(Detector, Answer)>,
-    /// Tokens spent in a step that took part in a loop.
+    /// Tokens that the event says, where a detector of mode `nudge` or `block` found a loop at it.
     pub loop_tokens: u64,
-    /// Cost of it, millionths of a US dollar.
+    /// Cost that it says, millionths of a US dollar.
     pub loop_cost_micro_usd: u64,
     /// 1 where the first live block was placed, -1 where the last one is gone.
     pub blocked_delta: i32,

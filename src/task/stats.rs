@@ -191,7 +191,7 @@ stats! {
     limit_swarm_steps: u64 = one;
     /// Blocks not placed because a session had [`crate::limits::ACTIVE_VERDICTS_MAX`] of them; they went out as nudges.
     limit_blocks: u64 = one;
-    /// Tokens spent in steps that took part in a loop.
+    /// Tokens of events at which a detector of mode `nudge` or `block` found a loop.
     loop_tokens: u64 = one;
     /// Their cost, millionths of a US dollar.
     loop_cost_micro_usd: u64 = one;

@@ -113,8 +113,8 @@ pub const METRICS: &[Metric] = &[
     gauge("log_readers", &[], "Followers of the embedded log"),
     counter("http_requests_total", &["route", "status"], "Requests"),
     histogram("http_request_seconds", &["route"], "How long they took"),
-    counter("loop_tokens_total", &[], "Tokens spent in loops, where events say"),
-    counter("loop_cost_usd_total", &[], "What they cost"),
+    counter("loop_tokens_total", &[], "Tokens in the usage of events at which a detector of mode nudge or block found a loop"),
+    counter("loop_cost_usd_total", &[], "Cost in the usage of these events"),
 ];
 
 /// One value of a metric under label values, in the order of its labels.

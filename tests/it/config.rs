@@ -210,6 +210,29 @@ fn all_problems_of_all_layers_are_told_at_once() {
     );
 }
 
+#[test]
+fn a_key_of_a_policy_is_told_to_belong_into_a_policy_file() {
+    let help = |key: &str| format!("{key} is a key of policies: it belongs into a policy file, whose path `policy` is to name");
+    assert_eq!(
+        refused(
+            "misplaced",
+            "lanes = 2\nepisodes.kept = 3\n",
+            &[("LOOPWARDEN_IDLE_MS", "5")],
+            &["detectors.exact_repeat.threshold=5", "base=plain", "kafka.detectors=5"],
+        ),
+        [
+            format!("error[E0201]: unknown key \"episodes\"\n  set in loopwarden.toml:2:1\n  {}", help("episodes")),
+            format!(
+                "error[E0201]: unknown key \"idle_ms\"\n  set by environment variable LOOPWARDEN_IDLE_MS\n  {}",
+                help("idle_ms")
+            ),
+            format!("error[E0201]: unknown key \"detectors.exact_repeat.threshold\"\n  set by --set\n  {}", help("detectors")),
+            format!("error[E0201]: unknown key \"base\"\n  set by --set\n  {}", help("base")),
+            "error[E0201]: unknown key \"kafka.detectors\"\n  set by --set (kafka)".to_owned(),
+        ]
+    );
+}
+
 /// Key, the last value that is accepted, the first that is not, and what is said then.
 const BOUNDS: &[(&str, &str, &str, &str)] = &[
     ("lanes", "256", "257", "lanes is 257, but must not be above 256"),

@@ -315,6 +315,37 @@ fn a_new_policy_starts_at_a_commit_boundary_and_the_position_says_where() {
     assert_eq!(json["engine"]["policy_sha256"], other.hash.to_string());
 }
 
+/// Where a call and its answer are two events, the call finds the repeat, and says what it cost.
+#[test]
+fn what_loops_cost_is_counted_of_events_at_which_a_detector_that_may_speak_finds_one() {
+    let event = |number: i64, kind: &str, rest: &str| {
+        let json =
+            format!(r#"{{"id":"{kind}{number}","session_id":"s","kind":"{kind}","tool":"Bash","call_id":"c{number}",{rest}}}"#);
+        ("s".to_owned(), Some(json.into_bytes()), 1_795_291_200_000 + number)
+    };
+    let call = r#""args":{"command":"make"},"usage":{"input_tokens":90,"output_tokens":10,"cost_usd":0.5}"#;
+    let answer = r#""outcome":"error""#;
+    let whole: Vec<Fed> = (0..4).map(|number| event(number, "tool", &format!("{call},{answer}"))).collect();
+    let halves: Vec<Fed> =
+        (0..4).flat_map(|number| [event(number, "tool_call", call), event(number, "tool_result", answer)]).collect();
+    let spent = |mode: &str, records: &[Fed]| {
+        let overrides = serde_json::json!({ "only": ["exact_repeat"], "detectors": { "exact_repeat": { "mode": mode } } });
+        let mut world = TestWorld::new(config(500), settings(TIMED));
+        world.policy = Arc::new(loopwarden::config::policy::load_with_overrides("default", &overrides).unwrap());
+        feed(&world.broker, records);
+        world.start("lw", 1);
+        assert!(world.settle());
+        let stats = world.processes[0].lanes[0].as_ref().unwrap().stats();
+        (stats.loop_tokens, stats.loop_cost_micro_usd)
+    };
+    for records in [whole.as_slice(), halves.as_slice()] {
+        // The third call and the fourth.
+        assert_eq!(spent("block", records), (200, 1_000_000));
+        assert_eq!(spent("nudge", records), (200, 1_000_000));
+        assert_eq!(spent("shadow", records), (0, 0));
+    }
+}
+
 #[test]
 fn a_ring_of_another_size_after_a_reload_does_not_depend_on_what_was_in_memory() {
     let step = |number: i64| {

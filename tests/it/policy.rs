@@ -505,6 +505,20 @@ fn text_that_is_no_toml_is_told_with_its_place() {
 }
 
 #[test]
+fn a_file_without_a_key_is_no_policy_and_one_without_a_name_is() {
+    for text in ["", "\n", "# all gone\n"] {
+        assert_eq!(
+            refused(text).to_string(),
+            "error[E0601]: mine.toml holds no key, but must hold a policy\n  \
+             if the policy \"default\" is meant, write: base = \"default\"",
+            "{text:?}"
+        );
+    }
+    assert_eq!(load("base = \"default\"\n").hash, profile("default").hash);
+    assert_eq!(load("idle_ms = 90_000_000\n").profile, "default");
+}
+
+#[test]
 fn an_unknown_profile_and_a_missing_file_are_told_apart() {
     let problems = policy::load("atocode").expect_err("no such profile");
     assert!(problems.to_string().starts_with("error[E0601]: there is no policy \"atocode\" (did you mean \"attocode\"?)"));
@@ -650,7 +664,6 @@ fn needs_follow_the_running_detectors() {
 fn the_hash_changes_if_and_only_if_the_effective_policy_changes() {
     let default = profile("default").hash;
     for same in [
-        "",
         "base = \"default\"\n",
         "idle_ms = 86400000\nhistory_steps = 0x200\n# a comment\n",
         "[detectors]\nstuck = { block_at = 8, threshold = 5 }\nexact_repeat = { threshold = 3 }\n",

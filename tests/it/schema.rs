@@ -111,6 +111,19 @@ fn words_and_bounds_of_the_schema_are_those_of_the_program() {
     assert!(words >= 10 && bounds > 10, "{words} words, {bounds} numbers");
 }
 
+/// A policy may ask for as much of a description as an event may have.
+#[test]
+fn the_schema_of_commands_takes_the_longest_excerpts_that_a_policy_may_ask_for() {
+    let schema: Value = serde_json::from_str(&read("config/schemas/command.v1.schema.json")).expect("JSON");
+    let excerpts = schema.pointer("/properties/reason/properties/evidence/properties/excerpts/items").expect("excerpts");
+    let (longest, one_more) = (loopwarden::limits::DESCRIPTION_CHARS_MAX, loopwarden::limits::DESCRIPTION_CHARS_MAX + 1);
+    let policy = |chars: usize| loopwarden::config::policy::load_from_str(&format!("evidence.chars = {chars}\n"), "p.toml");
+    assert!(policy(longest).is_ok() && policy(one_more).is_err());
+    let validator = validator(excerpts);
+    assert!(validator.is_valid(&"x".repeat(longest).into()), "an excerpt of {longest} characters");
+    assert!(!validator.is_valid(&"x".repeat(one_more).into()), "an excerpt of {one_more} characters");
+}
+
 #[test]
 fn the_schema_of_a_policy_takes_every_profile_and_example() {
     let validator = validator(&schema::policy().expect("a schema"));

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::Subcommand;
+use serde_json::Value;
 use serde_json::json;
 
 use crate::cli::args::ConfigArgs;
@@ -25,12 +26,17 @@ use crate::event::EventTime;
 use crate::event::RecordMeta;
 use crate::event::RecordOffset;
 use crate::event::decode;
+use crate::limits::AGENTS_SHOWN;
 use crate::log::kafka::writer::Writer;
 
 /// Longest wait for the running process.
 const WAIT: Duration = Duration::from_secs(10);
 /// Bytes of its answer.
 const ANSWER_BYTES_MAX: usize = 64 * 1_024;
+/// Bytes of what it says about a session: all its agents, with their newest steps.
+const STATE_BYTES_MAX: usize = 32 << 20;
+/// Agents that a warning names.
+const AGENTS_NAMED: usize = 8;
 
 /// `reset`.
 #[derive(Debug, Subcommand)]
@@ -173,10 +179,28 @@ fn expect_known(args: &ResetArgs, (address, token): (SocketAddr, Option<&str>), 
     let (what, path) = if scope == "swarm" { ("swarm", "swarms") } else { ("session", "sessions") };
     let tenant = args.tenant.as_ref().map(|tenant| format!("?tenant={}", ask::path_part(tenant))).unwrap_or_default();
     let asked = format!("/{path}/{}{tenant}", ask::path_part(&args.id));
-    let answer = ask::get(address, &asked, token, WAIT, ANSWER_BYTES_MAX).unwrap_or_default();
-    if ask::parts(&answer).1 == "404" {
+    let answer = ask::get(address, &asked, token, WAIT, STATE_BYTES_MAX).unwrap_or_default();
+    let (_, code, body) = ask::parts(&answer);
+    if code == "404" {
         say(format!("warning: {address} holds no {what} {:?}", args.id));
+    } else if let Some(warning) = args.agent.as_deref().and_then(|agent| unknown_agent(agent, body)) {
+        say(format!("warning: {address} holds {warning}"));
     }
+}
+
+/// What there is instead of an agent that is not among those of its session. Of an answer that is cut, or shows as many as it may, nobody
+/// knows who is missing.
+fn unknown_agent(agent: &str, body: &str) -> Option<String> {
+    let session: Value = serde_json::from_str(body).ok()?;
+    let agents = session.get("agents")?.as_array()?;
+    let known: Vec<&str> = agents.iter().filter_map(|known| known.get("agent_id")?.as_str()).collect();
+    if known.is_empty() || known.len() >= AGENTS_SHOWN || known.contains(&agent) {
+        return None;
+    }
+    let named: Vec<String> = known.iter().take(AGENTS_NAMED).map(|known| format!("{known:?}")).collect();
+    let more = known.len().saturating_sub(AGENTS_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Some(format!("no agent {agent:?} of that session; --agent may be one of {}{more}", named.join(", ")))
 }
 
 fn told(line: &str) -> Outcome {

@@ -262,4 +262,13 @@ fn an_operator_lifts_a_block_from_the_command_line() {
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success() && told.contains(&format!("holds no {what} \"{name}\"")), "a slip is told: {told}");
     }
+    let told_of_agent = |agent: &str| {
+        let output = reset(&["session", "a/b", "--agent", agent]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let told = told_of_agent("main");
+    assert!(!told.contains("holds no"), "there is one: {told}");
+    let told = told_of_agent("mian");
+    assert!(told.contains("holds no agent \"mian\" of that session; --agent may be one of \"main\""), "a slip is told: {told}");
 }

@@ -84,6 +84,11 @@ fn a_reload_takes_everything_or_nothing_and_keeps_what_decided() {
     let said = reload(&running, dir);
     assert!(said.contains("E0601") && said.contains("policy.toml:4:") && said.contains("not reloaded"), "{said}");
     assert_eq!((hash(&running), filter(&running).as_str()), (first.clone(), "warn"));
+    // What a full disk leaves of a policy.
+    fs::write(dir.join("policy.toml"), "").unwrap();
+    let said = reload(&running, dir);
+    assert!(said.contains("E0601") && said.contains("policy.toml holds no key") && said.contains("not reloaded"), "{said}");
+    assert_eq!((hash(&running), filter(&running).as_str()), (first.clone(), "warn"));
 
     policy(dir, "threshold = 3");
     configuration(dir, "info");
