@@ -78,6 +78,9 @@ pub const LANES_MAX: u32 = 256;
 pub const DRAIN_WAIT: Duration = Duration::from_secs(7);
 /// Wait for the offsets to join a transaction.
 pub const OFFSETS_WAIT: Duration = Duration::from_secs(5);
+/// Wait for the group's offsets, asked for by the first commit after each rebalance. Short, since a commit is made again: with the waits of
+/// a commit and of a new producer before it, it stays below the watchdog's 30 s.
+pub const CONFIRM_WAIT: Duration = Duration::from_secs(1);
 /// Wait for the decision; past it the outcome is unknown.
 pub const COMMIT_WAIT: Duration = Duration::from_secs(10);
 /// Wait for an abort; past it the producer is replaced.

@@ -114,7 +114,7 @@ impl LaneConsumer {
         }
         let asking = "asking for the group's offsets";
         let list = self.list(open.iter().copied());
-        let list = self.consumer.committed_offsets(list, limits::OFFSETS_WAIT).map_err(|error| self.failed(&error, asking))?;
+        let list = self.consumer.committed_offsets(list, limits::CONFIRM_WAIT).map_err(|error| self.failed(&error, asking))?;
         for element in list.elements() {
             element.error().map_err(|error| self.failed(&error, asking))?;
             let task = self.topics.task_of(element.topic(), element.partition());
