@@ -12,11 +12,9 @@ use crate::config::diagnostic::Diagnostics;
 use crate::config::diagnostic::Origin;
 use crate::config::file;
 use crate::config::native;
-use crate::config::policy;
 use crate::config::raw::RawConfig;
 use crate::config::shape;
 use crate::config::shape::Codes;
-use crate::config::suggest::closest;
 use crate::config::tree;
 use crate::config::tree::Effective;
 use crate::config::tree::Node;
@@ -229,15 +227,10 @@ fn set(merged: &mut Table, shape: &Table, path: &[String], value: &str, origin: 
                 return insert(merged, &nodes, key, value, origin);
             }
             _ => {
-                let meant = closest(key, known.keys().map(String::as_str));
-                let meant = meant.map(|meant| format!(" (did you mean \"{meant}\"?)")).unwrap_or_default();
                 let written: String = path.join(".").chars().filter(|letter| !letter.is_control()).take(256).collect();
-                let unknown = Diagnostic::new(UNKNOWN, format!("unknown key \"{written}\"{meant}")).at(origin, nodes.join("."));
-                let misplaced = nodes.is_empty().then(|| policy::misplaced(key)).flatten();
-                return told.push(match misplaced {
-                    Some(help) => unknown.help(help),
-                    None => unknown,
-                });
+                let table = nodes.join(".");
+                let unknown = shape::unknown_key(UNKNOWN, &written, (&tree::join(&table, key), key), known);
+                return told.push(unknown.at(origin, table));
             }
         }
     }

@@ -32,12 +32,19 @@ pub(super) fn check(layer: &mut Table, shape: &Table, path: &str, codes: Codes, 
 
 fn unknown(path: &str, key: &str, node: &Node, shape: &Table, codes: Codes) -> Diagnostic {
     let path: String = path.chars().take(256).filter(|letter| !letter.is_control()).collect();
-    let meant = closest(key, shape.keys().map(String::as_str));
-    let meant = meant.map(|meant| format!(" (did you mean \"{meant}\"?)")).unwrap_or_default();
     let table = path.rsplit_once('.').map(|(table, _)| table.to_owned()).unwrap_or_default();
-    let diagnostic = Diagnostic::new(codes.unknown, format!("unknown key \"{path}\"{meant}")).at(&node.key, table);
+    unknown_key(codes.unknown, &path, (&path, key), shape).at(&node.key, table)
+}
+
+/// A key that is not among the known ones of its table, with what may have been meant: another one of them, or a key of policies.
+/// `written` is all of it, `at` the path to the first part that is unknown and that part.
+pub(super) fn unknown_key(code: &'static str, written: &str, at: (&str, &str), known: &Table) -> Diagnostic {
+    let (path, key) = at;
+    let meant = closest(key, known.keys().map(String::as_str));
+    let meant = meant.map(|meant| format!(" (did you mean \"{meant}\"?)")).unwrap_or_default();
+    let diagnostic = Diagnostic::new(code, format!("unknown key \"{written}\"{meant}"));
     // In a policy nothing is misplaced: the keys that it knows are not unknown.
-    match policy::misplaced(&path) {
+    match policy::misplaced(path) {
         Some(help) => diagnostic.help(help),
         None => diagnostic,
     }

@@ -110,10 +110,12 @@ fn asks_shell(policy: &Policy) -> bool {
 
 fn shell_facts(policy: &Policy, command: &str, reads: bool, step: &mut Step) {
     let shell = &policy.identity.fingerprint.shell;
-    let may_write = shell.writes_files(command);
-    step.flags.set(Flags::SHELL_FILE, may_write || reads);
     let work = after_cd(command);
-    let changes = shell.writes_files(work) && shell.changes_files(work);
+    let is_whole = work.len() == command.trim_start().len();
+    let writes = shell.writes_files(work);
+    // The words for the agent go by the whole line.
+    step.flags.set(Flags::SHELL_FILE, reads || if is_whole { writes } else { shell.writes_files(command) });
+    let changes = writes && shell.changes_files(work);
     step.flags.set(Flags::MUTATES, step.flags.has(Flags::MUTATES) || changes);
     let tests = &policy.detectors.test_fix;
     let is_test = if tests.match_words {
