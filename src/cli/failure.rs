@@ -5,6 +5,7 @@ use std::io;
 use crate::cli::exit_code;
 use crate::config::Diagnostic;
 use crate::config::Diagnostics;
+use crate::log::E_DAMAGED;
 use crate::log::LogError;
 use crate::store::StoreError;
 use crate::task::Exit;
@@ -63,6 +64,7 @@ impl From<LogError> for Failure {
     fn from(error: LogError) -> Self {
         match error {
             LogError::Transient(cause) | LogError::OutOfRange(cause) => Self::new(exit_code::FAILED, format!("error: {cause}")),
+            LogError::Damaged(cause) => Self::coded(E_DAMAGED, cause),
             LogError::Lost(cause) => Self::coded("E0501", cause.trim_start_matches("E0501: ")),
             LogError::Fatal { code, message } => Self::coded(code, message),
         }

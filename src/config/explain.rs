@@ -44,6 +44,7 @@ pub const PAGES: &[Page] = &[
     page("E0501", include_str!("../docs/errors/E0501.md")),
     page("E0502", include_str!("../docs/errors/E0502.md")),
     page("E0503", include_str!("../docs/errors/E0503.md")),
+    page("E0504", include_str!("../docs/errors/E0504.md")),
     page("E0601", include_str!("../docs/errors/E0601.md")),
     page("E0602", include_str!("../docs/errors/E0602.md")),
     page("E0701", include_str!("../docs/errors/E0701.md")),

@@ -222,7 +222,7 @@ async fn durable(embedded: &Embedded, written: Written) -> Result<(), Refusal> {
 fn refused(error: &LogError) -> Refusal {
     let response = match error {
         LogError::Transient(cause) => answer::later(StatusCode::TOO_MANY_REQUESTS, "log_full", cause, 5),
-        LogError::OutOfRange(cause) | LogError::Lost(cause) => {
+        LogError::OutOfRange(cause) | LogError::Damaged(cause) | LogError::Lost(cause) => {
             answer::error(StatusCode::SERVICE_UNAVAILABLE, "log_failed", cause)
         }
         LogError::Fatal { code, message } => {

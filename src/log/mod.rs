@@ -125,6 +125,9 @@ pub struct CommitSteps {
     pub commit_us: u64,
 }
 
+/// A part of a topic is damaged.
+pub const E_DAMAGED: &str = "E0504";
+
 /// Errors by fate, not by origin.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
@@ -135,6 +138,10 @@ pub enum LogError {
     /// of no task in particular: each must be compared with its input, which restoring does (rule I12).
     #[error("{0}")]
     OutOfRange(String),
+    /// What comes next cannot be read: its checksum is wrong, or it cannot be unpacked. Keep what came before it, and stop: a client that
+    /// is asked again may go on behind it, as if it had never been.
+    #[error("{0}")]
+    Damaged(String),
     /// The lane has lost its identity or all its tasks: give them up and stop.
     #[error("{0}")]
     Lost(String),

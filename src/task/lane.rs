@@ -11,6 +11,7 @@ use crate::engine::SessionEngine;
 use crate::event::Reason;
 use crate::event::TaskId;
 use crate::limits::POLL_RECORDS_MAX;
+use crate::log::E_DAMAGED;
 use crate::log::Flow;
 use crate::log::Log;
 use crate::log::LogError;
@@ -74,6 +75,7 @@ impl From<LogError> for Exit {
         match error {
             LogError::Transient(cause) | LogError::OutOfRange(cause) => Self::Failed(cause),
             LogError::Lost(cause) => Self::Fenced(cause),
+            LogError::Damaged(message) => Self::Fatal { code: E_DAMAGED, message },
             LogError::Fatal { code, message } => Self::Fatal { code, message },
         }
     }
@@ -435,6 +437,12 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             LogError::OutOfRange(cause) => {
                 tracing::warn!(cause, "comparing every task with its input");
                 self.restore_all(clock)
+            }
+            LogError::Damaged(_) => {
+                // All that was handed over lies before it, and need not be read again. A commit that fails is not the last one: what it
+                // covered is read again, up to here.
+                self.commit(clock)?;
+                if self.phase == Phase::Feeding { Err(error.into()) } else { Ok(()) }
             }
             LogError::Lost(cause) => self.rejoin(&cause, clock),
             LogError::Fatal { code, message } => Err(Exit::Fatal { code, message }),

@@ -11,6 +11,7 @@ use crate::event::TaskId;
 use crate::limits::RESTORE_BATCH_BYTES;
 use crate::limits::RESTORE_FLUSH_BYTES;
 use crate::log::Changelog;
+use crate::log::E_DAMAGED;
 use crate::log::Flow;
 use crate::log::LogError;
 use crate::store::Change;
@@ -53,8 +54,8 @@ enum Phase {
     Begin,
     /// Ask for the group's offset, before the end is trusted (R3).
     Ask { from: u64 },
-    /// Read to the end.
-    Read { from: u64, group: Option<NextOffset> },
+    /// Read to the end. Whether a transaction was open there, or its marker on its way, once the group's offset was known.
+    Read { from: u64, group: Option<NextOffset>, is_open: bool },
 }
 
 /// The restore of one task.
@@ -171,6 +172,7 @@ impl<S: StateStore> Restore<S> {
                 let message = format!("changelog of {} cannot be read: {cause}", self.id);
                 RestoreStep::Failed(RestoreError::Stop { code: "E0101", message })
             }
+            Err(Trouble::Log(LogError::Damaged(message))) => RestoreStep::Failed(RestoreError::Stop { code: E_DAMAGED, message }),
             Err(Trouble::Log(LogError::Lost(message))) => RestoreStep::Failed(RestoreError::Stop { code: "E0501", message }),
             Err(Trouble::Log(LogError::Fatal { code, message })) => RestoreStep::Failed(RestoreError::Stop { code, message }),
         }
@@ -196,14 +198,18 @@ impl<S: StateStore> Restore<S> {
             Phase::Begin => self.begin(changelog, clock),
             Phase::Ask { from } => {
                 let group = changelog.committed(self.id, std::time::Duration::from_millis(ASK_MS))?;
-                self.phase = Phase::Read { from, group };
+                let is_open = changelog.has_open_transaction(self.id)?;
+                self.phase = Phase::Read { from, group, is_open };
                 Ok(RestoreStep::Again(0))
             }
-            Phase::Read { from, group } => {
+            Phase::Read { from, group, is_open } => {
                 let (next, is_end) = self.read(changelog, from)?;
-                self.phase = Phase::Read { from: next, group };
+                self.phase = Phase::Read { from: next, group, is_open };
                 if !is_end {
                     return Ok(RestoreStep::Again(0));
+                }
+                if is_open {
+                    return Ok(self.await_marker(next, clock));
                 }
                 self.compare(changelog, next, group, clock)
             }
@@ -228,9 +234,7 @@ impl<S: StateStore> Restore<S> {
             Some(position) if position.changelog_next > range.end => {
                 if changelog.high_watermark(self.id)? >= position.changelog_next {
                     // It is all there: the last commit's marker is not.
-                    if self.is_late(clock) {
-                        self.tell_wait();
-                    }
+                    self.tell_if_late(clock);
                     return Ok(RestoreStep::Again(AGAIN_MS));
                 }
                 tracing::error!(task = %self.id, changelog_next = position.changelog_next, end = range.end,
@@ -359,13 +363,8 @@ impl<S: StateStore> Restore<S> {
                 let position = first(changelog.first_offset(self.id)?);
                 return Ok(self.ready(position, true, None));
             };
-            // The first commit of all: the group's offset may be there before the changelog's marker, and so may the end of this reading.
-            let is_open = changelog.has_open_transaction(self.id)?;
-            self.asks += u32::from(!is_open);
-            if is_open || self.asks < ASKS_MAX {
-                if is_open && self.is_late(clock) {
-                    self.tell_wait();
-                }
+            self.asks += 1;
+            if self.asks < ASKS_MAX {
                 self.phase = Phase::Ask { from: next };
                 return Ok(RestoreStep::Again(AGAIN_MS));
             }
@@ -377,14 +376,9 @@ impl<S: StateStore> Restore<S> {
         };
         if let Some(group) = group {
             if position.next_offset < group {
-                // The commit marker has not reached the changelog yet: it will, or the transaction is aborted and the offset falls back.
-                // As long as something lies behind the last stable offset, a wipe would only lose what cannot be read yet.
-                let is_late = self.is_late(clock);
-                if is_late && !changelog.has_open_transaction(self.id)? {
+                // A leader that is new may not show yet what its followers have. Not for ever.
+                if self.is_late(clock) {
                     return self.start_over(&position, group);
-                }
-                if is_late {
-                    self.tell_wait();
                 }
                 self.phase = Phase::Ask { from: next };
                 return Ok(RestoreStep::Again(AGAIN_MS));
@@ -433,8 +427,18 @@ impl<S: StateStore> Restore<S> {
         is_late
     }
 
-    fn tell_wait(&self) {
-        tracing::warn!(task = %self.id, "a transaction in the changelog is not over; its outcome is waited for");
+    fn tell_if_late(&mut self, clock: &dyn Clock) {
+        if self.is_late(clock) {
+            tracing::warn!(task = %self.id, "a transaction in the changelog is not over; its outcome is waited for");
+        }
+    }
+
+    /// A transaction was open when the end was asked for, or its marker on its way: both end, and what is read until then may lack the last
+    /// commit. The group's offset need not show it, since a commit of timers alone moves none.
+    fn await_marker(&mut self, next: u64, clock: &dyn Clock) -> RestoreStep {
+        self.tell_if_late(clock);
+        self.phase = Phase::Ask { from: next };
+        RestoreStep::Again(AGAIN_MS)
     }
 
     /// Once: from the first record on. The second time somebody has moved the offsets.

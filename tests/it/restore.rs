@@ -28,6 +28,7 @@ use loopwarden::task::Restore;
 use loopwarden::task::RestoreStep;
 use loopwarden::task::Task;
 
+use crate::world::Fed;
 use crate::world::PARTITIONS;
 use crate::world::TestWorld;
 use crate::world::WALL_MS;
@@ -177,29 +178,38 @@ fn a_restore_that_was_cut_short_does_not_make_its_state_look_younger() {
 /// A world in which a commit is decided, and its markers are not in the changelog yet; and a task that it touched. It comes after so many
 /// records.
 fn undecided(settled: usize) -> (TestWorld, TaskId) {
-    let trigger = CommitTrigger::Timed { max_ms: 100, min_ms: 5 };
-    let mut world = TestWorld::new(config(10), LaneSettings { overlay_records_max: 5, ..settings(trigger) });
     let records = fleet(7, 80);
-    if settled > 0 {
-        feed(&world.broker, &records[..settled]);
+    let mut world = small_commits(&records[..settled]);
+    let id = cut_off(&mut world, &records[settled..]);
+    (world, id)
+}
+
+/// A world that has read these records, and commits whenever a few records, or a session or two, have been dealt with.
+fn small_commits(settled: &[Fed]) -> TestWorld {
+    let trigger = CommitTrigger::Timed { max_ms: 100, min_ms: 5 };
+    let mut world = TestWorld::new(config(10), LaneSettings { overlay_records_max: 5, cache_bytes_max: 1, ..settings(trigger) });
+    if !settled.is_empty() {
+        feed(&world.broker, settled);
         world.start("lw", 1);
         assert!(world.settle());
     }
+    world
+}
+
+/// Reads on until a commit is decided whose markers do not come. Returns a task that it touched.
+fn cut_off(world: &mut TestWorld, records: &[Fed]) -> TaskId {
     world.broker.set_faults(Faults::script([(Step::AfterCommit, Fault::SlowMarkers { offsets_first: true })]));
-    feed(&world.broker, &records[settled..]);
-    if settled == 0 {
+    feed(&world.broker, records);
+    if world.processes.is_empty() {
         world.start("lw", 1);
     }
-    let hidden = |world: &TestWorld| {
-        let beyond = |id: &TaskId| {
-            let next = position(&world.processes[0].store, *id).map_or(0, |position| position.changelog_next);
-            next > world.broker.changelog_range(*id).end
-        };
-        (0..PARTITIONS).map(session_task).find(beyond)
+    let is_beyond = |world: &TestWorld, id: TaskId| {
+        let next = position(&world.processes[0].store, id).map_or(0, |position| position.changelog_next);
+        next > world.broker.changelog_range(id).end
     };
     for _ in 0..100 {
-        if let Some(id) = hidden(&world) {
-            return (world, id);
+        if let Some(id) = (0..PARTITIONS).map(session_task).find(|id| is_beyond(world, *id)) {
+            return id;
         }
         world.turn(0, 0);
     }
@@ -243,6 +253,21 @@ fn a_changelog_behind_the_group_is_waited_for_as_long_as_a_marker_is_missing() {
     // A disk that has nothing of it.
     let after = waits_and_is_ready(&world, restore(id, MemoryStore::new()));
     assert_eq!(after.next_offset, world.broker.group_offset(id).unwrap());
+    assert_eq!(after.deterministic(), wanted.deterministic());
+}
+
+#[test]
+fn a_commit_of_timers_alone_is_waited_for_while_its_marker_is_missing() {
+    let records = fleet(7, 80);
+    let mut world = small_commits(&records);
+    // More timers fall due with it than one commit takes: the first of them moves no offset.
+    let time = records[79].2 + HOUR_MS;
+    let event = format!(r#"{{"id":"last","kind":"progress","session_id":"hot","time":{time}}}"#);
+    let id = cut_off(&mut world, &[("hot".to_owned(), Some(event.into_bytes()), time)]);
+    let wanted = position(&world.processes[0].store, id).unwrap();
+    assert_eq!(world.broker.group_offset(id), Some(wanted.next_offset));
+    assert_eq!(wanted.next_offset.0 + 1, world.broker.input_range(id).end);
+    let after = waits_and_is_ready(&world, restore(id, MemoryStore::new()));
     assert_eq!(after.deterministic(), wanted.deterministic());
 }
 

@@ -46,9 +46,17 @@ impl Drop for Broker {
     }
 }
 
+/// The shared broker: its address, and itself where it is ours.
+static SHARED: OnceLock<Option<(String, Option<Broker>)>> = OnceLock::new();
+
+/// Where the shared broker keeps its topics; `None` for one that was given.
+pub(crate) fn data() -> Option<PathBuf> {
+    let (_, broker) = SHARED.get()?.as_ref()?;
+    Some(broker.as_ref()?.log.with_file_name("data"))
+}
+
 /// The shared broker's address; `None` when the tests are switched off, which is said aloud.
 pub(crate) fn bootstrap() -> Option<&'static str> {
-    static SHARED: OnceLock<Option<(String, Option<Broker>)>> = OnceLock::new();
     let shared = SHARED.get_or_init(|| {
         if std::env::var("LOOPWARDEN_KAFKA_TESTS").as_deref() == Ok("skip") {
             return None;

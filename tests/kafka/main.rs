@@ -17,6 +17,7 @@ mod brokers;
 mod changelog;
 mod commit;
 mod contract;
+mod damage;
 mod grown;
 mod members;
 mod processes;

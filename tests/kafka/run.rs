@@ -106,7 +106,7 @@ impl Drop for Running {
 }
 
 /// Reads a topic again and again until there is so much in it.
-fn until(world: &World, topic: &str, count: usize) -> Vec<Seen> {
+pub(crate) fn until(world: &World, topic: &str, count: usize) -> Vec<Seen> {
     let deadline = Deadline::after(PATIENCE);
     loop {
         let seen = world.read(topic);
@@ -148,7 +148,7 @@ pub(crate) fn events(sessions: std::ops::Range<u32>) -> Vec<(String, Option<Vec<
 }
 
 /// Live-looking commands of the first detector, by session: what three equal failing calls lead to.
-fn repeats(seen: &[Seen]) -> Vec<String> {
+pub(crate) fn repeats(seen: &[Seen]) -> Vec<String> {
     let command =
         |seen: &Seen| -> Value { serde_json::from_slice(seen.value.as_deref().unwrap_or_default()).expect("a command") };
     let mut sessions: Vec<String> = seen

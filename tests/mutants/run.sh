@@ -113,7 +113,7 @@ program() { awk -v target="$1" '$1 == target { print $2 }' <<<"$built"; }
 built=$(build $(named "${patches[@]}" | cut -d' ' -f1 | sort -u))
 while read -r kind test; do
   found=$(try "$(program "$kind")" "$test")
-  [ "$found" = green ] || { say "WITHOUT A MUTANT $found: $kind $test"; tail -5 "$dir/test.log" "$dir/build.log"; exit 1; }
+  [ "$found" = green ] || { say "WITHOUT A MUTANT $found: $kind $test"; tail -n 5 "$dir/test.log" "$dir/build.log"; exit 1; }
 done < <(named "${patches[@]}")
 say "$(named "${patches[@]}" | wc -l) tests are green without a mutant"
 
@@ -127,7 +127,7 @@ for patch in "${patches[@]}"; do
   built=$(build $(named "$patch" | cut -d' ' -f1 | sort -u)) || built=
   if [ -z "$built" ]; then
     say "NO BUILD  $name"
-    grep -m1 -A8 '^error' "$dir/build.log" || tail -20 "$dir/build.log"
+    grep -m1 -A8 '^error' "$dir/build.log" || tail -n 20 "$dir/build.log"
     bad+=("$name")
     continue
   fi

@@ -270,11 +270,23 @@ impl LaneConsumer {
 
     /// What an error of a poll means, and what the client has stopped with it.
     fn fate_of(&mut self, error: &KafkaError) -> Option<LogError> {
-        let fate = fate::of_running(error, &self.reading);
-        if matches!(fate, Some(LogError::OutOfRange(_))) {
-            self.halted.extend(self.tasks.keys());
+        match fate::of_running(error, &self.reading) {
+            Some(LogError::OutOfRange(cause)) => {
+                self.halted.extend(self.tasks.keys());
+                Some(LogError::OutOfRange(cause))
+            }
+            // The client does not say where.
+            Some(LogError::Damaged(cause)) => Some(LogError::Damaged(format!("{cause}; behind one of: {}", self.places()))),
+            fate => fate,
         }
-        fate
+    }
+
+    /// Where the tasks that are read stand, as `events/3 at 88120`.
+    fn places(&self) -> String {
+        let place = |(task, next): (&TaskId, &Option<u64>)| {
+            Some(format!("{}/{} at {}", self.topics.input_of(*task)?, task.partition, (*next)?))
+        };
+        self.tasks.iter().filter_map(place).collect::<Vec<_>>().join(", ")
     }
 
     /// Has the client fetch a task again that it may have stopped fetching. The group takes no notice.

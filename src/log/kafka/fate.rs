@@ -43,6 +43,8 @@ pub(super) fn of_running(error: &KafkaError, doing: &str) -> Option<LogError> {
         Code::AutoOffsetReset | Code::OffsetOutOfRange => {
             Some(LogError::OutOfRange(format!("{doing}: a position is outside of its partition")))
         }
+        // The client (2.12.1) says so once, and hands over what lies behind.
+        Code::BadMessage | Code::BadCompression | Code::NotImplemented => Some(LogError::Damaged(format!("{doing}: {error}"))),
         // The member polls again by this very call, and rejoins.
         Code::PollExceeded => {
             Some(LogError::Transient("max.poll.interval.ms passed between two polls: the group has taken the tasks away".into()))
