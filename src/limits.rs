@@ -142,6 +142,8 @@ pub const BREAKER_RECORDS: usize = 1_000;
 pub const BREAKER_PANICS: usize = 10;
 /// Deaths of the process at one record after which it becomes a dead letter.
 pub const CRASHES_MAX: u8 = 3;
+/// Timers that one record makes due of which a commit takes no more: each reads a session, and a lane must turn before its watchdog misses it.
+pub const TIMERS_PER_COMMIT: usize = 4_096;
 /// Records after a crash that are noted one by one; no poll hands over more.
 pub const CAREFUL_RECORDS: u64 = 10_000;
 /// Changelog bytes that a restore holds before it hands them to the store. Bytes.

@@ -48,6 +48,8 @@ const FENCED_MAX: usize = 10;
 const FENCED_WITHIN_MS: u64 = 60_000;
 /// Failures that lie further apart have not one cause: what a lane tries it tries again much sooner. Milliseconds.
 const APART_MS: u64 = 60_000;
+/// Polls that fail from time to time fail in a row: a client asks again within seconds. Milliseconds.
+const QUIET_MS: u64 = 10_000;
 /// Pause between two attempts to replace the producer. Milliseconds.
 const REOPEN_AGAIN_MS: u64 = 500;
 /// A flooded lane spends at most one part in this many plus one of its time committing. One that has read all there is would only
@@ -144,8 +146,14 @@ impl Trouble {
         (BACKOFF_MS << doublings).min(BACKOFF_MS_MAX)
     }
 
-    pub(super) const fn in_row(&self) -> u32 {
-        self.in_row
+    /// Failures of the present row; none where the last one lies so far back that the next would begin another.
+    pub(super) const fn in_row_at(&self, now_ms: u64) -> u32 {
+        if now_ms.saturating_sub(self.last_ms) > APART_MS { 0 } else { self.in_row }
+    }
+
+    /// Whether nothing has failed for a while. Of many partitions one may fail at each try, between good answers of the others.
+    pub(super) const fn is_quiet(&self, now_ms: u64) -> bool {
+        now_ms.saturating_sub(self.last_ms) > QUIET_MS
     }
 
     pub(super) fn is_over(&mut self) {
@@ -608,7 +616,7 @@ mod tests {
     fn a_failure_long_after_the_last_one_is_the_first_of_another_row() {
         let mut trouble = Trouble::default();
         assert!(![0, 100_000, 200_000].iter().any(|now_ms| trouble.lasts_too_long(*now_ms)));
-        assert_eq!(trouble.in_row(), 1);
+        assert_eq!((trouble.in_row_at(200_000), trouble.in_row_at(260_001)), (1, 0));
     }
 
     #[test]

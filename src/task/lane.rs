@@ -163,6 +163,8 @@ pub struct Lane<L, S, M = SessionEngine> {
     pub(super) recent: Option<Recent>,
     orders: Option<Receiver<Order>>,
     exit: Option<Exit>,
+    /// When the last turn began, monotonic ms.
+    turned_ms: u64,
 }
 
 impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
@@ -188,6 +190,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             recent: None,
             orders: None,
             exit: None,
+            turned_ms: 0,
         }
     }
 
@@ -245,12 +248,13 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         self.work.cache.len()
     }
 
-    /// Whether it waits to go on after polls, commits, seeks or a new producer failed more than once in a row. One failure is over within
-    /// a moment.
+    /// Whether polls, commits, seeks or a new producer fail more than once in a row. One failure is over within a moment; and of many, the
+    /// next try is no end.
     #[must_use]
     pub fn is_held_up(&self) -> bool {
-        let stands_still = self.phase != Phase::Feeding && self.trouble.in_row() + self.standstill.in_row() > 1;
-        stands_still || self.log_trouble.in_row() > 1
+        let [commits, others, polls] =
+            [&self.trouble, &self.standstill, &self.log_trouble].map(|trouble| trouble.in_row_at(self.turned_ms));
+        commits + others > 1 || polls > 1
     }
 
     /// Whether every task it was given is running, none is stopped, and records flow.
@@ -264,6 +268,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         if let Some(exit) = &self.exit {
             return Turn::Ended(exit.clone());
         }
+        self.turned_ms = clock.mono_ms();
         let event = self.next_event(clock);
         match self.on_event(event, clock) {
             Ok(true) => Turn::Worked,
@@ -342,7 +347,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
 
     /// True when something was done.
     fn on_event(&mut self, event: LaneEvent, clock: &dyn Clock) -> Result<bool, Exit> {
-        if matches!(event, LaneEvent::Polled(Ok(_))) {
+        if matches!(event, LaneEvent::Polled(Ok(_))) && self.log_trouble.is_quiet(clock.mono_ms()) {
             self.log_trouble.is_over();
         }
         match event {

@@ -62,6 +62,8 @@ pub(super) struct Overlay {
     pub(super) since_ms: Option<u64>,
     /// Something waits that people wait for.
     pub(super) command_waits: bool,
+    /// Nothing more may be applied before it is committed.
+    pub(super) must_go: bool,
 }
 
 impl Overlay {
@@ -100,7 +102,7 @@ impl Overlay {
 
     /// Whether it must be committed before it grows further.
     pub(super) const fn is_full(&self, settings: &LaneSettings) -> bool {
-        self.bytes >= settings.overlay_bytes_max || self.records >= settings.overlay_records_max
+        self.must_go || self.bytes >= settings.overlay_bytes_max || self.records >= settings.overlay_records_max
     }
 }
 

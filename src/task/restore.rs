@@ -54,8 +54,8 @@ enum Phase {
     Begin,
     /// Ask for the group's offset, before the end is trusted (R3).
     Ask { from: u64 },
-    /// Read to the end. Whether a transaction was open there, or its marker on its way, once the group's offset was known.
-    Read { from: u64, group: Option<NextOffset>, is_open: bool },
+    /// Read to the end.
+    Read { from: u64, group: Option<NextOffset> },
 }
 
 /// The restore of one task.
@@ -77,6 +77,8 @@ pub struct Restore<S> {
     began_us: Option<u64>,
     /// End of the changelog as of the first look.
     end: u64,
+    /// Whether a transaction was open in the changelog, or its marker on its way, when the group's offset was known.
+    is_open: bool,
     waiting_since_ms: Option<u64>,
     failing_since_ms: Option<u64>,
     asks: u32,
@@ -126,6 +128,7 @@ impl<S: StateStore> Restore<S> {
             at_end_ms: 0,
             began_us: None,
             end: 0,
+            is_open: false,
             waiting_since_ms: None,
             failing_since_ms: None,
             asks: 0,
@@ -199,16 +202,20 @@ impl<S: StateStore> Restore<S> {
             Phase::Ask { from } => {
                 let group = changelog.committed(self.id, std::time::Duration::from_millis(ASK_MS))?;
                 let is_open = changelog.has_open_transaction(self.id)?;
-                self.phase = Phase::Read { from, group, is_open };
+                if self.is_open && !is_open {
+                    self.waiting_since_ms = None;
+                }
+                self.is_open = is_open;
+                self.phase = Phase::Read { from, group };
                 Ok(RestoreStep::Again(0))
             }
-            Phase::Read { from, group, is_open } => {
+            Phase::Read { from, group } => {
                 let (next, is_end) = self.read(changelog, from)?;
-                self.phase = Phase::Read { from: next, group, is_open };
+                self.phase = Phase::Read { from: next, group };
                 if !is_end {
                     return Ok(RestoreStep::Again(0));
                 }
-                if is_open {
+                if self.is_open {
                     return Ok(self.await_marker(next, clock));
                 }
                 self.compare(changelog, next, group, clock)

@@ -28,6 +28,7 @@ use crate::event::Stage as TaskStage;
 use crate::event::TaskId;
 use crate::event::decode;
 use crate::event::partition_of;
+use crate::limits::TIMERS_PER_COMMIT;
 use crate::policy::Policy;
 use crate::store::StateStore;
 use crate::store::StoreError;
@@ -153,6 +154,8 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
                 self.trip("too many panics within a minute")?;
             }
             self.dead_letter(record, &Rejected::whole(reason))?;
+            // The next one may kill too, and what is known of this one dies with the process.
+            self.overlay.must_go |= reason == Reason::Crash;
         } else if self.settings.tick_header.is_some_and(|tick| record.meta.headers.iter().any(|(name, _)| *name == tick)) {
             // Time passes although no agent says anything: a record like any other, so a replay sees it too.
             self.task.advance_watermark(record.meta.timestamp, self.settings.lateness_ms);
@@ -220,7 +223,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     pub(super) fn fire_due(&mut self, record: &Record<'_>) -> Result<(), Stop> {
         let mut fired = 0;
         while let Some(bytes) = self.task.timers.due(self.store, self.id, self.task.now.watermark)? {
-            if fired > 0 && self.is_full() {
+            if fired > 0 && (self.is_full() || fired >= TIMERS_PER_COMMIT) {
                 return Err(Stop::Handled(Handled::Full));
             }
             fired += 1;

@@ -329,6 +329,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         move_timers(self.task, &[TimerChange { kind: TimerKind::Panes, was: floor.due, now: None }], &id.1);
         self.task.seen.forget((CounterKind::Swarm, &id.1), floor.seen, self.store, self.id)?;
         self.counters.set_floor(id, None);
+        self.overlay.bytes += SUM_BYTES;
         Ok(())
     }
 

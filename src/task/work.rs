@@ -200,11 +200,14 @@ impl<S: StateStore, M: Machine> Work<S, M> {
         self.counters.remove_task(id);
     }
 
-    /// Lets every timer of every task fire: the end of time, for a report.
+    /// Lets every timer of every task fire, or as many as a commit takes: the end of time, for a report.
     pub(super) fn run_timers(&mut self, settings: &LaneSettings) {
         let ids: Vec<TaskId> = self.tasks.keys().copied().collect();
         for id in ids {
             while let Some(mut stage) = self.stage(id, settings) {
+                if stage.is_full() {
+                    return;
+                }
                 let due = stage.task.timers.due(stage.store, id, EventTime(i64::MAX));
                 let handled = match due {
                     Ok(None) => break,

@@ -135,3 +135,22 @@ fn released_state_stays_on_disk_until_no_restore_would_trust_it() {
     let owner = StoreOwner { app: "loopwarden".to_owned(), instance: "lw-0".to_owned(), cluster: None };
     released_state_goes(&mut RocksStore::open(dir.path(), &RocksOptions::default(), &owner).unwrap());
 }
+
+#[test]
+fn many_timers_that_one_record_makes_due_are_cut_into_commits() {
+    const SESSIONS: i64 = 5_000;
+    let mut world = TestWorld::new(config(10_000), settings(CommitTrigger::Timed { max_ms: 100, min_ms: 5 }));
+    for number in 0..SESSIONS {
+        call(&world, &format!("s{number}"), 0, 0);
+    }
+    world.start("lw", 1);
+    assert!(world.settle(), "{:?}", world.exits);
+    let stats = |world: &TestWorld| world.processes[0].lanes[0].as_ref().unwrap().stats();
+    let before = stats(&world);
+    call(&world, "late", 3_600, 0);
+    assert!(world.settle(), "{:?}", world.exits);
+    let after = stats(&world);
+    assert_eq!(after.sessions_forgotten - before.sessions_forgotten, SESSIONS as u64);
+    assert_eq!(after.transactions[0] - before.transactions[0], 2);
+    world.audit();
+}

@@ -11,6 +11,7 @@ use loopwarden::log::Log;
 use loopwarden::log::LogEvent;
 use loopwarden::log::Output;
 use loopwarden::log::memory::MemoryConfig;
+use loopwarden::store::Change;
 use loopwarden::store::Position;
 use loopwarden::store::StateKey;
 use loopwarden::store::StateStore;
@@ -69,6 +70,33 @@ fn a_disk_that_was_away_for_too_long_is_restored_from_the_beginning() {
         world.broker.compact(task, true);
     }
     world.broker.advance(4 * 24 * 3_600_000);
+    world.processes[0].store = TestStore { memory: old, ..TestStore::default() };
+    world.restart(0);
+    assert!(world.settle());
+    world.outcome().assert_is(&expected, "");
+    world.audit();
+}
+
+#[test]
+fn a_disk_from_a_time_that_is_still_to_come_is_restored_from_the_beginning() {
+    let records = records();
+    let mut world = TestWorld::new(config(20), settings(TIMED));
+    feed(&world.broker, &records[..100]);
+    world.start("lw", 1);
+    assert!(world.settle());
+    let mut old = world.processes[0].store.memory.snapshot();
+    feed(&world.broker, &records[100..]);
+    assert!(world.settle());
+    let expected = world.outcome();
+    for task in (0..PARTITIONS).map(session_task) {
+        world.broker.compact(task, true);
+        let bytes = old.get(task, &StateKey::position()).unwrap().unwrap();
+        let position = Position::decode(&bytes).unwrap();
+        // The clock was a year ahead, and has been set right since.
+        let ahead = Position { at_end_ms: position.at_end_ms + 365 * 24 * 3_600_000, ..position };
+        let value = Some(ahead.encode_for_store().unwrap());
+        old.commit(vec![Change { task, key: StateKey::position(), value }]).unwrap();
+    }
     world.processes[0].store = TestStore { memory: old, ..TestStore::default() };
     world.restart(0);
     assert!(world.settle());

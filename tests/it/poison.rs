@@ -213,6 +213,12 @@ fn a_process_that_died_at_a_record_three_times_puts_it_aside() {
     assert!(!die_at(&mut world)[0].is_condemned());
     note(2, true);
     assert!(die_at(&mut world)[0].is_condemned());
+    // At once: the next record may kill too, and what is known of this one would be forgotten.
+    while world.broker.committed(MemoryTopic::DeadLetters).is_empty() {
+        world.turn(0, 0);
+        world.broker.advance(1);
+    }
+    assert_eq!(world.broker.group_offset(session_task(0)), Some(NextOffset(4)));
     assert!(world.settle());
     world.audit();
     let letters = world.broker.committed(MemoryTopic::DeadLetters);

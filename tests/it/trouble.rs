@@ -55,6 +55,26 @@ fn a_lane_that_cannot_go_on_is_not_ready_and_ends_although_its_polls_succeed() {
 }
 
 #[test]
+fn a_lane_whose_commits_fail_is_not_ready_between_two_of_them() {
+    const FAILURES: usize = 8;
+    let records = fleet(7, 100);
+    let mut world = TestWorld::new(config(20), settings(TIMED));
+    feed(&world.broker, &records);
+    world.start("lw", 1);
+    world.broker.set_faults(Faults::script(vec![(Step::Send, Fault::Abort); FAILURES]));
+    let failed = |world: &TestWorld| world.processes[0].lanes[0].as_ref().unwrap().stats().transactions[1];
+    while failed(&world) < FAILURES as u64 {
+        world.turn(0, 0);
+        world.broker.advance(20);
+        let is_ready = world.processes[0].lanes[0].as_ref().unwrap().is_ready();
+        assert!(failed(&world) < 2 || !is_ready, "ready after {} failures in a row", failed(&world));
+    }
+    assert!(world.settle(), "{:?}", world.exits);
+    assert!(world.processes[0].lanes[0].as_ref().unwrap().is_ready());
+    world.outcome().assert_is(&reference(&records), "after commits that failed");
+}
+
+#[test]
 fn a_lane_that_could_not_go_on_for_a_while_does_and_is_ready_again() {
     let records = fleet(7, 100);
     for fault in FAULTS {

@@ -1,6 +1,8 @@
 //! Membership: who holds which task, and how it moves.
 
 use std::collections::BTreeSet;
+use std::sync::mpsc::sync_channel;
+use std::thread;
 use std::time::Duration;
 
 use loopwarden::clock::Deadline;
@@ -154,10 +156,8 @@ fn a_handler_that_stops_gets_the_next_record_in_the_next_poll() {
     assert_eq!(offsets, (0..50).collect::<Vec<_>>());
 }
 
-#[test]
-fn a_lane_that_lost_its_membership_cannot_commit() {
-    let Some(bootstrap) = broker::bootstrap() else { return };
-    let world = World::new(bootstrap, 1);
+/// A lane that has not polled for its whole interval, and another one that has its tasks and has committed.
+fn stalled(world: &World) -> (KafkaLog, Lane) {
     let mut options = world.options.clone();
     // Short, so that the test is; long enough for a busy machine to join within. This lane then sleeps through it.
     options.native.consumer.extend([
@@ -171,11 +171,50 @@ fn a_lane_that_lost_its_membership_cannot_commit() {
     // Only the other lane turns: the first one has not polled for its whole interval when the tasks move.
     turn_until(&mut [&mut other], "the stalled lane's tasks", |lanes| lanes[0].held.len() == 2);
     commit(&mut other.log, &[(session(0), 1)]);
+    (stalled, other)
+}
+
+#[test]
+fn a_lane_that_lost_its_membership_cannot_commit() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 1);
+    let (mut stalled, other) = stalled(&world);
     stalled.stage(output(Destination::Commands, "a", "too late"));
     let outcome = stalled.commit(&next(&[(session(0), 9)]));
     assert!(matches!(outcome, CommitOutcome::Aborted { .. } | CommitOutcome::Fenced { .. }), "{outcome:?}");
     assert_eq!(committed(&other.log, session(0)), Some(NextOffset(1)));
     assert_eq!(world.values(&world.options.topics.commands), Vec::<String>::new());
+}
+
+#[test]
+fn a_log_closes_although_nobody_has_answered_that_its_tasks_are_lost() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 1);
+    let (mut stalled, mut other) = stalled(&world);
+    let deadline = Deadline::after(PATIENCE);
+    let mut held = BTreeSet::from([session(0), swarm(0)]);
+    loop {
+        assert!(!deadline.is_over(), "it never learns");
+        other.turn();
+        match stalled.poll(Duration::from_millis(20), &mut |_, _| Flow::Continue) {
+            Ok(LogEvent::Lost(tasks) | LogEvent::Revoked(tasks)) => {
+                held.retain(|task| !tasks.contains(task));
+                if held.is_empty() {
+                    break;
+                }
+                stalled.unassign(&tasks).expect("let go");
+            }
+            Ok(LogEvent::Assigned(tasks)) => stalled.assign(&tasks).expect("assigned"),
+            Ok(_) | Err(LogError::Transient(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let (closed, is_closed) = sync_channel(1);
+    thread::spawn(move || {
+        drop(stalled);
+        closed.send(())
+    });
+    is_closed.recv_timeout(PATIENCE).expect("it closes");
 }
 
 #[test]

@@ -424,6 +424,10 @@ impl LaneConsumer {
         while let Some(change) = rebalances.next() {
             change.answer(&self.consumer);
         }
+        // One that the lane took and will not answer any more: with nothing, and the client lets go of the rest by itself. Without one,
+        // nothing changes.
+        let nothing = TopicPartitionList::new();
+        let _ = self.consumer.incremental_assign(&nothing).and_then(|()| self.consumer.incremental_unassign(&nothing));
         // Nothing is fetched on, so that the queue ends.
         let _ = self.hold();
         for _ in 0..limits::POLL_RECORDS_MAX {

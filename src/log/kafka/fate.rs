@@ -43,8 +43,10 @@ pub(super) fn of_running(error: &KafkaError, doing: &str) -> Option<LogError> {
         Code::AutoOffsetReset | Code::OffsetOutOfRange => {
             Some(LogError::OutOfRange(format!("{doing}: a position is outside of its partition")))
         }
-        // The client (2.12.1) says so once, and hands over what lies behind.
-        Code::BadMessage | Code::BadCompression | Code::NotImplemented => Some(LogError::Damaged(format!("{doing}: {error}"))),
+        // The client (2.12.1) says so once and hands over what lies behind, or where the broker says it, asks again for ever.
+        Code::BadMessage | Code::BadCompression | Code::NotImplemented | Code::InvalidMessage => {
+            Some(LogError::Damaged(format!("{doing}: {error}")))
+        }
         // The member polls again by this very call, and rejoins.
         Code::PollExceeded => {
             Some(LogError::Transient("max.poll.interval.ms passed between two polls: the group has taken the tasks away".into()))
@@ -134,6 +136,14 @@ mod tests {
     fn a_reset_position_has_a_fate_of_its_own_so_that_the_lane_looks_for_lost_input() {
         let fate = of_running(&KafkaError::MessageConsumption(Code::AutoOffsetReset), "reading");
         assert!(matches!(fate, Some(LogError::OutOfRange(_))));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_damage_whoever_notices() {
+        for code in [Code::BadMessage, Code::BadCompression, Code::InvalidMessage] {
+            let fate = of_running(&KafkaError::MessageConsumption(code), "reading");
+            assert!(matches!(fate, Some(LogError::Damaged(_))), "{code:?}");
+        }
     }
 
     #[test]
