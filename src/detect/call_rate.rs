@@ -1,7 +1,7 @@
 //! `call_rate`: too many equal calls in a sliding window (IronCurtain's circuit breaker). Page `detection`.
 //!
-//! `limit` calls pass, the next is refused; a poll may ask `poll_factor` times as often. Calls that brought something new count only where the policy
-//! says so. Limits: calls spaced just outside the window never trip it; the counting detectors are free of time and do.
+//! `limit` calls pass, the next is refused; a poll may ask `poll_factor` times as often. Calls that brought something new, and those of one batch, are
+//! refused only where the policy says so. Limits: calls spaced just outside the window never trip it; the counting detectors are free of time and do.
 
 use crate::detect::finding::Family;
 use crate::detect::finding::Finding;
@@ -50,15 +50,18 @@ pub fn observe(settings: &CallRate, tool: &ToolPolicy, history: &History, step: 
     // Nobody knows what the first of them brought.
     let before = equal.iter().skip(1).map(|earlier| Some(*earlier)).chain([None]);
     let got_further = |call: &Step, before: Option<&Step>| before.is_some_and(|before| call.got_further(before));
+    // A batch is one piece of evidence: the calls of a fan-out are all made before the first answer is there.
+    let is_of_batch = |call: &Step| call.flags.has(Flags::SAME_TURN);
     let in_vain: Vec<&Step> = equal
         .iter()
         .zip(before)
         .filter(|(call, before)| {
-            settings.count == Counted::All || !(got_further(call, *before) || showed_later(history, call, step))
+            settings.count == Counted::All
+                || !(is_of_batch(call) || got_further(call, *before) || showed_later(history, call, step))
         })
         .map(|(call, _)| *call)
         .collect();
-    // Calls that brought something new are many, and no loop: that is said, and not refused.
+    // Calls that brought something new, or are one batch, are many, and no loop: that is said, and not refused.
     let may_block = in_vain.len() >= limit as usize;
     let counted = if may_block { in_vain } else { equal };
     let oldest = counted.last().copied().unwrap_or(step);

@@ -1,7 +1,8 @@
-//! `near_repeat`: the same primary arguments again, shell file reads folded (attocode). Page `detection`.
+//! `near_repeat`: the same target again, shell file reads folded (attocode). Page `detection`.
 //!
-//! Example: `read_file` on one path with `encoding`, `timeout`, `lines` added in turn. Limits: `offset` and `limit` are primary,
-//! so paging is work; an agent that really rereads with another optional argument on purpose is told, never blocked by default.
+//! Example: `read_file` on one path with `encoding`, `timeout`, `lines` added in turn. Limits: `offset` and `limit` are kept beside a
+//! target, so paging is work; an agent that really rereads with another optional argument on purpose is told, never blocked by
+//! default.
 
 use std::collections::BTreeMap;
 

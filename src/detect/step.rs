@@ -24,7 +24,7 @@ impl Flags {
     pub const REFUSED: Self = Self(1 << 3);
     /// Failed as outages do: transparent but for the rates, and for the swarm from the second in a row on.
     pub const RETRYABLE: Self = Self(1 << 4);
-    /// Its answer says nothing (`ok`, `done`, empty).
+    /// Its answer says nothing (`ok`, `done`, empty, a receipt that was seen before).
     pub const GENERIC: Self = Self(1 << 5);
     /// A successful call that changes the world.
     pub const MUTATED: Self = Self(1 << 6);
@@ -38,18 +38,19 @@ impl Flags {
     pub const TEST_PASSED: Self = Self(1 << 10);
     /// Its output says that tests failed.
     pub const TEST_FAILED: Self = Self(1 << 11);
-    /// A tool of class `read`, or a simple shell read.
+    /// A tool of class `read`, a look through one of class `mutates`, or a simple shell read.
     pub const READ: Self = Self(1 << 12);
     /// Asks again until the answer changes: of class `poll`, a call that waits, or one of the first looks after it (three different calls
     /// at most).
     pub const POLL: Self = Self(1 << 13);
     /// A tool of class `exempt`: transparent.
     pub const EXEMPT: Self = Self(1 << 14);
-    /// The same call earlier in the same turn: transparent but for the rates, and a swarm where each call counts.
+    /// The same call earlier in the same turn: transparent but for the rates, which refuse it only where each call counts, and a swarm where
+    /// each does.
     pub const SAME_TURN: Self = Self(1 << 15);
     /// Outcomes are left out of its comparisons (`identity = "args_only"`).
     pub const ARGS_ONLY: Self = Self(1 << 16);
-    /// Of class `mutates`, whatever its outcome.
+    /// Of class `mutates` and no look, whatever its outcome.
     pub const MUTATES: Self = Self(1 << 17);
     /// Its approach (call identity) had been seen when it completed.
     pub const SEEN_CALL: Self = Self(1 << 18);
@@ -60,7 +61,7 @@ impl Flags {
 
     /// A reset came after it: `call_rate` counts neither it nor any step before it, whatever becomes of them.
     pub const FORGOTTEN: Self = Self(1 << 21);
-    /// Its answer was cut: no outcome identity, and `state` is the hash of what is left, which can only tell answers apart.
+    /// Its answer was cut: no outcome identity, and `state` is the hash of what is left and of its size, which can only tell answers apart.
     pub const CUT: Self = Self(1 << 22);
     /// A change that worked, by a call not made before, under a policy that takes it for progress.
     pub const NEW_CHANGE: Self = Self(1 << 23);
@@ -73,7 +74,7 @@ impl Flags {
     /// Lowest of the [`Residue::BITS`] highest bits, which are a number.
     const RESIDUE_SHIFT: u32 = u32::BITS - Residue::BITS;
 
-    /// What masks took out of its answer: [`Residue::bits`].
+    /// What masks took out of its answer, of a cut one its size: [`Residue::bits`].
     #[must_use]
     pub const fn residue(self) -> u8 {
         (self.0 >> Self::RESIDUE_SHIFT) as u8
@@ -172,6 +173,12 @@ impl Step {
     #[must_use]
     pub const fn has_answer(&self) -> bool {
         self.outcome.is_some() || self.flags.has(Flags::CUT)
+    }
+
+    /// Whether it worked, and of its answer only a part is known, and not how long the whole was: what is missing may have grown.
+    #[must_use]
+    pub const fn is_of_unknown_size(&self) -> bool {
+        self.flags.has(Flags(Flags::OK.0 | Flags::CUT.0)) && self.flags.residue() == 0
     }
 
     /// Whether both answers are known and say different things. Two cut ones do where what is left of them differs; a cut one and a

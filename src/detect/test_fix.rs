@@ -57,13 +57,21 @@ fn is_known(streaks: &Streaks, history: &History, step: &Step) -> bool {
 }
 
 /// What a test run's output says: (passed, failed). Case-sensitive: `3 passed`, `PASSED`; `2 failed`, `FAILED`, `ERROR`.
+///
+/// A run that worked and counts what passed counts what failed too (`3 passed, 1 error`): its words are what the tests have logged.
 #[must_use]
-pub fn signals(output: &str, zero_failed_fails: bool) -> (bool, bool) {
-    let passed = output.contains("PASSED") || numbers_before(output, "passed").next().is_some();
-    let failed = output.contains("FAILED")
-        || output.contains("ERROR")
-        || numbers_before(output, "failed").any(|digits| zero_failed_fails || digits.bytes().any(|digit| digit != b'0'));
-    (passed, failed)
+pub fn signals(settings: &TestFix, output: &str, is_ok: bool) -> (bool, bool) {
+    let is_above_zero = |digits: &str| digits.bytes().any(|digit| digit != b'0');
+    let counts_passed = |text: &str| numbers_before(text, "passed").next().is_some();
+    let has_count = counts_passed(output);
+    let fails_by_words = if is_ok && has_count && !settings.logged_error_fails {
+        output.lines().any(|line| counts_passed(line) && numbers_before(line, "error").any(is_above_zero))
+    } else {
+        output.contains("FAILED") || output.contains("ERROR")
+    };
+    let is_failure = |digits: &str| settings.zero_failed_fails || is_above_zero(digits);
+    let failed = fails_by_words || numbers_before(output, "failed").any(is_failure);
+    (has_count || output.contains("PASSED"), failed)
 }
 
 /// The numbers that stand before a word, white space between: `3 passed`.
@@ -74,4 +82,32 @@ fn numbers_before<'a>(output: &'a str, word: &'static str) -> impl Iterator<Item
         let digits = number.len() - number.trim_end_matches(|c: char| c.is_ascii_digit()).len();
         (number.len() < before.len() && digits > 0).then(|| number.get(number.len() - digits..).unwrap_or_default())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_in_a_run_that_worked_and_counts_what_passed_are_what_was_logged() {
+        let default = TestFix::default();
+        let said = |output: &str, is_ok: bool| signals(&default, output, is_ok);
+        assert_eq!(said("ERROR  app: refused as expected\n8 passed in 0.1s", true), (true, false));
+        assert_eq!(said("[ERROR core] GET /x: 404 error\ntest result: ok. 8 passed; 0 failed", true), (true, false));
+        assert_eq!(said("ERROR  app: refused as expected\n8 passed in 0.1s", false), (true, true));
+        // A pipe hides the exit code, but no count.
+        assert_eq!(said("test result: FAILED. 3 passed; 1 failed", true), (true, true));
+        assert_eq!(said("3 passed, 2 errors in 0.5s", true), (true, true));
+        assert_eq!(said("[  PASSED  ] 3 tests.\n[  FAILED  ] 1 test, listed below:", true), (true, true));
+        assert_eq!(said("FAILED (failures=1)", true), (false, true));
+        assert_eq!(said("40 passed, 0 failed, 0 errors", true), (true, false));
+    }
+
+    #[test]
+    fn words_count_where_the_policy_says_so() {
+        let attocode = TestFix { logged_error_fails: true, zero_failed_fails: true, ..TestFix::default() };
+        assert_eq!(signals(&attocode, "ERROR  app: refused as expected\n8 passed in 0.1s", true), (true, true));
+        assert_eq!(signals(&attocode, "8 passed, 0 failed", true), (true, true));
+        assert_eq!(signals(&attocode, "8 passed", true), (true, false));
+    }
 }

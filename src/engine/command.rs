@@ -75,9 +75,9 @@ pub enum IdentityRecipe {
         /// Never these.
         args_ignored: Arc<[String]>,
     },
-    /// Tool and the primary arguments that are present.
+    /// Tool and those of some arguments that are present, all where none is.
     Coarse {
-        /// Primary arguments.
+        /// Targets, and what is kept beside them.
         args: Arc<[String]>,
     },
     /// Canonical arguments alone.

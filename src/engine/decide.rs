@@ -4,9 +4,11 @@ use crate::detect::Finding;
 use crate::detect::History;
 use crate::detect::Step;
 use crate::detect::answers_move;
+use crate::detect::brings_receipts;
 use crate::detect::comes_again;
 use crate::detect::is_mostly_waiting;
 use crate::detect::is_patient;
+use crate::detect::is_unproven;
 use crate::detect::was_changed_since;
 use crate::engine::apply::SessionEngine;
 use crate::engine::apply::active_blocks;
@@ -309,7 +311,8 @@ impl SessionEngine {
     }
 }
 
-/// What may have moved, who may be waiting, and what is only a second round is told, not blocked; a second round after a change is no loop at all.
+/// What may have moved, who may be waiting, what says nothing, and what is only a second round is told, not blocked; a second round after a change
+/// is no loop at all.
 fn spare_moving(history: &History, policy: &Policy, findings: &mut [Finding]) {
     for finding in findings.iter_mut() {
         // A call under a block of the matrix is no streak: it is told of by itself.
@@ -320,7 +323,13 @@ fn spare_moving(history: &History, policy: &Policy, findings: &mut [Finding]) {
         }
         let counts_answers = finding.mode == Mode::Block && finding.detector != Detector::CallRate && finding.block_at > 0;
         let waits = || is_streak && (is_patient(history, finding, policy) || is_mostly_waiting(history, finding, policy));
-        let is_spared = || is_second_round || answers_move(history, finding) || waits();
+        // These are told as ever, until a block would be due.
+        let says_nothing = || {
+            finding.wants_block()
+                && is_streak
+                && (brings_receipts(history, finding, policy) || is_unproven(history, finding, policy))
+        };
+        let is_spared = || is_second_round || answers_move(history, finding) || waits() || says_nothing();
         if counts_answers && is_spared() {
             finding.mode = Mode::Nudge;
         }

@@ -81,7 +81,7 @@ pub struct SwarmCall {
 pub enum RecipeForm {
     /// Tool and canonical arguments.
     Call,
-    /// Tool and primary arguments.
+    /// Tool, target and what is kept beside it.
     Coarse,
     /// Canonical arguments alone.
     Args,
@@ -90,10 +90,17 @@ pub enum RecipeForm {
 }
 
 impl RecipeForm {
-    /// Of a step's fingerprint. It folds simple reads of a shell, which no worker can make out of the arguments.
+    /// Of a step's fingerprint. It folds simple reads of a shell, which no worker can make out of the arguments; of a call without a
+    /// target it is the call identity.
     #[must_use]
     pub const fn of_fingerprint(step: &Step) -> Self {
-        if step.flags.has(Flags(Flags::SHELL.0 | Flags::READ.0)) { Self::Opaque } else { Self::Coarse }
+        if step.fingerprint.0 == step.call.0 {
+            Self::Call
+        } else if step.flags.has(Flags(Flags::SHELL.0 | Flags::READ.0)) {
+            Self::Opaque
+        } else {
+            Self::Coarse
+        }
     }
 
     /// The whole recipe for calls of a tool under a policy.

@@ -15,7 +15,9 @@ use crate::event::Content;
 use crate::event::Outcome;
 use crate::event::View;
 use crate::identity::Arguments;
+use crate::identity::Digest;
 use crate::identity::Hash64;
+use crate::identity::Residue;
 use crate::identity::Signature;
 use crate::identity::after_cd;
 use crate::identity::call_identity;
@@ -28,6 +30,7 @@ use crate::identity::readable_text;
 use crate::identity::readable_text_of;
 use crate::identity::state_identity;
 use crate::limits::DESCRIPTION_CHARS_MAX;
+use crate::policy::OutcomePolicy;
 use crate::policy::Policy;
 use crate::policy::ToolClass;
 use crate::policy::ToolPolicy;
@@ -37,8 +40,13 @@ const PATH_ARGS: [&str; 4] = ["path", "file_path", "filename", "notebook_path"];
 
 /// Arguments that name what a tool of many actions is to do: `computer` waits with `action = "wait"`.
 const ACTION_ARGS: [&str; 2] = ["action", "type"];
+/// Arguments that say whether a tool of class `mutates` is to change a file or to show it: `str_replace_editor` has `command = "view"`.
+const EDITOR_ARGS: [&str; 2] = ["command", "action"];
 /// Arguments that hold a program to be run.
 const CODE_ARGS: [&str; 1] = ["code"];
+
+/// No listed answer is longer, and no receipt. Bytes.
+const SHORT_ANSWER_BYTES: usize = 64;
 
 /// The step of a requested call. Sequence, tool and transparency are the session's to set.
 pub(super) fn requested(
@@ -59,9 +67,13 @@ pub(super) fn requested(
     };
     step.flags.set(Flags::OPEN, true);
     step.flags.set(Flags::ARGS_ONLY, tool.args_only);
-    step.flags.set(Flags::READ, tool.class == ToolClass::Read);
+    // An editor that shows a file changes nothing.
+    let is_look = |action: &str| policy.identity.looks.iter().any(|look| look == action);
+    let looks = tool.class == ToolClass::Mutates && args.first_text(&EDITOR_ARGS).is_some_and(|action| is_look(&action));
+    let reads = tool.class == ToolClass::Read || looks;
+    step.flags.set(Flags::READ, reads);
     step.flags.set(Flags::EXEMPT, tool.class == ToolClass::Exempt);
-    step.flags.set(Flags::MUTATES, tool.class == ToolClass::Mutates);
+    step.flags.set(Flags::MUTATES, tool.class == ToolClass::Mutates && !looks);
     step.flags.set(Flags::SHELL, tool.is_shell);
     let shell = &policy.identity.fingerprint.shell;
     let command = if tool.is_shell { shell.command(&call.tool, args) } else { None };
@@ -79,7 +91,8 @@ pub(super) fn requested(
     let read =
         command.as_deref().filter(|_| asks_shell || policy.needs.fingerprint).and_then(|command| shell.simple_read(command));
     if policy.needs.fingerprint {
-        step.fingerprint = fingerprint(&call.tool, args, read.as_deref(), &policy.identity.fingerprint).hash128();
+        let coarse = fingerprint(&call.tool, args, read.as_deref(), &policy.identity.fingerprint);
+        step.fingerprint = coarse.map_or(step.call, Digest::hash128);
     }
     // A fingerprint folds simple reads: who publishes it must know that no worker can make it out.
     if let Some(path) = &read {
@@ -89,7 +102,7 @@ pub(super) fn requested(
     if asks_shell && let Some(command) = &command {
         shell_facts(policy, command, read.is_some(), &mut step);
     }
-    if policy.needs.read_target && tool.class == ToolClass::Read {
+    if policy.needs.read_target && reads {
         step.read_target = args.first_text(&PATH_ARGS).map_or(Hash64::NONE, |path| hash_text(&path).hash64());
     }
     if policy.needs.state || policy.needs.tokens {
@@ -163,6 +176,8 @@ pub(super) struct Completion {
     error: Hash64,
     state: Hash64,
     tokens: Option<Signature>,
+    /// A success in the words of a receipt.
+    is_receipt: bool,
 }
 
 impl Completion {
@@ -171,7 +186,10 @@ impl Completion {
         let was_called = history.seen_call(step.call) > 0;
         self.flags.set(Flags::SEEN_CALL, was_called);
         self.flags.set(Flags::NEW_CHANGE, self.flags.has(Flags::NEW_CHANGE) && !was_called);
-        self.flags.set(Flags::SEEN_OUTCOME, history.seen_outcome(self.outcome) > 0);
+        let was_answered = history.seen_outcome(self.outcome) > 0;
+        self.flags.set(Flags::SEEN_OUTCOME, was_answered);
+        // The first of its kind says what was done, and a number that goes up in it is news.
+        self.flags.set(Flags::GENERIC, self.flags.has(Flags::GENERIC) || (self.is_receipt && was_answered));
     }
 
     /// Writes it into the step.
@@ -196,7 +214,14 @@ pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<
             result.error_message.is_none() && result.error_type.is_none() && result.exit_code.unwrap_or(0) == 0
         }
     };
-    let mut done = Completion { flags: step.flags, outcome: Hash64::NONE, error: Hash64::NONE, state: step.state, tokens: None };
+    let mut done = Completion {
+        flags: step.flags,
+        outcome: Hash64::NONE,
+        error: Hash64::NONE,
+        state: step.state,
+        tokens: None,
+        is_receipt: false,
+    };
     done.flags.set(Flags::OPEN, false);
     done.flags.set(Flags::OBSERVED, true);
     done.flags.set(Flags::OK, is_ok);
@@ -221,6 +246,7 @@ pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<
         if proves_nothing {
             let bytes = result.result_bytes.unwrap_or_default();
             left = loop_identity(Family::Outcome, &[compared.identity.hash64().0, bytes]);
+            done.flags.set_residue(result.result_bytes.map_or_else(Residue::default, Residue::of_size));
         } else {
             done.outcome = compared.identity.hash64();
             done.flags.set_residue(compared.residue);
@@ -286,18 +312,26 @@ fn names_error(policy: &Policy, text: &str) -> bool {
     !policy.detectors.dead_end.generic.is_match(text.trim())
 }
 
+/// Whether an answer says nothing wherever it comes: one of the list, or a success of few characters. That there was nothing to be found is said in
+/// few characters too.
+fn says_nothing(outcomes: &OutcomePolicy, answer: &str, flags: Flags) -> bool {
+    let is_listed = answer.len() <= SHORT_ANSWER_BYTES && outcomes.generic.contains(&answer.to_lowercase());
+    let is_brief = || outcomes.generic_chars > 0 && answer.chars().nth(outcomes.generic_chars).is_none();
+    is_listed || (flags.has(Flags::OK) && is_brief() && !outcomes.empty.is_match(answer))
+}
+
+/// Whether a success is told in the words of a receipt. What a file holds is none.
+fn is_receipt(outcomes: &OutcomePolicy, answer: &str, flags: Flags) -> bool {
+    let may_be = flags.has(Flags::OK) && !flags.has(Flags::READ) && answer.len() <= SHORT_ANSWER_BYTES;
+    may_be && outcomes.receipts.is_match(answer) && !outcomes.denials.is_match(answer)
+}
+
 fn output_facts(policy: &Policy, text: &str, step: &Step, done: &mut Completion) {
-    let trimmed = text.trim();
-    let says_little = done.flags.has(Flags::OK) && trimmed.chars().nth(policy.outcomes.generic_chars).is_none();
-    // No entry of the list is long; a long answer is not generic.
-    let is_generic = (says_little && policy.outcomes.generic_chars > 0)
-        || trimmed.len() <= 64 && {
-            let lower = trimmed.to_lowercase();
-            policy.outcomes.generic.contains(&lower)
-        };
-    done.flags.set(Flags::GENERIC, is_generic);
+    let answer = text.trim();
+    done.flags.set(Flags::GENERIC, says_nothing(&policy.outcomes, answer, done.flags));
+    done.is_receipt = is_receipt(&policy.outcomes, answer, done.flags);
     if policy.needs.test && step.flags.has(Flags::TEST) {
-        let (passed, failed) = test_fix::signals(text, policy.detectors.test_fix.zero_failed_fails);
+        let (passed, failed) = test_fix::signals(&policy.detectors.test_fix, text, done.flags.has(Flags::OK));
         done.flags.set(Flags::TEST_PASSED, passed);
         done.flags.set(Flags::TEST_FAILED, failed);
     }

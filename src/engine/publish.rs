@@ -220,14 +220,14 @@ impl SessionEngine {
         }
     }
 
-    /// Names of the arguments that a near repeat varies: those that are not primary.
+    /// Names of the arguments that a near repeat varies: those that its fingerprint leaves out.
     fn changed_arguments(&self, context: &Context<'_>, finding: &Finding) -> Vec<String> {
         let (EventKind::ToolCall(call) | EventKind::Tool(call, _)) = &context.event.kind else { return Vec::new() };
         if finding.detector != Detector::NearRepeat {
             return Vec::new();
         }
-        let primary = &self.policy.identity.fingerprint.args;
-        argument_names(&call.args, 32).into_iter().filter(|name| !primary.contains(name)).collect()
+        let kept = &self.policy.identity.fingerprint.args;
+        argument_names(&call.args, 32).into_iter().filter(|name| !kept.contains(name)).collect()
     }
 
     /// What was measured: numbers, ids, hashes; content only where the policy allows it.

@@ -1,8 +1,8 @@
 //! Where a text may hold something that masks replace, 64 bytes at a time.
 //!
-//! Three things may be replaced, and each can be told from nearly all other text by single bytes: a duration begins with a digit at the
-//! start of a word, an id with eight hexadecimal digits there, and a time with four digits before a `-`. The classes of 64 bytes are
-//! four words of 64 bits; a few shifts find all three in all places at once.
+//! Whatever is replaced can be told from nearly all other text by single bytes: an id begins with eight hexadecimal digits at the start of
+//! a word, a time with four digits before a `-`, and all else has a digit at the start of a word. The classes of 64 bytes are four words
+//! of 64 bits; a few shifts find all three in all places at once.
 
 /// Bytes looked at together.
 const BLOCK: usize = 64;

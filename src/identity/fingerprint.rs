@@ -1,4 +1,4 @@
-//! The coarse identity of a call: its primary arguments (attocode).
+//! The coarse identity of a call: its target (attocode).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,38 +15,48 @@ const READ_MARK: &str = ":file_read:";
 /// How fingerprints are made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FingerprintRules {
-    /// Top-level arguments that make the fingerprint where one of them is present. In the order of the policy, and shared with the
-    /// recipes that name them.
+    /// Top-level arguments that say what a call is about: where one of them is present, `args` make the fingerprint.
+    pub targets: Vec<String>,
+    /// The targets and what is kept beside them: which part of it, how much. In the order of the policy, and shared with the recipes
+    /// that name them.
     pub args: Arc<[String]>,
     /// What a shell command means.
     pub shell: ShellRules,
 }
 
-/// The fingerprint of a call (page `detection`): SHA-256 of [`fingerprint_text`]. `read` is what [`ShellRules::simple_read`] has
-/// found in the command of a shell tool.
+/// The fingerprint of a call (page `detection`): SHA-256 of [`fingerprint_text`]; `None` where that is none, and the call identity
+/// stands for it. `read` is what [`ShellRules::simple_read`] has found in the command of a shell tool.
 #[must_use]
-pub fn fingerprint(tool: &str, args: &Arguments<'_>, read: Option<&str>, rules: &FingerprintRules) -> Digest {
-    let (mark, what) = coarse(args, read, rules);
-    hash_parts(&[tool, mark, &what])
+pub fn fingerprint(tool: &str, args: &Arguments<'_>, read: Option<&str>, rules: &FingerprintRules) -> Option<Digest> {
+    let (mark, what) = coarse(args, read, rules)?;
+    Some(hash_parts(&[tool, mark, &what]))
 }
 
 /// The text that [`fingerprint`] hashes, for people who want to know why two calls are one.
 #[must_use]
-pub fn fingerprint_text(tool: &str, args: &Arguments<'_>, rules: &FingerprintRules) -> String {
+pub fn fingerprint_text(tool: &str, args: &Arguments<'_>, rules: &FingerprintRules) -> Option<String> {
     let command = rules.shell.command(tool, args);
     let read = command.as_deref().and_then(|command| rules.shell.simple_read(command));
-    let (mark, what) = coarse(args, read.as_deref(), rules);
-    format!("{tool}{mark}{what}")
+    let (mark, what) = coarse(args, read.as_deref(), rules)?;
+    Some(format!("{tool}{mark}{what}"))
 }
 
 /// What stands behind the tool. Rule 1: of a simple read the file, whichever command reads it. Rules 2 to 4: arguments that are no
-/// object as they are; else the primary ones that are present, or all.
-fn coarse<'a>(args: &'a Arguments<'_>, read: Option<&'a str>, rules: &FingerprintRules) -> (&'static str, Cow<'a, str>) {
+/// object as they are; where there is a target, those of the policy that are present; else all. Rule 5: a `limit` without a target
+/// does not say what the call is about, so nothing coarser than the whole call does. That is no text of this form: a worker, which is
+/// told `args`, would look at the `limit` alone. The call identity has a recipe of its own.
+fn coarse<'a>(args: &'a Arguments<'_>, read: Option<&'a str>, rules: &FingerprintRules) -> Option<(&'static str, Cow<'a, str>)> {
     if let Some(path) = read {
-        return (READ_MARK, Cow::Borrowed(path));
+        return Some((READ_MARK, Cow::Borrowed(path)));
     }
-    let primary = &rules.args;
-    (":", if args.has_any(primary) { args.chosen(|name| holds(primary, name)) } else { Cow::Borrowed(args.text()) })
+    let kept = &rules.args;
+    if args.has_any(&rules.targets) {
+        Some((":", args.chosen(|name| holds(kept, name))))
+    } else if args.has_any(kept) {
+        None
+    } else {
+        Some((":", Cow::Borrowed(args.text())))
+    }
 }
 
 #[cfg(test)]
@@ -61,9 +71,9 @@ mod tests {
 
     fn rules() -> FingerprintRules {
         let names = |list: &[&str]| -> Vec<String> { list.iter().map(ToString::to_string).collect() };
-        let primary = ["path", "file_path", "command", "pattern", "query", "url", "content", "filename", "offset", "limit"];
         FingerprintRules {
-            args: names(&primary).into(),
+            targets: names(&["path", "command", "query"]),
+            args: names(&["path", "command", "query", "content", "offset", "limit"]).into(),
             shell: ShellRules {
                 tools: names(&["bash"]),
                 args: names(&["command"]),
@@ -88,16 +98,59 @@ mod tests {
             ("tool", r#"{"z":1,"path":null}"#, r#"tool:{"path":null}"#),
             ("tool", r#""{\"z\":1, \"path\":\"p\"}""#, r#"tool:{"path":"p"}"#),
             ("tool", r#"{"z":1,"a":{"path":2}}"#, r#"tool:{"a":{"path":2},"z":1}"#),
+            ("tool", r#"{"z":1,"path":"p","limit":9}"#, r#"tool:{"limit":9,"path":"p"}"#),
         ] {
             let args = Content::Raw(args);
             let (args, rules) = (Arguments::of(&args), rules());
             let command = rules.shell.command(tool, &args);
             let read = command.as_deref().and_then(|command| rules.shell.simple_read(command));
-            assert_eq!(fingerprint_text(tool, &args, &rules), text);
-            assert_eq!(fingerprint(tool, &args, read.as_deref(), &rules), hash_text(text), "{text}");
+            assert_eq!(fingerprint_text(tool, &args, &rules).unwrap(), text);
+            assert_eq!(fingerprint(tool, &args, read.as_deref(), &rules), Some(hash_text(text)), "{text}");
         }
-        let of = |args: Content<'_>| fingerprint_text("t", &Arguments::of(&args), &rules());
+        let of = |args: Content<'_>| fingerprint_text("t", &Arguments::of(&args), &rules()).unwrap();
         assert_eq!(of(Content::Absent), "t:{}");
         assert_eq!(of(Content::Sha256([0; 32])), format!("t:sha256:{}", "0".repeat(64)));
+    }
+
+    #[test]
+    fn what_is_kept_beside_a_target_is_none_itself() {
+        let of = |args: &str| fingerprint_text("t", &Arguments::of(&Content::Raw(args)), &rules());
+        for args in [r#"{"sql":"x","limit":9}"#, r#"{"to":"a","content":"hello"}"#, r#"{"limit":9}"#] {
+            assert_eq!(of(args), None, "{args}");
+        }
+        let plain = FingerprintRules { targets: rules().args.to_vec(), ..rules() };
+        let args = Content::Raw(r#"{"sql":"x","limit":9}"#);
+        assert_eq!(fingerprint_text("t", &Arguments::of(&args), &plain).unwrap(), r#"t:{"limit":9}"#);
+    }
+
+    #[test]
+    fn a_worker_that_knows_only_the_args_matches_the_same_calls() {
+        // The recipe `coarse` as the schema has it: only those of `args` that are present, all where none is.
+        let worker = |args: &Arguments<'_>| {
+            let kept = rules().args;
+            let is_any = args.has_any(&kept);
+            hash_text(&format!("t:{}", args.chosen(|name| !is_any || kept.iter().any(|arg| arg == name))))
+        };
+        let calls = [
+            r#"{"path":"p"}"#,
+            r#"{"path":"p","z":1}"#,
+            r#"{"path":"p","limit":9}"#,
+            r#"{"path":"p","limit":9,"z":1}"#,
+            r#"{"limit":9}"#,
+            r#"{"limit":9,"z":1}"#,
+            r#"{"limit":9,"z":2}"#,
+            r#"{"z":1}"#,
+            "{}",
+        ];
+        for told in calls {
+            let told = Content::Raw(told);
+            let Some(told) = fingerprint("t", &Arguments::of(&told), None, &rules()) else { continue };
+            for call in calls {
+                let args = Content::Raw(call);
+                let args = Arguments::of(&args);
+                let is_meant = fingerprint("t", &args, None, &rules()) == Some(told);
+                assert_eq!(worker(&args) == told, is_meant, "{call}");
+            }
+        }
     }
 }

@@ -8,16 +8,29 @@ use regex::bytes::RegexBuilder;
 
 use crate::identity::residue::Residue;
 use crate::identity::scanner;
+use crate::identity::scanner::changes_by_itself;
 use crate::identity::scanner::is_behind_point;
 use crate::limits::REGEX_BYTES_MAX;
 
-/// The masks that ship: pattern, replacement. In this order they run as one hand-written pass (`scanner.rs`). The third takes no digits behind a
-/// decimal point, which no pattern can say: `0.69314718` is what an agent has measured.
-pub const SHIPPED_MASKS: [(&str, &str); 4] = [
-    (r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:?\d{2})?", scanner::TIME),
+/// Ids that are one word. This mask takes no digits behind a decimal point, which no pattern can say: `0.69314718` is what an agent has measured.
+const IDS: &str = r"\b[0-9a-fA-F]{8,}\b";
+
+/// The masks that ship: pattern, replacement. In this order they run as one hand-written pass (`scanner.rs`).
+pub const SHIPPED_MASKS: [(&str, &str); 8] = [
+    (r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d+|,\d{3}\b)?(Z|[+-]\d{2}:?\d{2})?", scanner::TIME),
+    (
+        concat!(
+            r"\b(\d{4}/\d{2}/\d{2} |\d{2}/[A-Z][a-z]{2}/\d{4}:|\d{2} [A-Z][a-z]{2} \d{4} |",
+            r"(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d )\d{2}:\d{2}:\d{2}\b"
+        ),
+        scanner::TIME,
+    ),
+    (r"\b(at 0x[0-9a-f]{6,}\b|0x[0-9a-f]{6,}[>);,])", scanner::ID),
     (r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b", scanner::ID),
-    (r"\b[0-9a-fA-F]{8,}\b", scanner::ID),
+    (IDS, scanner::ID),
     (r"\b\d+(\.\d+)?\s*(ms|s)\b", scanner::DURATION),
+    (r"\b\d+\.\d+\s*(secs?|seconds?)\b", scanner::DURATION),
+    (r"\(\d:\d{2}:\d{2}\)", scanner::DURATION),
 ];
 
 /// One mask: a pattern and what takes its place.
@@ -54,8 +67,8 @@ struct Expression {
     replacement: String,
     /// It is the shipped one of ids that are one word.
     spares_fractions: bool,
-    /// It is one of the two shipped ones of ids: what it takes may move.
-    takes_ids: bool,
+    /// It is one of those that ship: what it takes may move.
+    is_shipped: bool,
 }
 
 impl MaskSet {
@@ -77,12 +90,11 @@ impl MaskSet {
     /// As [`MaskSet::new`].
     pub fn through_regex(rules: &[MaskRule]) -> Result<Self, MaskError> {
         let expression = |rule: &MaskRule| {
-            let [_, (guids, _), (ids, _), _] = SHIPPED_MASKS;
             Ok(Expression {
                 regex: compile(&rule.pattern)?,
                 replacement: rule.replacement.clone(),
-                spares_fractions: rule.pattern == ids,
-                takes_ids: rule.pattern == ids || rule.pattern == guids,
+                spares_fractions: rule.pattern == IDS,
+                is_shipped: SHIPPED_MASKS.iter().any(|(pattern, _)| *pattern == rule.pattern),
             })
         };
         Ok(Self { masks: Masks::Regexes(rules.iter().map(expression).collect::<Result<_, _>>()?) })
@@ -112,8 +124,8 @@ impl MaskSet {
         self.apply_and_keep(text, &mut Residue::default())
     }
 
-    /// The same; what the shipped masks of ids replaced goes to `residue`. What masks of one's own replace does not: who writes one knows it
-    /// for noise.
+    /// The same; what the shipped masks replaced goes to `residue`, unless it changes by itself. What masks of one's own replace does not: who
+    /// writes one knows it for noise.
     #[must_use]
     pub fn apply_and_keep<'a>(&self, text: &'a str, residue: &mut Residue) -> Cow<'a, str> {
         match &self.masks {
@@ -146,7 +158,7 @@ fn replace<'a>(text: Cow<'a, str>, mask: &Expression, residue: &mut Residue) -> 
         if mask.spares_fractions && is_number && is_behind_point(text.as_bytes(), from, whole.start()) {
             return whole.as_bytes().to_vec();
         }
-        if mask.takes_ids {
+        if mask.is_shipped && !changes_by_itself(whole.as_bytes()) {
             residue.take(whole.as_bytes());
         }
         from = whole.end();

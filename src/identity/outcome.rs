@@ -270,11 +270,27 @@ mod tests {
     #[test]
     fn what_masks_take_out_of_a_success_tells_answers_apart_that_are_the_same() {
         let (rules, tool) = (rules(), ToolOutcomeRules::default());
-        let residue = |is_ok, source| outcome_identity(is_ok, &Content::Raw(source).view(), None, &rules, &tool).residue.bits();
+        let residue =
+            |is_ok, source: &str| outcome_identity(is_ok, &Content::Raw(source).view(), None, &rules, &tool).residue.bits();
         let (a, b) = (residue(true, "\"48123904 bytes, 5 s\""), residue(true, "\"48123905 bytes, 5 s\""));
         assert!(a != b && a != 0 && b != 0);
         assert_eq!(a, residue(true, "\"48123904 bytes, 7 s\""));
-        assert_eq!(residue(true, "\"at 2026-01-01 10:00:00.137Z\""), 0);
+        for nothing in ["at 2026-01-01 10:00:00.137Z", "0.53s", "7 ms"] {
+            assert_eq!(residue(true, &format!("\"{nothing}\"")), 0, "{nothing}");
+        }
+        for something in [
+            "2026-01-01 10:00:00,137",
+            "2026/01/01 10:00:00",
+            "01/Jan/2026:10:00:00 +0000",
+            "Thu, 01 Jan 2026 10:00:00 GMT",
+            "Jan  1 10:00:00",
+            "<Job object at 0x7f12ab34cd56>",
+            "Job(0x7f12ab34cd56)",
+            "12.5 seconds",
+            "(0:01:24)",
+        ] {
+            assert_ne!(residue(true, &format!("\"{something}\"")), 0, "{something}");
+        }
         assert_eq!(residue(false, "\"48123904 bytes\""), 0);
     }
 

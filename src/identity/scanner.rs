@@ -1,11 +1,14 @@
 //! The shipped masks in one pass over the text, word by word.
 //!
-//! It gives the bytes that the four expressions of `SHIPPED_MASKS` give one after the other. Why one pass can:
+//! It gives the bytes that the expressions of `SHIPPED_MASKS` give one after the other. Why one pass can:
 //! - A replacement is no word, and no later mask can match across `<` or `>`. So whatever is replaced cuts the text into
 //!   parts that later masks see on their own, with a word boundary at the cut.
-//! - Only a time can be cut out of a word. It begins with four digits before a `-`, so it can only take the end of a word:
-//!   [`word_at`] gives the word as the later masks see it, without that end.
+//! - Only a time of the first mask can be cut out of a word. It begins with four digits before a `-`, so it can only take the end of
+//!   a word: [`word_at`] gives the word as the later masks see it, without that end.
 //! - An id is a whole word, or five of them; a duration begins at the start of a word.
+//! - A date in words, an address and a duration in parentheses each have digits at the start of a word, by which they are found; what
+//!   belongs to them before it (a month, `at`, the parenthesis) no other mask takes.
+//! - No date in words ends where a time can begin: a `:` stands before its last two digits, and no word character behind them.
 //!
 //! Few words are any of that, so most are passed over: `candidates.rs` says where one may begin.
 
@@ -26,8 +29,21 @@ pub(super) fn is_behind_point(bytes: &[u8], from: usize, start: usize) -> bool {
     before.strip_suffix(b".").and_then(<[u8]>::last).is_some_and(u8::is_ascii_digit)
 }
 
+/// Whether what a shipped mask has replaced is nothing that an agent waits for: a time in digits and dashes, a duration in `s` or `ms`. The other
+/// forms may be what the answer is about: when a page was changed (`Last-Modified`), the newest line of a log, a number behind a time in a
+/// table, the seconds that are left.
+pub(super) fn changes_by_itself(masked: &[u8]) -> bool {
+    let is_time = masked.get(4) == Some(&b'-') && !masked.contains(&b',');
+    let is_duration = masked.ends_with(b"s") && !masked.contains(&b'e');
+    is_time || is_duration
+}
+
 /// Digits of the shortest id.
 const ID_DIGITS_MIN: usize = 8;
+/// Digits of the shortest address.
+const ADDRESS_DIGITS_MIN: usize = 6;
+
+const MONTHS: [&[u8; 3]; 12] = [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 
 const WORD: u8 = 1;
 const HEX: u8 = 2;
@@ -54,6 +70,11 @@ const fn classes() -> [u8; 256] {
 
 fn class(byte: u8) -> u8 {
     CLASSES.get(usize::from(byte)).copied().unwrap_or_default()
+}
+
+/// Whether a byte, which may not be there, is of a word.
+fn is_word(byte: Option<&u8>) -> bool {
+    byte.is_some_and(|byte| class(*byte) & WORD != 0)
 }
 
 /// A run of word characters, as the masks after the first one see it.
@@ -85,7 +106,7 @@ impl Word {
 /// What is replaced: from, to, by what.
 type Found = (usize, usize, &'static str);
 
-/// The masked text, or nothing if there is nothing to mask. Ids go to `residue`.
+/// The masked text, or nothing if there is nothing to mask. What may move goes to `residue`.
 pub(super) fn mask(text: &str, residue: &mut Residue) -> Option<String> {
     let bytes = text.as_bytes();
     let mut candidates = Candidates::new(bytes);
@@ -93,14 +114,19 @@ pub(super) fn mask(text: &str, residue: &mut Residue) -> Option<String> {
     let (mut copied, mut at) = (0, 0);
     while let Some(word) = next_word(bytes, at, at > 0 && at == copied, &mut candidates) {
         at = word.end;
-        let found = id(bytes, copied, word).or_else(|| duration(bytes, word));
+        let found = date(bytes, copied, word)
+            .or_else(|| address(bytes, copied, word))
+            .or_else(|| id(bytes, copied, word))
+            .or_else(|| duration(bytes, word))
+            .or_else(|| clock(bytes, copied, word));
         // A time begins where its word ends, unless a duration has gone beyond that.
         let time = (found.is_none() && word.time_end != 0).then_some((word.end, word.time_end, TIME));
         if let Some((start, end, replacement)) = found.or(time) {
             out.push_str(text.get(copied..start).unwrap_or_default());
             out.push_str(replacement);
-            if replacement == ID {
-                residue.take(bytes.get(start..end).unwrap_or_default());
+            let masked = bytes.get(start..end).unwrap_or_default();
+            if !changes_by_itself(masked) {
+                residue.take(masked);
             }
             copied = end;
             at = end;
@@ -115,8 +141,7 @@ pub(super) fn mask(text: &str, residue: &mut Residue) -> Option<String> {
 
 /// The next word from `at` on that may have to be replaced. After a cut, what follows without a gap is a word of its own.
 fn next_word(bytes: &[u8], at: usize, is_cut: bool, candidates: &mut Candidates<'_>) -> Option<Word> {
-    let is_word = |at: usize| bytes.get(at).is_some_and(|byte| class(*byte) & WORD != 0);
-    if is_cut && is_word(at) {
+    if is_cut && is_word(bytes.get(at)) {
         return Some(word_at(bytes, at));
     }
     let candidate = candidates.next(at)?;
@@ -150,22 +175,30 @@ fn word_at(bytes: &[u8], start: usize) -> Word {
     Word { start, end, class: common, time_end: 0 }
 }
 
-/// End of the time that begins at `start`: the first mask, whole.
-fn time_end(bytes: &[u8], start: usize) -> Option<usize> {
-    let fixed = bytes.get(start..start + 19)?;
-    let fits = fixed.iter().zip(b"dddd-dd-dd dd:dd:dd").all(|(byte, wanted)| match wanted {
+/// End of what begins at `start`, if it has a form: `d` is a digit there, `x` a hexadecimal one, `A` and `a` are letters, `T` is itself or a space, and
+/// all else is itself.
+fn form_end(bytes: &[u8], start: usize, form: &[u8]) -> Option<usize> {
+    let end = start + form.len();
+    let fits = bytes.get(start..end)?.iter().zip(form).all(|(byte, wanted)| match wanted {
         b'd' => byte.is_ascii_digit(),
-        b' ' => matches!(byte, b'T' | b' '),
+        b'x' => byte.is_ascii_hexdigit(),
+        b'A' => byte.is_ascii_uppercase(),
+        b'a' => byte.is_ascii_lowercase(),
+        b'T' => matches!(byte, b'T' | b' '),
         other => byte == other,
     });
-    if !fits {
-        return None;
-    }
-    let mut end = start + 19;
-    if bytes.get(end) == Some(&b'.') {
-        let fraction = digits_at(bytes, end + 1);
-        end += if fraction == 0 { 0 } else { fraction + 1 };
-    }
+    fits.then_some(end)
+}
+
+/// End of the time that begins at `start`: the first mask, whole.
+fn time_end(bytes: &[u8], start: usize) -> Option<usize> {
+    let seconds_end = form_end(bytes, start, b"dddd-dd-ddTdd:dd:dd")?;
+    let fraction_end = match bytes.get(seconds_end) {
+        Some(b'.') => Some(seconds_end + 1 + digits_at(bytes, seconds_end + 1)).filter(|end| *end > seconds_end + 1),
+        Some(b',') => form_end(bytes, seconds_end, b",ddd").filter(|end| !is_word(bytes.get(*end))),
+        _ => None,
+    };
+    let end = fraction_end.unwrap_or(seconds_end);
     Some(match bytes.get(end) {
         Some(b'Z') => end + 1,
         Some(b'+' | b'-') => offset_end(bytes, end),
@@ -184,7 +217,45 @@ fn digits_at(bytes: &[u8], at: usize) -> usize {
     bytes.get(at..).unwrap_or_default().iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
-/// The second and third mask: five words joined by `-`, or one long one that is no fraction.
+/// The second mask: a date in words or with slashes, and a time of day.
+fn date(bytes: &[u8], copied: usize, word: Word) -> Option<Found> {
+    let end_of = |form: &[u8]| form_end(bytes, word.start, form);
+    let whole = match (word.len(), bytes.get(word.end)?) {
+        (4, b'/') => end_of(b"dddd/dd/dd dd:dd:dd"),
+        (2, b'/') => end_of(b"dd/Aaa/dddd:dd:dd:dd"),
+        (2, b' ') => end_of(b"dd Aaa dddd dd:dd:dd"),
+        _ => None,
+    };
+    let (start, end) = whole.map(|end| (word.start, end)).or_else(|| day(bytes, copied, word))?;
+    (word_at(bytes, end - 2).end == end).then_some((start, end, TIME))
+}
+
+/// Start and end of a date without a year, where `word` is its day: the month stands before it, and a day of one digit has two spaces.
+fn day(bytes: &[u8], copied: usize, word: Word) -> Option<(usize, usize)> {
+    let gap: &[u8] = match word.len() {
+        1 => b"  ",
+        2 => b" ",
+        _ => return None,
+    };
+    let end = form_end(bytes, word.end, b" dd:dd:dd").filter(|_| word.is_number())?;
+    let (before, month) = bytes.get(copied..word.start)?.strip_suffix(gap)?.split_last_chunk::<3>()?;
+    (MONTHS.contains(&month) && !is_word(before.last())).then_some((copied + before.len(), end))
+}
+
+/// The third mask: an object's address, with the `at` in front of it, else with the mark behind it.
+fn address(bytes: &[u8], copied: usize, word: Word) -> Option<Found> {
+    let digits = bytes.get(word.start..word.end)?.strip_prefix(b"0x")?;
+    if digits.len() < ADDRESS_DIGITS_MIN || !digits.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+        return None;
+    }
+    let before = bytes.get(copied..word.start)?.strip_suffix(b"at ").filter(|before| !is_word(before.last()));
+    if let Some(before) = before {
+        return Some((copied + before.len(), word.end, ID));
+    }
+    matches!(bytes.get(word.end), Some(b'>' | b')' | b';' | b',')).then_some((word.start, word.end + 1, ID))
+}
+
+/// The fourth and fifth mask: five words joined by `-`, or one long one that is no fraction.
 fn id(bytes: &[u8], copied: usize, word: Word) -> Option<Found> {
     if !word.is_id() {
         return None;
@@ -197,16 +268,13 @@ fn id(bytes: &[u8], copied: usize, word: Word) -> Option<Found> {
 }
 
 fn guid_end(bytes: &[u8], start: usize) -> Option<usize> {
-    let fixed = bytes.get(start..start + 36)?;
-    let fits = fixed.iter().zip(b"xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx").all(|(byte, wanted)| match wanted {
-        b'x' => byte.is_ascii_hexdigit(),
-        other => byte == other,
-    });
+    let end = form_end(bytes, start, b"xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx")?;
     // The last word may be longer, or end where a time begins; the others cannot be either, since a `-` follows them.
-    (fits && word_at(bytes, start + 24).end == start + 36).then_some(start + 36)
+    (word_at(bytes, start + 24).end == end).then_some(end)
 }
 
-/// The fourth mask: digits, perhaps a fraction, perhaps space, and a unit that ends its word.
+/// The sixth and seventh mask: digits, perhaps a fraction, perhaps space, and a unit that ends its word. Seconds in words need the fraction: `3 seconds`
+/// are what somebody has set.
 fn duration(bytes: &[u8], word: Word) -> Option<Found> {
     // Digits that run into a time end beyond their word; no fraction, space or unit is looked for there.
     let digits = digits_at(bytes, word.start);
@@ -214,13 +282,25 @@ fn duration(bytes: &[u8], word: Word) -> Option<Found> {
         return None;
     }
     let (last, mut at) = fraction(bytes, word, word.start + digits)?;
+    let has_fraction = at > word.start + digits;
     let mut unit_end = last.end;
     if at == last.end {
         let is_space = |byte: &&u8| matches!(**byte, b' ' | b'\t' | b'\n' | b'\x0b' | b'\x0c' | b'\r');
         at += bytes.get(at..)?.iter().take_while(is_space).count();
         unit_end = word_at(bytes, at).end;
     }
-    matches!(bytes.get(at..unit_end), Some(b"s" | b"ms")).then_some((word.start, unit_end, DURATION))
+    let is_unit = match bytes.get(at..unit_end)? {
+        b"s" | b"ms" => true,
+        b"sec" | b"secs" | b"second" | b"seconds" => has_fraction,
+        _ => false,
+    };
+    is_unit.then_some((word.start, unit_end, DURATION))
+}
+
+/// The last mask: hours, minutes and seconds in parentheses. Two digits of hours would be a time of day.
+fn clock(bytes: &[u8], copied: usize, word: Word) -> Option<Found> {
+    let start = word.start.checked_sub(1).filter(|start| *start >= copied)?;
+    form_end(bytes, start, b"(d:dd:dd)").map(|end| (start, end, DURATION))
 }
 
 /// The word in which the number ends, and where: `word` and `at`, unless a fraction follows. None if that fraction is an id with letters.

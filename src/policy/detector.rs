@@ -6,7 +6,7 @@
 pub enum Detector {
     /// Same call, again and again.
     ExactRepeat = 0,
-    /// Same primary arguments.
+    /// Same target.
     NearRepeat = 1,
     /// Same answer to the same call.
     OutcomeRepeat = 2,

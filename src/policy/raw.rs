@@ -33,11 +33,13 @@ pub struct RawPolicy {
 #[expect(missing_docs, reason = "as above")]
 pub struct RawIdentity {
     pub fingerprint_args: Vec<String>,
+    pub fingerprint_modifiers: Vec<String>,
     pub shell_tools: Vec<String>,
     pub shell_args: Vec<String>,
     pub shell_readers: Vec<String>,
     pub shell_writers: Vec<String>,
     pub waiters: Vec<String>,
+    pub looks: Vec<String>,
     pub clean_paths: bool,
     pub use_description: bool,
     pub same_turn_once: bool,
@@ -54,6 +56,9 @@ pub struct RawOutcomes {
     pub volatile_fields: Vec<String>,
     pub generic: Vec<String>,
     pub generic_chars: i64,
+    pub receipts: Vec<String>,
+    pub denials: Vec<String>,
+    pub empty: Vec<String>,
     pub spare_moving: bool,
     pub retryable: Vec<String>,
 }
@@ -267,6 +272,7 @@ pub struct RawTestFix {
     #[serde(rename = "match")]
     pub matching: String,
     pub zero_failed_fails: bool,
+    pub logged_error_fails: bool,
 }
 
 /// `[detectors.shell_failures]`.

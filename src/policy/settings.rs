@@ -233,6 +233,8 @@ pub struct TestFix {
     pub match_words: bool,
     /// `0 failed` is a failure (attocode's code).
     pub zero_failed_fails: bool,
+    /// `ERROR` and `FAILED` in a run that worked and counts passed tests are a failure (attocode's code); else only numbers are there.
+    pub logged_error_fails: bool,
     /// Only a failure that has been seen before counts: tests that fail in a new way are work that moves. Off in attocode.
     pub same_failure: bool,
 }

@@ -13,7 +13,7 @@ pub enum ToolClass {
     Poll,
     /// Reads: feeds `exploration`.
     Read,
-    /// Its success changes the world: progress.
+    /// Its success changes the world: progress. A call of it that only looks (`identity.looks`) counts as of class `read`.
     Mutates,
     /// Transparent to every detector.
     Exempt,

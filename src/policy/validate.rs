@@ -74,6 +74,9 @@ impl Policy {
                 volatile_fields: check.names("outcomes.volatile_fields", &raw.outcomes.volatile_fields),
             },
             generic_chars: check.integer("outcomes.generic_chars", raw.outcomes.generic_chars, 0, 4_096) as usize,
+            receipts: check.patterns_anywhere("outcomes.receipts", &raw.outcomes.receipts),
+            denials: check.patterns_anywhere("outcomes.denials", &raw.outcomes.denials),
+            empty: check.patterns_whole("outcomes.empty", &raw.outcomes.empty),
             generic: raw.outcomes.generic.iter().map(|text| text.trim().to_lowercase()).collect(),
             spare_moving: raw.outcomes.spare_moving,
             retryable: check.patterns_anywhere("outcomes.retryable", &raw.outcomes.retryable),
@@ -150,10 +153,19 @@ impl Policy {
 }
 
 fn identity(check: &mut Check, raw: &RawIdentity) -> IdentityPolicy {
+    let targets = check.names_in_order("identity.fingerprint_args", &raw.fingerprint_args);
+    let mut args = targets.clone();
+    for name in check.names_in_order("identity.fingerprint_modifiers", &raw.fingerprint_modifiers) {
+        // A policy may take for a target what the policy below it does not. And a recipe names each once.
+        if !args.contains(&name) {
+            args.push(name);
+        }
+    }
     // Order matters in `shell_args` (the first that is text); elsewhere it does no harm.
     IdentityPolicy {
         fingerprint: FingerprintRules {
-            args: check.names_in_order("identity.fingerprint_args", &raw.fingerprint_args).into(),
+            targets,
+            args: args.into(),
             shell: ShellRules {
                 tools: check.names_in_order("identity.shell_tools", &raw.shell_tools),
                 args: check.names_in_order("identity.shell_args", &raw.shell_args),
@@ -165,6 +177,7 @@ fn identity(check: &mut Check, raw: &RawIdentity) -> IdentityPolicy {
         },
         use_description: raw.use_description,
         same_turn_once: raw.same_turn_once,
+        looks: check.names_in_order("identity.looks", &raw.looks),
     }
 }
 

@@ -34,10 +34,11 @@ fn the_examples_of_the_wire_are_vectors() {
     assert_eq!(call("Bash", r#"{"command":"cargo test -p core"}"#), "a4404e81f177a67db9d08a78ed566b35");
     assert_eq!(call("search", r#"{"q":"loop","opts":{"b":[2,1],"a":1}}"#), "0ac5c057b0fb4b88ebf2cd985bdaf4d7");
 
-    let rules = FingerprintRules { args: ["path".to_owned()].into(), ..FingerprintRules::default() };
+    let path = ["path".to_owned()];
+    let rules = FingerprintRules { targets: path.to_vec(), args: path.into(), ..FingerprintRules::default() };
     let args = Content::Raw(r#"{"path":"src/größe.rs","encoding":"utf-8"}"#);
     assert_eq!(
-        fingerprint("read_file", &Arguments::of(&args), None, &rules).hash128().to_string(),
+        fingerprint("read_file", &Arguments::of(&args), None, &rules).unwrap().hash128().to_string(),
         "87f5fb79309ab8db4235f1eb037474d5"
     );
 
@@ -112,6 +113,17 @@ fn maskable() -> impl Strategy<Value = String> {
         1 => "[ \t\n\u{b}\u{c}\r\u{a0}]{1,2}",
         4 => "ms|s|m|S|sm|mss",
         1 => "<ts>|<id>|<dur>|T|Z|é|٣|_|x",
+        2 => "[/(),;>]",
+        1 => ",[0-9]{3,4}",
+        1 => "2026/11/21 20:00:[0-9]{1,3}",
+        1 => "[0-9]{2}/(Jan|Xyz|jan)/2026:20:00:[0-9]{1,3}",
+        1 => "[0-9]{2} (Feb|Xyz|feb) 2026 20:00:[0-9]{1,3}",
+        2 => "(Mar|Xyz|mar)(  5| 15| 5) 20:00:[0-9]{1,3}",
+        1 => "Jan|Dec|  5 20:00:03|/May/2026:20:00:03| Jun 2026 20:00:03",
+        2 => "(at )?0x[0-9a-f]{5,9}[>);,]?",
+        1 => "at |0x|0x7F12AB34",
+        2 => "[0-9]{1,2}\\.[0-9]{1,9} ?(secs?|seconds?)?",
+        1 => "\\([0-9]{1,2}:01:[0-9]{1,2}\\)",
         1 => any::<char>().prop_map(String::from),
     ];
     proptest::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
@@ -163,6 +175,70 @@ fn the_mask_pass_gives_what_the_expressions_give_on_hand_picked_texts() {
         assert_eq!(pass.apply(text), masked, "pass: {text}");
     }
     assert!(matches!(pass.apply("nothing 1234 to do"), std::borrow::Cow::Borrowed(_)));
+}
+
+#[test]
+fn each_form_of_a_time_an_address_and_a_duration_is_masked_and_what_looks_like_it_is_not() {
+    let (pass, regexes) = (MaskSet::new(&mask_rules()).unwrap(), MaskSet::through_regex(&mask_rules()).unwrap());
+    for (text, masked) in [
+        // A comma before milliseconds, which are three digits.
+        ("2026-01-05 09:00:00,123 INFO up", "<ts> INFO up"),
+        ("2026-01-05 09:00:00,1234", "<ts>,1234"),
+        ("2026-01-05 09:00:00, 123", "<ts>, 123"),
+        ("2026-01-05 09:00:00,1232026-11-21T20:00:03", "<ts>,123<ts>"),
+        // Slashes.
+        ("2026/01/05 09:00:00 [error] 7#7", "<ts> [error] 7#7"),
+        ("2026/01/05", "2026/01/05"),
+        ("2026/01/05T09:00:00", "2026/01/05T09:00:00"),
+        ("2026-01/05 09:00:00", "2026-01/05 09:00:00"),
+        ("2026/01/05 09:00:001", "2026/01/05 09:00:001"),
+        ("2026/01/05 09:00:002026-11-21T20:00:03", "<ts><ts>"),
+        ("2026/01/05 09:00:0026-11-21T20:00:03", "2026/01/05 09:00:<ts>"),
+        ("x2026/01/05 09:00:00", "x2026/01/05 09:00:00"),
+        // Access logs.
+        ("[05/Jan/2026:09:00:00 +0000]", "[<ts> +0000]"),
+        ("05/Jan/2026 09:00:00", "05/Jan/2026 09:00:00"),
+        ("05/jan/2026:09:00:00", "05/jan/2026:09:00:00"),
+        ("5/Jan/2026:09:00:00", "5/Jan/2026:09:00:00"),
+        // HTTP and mail.
+        ("Date: Mon, 05 Jan 2026 09:00:00 GMT", "Date: Mon, <ts> GMT"),
+        ("05 Jan 2026", "05 Jan 2026"),
+        ("05 Jan 2026 09:00", "05 Jan 2026 09:00"),
+        ("5 Jan 2026 09:00:00", "5 Jan 2026 09:00:00"),
+        // Syslog.
+        ("Jan  5 09:00:00 host", "<ts> host"),
+        ("Dec 15 09:00:00 host", "<ts> host"),
+        ("Jan 5 09:00:00", "Jan 5 09:00:00"),
+        ("Jan  5 09:00", "Jan  5 09:00"),
+        ("Job 12 09:00:00", "Job 12 09:00:00"),
+        ("xJan 12 09:00:00", "xJan 12 09:00:00"),
+        ("2026-11-21T20:00:03Jan 12 09:00:00", "<ts><ts>"),
+        ("Jan  5 09:00:00 Jan 2026 09:00:00", "<ts> Jan 2026 09:00:00"),
+        ("05 Jan 2026 09:00:00/Jan/2026:09:00:00", "<ts>/Jan/2026:09:00:00"),
+        ("started 09:00:00", "started 09:00:00"),
+        // Addresses.
+        ("<app.Foo object at 0x7f12ab34cd56>", "<app.Foo object <id>>"),
+        ("at 0x7f12ab34cd56", "<id>"),
+        ("Foo(0x7f12ab), 0x7f12ab; 0x7f12ab, 0x7f12ab>", "Foo(<id>, <id> <id> <id>"),
+        ("0x7f12ab34cd56 is free", "0x7f12ab34cd56 is free"),
+        ("flat 0x7f12ab34cd56", "flat 0x7f12ab34cd56"),
+        ("at 0x7f12a>", "at 0x7f12a>"),
+        ("at 0x7F12AB34", "at 0x7F12AB34"),
+        ("at 0x7f12abxy)", "at 0x7f12abxy)"),
+        ("at  0x7f12ab", "at  0x7f12ab"),
+        ("at 0x7f12ab2026-11-21T20:00:03", "<id><ts>"),
+        // Durations.
+        ("in 0.53 seconds, 1.2 secs, 12.5 sec, 1.0second", "in <dur>, <dur>, <dur>, <dur>"),
+        ("3 seconds, 3 secs, 1.5 minutes", "3 seconds, 3 secs, 1.5 minutes"),
+        ("0.53 section", "0.53 section"),
+        ("1.12345678 seconds", "<dur>"),
+        ("12345678.5 seconds", "<id>.5 seconds"),
+        ("83.12s (0:01:23)", "<dur> <dur>"),
+        ("(09:01:23) (0:01:2) 0:01:23 ((0:01:23))", "(09:01:23) (0:01:2) 0:01:23 (<dur>)"),
+    ] {
+        assert_eq!(regexes.apply(text), masked, "regex: {text}");
+        assert_eq!(pass.apply(text), masked, "pass: {text}");
+    }
 }
 
 proptest! {

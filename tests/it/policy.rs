@@ -3,6 +3,7 @@
 use loopwarden::config::Diagnostics;
 use loopwarden::config::Origin;
 use loopwarden::config::policy;
+use loopwarden::identity::MaskSet;
 use loopwarden::policy::BlockScope;
 use loopwarden::policy::Counted;
 use loopwarden::policy::Detector;
@@ -66,6 +67,9 @@ fn the_default_profile_has_the_documented_values() {
     assert!(!load("progress.mutation = false").progress.new_mutation, "a rule about mutations");
     assert_eq!((policy.episodes.renudge_hits, policy.episodes.relapse_steps, policy.episodes.kept), (5, 20, 16));
     assert!(policy.identity.same_turn_once && !policy.identity.use_description && !policy.evidence.excerpts);
+    let prints = &policy.identity.fingerprint;
+    assert_eq!(prints.targets, ["path", "file_path", "command", "pattern", "query", "url", "filename"]);
+    assert_eq!(prints.args.get(7..10).unwrap(), ["content", "offset", "limit"]);
     let modes: Vec<_> = Detector::ALL.iter().map(|detector| policy.detectors.mode(*detector).as_str()).collect();
     assert_eq!(
         modes,
@@ -86,7 +90,10 @@ fn the_default_profile_has_the_documented_values() {
     assert!(!detectors.dead_end.generic.is_match("error: no such file"), "matched whole");
     assert!(policy.outcomes.retryable.is_match("got HTTP 503 from upstream") && !policy.outcomes.retryable.is_match("5 items"));
     assert!(policy.outcomes.generic.iter().any(|text| text == "exit code 0"));
+    assert!(policy.identity.looks.iter().any(|look| look == "view") && !detectors.test_fix.logged_error_fails);
     assert!(policy.outcomes.rules.volatile_fields.is_sorted());
+    let (masks, shipped) = (&policy.outcomes.rules.mask, MaskSet::shipped());
+    assert_eq!(format!("{masks:?}"), format!("{shipped:?}"), "the list of the file runs as the hand-written pass");
     assert_eq!((policy.fusion.bonus, policy.fusion.escalate_above, policy.fusion.escalate_count), (0.1, 0.85, 5));
     assert_eq!(policy.priority[usize::from(Detector::CallRate.number())], 0);
     assert_eq!(policy.priority[usize::from(Detector::SwarmRepeat.number())], 15);
@@ -104,13 +111,59 @@ fn the_default_profile_has_the_documented_values() {
 }
 
 #[test]
+fn receipts_and_empty_answers_are_told_by_their_words() {
+    let outcomes = profile("default").outcomes;
+    let is_receipt = |text: &str| outcomes.receipts.is_match(text) && !outcomes.denials.is_match(text);
+    for text in [
+        "All checks passed!",
+        "Email sent successfully.",
+        "Success! The configuration is valid.",
+        r#"{"status":"success","updated":1}"#,
+        "added 312 packages, and audited 313 packages",
+        "8 passed in 0.12s",
+    ] {
+        assert!(is_receipt(text), "{text}");
+    }
+    for text in [
+        "Query sent: 0 rows",
+        "Passed 10, found 0.",
+        "saved, with 1 error",
+        "Request sent, but it wasn't read",
+        r#"{"success":false}"#,
+        r#"{"results":[],"success":true}"#,
+        "The configuration is invalid.",
+        "Not updated: it failed",
+        "nothing was created",
+    ] {
+        assert!(!is_receipt(text), "{text}");
+    }
+    for text in ["No matches found", "no results.", "0 hits", "No files found", "There are no rows", r#"{"results":[]}"#] {
+        assert!(outcomes.empty.is_match(text), "{text}");
+    }
+    for text in
+        ["", "[]", "ok", "No errors", "0 warnings", "no files changed", r#"{"errors":[]}"#, "10 results", "no results yet?"]
+    {
+        assert!(!outcomes.empty.is_match(text), "{text}");
+    }
+}
+
+#[test]
 fn plain_switches_the_projects_own_additions_off_and_nothing_else() {
     let (plain, default) = (profile("plain"), profile("default"));
     assert_eq!(plain.identity.fingerprint.shell.tools, ["bash"]);
     assert_eq!(plain.identity.fingerprint.shell.args, ["command"]);
     assert!(!plain.identity.same_turn_once);
+    let prints = &plain.identity.fingerprint;
+    assert_eq!(prints.targets, *prints.args, "each of them is a target");
+    assert_eq!(
+        prints.targets,
+        ["path", "file_path", "command", "pattern", "query", "url", "content", "filename", "offset", "limit"]
+    );
     assert!(plain.outcomes.rules.volatile_fields.is_empty() && plain.outcomes.generic.is_empty());
     assert!(!plain.outcomes.retryable.is_match("rate limit"));
+    assert!(!plain.outcomes.receipts.is_match("Email sent.") && !plain.outcomes.empty.is_match("No results"));
+    assert!(plain.identity.looks.is_empty() && plain.detectors.test_fix.logged_error_fails);
+    assert!(!plain.identity.fingerprint.args.iter().any(|name| name == "view_range"));
     assert_eq!(plain.progress.user_message, UserMessage::Ignore);
     assert!(!plain.progress.mutation && !plain.progress.new_mutation && !plain.progress.world_state);
     assert_eq!((plain.episodes.renudge_hits, plain.episodes.relapse_steps), (1, 0));
@@ -126,6 +179,13 @@ fn plain_switches_the_projects_own_additions_off_and_nothing_else() {
     assert_eq!(exact.threshold, 3);
     assert_eq!(plain.priority, default.priority);
     assert!(plain.episodes.nudge_before_block);
+}
+
+#[test]
+fn what_a_policy_calls_a_target_is_one() {
+    let policy = load("[identity]\nfingerprint_args = ['id', 'page']\nfingerprint_modifiers = ['page', 'cursor', 'cursor']\n");
+    assert_eq!(policy.identity.fingerprint.targets, ["id", "page"]);
+    assert_eq!(*policy.identity.fingerprint.args, ["id", "page", "cursor"], "each once");
 }
 
 #[test]
@@ -168,6 +228,9 @@ fn the_reference_profiles_differ_from_plain_as_documented() {
     let policy = profile("rockbot");
     assert_eq!(running(&policy), ["outcome_repeat", "fleet_rate"]);
     assert_eq!(policy.outcomes.rules.chars, 500);
+    let text = "5 s, 2026-01-05T09:00:00Z, deadbeef, loss 0.69314718, 0.53 seconds, at 0x7f12ab34cd56, Jan  5 09:00:00";
+    let masked = "<dur>, <ts>, <id>, loss 0.69314718, 0.53 seconds, at 0x7f12ab34cd56, Jan  5 09:00:00";
+    assert_eq!(policy.outcomes.rules.mask.apply(text), masked, "the masks of then");
     assert_eq!(policy.detectors.outcome_repeat.mode, Mode::Nudge);
     let fleet = &policy.detectors.fleet_rate;
     assert_eq!((fleet.mode, fleet.key, fleet.limit, fleet.window_ms), (Mode::Block, FleetKey::Args, 30, 300_000));
@@ -425,6 +488,7 @@ fn a_pattern_that_is_none_is_refused_with_its_cause() {
             "['a)|(b']",
             "detectors.dead_end.generic holds \"a)|(b\", which is no regular expression: unopened group",
         ),
+        ("outcomes.empty", "['a)|(b']", "outcomes.empty holds \"a)|(b\", which is no regular expression: unopened group"),
         ("outcomes.masks", "[['\\d+']]", "outcomes.masks[0] has 1 texts, but must be two: a pattern and its replacement"),
     ] {
         assert_eq!(refused(&set(key, value)).0[0].message, message);

@@ -15,6 +15,7 @@ use loopwarden::event::Stage;
 use loopwarden::event::TaskId;
 use loopwarden::event::partition_of;
 use loopwarden::identity::Hash128;
+use loopwarden::identity::hash_text;
 use loopwarden::log::Partitions;
 use loopwarden::log::memory::Faults;
 use loopwarden::log::memory::MemoryConfig;
@@ -675,6 +676,34 @@ fn the_fleet_may_start_one_definition_so_often_and_no_more() {
     let rows = world.broker.committed(MemoryTopic::State);
     let key = format!("fleet\u{1f}\u{1f}{fingerprint}").into_bytes();
     assert!(rows.iter().any(|row| row.key.as_deref() == Some(&key) && row.value.is_some()));
+}
+
+#[test]
+fn a_worker_makes_the_fingerprint_out_by_the_published_recipe() {
+    for (args, kind, text) in [
+        (r#"{"url":"u","page":2,"timeout":5}"#, "coarse", r#"lookup:{"page":2,"url":"u"}"#),
+        (r#"{"customer":"c"}"#, "coarse", r#"lookup:{"customer":"c"}"#),
+        (r#"{"customer":"c","limit":10}"#, "call", "lookup\n{\"customer\":\"c\",\"limit\":10}"),
+    ] {
+        let mut world = world((4, 3), policy("default", ""), settings(TIMED));
+        world.start("a", 2);
+        for number in 0..12 {
+            let session = format!("s{number}");
+            let time_ms = START_MS + number * 1_000;
+            let json = format!(
+                r#"{{"id":"{session}","session_id":"{session}","swarm_id":"w","time":{time_ms},"kind":"tool","tool":"lookup","args":{args},"outcome":"error","error":"that is not known"}}"#
+            );
+            feed(&world, &session, &json, time_ms);
+        }
+        settle(&mut world);
+        let told = told(&world);
+        assert_eq!(told.len(), 1, "{told:?}");
+        let scope = &told[0].1["scope"];
+        assert_eq!((&scope["tool"], &scope["identity"]["kind"]), (&"lookup".into(), &kind.into()));
+        assert_eq!(scope["fingerprint"], hash_text(text).hash128().to_string());
+        let listed = scope["identity"]["args"].as_array().map_or(0, Vec::len);
+        assert_eq!(listed > 0, kind == "coarse", "targets and modifiers");
+    }
 }
 
 #[test]

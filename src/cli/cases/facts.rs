@@ -31,8 +31,14 @@ pub(super) fn check(policy: &Policy, case: &Case) -> Vec<Mismatch> {
         }
     };
     let facts = &case.facts;
-    let print =
-        |at: usize| with_call(case, at, |tool, args| fingerprint_text(tool, &Arguments::of(args), &policy.identity.fingerprint));
+    let call_hash = |tool: &str, args: &Arguments<'_>| call_identity(tool, args, &policy.tools.get(tool).call).0.to_string();
+    let print = |at: usize| {
+        with_call(case, at, |tool, args| {
+            let args = Arguments::of(args);
+            let text = fingerprint_text(tool, &args, &policy.identity.fingerprint);
+            text.unwrap_or_else(|| call_hash(tool, &args))
+        })
+    };
     for (one, two, same) in &facts.fingerprint_equal {
         expect("fingerprint_equal", same.to_string(), (print(*one) == print(*two)).to_string());
     }
@@ -59,9 +65,7 @@ pub(super) fn check(policy: &Policy, case: &Case) -> Vec<Mismatch> {
         expect("canonical_args", text.clone(), with_call(case, *at, |_, args| canonical_text(args)));
     }
     for (at, hash) in &facts.call_sha256 {
-        let got = with_call(case, *at, |tool, args| {
-            call_identity(tool, &Arguments::of(args), &policy.tools.get(tool).call).0.to_string()
-        });
+        let got = with_call(case, *at, |tool, args| call_hash(tool, &Arguments::of(args)));
         expect("call_sha256", hash.clone(), got);
     }
     for (at, is_poll) in &facts.is_poll {

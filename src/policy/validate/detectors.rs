@@ -318,6 +318,7 @@ fn test_fix(of: &mut Settings<'_>, raw: &RawTestFix) -> TestFix {
         commands: of.check.names_in_order("detectors.test_fix.commands", &raw.commands),
         match_words: !of.choice("match", &raw.matching, &[("word", false), ("substring", true)]),
         zero_failed_fails: raw.zero_failed_fails,
+        logged_error_fails: raw.logged_error_fails,
         same_failure: raw.same_failure,
     }
 }
