@@ -158,6 +158,9 @@ pub const RESET_COUNTERS: usize = 1_024;
 
 /// Connections of the listener at once; more wait in the operating system's queue.
 pub const HTTP_CONNECTIONS_MAX: usize = 512;
+/// Fewer free ones than this, and a connection is closed after its answer: who keeps one must not keep others out, least of all those that
+/// ask how the process is.
+pub const HTTP_CONNECTIONS_SPARE: usize = 64;
 /// Open streams and long polls among them.
 pub const HTTP_STREAMS_MAX: usize = 256;
 /// Request line and headers of a request. Bytes. More is refused.
@@ -172,6 +175,10 @@ pub const HTTP_BODY_WAIT: Duration = Duration::from_secs(30);
 pub const HTTP_WRITE_WAIT: Duration = Duration::from_secs(30);
 /// Body of `POST /v1/events`. Bytes.
 pub const HTTP_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Of a larger body, what is read and dropped: a client that writes first and reads then would see a broken connection, and no answer. Bytes.
+pub const HTTP_BODY_BYTES_DROPPED: usize = 64 * 1024 * 1024;
+/// How long that is done.
+pub const HTTP_BODY_DROP_WAIT: Duration = Duration::from_secs(5);
 /// Bodies on their way in, together. Bytes.
 pub const HTTP_BODIES_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Events of one request: its answer names each rejected one.

@@ -36,6 +36,14 @@ pub enum Asked {
 /// # Errors
 /// The operating system refuses.
 pub fn listen() -> io::Result<Receiver<Asked>> {
+    listen_from(Arc::new(AtomicBool::new(true)))
+}
+
+/// The same; until the flag is raised the first stop ends the process, since nothing is under way that must be brought to an end.
+///
+/// # Errors
+/// The operating system refuses.
+pub fn listen_from(has_begun: Arc<AtomicBool>) -> io::Result<Receiver<Asked>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (sender, receiver) = sync_channel(16);
     // The handlers are in place when this returns, not some time later.
@@ -46,11 +54,11 @@ pub fn listen() -> io::Result<Receiver<Asked>> {
             .map(signal)
             .collect::<io::Result<Vec<Signal>>>()?
     };
-    thread::Builder::new().name("signals".to_owned()).spawn(move || runtime.block_on(forward(signals, &sender)))?;
+    thread::Builder::new().name("signals".to_owned()).spawn(move || runtime.block_on(forward(signals, &sender, &has_begun)))?;
     Ok(receiver)
 }
 
-async fn forward(signals: Vec<Signal>, sender: &SyncSender<Asked>) {
+async fn forward(signals: Vec<Signal>, sender: &SyncSender<Asked>, has_begun: &AtomicBool) {
     let Ok([mut terminate, mut interrupt, mut leave, mut reload]) = <[Signal; 4]>::try_from(signals) else { return };
     let mut stopping_since: Option<Stopwatch> = None;
     loop {
@@ -62,6 +70,9 @@ async fn forward(signals: Vec<Signal>, sender: &SyncSender<Asked>) {
             else => return,
         };
         if asked != Asked::Reload {
+            if !has_begun.load(Ordering::Acquire) {
+                std::process::exit(i32::from(exit_code::DONE));
+            }
             match &stopping_since {
                 // `timeout` tells the process and then its group: that is one signal.
                 Some(first) if first.elapsed() < ONE_SIGNAL => continue,

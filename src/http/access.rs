@@ -90,6 +90,9 @@ pub(super) async fn gate(State((shared, index)): State<(Arc<Shared>, usize)>, mu
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    if peer.is_crowded() {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     shared.counts.note(index, response.status().as_u16(), watch.elapsed());
     response
 }

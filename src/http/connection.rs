@@ -88,6 +88,7 @@ impl Phase {
 pub(super) struct Peer {
     pub(super) ip: IpAddr,
     phase: Arc<Phase>,
+    slots: Arc<Semaphore>,
 }
 
 impl Peer {
@@ -95,6 +96,11 @@ impl Peer {
     pub(super) fn answering(&self) -> Answering {
         self.phase.0.fetch_or(1, Ordering::AcqRel);
         Answering(Arc::new(Ended(Arc::clone(&self.phase))))
+    }
+
+    /// Whether others may soon find no place.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.slots.available_permits() < limits::HTTP_CONNECTIONS_SPARE
     }
 }
 
@@ -117,7 +123,9 @@ impl Drop for Ended {
 
 impl Connected<IncomingStream<'_, Listener>> for Peer {
     fn connect_info(stream: IncomingStream<'_, Listener>) -> Self {
-        Self { ip: stream.remote_addr().ip().to_canonical(), phase: Arc::clone(&stream.io().phase) }
+        let connection = stream.io();
+        let slots = Arc::clone(connection.slot.semaphore());
+        Self { ip: stream.remote_addr().ip().to_canonical(), phase: Arc::clone(&connection.phase), slots }
     }
 }
 
@@ -139,7 +147,7 @@ pub(super) struct Connection {
     /// Running while the other end takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
     waits: Waits,
-    _slot: OwnedSemaphorePermit,
+    slot: OwnedSemaphorePermit,
 }
 
 impl Connection {
@@ -149,7 +157,7 @@ impl Connection {
 
     fn with_waits(stream: TcpStream, slot: OwnedSemaphorePermit, waits: Waits) -> Self {
         let head = (0, 0, Box::pin(sleep(waits.head)));
-        Self { stream, phase: Arc::default(), head, stalled: None, waits, _slot: slot }
+        Self { stream, phase: Arc::default(), head, stalled: None, waits, slot }
     }
 
     /// Whether the head that is being read has had its time or its bytes. Registers for the deadline.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
+use axum::body::BodyDataStream;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::StatusCode;
@@ -104,7 +105,9 @@ async fn collect(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<(Ve
         Refusal::from(answer::error(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message))
     };
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    if announced.is_some_and(|length| length > limits::HTTP_BODY_BYTES_MAX) {
+    let is_announced = announced.is_some_and(|length| length > limits::HTTP_BODY_BYTES_MAX);
+    // It waits for a word before it sends any of it.
+    if is_announced && headers.contains_key(header::EXPECT) {
         return Err(too_large());
     }
     let read = async {
@@ -112,7 +115,9 @@ async fn collect(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<(Ve
         let mut chunks = body.into_data_stream();
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|_| answer::bad_request("the body ended early"))?;
-            if bytes.len() + chunk.len() > limits::HTTP_BODY_BYTES_MAX {
+            if is_announced || bytes.len() + chunk.len() > limits::HTTP_BODY_BYTES_MAX {
+                drop((bytes, memory));
+                let _ = timeout(limits::HTTP_BODY_DROP_WAIT, drop_rest(&mut chunks)).await;
                 return Err(too_large());
             }
             while memory.len() * BODY_UNIT < bytes.len() + chunk.len() {
@@ -124,6 +129,15 @@ async fn collect(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<(Ve
     };
     let in_time = timeout(limits::HTTP_BODY_WAIT, read).await;
     in_time.unwrap_or_else(|_| Err(answer::error(StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not come in time").into()))
+}
+
+/// Reads on to the end of a body that nobody wants, or as far as its bounds allow.
+async fn drop_rest(chunks: &mut BodyDataStream) {
+    let mut left = limits::HTTP_BODY_BYTES_DROPPED;
+    while let Some(Ok(chunk)) = chunks.next().await {
+        let Some(less) = left.checked_sub(chunk.len()) else { return };
+        left = less;
+    }
 }
 
 /// Events with their keys, and what is none.

@@ -84,15 +84,35 @@ pub(super) async fn read_rows(embedded: &Embedded, prefixes: Vec<String>) -> Res
     let rows: Result<_, crate::log::LogError> = read.await?;
     let rows = rows.map_err(|error| answer::later(StatusCode::SERVICE_UNAVAILABLE, "not_durable", error.to_string(), 1))?;
     let more = rows.len() > limits::HTTP_ROWS_MAX;
-    let texts = rows.into_iter().take(limits::HTTP_ROWS_MAX).map(|(_, value)| String::from_utf8_lossy(&value).into_owned());
+    let texts = rows.into_iter().take(limits::HTTP_ROWS_MAX).map(|(_, value)| as_of(&value, now));
     Ok(Rows { rows: texts.collect(), more })
 }
 
 /// Whether all that a row says is in force has expired.
 fn is_over(row: &[u8], now: EventTime) -> bool {
-    let row: Option<Value> = serde_json::from_slice(row).ok();
-    let expiry = row.and_then(|row| EventTime::parse_rfc3339(row.get("expires_at")?.as_str()?));
+    serde_json::from_slice(row).is_ok_and(|row: Value| has_expired(&row, now))
+}
+
+fn has_expired(dated: &Value, now: EventTime) -> bool {
+    let expiry = dated.get("expires_at").and_then(|expiry| EventTime::parse_rfc3339(expiry.as_str()?));
     expiry.is_some_and(|expiry| expiry <= now)
+}
+
+/// A row without those of its verdicts that are over: a nudge lasts longer than the block beside it.
+fn as_of(row: &[u8], now: EventTime) -> String {
+    let text = || String::from_utf8_lossy(row).into_owned();
+    let Ok(mut parsed) = serde_json::from_slice::<Value>(row) else { return text() };
+    let Some(active) = parsed.get_mut("active").and_then(Value::as_array_mut) else { return text() };
+    let before = active.len();
+    active.retain(|verdict| !has_expired(verdict, now));
+    if active.len() == before {
+        return text();
+    }
+    let is_blocked = active.iter().any(|verdict| verdict.get("action").is_some_and(|action| action == "block"));
+    if let Some(status) = parsed.get_mut("status") {
+        *status = if is_blocked { "blocked" } else { "nudged" }.into();
+    }
+    parsed.to_string()
 }
 
 async fn agents(shared: &Arc<Shared>, tenant: Option<String>, session_id: String) -> Result<Vec<AgentView>, Refusal> {
@@ -147,4 +167,24 @@ pub(super) async fn swarm(
     let counters: Vec<Value> = counters.iter().map(|counter| view::counter(counter, now)).collect();
     let active: Vec<Value> = rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect();
     Ok(answer::ok(&json!({ "swarm_id": id, "counters": counters, "active": active, "more": more })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROW: &str = r#"{"v":1,"status":"blocked","expires_at":"2026-01-01T00:10:00Z","active":[{"action":"nudge","expires_at":"2026-01-01T00:10:00Z"},{"action":"block","expires_at":"2026-01-01T00:01:00Z"}]}"#;
+
+    fn at(time: &str) -> EventTime {
+        EventTime::parse_rfc3339(time).unwrap()
+    }
+
+    #[test]
+    fn a_block_that_is_over_leaves_its_row_before_the_nudge_beside_it() {
+        assert_eq!(as_of(ROW.as_bytes(), at("2026-01-01T00:00:59Z")), ROW);
+        let row: Value = serde_json::from_str(&as_of(ROW.as_bytes(), at("2026-01-01T00:01:00Z"))).unwrap();
+        assert_eq!((&row["status"], row["active"].as_array().unwrap().len()), (&json!("nudged"), 1));
+        assert_eq!(row["active"][0]["action"], "nudge");
+        assert!(!is_over(ROW.as_bytes(), at("2026-01-01T00:09:59Z")) && is_over(ROW.as_bytes(), at("2026-01-01T00:10:00Z")));
+    }
 }

@@ -186,6 +186,13 @@ fn expect_known(args: &ResetArgs, (address, token): (SocketAddr, Option<&str>), 
     } else if let Some(warning) = args.agent.as_deref().and_then(|agent| unknown_agent(agent, body)) {
         say(format!("warning: {address} holds {warning}"));
     }
+    let version = ask::get(address, "/version", token, WAIT, ANSWER_BYTES_MAX).unwrap_or_default();
+    let (_, _, body) = ask::parts(&version);
+    if serde_json::from_str::<Value>(body).is_ok_and(|version| version.get("mode").is_some_and(|mode| mode == "shadow")) {
+        say(format!(
+            "warning: {address} runs in shadow: workers keep the blocks they have from live until those expire, and no later reset lifts them"
+        ));
+    }
 }
 
 /// What there is instead of an agent that is not among those of its session. Of an answer that is cut, or shows as many as it may, nobody

@@ -65,8 +65,9 @@ pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
     let loaded_policy = reload::load(&loaded.config.policy)?;
     let in_force = reload::in_force(&loaded_policy);
     let policy = Arc::clone(&in_force.policy);
-    // Before anything slow: a signal during the start is a wish to stop too.
-    let signals = signals::listen()?;
+    // Before anything slow: a signal during the start is a wish to stop too, and while brokers are asked nobody else listens to it.
+    let has_begun = Arc::new(AtomicBool::new(loaded.config.kafka.is_none()));
+    let signals = signals::listen_from(Arc::clone(&has_begun))?;
     let config = &loaded.config;
     // Before anything is opened: it is a mistake of the settings.
     let token = config.http.token()?.map(Token::new);
@@ -80,15 +81,16 @@ pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
         Some(kafka) => world::kafka(&parts, kafka)?,
         None => world::embedded(&parts)?,
     };
+    has_begun.store(true, Ordering::Release);
     world.fleet.watch()?;
-    let manager = Manager::of_environment();
+    let mut manager = Manager::of_environment();
     let station = Arc::new(station(&loaded, in_force, &control, &parts.clock, &world));
     let server = serve::start(config, token, &station)?;
     let upkeep = world.broker.clone().map(|broker| Upkeep::start(broker, config.embedded.retention_ms)).transpose()?;
     let ended = look_after(
         &world,
         &signals,
-        (&manager, &control),
+        (&mut manager, &control),
         &|| reload::reload(args, log, &loaded, &control, &world, &station),
         &|sum| {
             ready(config, &policy, &world, sum, &server);
@@ -155,7 +157,7 @@ enum Ended {
 fn look_after(
     world: &World,
     signals: &std::sync::mpsc::Receiver<Asked>,
-    (manager, control): (&Manager, &LogControl),
+    (manager, control): (&mut Manager, &LogControl),
     reload: &dyn Fn(),
     ready: &dyn Fn(&Sum),
 ) -> Ended {
@@ -185,7 +187,7 @@ fn look_after(
                 manager.tell("READY=1");
             }
         }
-        manager.tell("WATCHDOG=1");
+        manager.lives();
         control.tell_left_out();
         if sweep.is_over() {
             sweep = Deadline::after(SWEEP_EVERY);

@@ -4,11 +4,19 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::net::SocketAddr;
 use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use crate::clock::Deadline;
+
+/// A word within a third of the time after which the manager gives the process up.
+const WATCHDOG_PART: u32 = 3;
 
 /// The service manager, if there is one.
 #[derive(Debug)]
 pub(super) struct Manager {
     socket: Option<(UnixDatagram, SocketAddr)>,
+    /// How often it wants to hear that the process lives, and when next.
+    watchdog: Option<(Duration, Deadline)>,
 }
 
 impl Manager {
@@ -19,7 +27,22 @@ impl Manager {
             [] => None,
             _ => SocketAddr::from_pathname(&name).ok(),
         });
-        Self { socket: address.and_then(|address| Some((UnixDatagram::unbound().ok()?, address))) }
+        let watched_us = std::env::var("WATCHDOG_USEC").ok().and_then(|us| us.parse().ok());
+        let every = watched_us.map(|us| Duration::from_micros(us) / WATCHDOG_PART);
+        Self {
+            socket: address.and_then(|address| Some((UnixDatagram::unbound().ok()?, address))),
+            watchdog: every.map(|every| (every, Deadline::after(Duration::ZERO))),
+        }
+    }
+
+    /// Says that the process lives, where that is asked for and due.
+    pub(super) fn lives(&mut self) {
+        if let Some((every, due)) = &mut self.watchdog
+            && due.is_over()
+        {
+            *due = Deadline::after(*every);
+            self.tell("WATCHDOG=1");
+        }
     }
 
     /// Says something; a manager that does not listen notices by itself.
@@ -39,10 +62,17 @@ mod tests {
         let name = format!("loopwarden-notify-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         let receiver = UnixDatagram::bind_addr(&address).unwrap();
-        let manager = Manager { socket: Some((UnixDatagram::unbound().unwrap(), address)) };
+        let watchdog = Some((Duration::from_secs(3_600), Deadline::after(Duration::ZERO)));
+        let mut manager = Manager { socket: Some((UnixDatagram::unbound().unwrap(), address)), watchdog };
+        // Of many looks in an hour, one is due.
+        for _ in 0..3 {
+            manager.lives();
+        }
         manager.tell("READY=1");
-        let mut bytes = [0; 16];
-        let length = receiver.recv(&mut bytes).unwrap();
-        assert_eq!(&bytes[..length], b"READY=1");
+        for told in ["WATCHDOG=1", "READY=1"] {
+            let mut bytes = [0; 16];
+            let length = receiver.recv(&mut bytes).unwrap();
+            assert_eq!(&bytes[..length], told.as_bytes());
+        }
     }
 }

@@ -106,3 +106,55 @@ fn two_dozen_hostile_connections_disturb_nobody_and_are_cut() {
     drop((bodies, streams));
     assert_eq!(running.terminate(), Some(0));
 }
+
+#[test]
+fn a_body_that_is_too_large_is_answered_to_who_writes_all_of_it_first() {
+    let scratch = Scratch::new();
+    let running = Running::start(&scratch.0, &[]);
+    let body = vec![b' '; 3 * limits::HTTP_BODY_BYTES_MAX];
+    let chunk = |bytes: &[u8]| [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat();
+    let forms = [
+        ("content-length", format!("content-length: {}\r\n\r\n", body.len()), body.clone()),
+        (
+            "chunks",
+            "transfer-encoding: chunked\r\n\r\n".to_owned(),
+            [body.chunks(65_536).flat_map(chunk).collect(), chunk(b"")].concat(),
+        ),
+    ];
+    for (name, rest_of_head, body) in forms {
+        let mut stream = running.client.connect();
+        let head = "POST /v1/events HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n";
+        stream.write_all(format!("{head}{rest_of_head}").as_bytes()).unwrap();
+        stream.write_all(&body).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 413 "), "{name}: {answer}");
+    }
+}
+
+#[test]
+fn where_many_keep_their_connections_nobody_keeps_one_for_ever() {
+    let scratch = Scratch::new();
+    let running = Running::start(&scratch.0, &[]);
+    let ask = |stream: &mut TcpStream| {
+        stream.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            head.extend(byte);
+        }
+        String::from_utf8(head).unwrap()
+    };
+    let room = limits::HTTP_CONNECTIONS_MAX - limits::HTTP_CONNECTIONS_SPARE;
+    let mut kept: Vec<TcpStream> = (0..room).map(|_| running.client.connect()).collect();
+    let first = ask(&mut kept[0]);
+    assert!(!first.contains("connection: close"), "{first}");
+    // Sees to it that all of them have been taken.
+    ask(&mut kept[room - 1]);
+    kept.push(running.client.connect());
+    let late = ask(&mut kept[room]);
+    assert!(late.contains("connection: close"), "{late}");
+    let mut rest = Vec::new();
+    kept[room].read_to_end(&mut rest).unwrap();
+}
