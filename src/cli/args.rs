@@ -17,7 +17,7 @@ Examples:
   loopwarden demo                                    see it work: no Kafka, no network
   loopwarden run --data-dir ./lw                     one machine: events and commands over HTTP
   loopwarden replay events.ndjson                    what would it have said to recorded events?
-  loopwarden check --config loopwarden.toml          every mistake of a configuration at once
+  loopwarden check --config loopwarden.toml          mistakes of a configuration, then of its policy
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 the answer is no, 69 broker, topic or permission,
 70 poisoned task, 74 store, 75 fenced, 78 configuration or policy, 130 second signal.";
@@ -125,6 +125,9 @@ pub enum Command {
     /// Run policy cases: events, and what must be answered
     Test(TestArgs),
     /// Look for mistakes in configuration and policy; with --connect, at the brokers too
+    ///
+    /// Shows all mistakes of the configuration at once; once there are none, that of the log filter, then those of policy, secret
+    /// files and Kafka settings together.
     Check(CheckArgs),
     /// Print, create or compare the topics
     Topics {

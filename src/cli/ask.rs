@@ -57,6 +57,13 @@ pub fn parts(answer: &str) -> (&str, &str, &str) {
     (status, code, body)
 }
 
+/// What follows the reason in a message about an answer of this code: the process says what a request needs, not what a command
+/// is to be given for it.
+#[must_use]
+pub fn way_in(code: &str) -> &'static str {
+    if code == "401" { "; give --config, or --set http.token_file=FILE" } else { "" }
+}
+
 /// Asks for a path, and returns the whole answer, head and body; of a longer one its first `bytes_max` bytes.
 ///
 /// # Errors

@@ -182,6 +182,11 @@ fn environment_path(key: &str) -> Vec<String> {
     native_path(path, native::from_environment)
 }
 
+/// The variable that sets the key at a path.
+pub(super) fn environment_name(path: &str) -> String {
+    format!("{PREFIX}{}", path.replace('.', "__").to_ascii_uppercase())
+}
+
 fn flag_path(key: &str) -> Vec<String> {
     native_path(key.split('.').map(str::to_owned).collect(), str::to_owned)
 }
@@ -229,7 +234,7 @@ fn set(merged: &mut Table, shape: &Table, path: &[String], value: &str, origin: 
             _ => {
                 let written: String = path.join(".").chars().filter(|letter| !letter.is_control()).take(256).collect();
                 let table = nodes.join(".");
-                let unknown = shape::unknown_key(UNKNOWN, &written, (&tree::join(&table, key), key), known);
+                let unknown = shape::unknown_key(UNKNOWN, &written, (&tree::join(&table, key), key), known, origin);
                 return told.push(unknown.at(origin, table));
             }
         }

@@ -1,12 +1,18 @@
 //! The shape of a file is the shape of its defaults: their keys are the known keys, their types the expected ones.
 
 use crate::config::diagnostic::Diagnostic;
+use crate::config::diagnostic::Origin;
+use crate::config::load::environment_name;
 use crate::config::policy;
 use crate::config::suggest::closest;
+use crate::config::tree;
 use crate::config::tree::Node;
 use crate::config::tree::Table;
 use crate::config::tree::Value;
 use crate::config::tree::join;
+
+/// Letters of which a known key may be the rest: fewer begin too many.
+const BEGINNING_MIN: usize = 3;
 
 /// Codes of the two kinds of problems.
 #[derive(Debug, Clone, Copy)]
@@ -33,21 +39,33 @@ pub(super) fn check(layer: &mut Table, shape: &Table, path: &str, codes: Codes, 
 fn unknown(path: &str, key: &str, node: &Node, shape: &Table, codes: Codes) -> Diagnostic {
     let path: String = path.chars().take(256).filter(|letter| !letter.is_control()).collect();
     let table = path.rsplit_once('.').map(|(table, _)| table.to_owned()).unwrap_or_default();
-    unknown_key(codes.unknown, &path, (&path, key), shape).at(&node.key, table)
+    unknown_key(codes.unknown, &path, (&path, key), shape, &node.key).at(&node.key, table)
 }
 
 /// A key that is not among the known ones of its table, with what may have been meant: another one of them, or a key of policies.
 /// `written` is all of it, `at` the path to the first part that is unknown and that part.
-pub(super) fn unknown_key(code: &'static str, written: &str, at: (&str, &str), known: &Table) -> Diagnostic {
-    let (path, key) = at;
-    let meant = closest(key, known.keys().map(String::as_str));
-    let meant = meant.map(|meant| format!(" (did you mean \"{meant}\"?)")).unwrap_or_default();
+pub(super) fn unknown_key(code: &'static str, written: &str, at: (&str, &str), known: &Table, origin: &Origin) -> Diagnostic {
+    let meant = meant(written, at, known, origin).map(|meant| format!(" (did you mean \"{meant}\"?)")).unwrap_or_default();
     let diagnostic = Diagnostic::new(code, format!("unknown key \"{written}\"{meant}"));
     // In a policy nothing is misplaced: the keys that it knows are not unknown.
-    match policy::misplaced(path) {
+    match policy::misplaced(at.0) {
         Some(help) => diagnostic.help(help),
         None => diagnostic,
     }
+}
+
+/// What was meant, if that can be told: a key with `_` where levels are divided, or the other way round, as a variable where it
+/// came from one; else a key of the same table that is like it, or begins with it.
+fn meant(written: &str, (path, key): (&str, &str), known: &Table, origin: &Origin) -> Option<String> {
+    let above = path.strip_suffix(key).unwrap_or_default();
+    let rest = written.strip_prefix(above).unwrap_or(written).replace('.', "_");
+    if let Some(leaf) = tree::effective(known).into_iter().find(|leaf| leaf.key.replace('.', "_") == rest) {
+        let path = format!("{above}{}", leaf.key);
+        return Some(if matches!(origin, Origin::Environment(_)) { environment_name(&path) } else { path });
+    }
+    let names: Vec<&str> = known.keys().map(String::as_str).collect();
+    let begun = || names.iter().copied().find(|name| key.len() >= BEGINNING_MIN && name.starts_with(key));
+    closest(key, names.iter().copied()).or_else(begun).map(str::to_owned)
 }
 
 fn fits(node: &mut Node, expected: &Value, path: &str, codes: Codes, told: &mut Vec<Diagnostic>) -> bool {

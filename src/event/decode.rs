@@ -205,6 +205,16 @@ fn call_result<'a>(
     })
 }
 
+/// The value that a word stands for.
+fn meaning<T: Copy>(words: &[(&str, T)], word: &str) -> Option<T> {
+    words.iter().find(|(name, _)| *name == word).map(|(_, value)| *value)
+}
+
+/// The words themselves.
+fn names<T>(words: &[(&'static str, T)]) -> Vec<&'static str> {
+    words.iter().map(|(name, _)| *name).collect()
+}
+
 /// What `outcome` may say.
 const OUTCOMES: [(&str, Outcome); 6] = [
     ("ok", Outcome::Ok),
@@ -216,46 +226,49 @@ const OUTCOMES: [(&str, Outcome); 6] = [
 ];
 
 fn outcome(word: &str) -> Option<Outcome> {
-    OUTCOMES.iter().find(|(name, _)| *name == word).map(|(_, outcome)| *outcome)
+    meaning(&OUTCOMES, word)
 }
 
-/// What the field at fault may say, where that is one of some words: producers choose words of their own.
+/// What the field at fault may hold, where that is one of some words, or an object that producers take for its name.
 #[must_use]
 pub fn allowed(rejected: &Rejected) -> Option<String> {
     let words = match (rejected.reason, rejected.field.as_str()) {
         (Reason::UnknownKind, _) => KINDS.to_vec(),
-        (Reason::BadValue, "/outcome") => OUTCOMES.iter().map(|(name, _)| *name).collect(),
+        (Reason::BadValue, "/outcome") => names(&OUTCOMES),
+        (Reason::BadValue, "/role") => names(&ROLES),
+        (Reason::BadValue, "/scope") => names(&SCOPES),
+        (Reason::BadValue, "/ack") => names(&ACKS),
+        (Reason::BadType, "/agent") => return Some("an object, as {\"id\": \"…\"}".to_owned()),
         _ => return None,
     };
     Some(format!("one of {}", words.join(", ")))
 }
 
+/// What `role` may say.
+const ROLES: [(&str, Role); 3] = [("user", Role::User), ("assistant", Role::Assistant), ("system", Role::System)];
+
 fn role(word: &str) -> Option<Role> {
-    Some(match word {
-        "user" => Role::User,
-        "assistant" => Role::Assistant,
-        "system" => Role::System,
-        _ => return None,
-    })
+    meaning(&ROLES, word)
 }
+
+/// What `scope` may say.
+const SCOPES: [(&str, ResetScope); 3] =
+    [("agent", ResetScope::Agent), ("session", ResetScope::Session), ("swarm", ResetScope::Swarm)];
 
 fn reset_scope(word: &str) -> Option<ResetScope> {
-    Some(match word {
-        "agent" => ResetScope::Agent,
-        "session" => ResetScope::Session,
-        "swarm" => ResetScope::Swarm,
-        _ => return None,
-    })
+    meaning(&SCOPES, word)
 }
 
+/// What `ack` may say.
+const ACKS: [(&str, Ack); 6] = [
+    ("received", Ack::Received),
+    ("applied", Ack::Applied),
+    ("ignored_expired", Ack::IgnoredExpired),
+    ("ignored_stale", Ack::IgnoredStale),
+    ("ignored_shadow", Ack::IgnoredShadow),
+    ("failed", Ack::Failed),
+];
+
 fn ack(word: &str) -> Option<Ack> {
-    Some(match word {
-        "received" => Ack::Received,
-        "applied" => Ack::Applied,
-        "ignored_expired" => Ack::IgnoredExpired,
-        "ignored_stale" => Ack::IgnoredStale,
-        "ignored_shadow" => Ack::IgnoredShadow,
-        "failed" => Ack::Failed,
-        _ => return None,
-    })
+    meaning(&ACKS, word)
 }

@@ -169,7 +169,7 @@ fn sort<'a>(shared: &Shared, form: Form, body: &'a [u8], headers: &[Header<'a>],
             }
             // Lines under the name of one document are common; one broken document over several lines is one.
             Err(rejected) if !is_lines(body, &rejected) => {
-                sorted.rejected.push(rejection(0, &rejected));
+                sorted.rejected.push(rejection(0, &rejected, shared.event_bytes_max));
                 return if body.is_empty() { Err(empty()) } else { Ok(sorted) };
             }
             Err(_) => {}
@@ -183,7 +183,7 @@ fn sort<'a>(shared: &Shared, form: Form, body: &'a [u8], headers: &[Header<'a>],
         }
         match session_of(line) {
             Ok(session_id) => sorted.events.push((session_id, line)),
-            Err(rejected) => sorted.rejected.push(rejection(index, &rejected)),
+            Err(rejected) => sorted.rejected.push(rejection(index, &rejected, shared.event_bytes_max)),
         }
     }
     if sorted.events.is_empty() && sorted.rejected.is_empty() { Err(empty()) } else { Ok(sorted) }
@@ -200,14 +200,19 @@ fn is_lines(body: &[u8], rejected: &Rejected) -> bool {
     may_be && first.len() < body.len() && first.first() == Some(&b'{') && first.last() == Some(&b'}')
 }
 
-fn rejection(index: usize, rejected: &Rejected) -> Value {
+fn rejection(index: usize, rejected: &Rejected, event_bytes_max: usize) -> Value {
     let mut value = json!({ "index": index, "reason": rejected.reason.as_str() });
     if let (false, Some(object)) = (rejected.field.is_empty(), value.as_object_mut()) {
         object.insert("field".to_owned(), rejected.field.as_str().into());
     }
-    let is_envelope = rejected.reason == Reason::UnsupportedFormat && rejected.field.is_empty();
-    let message = is_envelope.then(|| "one event, or one a line: no array, no envelope around data".to_owned());
-    if let (Some(message), Some(object)) = (message.or_else(|| allowed(rejected)), value.as_object_mut()) {
+    let message = match rejected.reason {
+        Reason::UnsupportedFormat if rejected.field.is_empty() => {
+            Some("one event, or one a line: no array, no envelope around data".to_owned())
+        }
+        Reason::TooLarge => Some(format!("an event may have {event_bytes_max} bytes (limits.record_bytes_max)")),
+        _ => allowed(rejected),
+    };
+    if let (Some(message), Some(object)) = (message, value.as_object_mut()) {
         object.insert("message".to_owned(), message.into());
     }
     value
@@ -263,8 +268,18 @@ mod tests {
     #[test]
     fn a_rejection_names_the_field_where_one_is_at_fault() {
         let at = Rejected { reason: Reason::MissingField, field: "/tool".to_owned() };
-        assert_eq!(rejection(1, &at).to_string(), r#"{"field":"/tool","index":1,"reason":"missing_field"}"#);
+        assert_eq!(rejection(1, &at, 9).to_string(), r#"{"field":"/tool","index":1,"reason":"missing_field"}"#);
         let whole = Rejected { reason: Reason::NotJson, field: String::new() };
-        assert_eq!(rejection(0, &whole).to_string(), r#"{"index":0,"reason":"not_json"}"#);
+        assert_eq!(rejection(0, &whole, 9).to_string(), r#"{"index":0,"reason":"not_json"}"#);
+    }
+
+    #[test]
+    fn a_rejection_says_what_would_do() {
+        let large = rejection(0, &Rejected { reason: Reason::TooLarge, field: String::new() }, 262_144);
+        assert_eq!(large["message"], "an event may have 262144 bytes (limits.record_bytes_max)");
+        let envelope = rejection(0, &Rejected { reason: Reason::UnsupportedFormat, field: String::new() }, 9);
+        assert_eq!(envelope["message"], "one event, or one a line: no array, no envelope around data");
+        let agent = rejection(0, &Rejected { reason: Reason::BadType, field: "/agent".to_owned() }, 9);
+        assert_eq!(agent["message"], "an object, as {\"id\": \"…\"}");
     }
 }

@@ -195,6 +195,15 @@ fn a_case_file_that_cannot_be_read_names_its_line() {
 }
 
 #[test]
+fn check_tells_the_mistakes_of_a_configuration_before_those_of_what_it_names_and_says_so() {
+    let told = stderr(&expect(&["check", "--set", "lanes=-3", "--set", "policy=defualt"], exit_code::CONFIG));
+    assert!(told.contains("lanes is -3") && !told.contains("E0601"), "{told}");
+    let help = stdout(&expect(&["check", "--help"], exit_code::DONE));
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("all mistakes of the configuration at once; once there are none, that of the log filter"), "{help}");
+}
+
+#[test]
 fn check_tells_every_mistake_at_once() {
     let told = stderr(&expect(&["check", "--set", "lanes=-3", "--set", "mode=loud"], exit_code::CONFIG));
     assert!(told.contains("lanes is -3") && told.contains("mode is \"loud\""), "{told}");
@@ -281,9 +290,10 @@ fn schemas_are_printed_as_they_ship() {
 }
 
 /// Answers one request with this, on a port of its own.
-fn answering(answer: &'static str) -> (String, std::thread::JoinHandle<String>) {
+fn answering(answer: impl Into<String>) -> (String, std::thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
+    let answer: String = answer.into();
     let server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut request = vec![0; 1024];
@@ -303,6 +313,18 @@ fn a_healthcheck_believes_the_status_and_shows_why_not() {
     let told = stderr(&expect(&["healthcheck", "--timeout-ms", "60000", "--address", &address], exit_code::FAILED));
     server.join().unwrap();
     assert!(told.contains("503") && told.contains("session/3 is restoring"), "{told}");
+}
+
+#[test]
+fn whoever_asks_without_the_token_is_told_how_to_give_it() {
+    for (code, told_so) in [("401 Unauthorized", true), ("403 Forbidden", false)] {
+        let body = r#"{"error":"x","message":"this route needs a token"}"#;
+        let (address, server) = answering(format!("HTTP/1.1 {code}\r\n\r\n{body}"));
+        let told = stderr(&expect(&["inspect", "session", "s", "--address", &address], exit_code::FAILED));
+        server.join().unwrap();
+        assert!(told.contains("this route needs a token"), "{told}");
+        assert_eq!(told.contains("a token; give --config, or --set http.token_file=FILE"), told_so, "{told}");
+    }
 }
 
 pub(crate) fn fleet() -> String {

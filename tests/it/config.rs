@@ -211,6 +211,36 @@ fn all_problems_of_all_layers_are_told_at_once() {
 }
 
 #[test]
+fn a_key_whose_levels_are_divided_otherwise_is_told_with_its_name_and_a_beginning_with_the_whole_key() {
+    let told = refused(
+        "levels",
+        "http_listen = \"127.0.0.1:1\"\n[kafka]\nbootstrap = \"h:1\"\n",
+        &[
+            ("LOOPWARDEN_DATA__DIR", "lw"),
+            ("LOOPWARDEN_KAFKA_BOOTSTRAP_SERVERS", "h:1"),
+            ("LOOPWARDEN_KAFKA__BOOTSTRAP__SERVERS", "h:1"),
+        ],
+        &["kafka_group=g", "kafka.gr=g"],
+    );
+    assert_eq!(
+        told,
+        [
+            "error[E0201]: unknown key \"http_listen\" (did you mean \"http.listen\"?)\n  set in loopwarden.toml:1:1",
+            "error[E0201]: unknown key \"kafka.bootstrap\" (did you mean \"bootstrap_servers\"?)\n  \
+             set in loopwarden.toml:3:1 (kafka)",
+            "error[E0201]: unknown key \"data.dir\" (did you mean \"LOOPWARDEN_DATA_DIR\"?)\n  \
+             set by environment variable LOOPWARDEN_DATA__DIR",
+            "error[E0201]: unknown key \"kafka_bootstrap_servers\" (did you mean \"LOOPWARDEN_KAFKA__BOOTSTRAP_SERVERS\"?)\n  \
+             set by environment variable LOOPWARDEN_KAFKA_BOOTSTRAP_SERVERS",
+            "error[E0201]: unknown key \"kafka.bootstrap.servers\" (did you mean \"LOOPWARDEN_KAFKA__BOOTSTRAP_SERVERS\"?)\n  \
+             set by environment variable LOOPWARDEN_KAFKA__BOOTSTRAP__SERVERS (kafka)",
+            "error[E0201]: unknown key \"kafka_group\" (did you mean \"kafka.group\"?)\n  set by --set",
+            "error[E0201]: unknown key \"kafka.gr\"\n  set by --set (kafka)",
+        ]
+    );
+}
+
+#[test]
 fn a_key_of_a_policy_is_told_to_belong_into_a_policy_file() {
     let help = |key: &str| format!("{key} is a key of policies: it belongs into a policy file, whose path `policy` is to name");
     assert_eq!(

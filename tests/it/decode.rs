@@ -16,6 +16,7 @@ use loopwarden::event::RecordOffset;
 use loopwarden::event::Rejected;
 use loopwarden::event::ResetScope;
 use loopwarden::event::Role;
+use loopwarden::event::allowed;
 use loopwarden::event::decode;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -381,6 +382,25 @@ fn depth_is_refused_before_anything_recurses() {
     let args = |levels: usize| with("tool", &format!(r#""tool":"t","args":{}{}"#, "[".repeat(levels), "]".repeat(levels)));
     let _ = decoded(&args(63));
     assert_refused(&args(64), Reason::TooDeep, "");
+}
+
+#[test]
+fn a_refused_word_is_answered_with_those_that_are_known() {
+    let told = |kind: &str, fields: &str| allowed(&refused(with(kind, fields).as_bytes()));
+    for (kind, field, words) in [
+        ("message", "role", "user, assistant, system"),
+        ("reset", "scope", "agent, session, swarm"),
+        ("ack", "ack", "received, applied, ignored_expired, ignored_stale, ignored_shadow, failed"),
+        ("tool", "outcome", "ok, error, denied, timeout, cancelled, unknown"),
+    ] {
+        let expected = format!("one of {words}");
+        assert_eq!(told(kind, &format!(r#""tool":"t","command_id":"C","{field}":"done""#)).as_deref(), Some(&*expected));
+        for word in words.split(", ") {
+            let _ = decoded(&with(kind, &format!(r#""tool":"t","command_id":"C","swarm_id":"w","{field}":"{word}""#)));
+        }
+    }
+    assert_eq!(told("progress", r#""agent":"fixer""#).as_deref(), Some(r#"an object, as {"id": "…"}"#));
+    assert_eq!(told("progress", r#""turn":"x""#), None);
 }
 
 #[test]

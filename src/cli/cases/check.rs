@@ -238,7 +238,7 @@ fn shadowed(problems: &mut Vec<String>, expectation: &Expectation, meant: Option
         .iter()
         .find(|command| command.is_shadow && meant.is_none_or(|detector| command.reason == ReasonCode::Detector(detector)));
     if command.map(|command| command.action) != action {
-        problems.push(format!("the shadow's word is {:?}", command.map(|command| command.action)).to_lowercase());
+        problems.push(format!("the shadow's word is {}", command.map_or("none", |command| command.action.as_str())));
     }
 }
 
@@ -319,14 +319,46 @@ fn holds(verdict: Verdict, detector: Option<Detector>, answer: &Answer) -> bool 
 #[expect(clippy::needless_pass_by_value, reason = "callers build what they compare")]
 fn differs<T: PartialEq + std::fmt::Debug>(problems: &mut Vec<String>, what: &str, expected: Option<T>, got: Option<T>) {
     if expected.is_some() && got != expected {
-        problems.push(format!("{what} is {got:?}, not {expected:?}"));
+        problems.push(format!("{what} is {}, not {}", shown(got.as_ref()), shown(expected.as_ref())));
     }
+}
+
+/// A value, for people.
+fn shown<T: std::fmt::Debug>(value: Option<&T>) -> String {
+    value.map_or_else(|| "none".to_owned(), |value| format!("{value:?}"))
 }
 
 fn close(problems: &mut Vec<String>, what: &str, expected: Option<f64>, got: Option<f64>) {
     if let Some(expected) = expected
         && !got.is_some_and(|got| (got - expected).abs() < 1e-9)
     {
-        problems.push(format!("{what} is {got:?}, not {expected}"));
+        problems.push(format!("{what} is {}, not {}", shown(got.as_ref()), shown(Some(&expected))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_is_told_as_people_write_it() {
+        let mut told = Vec::new();
+        differs(&mut told, "count", Some(4), Some(3));
+        differs(&mut told, "count", Some(4), None);
+        differs(&mut told, "scope", Some("tool"), Some("agent"));
+        close(&mut told, "confidence", Some(0.5), Some(0.25));
+        close(&mut told, "confidence", Some(0.5), None);
+        shadowed(&mut told, &Expectation { verdict: Some(Verdict::Block), ..Expectation::default() }, None, &Answer::default());
+        assert_eq!(
+            told,
+            [
+                "count is 3, not 4",
+                "count is none, not 4",
+                "scope is \"agent\", not \"tool\"",
+                "confidence is 0.25, not 0.5",
+                "confidence is none, not 0.5",
+                "the shadow's word is none",
+            ]
+        );
     }
 }

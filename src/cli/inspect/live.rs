@@ -88,7 +88,8 @@ fn get(args: &InspectArgs, log: &LogArgs, path: &str) -> Result<Value, Failure> 
     let json: Option<Value> = serde_json::from_str(body).ok();
     if code != "200" {
         let why = json.as_ref().map(|json| word(json, "message")).filter(|why| !why.is_empty());
-        return Err(fail(why.unwrap_or_else(|| format!("answered {status:?}"))));
+        let why = why.unwrap_or_else(|| format!("answered {status:?}"));
+        return Err(fail(format!("{why}{}", ask::way_in(code))));
     }
     json.ok_or_else(|| fail("the answer is no JSON, or too long; ask for fewer steps with --limit".to_owned()))
 }

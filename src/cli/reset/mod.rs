@@ -169,7 +169,7 @@ fn post(args: &ResetArgs, config: &Config, (scope, event): (&str, &str)) -> Outc
         .map_err(|error| fail(format!("{error}; with Kafka, say so: --config, or --set kafka.bootstrap_servers=…")))?;
     let (status, code, body) = ask::parts(&answer);
     if code != "202" {
-        return Err(fail(format!("answered {status:?} {}", body.trim())));
+        return Err(fail(format!("answered {status:?} {}{}", body.trim(), ask::way_in(code))));
     }
     told(&format!("taken by {address}: {event}"))
 }

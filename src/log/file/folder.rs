@@ -15,6 +15,8 @@ const DEPTH_MAX: usize = 32;
 const ENDS: [&str; 3] = [".jsonl", ".ndjson", ".json"];
 /// What may stand behind them.
 const PACKED: [&str; 2] = [".gz", ".zst"];
+/// What every data directory of a process has: the database names its current files there.
+const OF_A_PROCESS: &str = "state/CURRENT";
 
 /// One input: a file, or the files of one directory of events in their order.
 pub(super) struct Group {
@@ -34,7 +36,13 @@ pub(super) fn groups(input: FileInput) -> Result<Vec<Group>, LogError> {
     let mut room = FILES_MAX;
     walk(path, DEPTH_MAX, &mut room, &mut found).map_err(|error| input.unreadable(&error))?;
     if found.is_empty() {
-        return Err(input.unreadable(&"no file below this directory ends in .jsonl, .ndjson or .json; links are not followed"));
+        let why = if path.join(OF_A_PROCESS).is_file() {
+            "this is a data directory of loopwarden, it holds no files of events; with Kafka replay the topic (--topic), without \
+             it keep a copy of your events, one a line, and replay that"
+        } else {
+            "no file below this directory ends in .jsonl, .ndjson or .json; links are not followed"
+        };
+        return Err(input.unreadable(&why));
     }
     Ok(found)
 }

@@ -1,4 +1,4 @@
-//! Opening an input: plain, gzip or zstd, by its first bytes.
+//! Opening an input: plain, gzip or zstd, by its first bytes. What is packed otherwise is refused by name.
 
 use std::fs::File;
 use std::io;
@@ -20,6 +20,10 @@ const BUFFER_BYTES: usize = 256 * 1024;
 const HEAD_BYTES: usize = 128 * 1024;
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+/// What is recognised and not unpacked: read as lines it would be one "no event" after the other.
+const OTHERS: [(&[u8], &str); 3] = [(b"BZh", "bzip2"), (b"\xfd7zXZ\0", "xz"), (b"PK\x03\x04", "zip")];
+/// First bytes that tell how an input is packed.
+const MAGIC_BYTES: usize = 6;
 
 /// One input of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,16 +60,13 @@ impl FileInput {
         }
     }
 
-    /// Whether it can be opened: better said before anything is read.
+    /// Whether it can be opened, and is packed with what can be unpacked: better said before anything is read.
     pub(super) fn check(&self) -> Result<(), LogError> {
         let Self::Path(path) = self else { return Ok(()) };
         if self.is_read_once() {
             return Ok(());
         }
-        match File::open(path).and_then(|file| file.metadata()) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(self.unreadable(&error)),
-        }
+        File::open(path).and_then(|mut file| magic(&mut file)).map(drop).map_err(|error| self.unreadable(&error))
     }
 
     pub(super) fn unreadable(&self, cause: &dyn std::fmt::Display) -> LogError {
@@ -167,9 +168,21 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
+/// The first bytes of a source; an error where they are those of something that is not unpacked here.
+fn magic(source: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut head = Vec::with_capacity(MAGIC_BYTES);
+    source.take(MAGIC_BYTES as u64).read_to_end(&mut head)?;
+    match OTHERS.iter().find(|(magic, _)| head.starts_with(magic)) {
+        Some((_, name)) => {
+            let message = format!("packed with {name}; unpack it, or pack it with gzip or zstd");
+            Err(io::Error::new(io::ErrorKind::InvalidData, message))
+        }
+        None => Ok(head),
+    }
+}
+
 pub(super) fn decoded(mut source: impl Read + Send + 'static) -> io::Result<Box<dyn BufRead + Send>> {
-    let mut head = Vec::with_capacity(ZSTD.len());
-    source.by_ref().take(ZSTD.len() as u64).read_to_end(&mut head)?;
+    let head = magic(&mut source)?;
     let (gzip, zstd) = (head.starts_with(GZIP), head.starts_with(ZSTD));
     let whole = BufReader::with_capacity(BUFFER_BYTES, Cursor::new(head).chain(source));
     Ok(if gzip {

@@ -154,6 +154,29 @@ fn of_a_damaged_file_the_report_has_what_was_read_and_says_that_this_is_not_all(
 }
 
 #[test]
+fn what_is_packed_otherwise_is_refused_by_name() {
+    let scratch = Scratch::new("packed-otherwise");
+    for (name, bytes) in [
+        ("bzip2", &b"BZh91AY&SY\x01\n\x02"[..]),
+        ("xz", &b"\xfd7zXZ\0\0\x04\xe6\xd6\n\x02"[..]),
+        ("zip", &b"PK\x03\x04\x14\0\n\x02"[..]),
+    ] {
+        let file = scratch.0.join(format!("events.{name}"));
+        fs::write(&file, bytes).unwrap();
+        let file = file.to_string_lossy().into_owned();
+        let beside = format!("packed with {name}; unpack it, or pack it with gzip or zstd");
+        let from_file = expect(&["replay", &file], exit_code::FAILED);
+        for output in [from_file, piped(&["replay", "-"], bytes)] {
+            let told = stderr(&output);
+            assert!(told.contains("error[E0302]: cannot read ") && told.contains(&beside), "{told}");
+            assert!(!told.contains("no event:"), "{told}");
+        }
+        let told = stderr(&expect(&["replay", &fleet(), "--labels", &file], exit_code::FAILED));
+        assert!(told.contains(&beside), "{told}");
+    }
+}
+
+#[test]
 fn of_logs_one_of_which_is_damaged_the_others_are_read_and_the_report_is_no_whole_one() {
     let scratch = Scratch::new("damaged-log");
     let log = fs::read(root("tests/golden/transcript/claude-code/log.jsonl")).unwrap();

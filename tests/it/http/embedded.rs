@@ -44,6 +44,16 @@ fn the_lines_of_the_greeting_work_as_printed() {
 }
 
 #[test]
+fn a_data_directory_is_no_input_of_a_replay_and_the_refusal_says_what_is() {
+    let scratch = Scratch::new();
+    assert_eq!(Running::start(&scratch.0, &[]).terminate(), Some(0));
+    let output = Command::new(env!("CARGO_BIN_EXE_loopwarden")).arg("replay").arg(scratch.0.join("data")).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("E0302") && told.contains("keep a copy of your events, one a line"), "{told}");
+}
+
+#[test]
 fn a_batch_is_answered_line_by_line() {
     let scratch = Scratch::new();
     let running = Running::start(&scratch.0, &[]);
@@ -68,6 +78,9 @@ fn a_batch_is_answered_line_by_line() {
     let word = r#"{"id":"c","kind":"tool","session_id":"a","tool":"t","outcome":"success"}"#;
     let refused = running.client.post("/v1/events", "application/json", word.as_bytes()).json();
     assert_eq!(refused["rejected"][0]["message"], "one of ok, error, denied, timeout, cancelled, unknown");
+    let large = format!(r#"{{"id":"d","kind":"tool","session_id":"a","tool":"t","result":"{}"}}"#, "x".repeat(300_000));
+    let refused = running.client.post("/v1/events", "application/json", large.as_bytes()).json();
+    assert_eq!(refused["rejected"][0]["message"], "an event may have 262144 bytes (limits.record_bytes_max)");
     let nothing = running.client.post("/v1/events", "application/json", b"{\"id\":1}");
     assert_eq!((nothing.status, nothing.json()["accepted"].as_u64()), (422, Some(0)));
 }
