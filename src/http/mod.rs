@@ -14,6 +14,7 @@ mod answer;
 mod commands;
 mod connection;
 mod events;
+mod export;
 mod metrics;
 mod page;
 mod query;

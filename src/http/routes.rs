@@ -16,6 +16,7 @@ use crate::http::admin;
 use crate::http::answer;
 use crate::http::commands;
 use crate::http::events;
+use crate::http::export;
 use crate::http::page;
 use crate::http::state;
 
@@ -77,6 +78,7 @@ enum Handler {
     Session,
     Swarm,
     Events,
+    Export,
     Commands,
     State,
 }
@@ -87,7 +89,7 @@ const fn route(method: &'static str, path: &'static str, access: Access, group: 
 
 /// The table.
 #[rustfmt::skip]
-pub const ROUTES: [Route; 19] = [
+pub const ROUTES: [Route; 20] = [
     route("GET", "/", Access::Admin, Group::Admin, Handler::Page),
     route("GET", "/livez", Access::Open, Group::Probe, Handler::Livez),
     route("GET", "/readyz", Access::Open, Group::Probe, Handler::Readyz),
@@ -105,6 +107,7 @@ pub const ROUTES: [Route; 19] = [
     route("GET", "/sessions/{id}", Access::Admin, Group::Admin, Handler::Session),
     route("GET", "/swarms/{id}", Access::Admin, Group::Admin, Handler::Swarm),
     route("POST", "/v1/events", Access::Api, Group::Events, Handler::Events),
+    route("GET", "/v1/events", Access::Api, Group::Commands, Handler::Export),
     route("GET", "/v1/commands", Access::Api, Group::Commands, Handler::Commands),
     route("GET", "/v1/state/{session_id}", Access::Api, Group::Commands, Handler::State),
 ];
@@ -146,6 +149,7 @@ fn handler(handler: Handler) -> MethodRouter<Arc<Shared>> {
         Handler::Session => get(state::session),
         Handler::Swarm => get(state::swarm),
         Handler::Events => post(events::post),
+        Handler::Export => get(export::get),
         Handler::Commands => get(commands::get),
         Handler::State => get(state::rows),
     }

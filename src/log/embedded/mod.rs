@@ -43,6 +43,7 @@ pub use append::Append;
 pub use append::Written;
 pub use lane::EmbeddedLog;
 pub use layout::Feed;
+pub use reader::EmbeddedEvent;
 pub use reader::EmbeddedOutput;
 pub use reader::EmbeddedReader;
 pub use reader::StateRow;

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::PoisonError;
 use std::time::Duration;
 
+use crate::event::TaskId;
 use crate::log::LogError;
 use crate::log::embedded::EmbeddedBroker;
 use crate::log::embedded::Feed;
@@ -28,6 +29,19 @@ pub struct EmbeddedOutput {
     pub headers: Vec<(String, Option<Vec<u8>>)>,
     /// Record timestamp, Unix ms.
     pub timestamp_ms: i64,
+}
+
+/// One event that was appended, with its offset in its partition. Ticks are none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmbeddedEvent {
+    /// Offset.
+    pub offset: u64,
+    /// Record timestamp, Unix ms.
+    pub timestamp_ms: i64,
+    /// Record key: the session.
+    pub key: Vec<u8>,
+    /// Record value: the event, as it was sent.
+    pub value: Vec<u8>,
 }
 
 /// Key and value of a state row.
@@ -69,6 +83,30 @@ impl EmbeddedReader {
             let output = output.ok_or_else(|| corrupt(&format!("{feed:?} {next} is unreadable")))?;
             next = output.sequence + 1;
             Ok(visit(output))
+        })?;
+        Ok(next)
+    }
+
+    /// Visits events of a task's input from `from` on, up to `to`. Returns the offset to go on from. Where retention has removed some of
+    /// them, the first one visited has a higher offset than asked for.
+    ///
+    /// # Errors
+    /// [`LogError::Fatal`] where the disk fails.
+    pub fn events(
+        &self,
+        task: TaskId,
+        from: u64,
+        to: u64,
+        visit: &mut dyn FnMut(EmbeddedEvent) -> ControlFlow<()>,
+    ) -> Result<u64, LogError> {
+        let mut next = from;
+        let store = &self.broker.shared.store;
+        scan(store, Area::Events, &layout::event_key(task, from), &layout::event_key(task, to), &mut |key, value| {
+            let found = layout::number_of(key).zip(Stored::decode(value));
+            let (offset, record) = found.ok_or_else(|| corrupt(&format!("record {next} of {task} is unreadable")))?;
+            next = offset + 1;
+            let (Some(key), Some(value)) = (record.key, record.value) else { return Ok(ControlFlow::Continue(())) };
+            Ok(visit(EmbeddedEvent { offset, timestamp_ms: record.timestamp_ms, key: key.to_vec(), value: value.to_vec() }))
         })?;
         Ok(next)
     }

@@ -38,7 +38,7 @@ pub(super) fn groups(input: FileInput) -> Result<Vec<Group>, LogError> {
     if found.is_empty() {
         let why = if path.join(OF_A_PROCESS).is_file() {
             "this is a data directory of loopwarden, it holds no files of events; with Kafka replay the topic (--topic), without \
-             it keep a copy of your events, one a line, and replay that"
+             it let the process write them: curl -s http://127.0.0.1:9464/v1/events > events.ndjson"
         } else {
             "no file below this directory ends in .jsonl, .ndjson or .json; links are not followed"
         };

@@ -28,16 +28,26 @@ pub(super) fn scan(bytes: &[u8]) -> Line<'_> {
     let mut line = Line::default();
     let Some(text) = json::text(bytes) else { return line };
     let mut time = None;
-    for (key, source) in json::fields(text) {
+    let mut fields = json::fields(text);
+    while let Some((key, source)) = fields.next() {
         match &*key {
             "session_id" if json::is_string(source) => line.session_id = Some(json::unquote(source)),
             "time" => time = time_of(source),
             "_record" => record(source, &mut line),
-            _ => {}
+            _ => continue,
+        }
+        // Most lines have these early, and all they say later is long.
+        if line.session_id.is_some() && time.is_some() && !may_have_record(text.get(fields.offset()..).unwrap_or_default()) {
+            break;
         }
     }
     line.timestamp_ms = line.timestamp_ms.or(time);
     line
+}
+
+/// Whether a field of this name may follow, in whatever spelling.
+fn may_have_record(rest: &str) -> bool {
+    rest.contains("_record") || rest.contains("\\u00")
 }
 
 fn time_of(source: &str) -> Option<i64> {
@@ -77,6 +87,14 @@ mod tests {
         assert_eq!(scan(b"\xff{\"session_id\":\"x\"}"), Line::default());
         assert_eq!(scan(b""), Line::default());
         assert_eq!(scan(br#"{"session_id":"x","time":"yesterday"}"#).timestamp_ms, None);
+    }
+
+    #[test]
+    fn a_former_place_is_found_wherever_it_stands() {
+        for name in ["_record", "\\u005frecord", "_\\u0072ecord"] {
+            let line = format!(r#"{{"session_id":"x","time":9,"result":"long","{name}":{{"partition":3,"offset":88}}}}"#);
+            assert_eq!(scan(line.as_bytes()).place, Some((3, 88)), "{name}");
+        }
     }
 
     #[test]

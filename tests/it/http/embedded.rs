@@ -50,7 +50,51 @@ fn a_data_directory_is_no_input_of_a_replay_and_the_refusal_says_what_is() {
     let output = Command::new(env!("CARGO_BIN_EXE_loopwarden")).arg("replay").arg(scratch.0.join("data")).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(told.contains("E0302") && told.contains("keep a copy of your events, one a line"), "{told}");
+    assert!(told.contains("E0302") && told.contains("/v1/events > events.ndjson"), "{told}");
+}
+
+#[test]
+fn what_is_kept_comes_back_and_a_replay_of_it_says_what_the_live_run_said() {
+    let scratch = Scratch::new();
+    let running = Running::start(&scratch.0, &[]);
+    let sessions = ["a", "b", "c", "d"];
+    for number in 1..=4 {
+        // Over several lines, as an editor would send it.
+        for session in sessions {
+            let event = serde_json::to_string_pretty(&failed_call(session, number)).unwrap();
+            let answer = running.client.post("/v1/events", "application/json", event.as_bytes());
+            assert_eq!(answer.status, 202, "{}", answer.text);
+        }
+    }
+    let ids = |commands: &[Value]| -> BTreeSet<String> { commands.iter().map(|command| command["id"].to_string()).collect() };
+    sessions.iter().for_each(|session| running.until_said(session, 4));
+    let (live, _) = running.commands("after=0&wait=0s");
+    assert!(live.len() >= sessions.len(), "{live:?}");
+    // The old version of the protocol knows no chunks.
+    let get = |path: &str| running.client.raw(format!("GET {path} HTTP/1.0\r\nhost: localhost\r\n\r\n").as_bytes()).unwrap();
+    let events = get("/v1/events");
+    assert_eq!((events.status, events.header("content-type")), (200, Some("application/x-ndjson")));
+    assert_eq!(events.text.lines().count(), 4 * sessions.len());
+    let times: Vec<i64> = events
+        .text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["_record"]["timestamp"].as_i64().unwrap())
+        .collect();
+    assert!(times.is_sorted(), "{times:?}");
+
+    let file = scratch.0.join("events.ndjson");
+    std::fs::write(&file, &events.text).unwrap();
+    let mut replay = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
+    let output = replay.args(["replay", "--output", "ndjson"]).arg(&file).output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    let replayed: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(ids(&replayed), ids(&live), "{}", String::from_utf8_lossy(&output.stderr));
+
+    let one = get("/v1/events?session_id=b").text;
+    assert!(one.lines().count() == 4 && one.lines().all(|line| line.contains(r#""session_id": "b""#)), "{one}");
+    assert_eq!(get("/v1/events?session_id=nobody").text, "");
+    assert_eq!(running.client.get("/v1/events?sesion_id=b").status, 400);
+    assert_eq!(running.terminate(), Some(0));
 }
 
 #[test]

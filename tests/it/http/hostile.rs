@@ -28,7 +28,7 @@ fn a_wrong_request_is_told_what_is_wrong() {
         ("a form, as curl -d sends by itself", client.post("/v1/events", "application/x-www-form-urlencoded", b"{}"), 415),
         ("a compressed body", client.send("POST", "/v1/events", &[("content-encoding", "gzip")], b"{}"), 415),
         ("a page of somebody else", client.send("POST", "/v1/events", &[("origin", "http://evil.example")], b"{}"), 403),
-        ("the wrong method", client.get("/v1/events"), 405),
+        ("the wrong method", client.send("DELETE", "/v1/events", &[], b""), 405),
         ("no such route", client.get("/v2/events"), 404),
         ("an unknown parameter", client.get("/v1/commands?sesion_id=a"), 400),
         ("a misspelt tenant, whose blocks would be none", client.get("/v1/state/a?tennant=b"), 400),
