@@ -8,6 +8,7 @@ use crate::detect::finding::Finding;
 use crate::detect::finding::halves;
 use crate::detect::finding::loop_identity;
 use crate::detect::history::History;
+use crate::detect::moving::is_parallel;
 use crate::detect::step::Flags;
 use crate::detect::step::Step;
 use crate::event::EventTime;
@@ -27,6 +28,9 @@ fn showed_later(history: &History, call: &Step, step: &Step) -> bool {
         history.ring().skip_while(|other| other.sequence <= call.sequence).take_while(|other| other.sequence < step.sequence);
     call.flags.has(Flags::GENERIC) && between.take_while(|other| other.call != call.call).any(brought_new)
 }
+
+/// So many times as often as the limit allows, equal calls of one turn may be one batch; more of them are a loop within a turn.
+const BATCH_FACTOR: usize = 2;
 
 /// Judges the newest call. It is already recorded: the audit precedes the verdict.
 #[must_use]
@@ -51,13 +55,16 @@ pub fn observe(settings: &CallRate, tool: &ToolPolicy, history: &History, step: 
     let before = equal.iter().skip(1).map(|earlier| Some(*earlier)).chain([None]);
     let got_further = |call: &Step, before: Option<&Step>| before.is_some_and(|before| call.got_further(before));
     // A batch is one piece of evidence: the calls of a fan-out are all made before the first answer is there.
-    let is_of_batch = |call: &Step| call.flags.has(Flags::SAME_TURN);
+    let may_be_batch = equal.len() < limit as usize * BATCH_FACTOR;
+    let is_of_batch = |call: &Step, before: Option<&Step>| {
+        may_be_batch && call.flags.has(Flags::SAME_TURN) && before.is_some_and(|before| is_parallel(call, before))
+    };
     let in_vain: Vec<&Step> = equal
         .iter()
         .zip(before)
         .filter(|(call, before)| {
             settings.count == Counted::All
-                || !(is_of_batch(call) || got_further(call, *before) || showed_later(history, call, step))
+                || !(is_of_batch(call, *before) || got_further(call, *before) || showed_later(history, call, step))
         })
         .map(|(call, _)| *call)
         .collect();

@@ -16,6 +16,9 @@ pub(super) const PATIENT_MS: i64 = 45_000;
 /// be sure.
 const PARALLEL_MS: i64 = 2_000;
 
+/// Calls of a round of somebody who waits: the wait, and what is looked at then.
+const ROUND_CALLS_MAX: u32 = 3;
+
 /// Whether one of the answers to the call of a finding, of as many as a block needs, has moved since the one before it. A streak is of several calls, and
 /// each of them is looked at.
 #[must_use]
@@ -87,12 +90,13 @@ pub fn is_mostly_waiting(history: &History, finding: &Finding, policy: &Policy) 
 }
 
 /// How often the call of a finding was made. A streak counts the steps of several calls, and who goes round makes each of them once; of one
-/// whose beginning has left the ring, all steps count.
+/// whose beginning has left the ring, all steps count. A round of more calls than a wait and two looks is counted as one of three.
 fn looks(history: &History, finding: &Finding, step: &Step) -> u32 {
     if finding.detector != Detector::Stagnation || history.get(finding.first).is_none() {
         return finding.count;
     }
-    streak_back(history, finding, step).filter(|earlier| earlier.call == step.call).count() as u32
+    let equal = streak_back(history, finding, step).filter(|earlier| earlier.call == step.call).count() as u32;
+    equal.max(finding.count / ROUND_CALLS_MAX)
 }
 
 /// Count at which the detector of a finding would block its call, were that made by a tool of class `poll`.
@@ -164,10 +168,15 @@ pub fn is_unproven(history: &History, finding: &Finding, policy: &Policy) -> boo
         call.is_of_unknown_size() || before.is_some_and(|before| is_beside(call, before))
     };
     let unknown = equal().zip(before).filter(proves_nothing).count() as u32;
-    finding.count.saturating_sub(unknown) < finding.block_at
+    finding.count < most_of_a_poll(history, finding, step, policy) && finding.count.saturating_sub(unknown) < finding.block_at
 }
 
 /// Whether a call was made in one reply with an equal one, as far as can be seen: at the same moment, and both are still open.
 const fn is_beside(call: &Step, before: &Step) -> bool {
-    call.flags.has(Flags::OPEN) && before.flags.has(Flags::OPEN) && call.time.0.saturating_sub(before.time.0) < PARALLEL_MS
+    call.flags.has(Flags::OPEN) && before.flags.has(Flags::OPEN) && is_parallel(call, before)
+}
+
+/// Whether two equal calls may be of one reply by their times.
+pub(super) const fn is_parallel(call: &Step, before: &Step) -> bool {
+    call.time.0.saturating_sub(before.time.0) < PARALLEL_MS
 }

@@ -58,16 +58,19 @@ fn is_known(streaks: &Streaks, history: &History, step: &Step) -> bool {
 
 /// What a test run's output says: (passed, failed). Case-sensitive: `3 passed`, `PASSED`; `2 failed`, `FAILED`, `ERROR`.
 ///
-/// A run that worked and counts what passed counts what failed too (`3 passed, 1 error`): its words are what the tests have logged.
+/// A run that worked and counts what passed counts what failed too (`3 passed, 1 error`): words before the count are what the tests have logged.
 #[must_use]
 pub fn signals(settings: &TestFix, output: &str, is_ok: bool) -> (bool, bool) {
     let is_above_zero = |digits: &str| digits.bytes().any(|digit| digit != b'0');
     let counts_passed = |text: &str| numbers_before(text, "passed").next().is_some();
     let has_count = counts_passed(output);
+    let says_so = |text: &str| text.contains("FAILED") || text.contains("ERROR");
     let fails_by_words = if is_ok && has_count && !settings.logged_error_fails {
-        output.lines().any(|line| counts_passed(line) && numbers_before(line, "error").any(is_above_zero))
+        // What a test has logged stands before the count, and a gate that was not passed behind it.
+        let behind = output.lines().rev().take_while(|line| !counts_passed(line)).any(says_so);
+        behind || output.lines().any(|line| counts_passed(line) && numbers_before(line, "error").any(is_above_zero))
     } else {
-        output.contains("FAILED") || output.contains("ERROR")
+        says_so(output)
     };
     let is_failure = |digits: &str| settings.zero_failed_fails || is_above_zero(digits);
     let failed = fails_by_words || numbers_before(output, "failed").any(is_failure);
@@ -101,6 +104,10 @@ mod tests {
         assert_eq!(said("[  PASSED  ] 3 tests.\n[  FAILED  ] 1 test, listed below:", true), (true, true));
         assert_eq!(said("FAILED (failures=1)", true), (false, true));
         assert_eq!(said("40 passed, 0 failed, 0 errors", true), (true, false));
+        assert_eq!(
+            said("40 passed in 3.2s\nERROR: Coverage failure: total of 78 is less than fail-under=90", true),
+            (true, true)
+        );
     }
 
     #[test]
