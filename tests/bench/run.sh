@@ -39,6 +39,10 @@ done
 pipeline restore --events 1200000 --profile default --restore
 keep commit cargo bench --locked --bench commit
 keep latency cargo bench --locked --bench latency -- --rates 1000,5000,20000
+# A broker just started compiles itself for a minute or two.
+for partitions in 4 1; do
+  keep "latency-warm-$partitions" cargo bench --locked --bench latency -- --rates 5000,5000,5000,5000,5000 --partitions "$partitions"
+done
 keep skew cargo bench --locked --bench latency -- --rates 5000 --loads even,skewed,even,skewed
 for sessions in 10000 100000 1000000; do
   keep "sessions-$sessions" cargo bench --locked --bench sessions -- --sessions "$sessions" --active 10000
