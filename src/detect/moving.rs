@@ -104,13 +104,17 @@ fn most_of_a_poll(history: &History, finding: &Finding, step: &Step, policy: &Po
     policy.tools.get(history.tool(step)).scaled(policy.detectors.block_at(finding.detector), true)
 }
 
+/// Whether a finding counts equal answers to equal calls.
+const fn counts_equal(finding: &Finding) -> bool {
+    matches!(finding.detector, Detector::ExactRepeat | Detector::OutcomeRepeat | Detector::Stagnation)
+}
+
 /// Whether who makes the call of a finding waits: its last equal calls, as many as a block needs, lie about a minute apart each, or more, and none
 /// is known to have failed. A tool that nobody has named as a poll is blocked as late as one that somebody has. Where somebody pauses and then
 /// looks at two gauges, each of them is one.
 #[must_use]
 pub fn is_patient(history: &History, finding: &Finding, policy: &Policy) -> bool {
-    let counts_equal = matches!(finding.detector, Detector::ExactRepeat | Detector::OutcomeRepeat | Detector::Stagnation);
-    let Some(step) = history.get(finding.last).filter(|_| counts_equal) else { return false };
+    let Some(step) = history.get(finding.last).filter(|_| counts_equal(finding)) else { return false };
     let equal: Vec<&Step> =
         history.counted_back_from(step).filter(|earlier| earlier.call == step.call).take(finding.block_at as usize).collect();
     let made = || if pauses(history, &equal) { looks(history, finding, step) } else { finding.count };
@@ -137,8 +141,7 @@ const fn is_pause(later: &Step, earlier: &Step) -> bool {
 /// the arrow to the next month. What a deed has brought about shows elsewhere, if anywhere.
 #[must_use]
 pub fn brings_receipts(history: &History, finding: &Finding, policy: &Policy) -> bool {
-    let counts_equal = matches!(finding.detector, Detector::ExactRepeat | Detector::OutcomeRepeat | Detector::Stagnation);
-    let Some(step) = history.get(finding.last).filter(|_| counts_equal) else { return false };
+    let Some(step) = history.get(finding.last).filter(|_| counts_equal(finding)) else { return false };
     let takes_part = |earlier: &&Step| finding.detector == Detector::Stagnation || earlier.call == step.call;
     let answered = || streak_back(history, finding, step).filter(takes_part);
     finding.count < most_of_a_poll(history, finding, step, policy) && answered().next().is_some() && answered().all(is_receipt)
@@ -148,7 +151,7 @@ pub fn brings_receipts(history: &History, finding: &Finding, policy: &Policy) ->
 /// written it already.
 const fn is_receipt(step: &Step) -> bool {
     let others = Flags(Flags::READ.0 | Flags::TEST.0 | Flags::MUTATES.0 | Flags::ARGS_ONLY.0);
-    step.flags.has(Flags(Flags::OK.0 | Flags::GENERIC.0)) && !step.flags.any(others)
+    step.flags.has(Flags::RECEIPT) && !step.flags.any(others)
 }
 
 /// Whether a block of equal calls would rest on answers that nobody knows: too few are left without those that were made beside an equal one, and

@@ -78,7 +78,7 @@ const fn shows_new(step: &Step) -> bool {
 
 /// Whether a call of the round is a deed, which brings a receipt alone: a scroll, a step of a debugger, a move in a game.
 fn acts<'a>(mut round: impl Iterator<Item = &'a &'a Step>) -> bool {
-    round.any(|step| step.flags.has(Flags(Flags::OK.0 | Flags::GENERIC.0)))
+    round.any(|step| step.flags.has(Flags::RECEIPT))
 }
 
 /// Whether a round is one of somebody who works off what comes: one step brought an answer not seen before, and one was a new call, as with a queue

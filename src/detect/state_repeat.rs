@@ -15,9 +15,6 @@ use crate::policy::ToolPolicy;
 /// So much more often a state must come back that says nothing, or between whose times something was tried that may have changed it.
 const DOUBT_FACTOR: u32 = 2;
 
-/// A success that says nothing.
-const RECEIPT: Flags = Flags(Flags::OK.0 | Flags::GENERIC.0);
-
 /// Counts the completed step's state in the window.
 #[must_use]
 pub fn observe(settings: &StateRepeat, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
@@ -28,15 +25,15 @@ pub fn observe(settings: &StateRepeat, tool: &ToolPolicy, history: &History, ste
         return None;
     }
     // A click on `Next` is answered alike on every page: who is shown something new in between is getting on.
-    let is_receipt = step.flags.has(RECEIPT);
+    let is_receipt = step.flags.has(Flags::RECEIPT);
     // A new edit is something new, though its receipt may be the one that all edits bring.
     let is_novel = |earlier: &Step| {
         let flags = earlier.flags;
-        let is_new_answer = !flags.has(Flags::SEEN_OUTCOME) && !flags.has(RECEIPT);
+        let is_new_answer = !flags.has(Flags::SEEN_OUTCOME) && !flags.has(Flags::RECEIPT);
         flags.has(Flags::NEW_CHANGE) || (is_new_answer && (is_receipt || !flags.has(Flags::SEEN_CALL)))
     };
     // What was not done before and brought a receipt may have changed where the agent is, as another directory does, or nothing at all.
-    let is_attempt = |earlier: &Step| earlier.flags.has(RECEIPT) && !earlier.flags.has(Flags::SEEN_CALL);
+    let is_attempt = |earlier: &Step| earlier.flags.has(Flags::RECEIPT) && !earlier.flags.has(Flags::SEEN_CALL);
     let hard = step.failed() || step.flags.has(Flags::TEST);
     let mut count = 0;
     let mut first = step.sequence;

@@ -26,6 +26,8 @@ impl Flags {
     pub const RETRYABLE: Self = Self(1 << 4);
     /// Its answer says nothing (`ok`, `done`, empty, a receipt that was seen before).
     pub const GENERIC: Self = Self(1 << 5);
+    /// A success that says nothing: both of these.
+    pub const RECEIPT: Self = Self(Self::OK.0 | Self::GENERIC.0);
     /// A successful call that changes the world.
     pub const MUTATED: Self = Self(1 << 6);
     /// A shell command.

@@ -329,7 +329,8 @@ fn is_receipt(outcomes: &OutcomePolicy, answer: &str, flags: Flags) -> bool {
 fn output_facts(policy: &Policy, text: &str, step: &Step, done: &mut Completion) {
     let answer = text.trim();
     done.flags.set(Flags::GENERIC, says_nothing(&policy.outcomes, answer, done.flags));
-    done.is_receipt = is_receipt(&policy.outcomes, answer, done.flags);
+    // What says nothing anyhow need not be looked through.
+    done.is_receipt = !done.flags.has(Flags::GENERIC) && is_receipt(&policy.outcomes, answer, done.flags);
     if policy.needs.test && step.flags.has(Flags::TEST) {
         let (passed, failed) = test_fix::signals(&policy.detectors.test_fix, text, done.flags.has(Flags::OK));
         done.flags.set(Flags::TEST_PASSED, passed);

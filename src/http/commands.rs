@@ -188,11 +188,7 @@ pub(super) async fn get(
         let message = "the log has no such position; it was begun anew, or is another one: go on with after=0";
         return Err(answer::error(StatusCode::GONE, "no_such_position", message).into());
     }
-    let Ok(stream) = Arc::clone(&shared.streams).try_acquire_owned() else {
-        return Err(
-            answer::later(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", "too many clients wait for commands", 5).into()
-        );
-    };
+    let stream = shared.take_stream("too many clients wait for commands")?;
     if let Some(wait) = wanted.wait {
         return poll(&shared, embedded, &wanted, from, wait).await;
     }

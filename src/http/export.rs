@@ -85,12 +85,11 @@ fn fill(reader: &EmbeddedReader, place: &mut Place) -> Result<(), LogError> {
     }
     let mut bytes = 0;
     let held = &mut place.held;
-    let next = reader.events(place.task, place.next, place.end, &mut |event| {
+    place.next = reader.events(place.task, place.next, place.end, &mut |event| {
         bytes += event.key.len() + event.value.len();
         held.push_back(event);
         if bytes >= HELD_BYTES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
-    place.next = if place.held.is_empty() { place.end } else { next };
     Ok(())
 }
 
@@ -111,9 +110,7 @@ pub(super) async fn get(
 ) -> Result<Response, Refusal> {
     let embedded = shared.embedded.as_ref().ok_or_else(answer::embedded_only)?;
     let query = Parameters::of(&pairs, &["session_id"]).map_err(answer::bad_request)?;
-    let Ok(permit) = Arc::clone(&shared.streams).try_acquire_owned() else {
-        return Err(answer::later(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", "too many clients read", 5).into());
-    };
+    let permit = shared.take_stream("too many clients read")?;
     let places = (0..embedded.broker.partitions().session).map(|partition| {
         let task = TaskId { stage: Stage::Session, partition };
         let range = embedded.broker.input_range(task);

@@ -29,9 +29,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::StatusCode;
 use futures_util::FutureExt as _;
 use tokio::runtime::Builder;
 use tokio::runtime::Runtime;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::Semaphore;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -87,6 +89,14 @@ struct Shared {
     /// Memory for bodies on their way in, in units of [`events::BODY_UNIT`].
     bodies: Arc<Semaphore>,
     stopping: watch::Receiver<bool>,
+}
+
+impl Shared {
+    /// A place among the open streams; `message` says to whom there is none what they are.
+    fn take_stream(&self, message: &str) -> Result<OwnedSemaphorePermit, answer::Refusal> {
+        let taken = Arc::clone(&self.streams).try_acquire_owned();
+        taken.map_err(|_| answer::later(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", message, 5).into())
+    }
 }
 
 /// The embedded log, as handlers use it.

@@ -17,8 +17,8 @@ const READ_MARK: &str = ":file_read:";
 pub struct FingerprintRules {
     /// Top-level arguments that say what a call is about: where one of them is present, `args` make the fingerprint.
     pub targets: Vec<String>,
-    /// The targets and what is kept beside them: which part of it, how much. In the order of the policy, and shared with the recipes
-    /// that name them.
+    /// The targets, and behind them what is kept beside them: which part of it, how much. In the order of the policy, and shared with the
+    /// recipes that name them.
     pub args: Arc<[String]>,
     /// What a shell command means.
     pub shell: ShellRules,
@@ -50,9 +50,10 @@ fn coarse<'a>(args: &'a Arguments<'_>, read: Option<&'a str>, rules: &Fingerprin
         return Some((READ_MARK, Cow::Borrowed(path)));
     }
     let kept = &rules.args;
+    let modifiers = kept.get(rules.targets.len()..).unwrap_or_default();
     if args.has_any(&rules.targets) {
         Some((":", args.chosen(|name| holds(kept, name))))
-    } else if args.has_any(kept) {
+    } else if args.has_any(modifiers) {
         None
     } else {
         Some((":", Cow::Borrowed(args.text())))

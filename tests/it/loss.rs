@@ -12,6 +12,7 @@ use loopwarden::log::LogEvent;
 use loopwarden::log::Output;
 use loopwarden::log::memory::MemoryConfig;
 use loopwarden::store::Change;
+use loopwarden::store::MemoryStore;
 use loopwarden::store::Position;
 use loopwarden::store::StateKey;
 use loopwarden::store::StateStore;
@@ -54,31 +55,9 @@ fn state_from_any_time_is_brought_to_the_end_of_the_changelog() {
     }
 }
 
-#[test]
-fn a_disk_that_was_away_for_too_long_is_restored_from_the_beginning() {
-    let records = records();
-    let mut world = TestWorld::new(config(20), settings(TIMED));
-    feed(&world.broker, &records[..100]);
-    world.start("lw", 1);
-    assert!(world.settle());
-    let old = world.processes[0].store.memory.snapshot();
-    feed(&world.broker, &records[100..]);
-    assert!(world.settle());
-    let expected = world.outcome();
-    // Deletions are gone from the changelog: whoever trusts the old disk wakes sessions that are dead.
-    for task in (0..PARTITIONS).map(session_task) {
-        world.broker.compact(task, true);
-    }
-    world.broker.advance(4 * 24 * 3_600_000);
-    world.processes[0].store = TestStore { memory: old, ..TestStore::default() };
-    world.restart(0);
-    assert!(world.settle());
-    world.outcome().assert_is(&expected, "");
-    world.audit();
-}
-
-#[test]
-fn a_disk_from_a_time_that_is_still_to_come_is_restored_from_the_beginning() {
+/// Goes on with a disk as it was a while ago, to which `happens` something. What it has not seen deleted is gone from the changelog: whoever
+/// trusts it wakes sessions that are dead.
+fn with_an_old_disk(happens: impl FnOnce(&TestWorld, &mut MemoryStore)) {
     let records = records();
     let mut world = TestWorld::new(config(20), settings(TIMED));
     feed(&world.broker, &records[..100]);
@@ -90,18 +69,32 @@ fn a_disk_from_a_time_that_is_still_to_come_is_restored_from_the_beginning() {
     let expected = world.outcome();
     for task in (0..PARTITIONS).map(session_task) {
         world.broker.compact(task, true);
-        let bytes = old.get(task, &StateKey::position()).unwrap().unwrap();
-        let position = Position::decode(&bytes).unwrap();
-        // The clock was a year ahead, and has been set right since.
-        let ahead = Position { at_end_ms: position.at_end_ms + 365 * 24 * 3_600_000, ..position };
-        let value = Some(ahead.encode_for_store().unwrap());
-        old.commit(vec![Change { task, key: StateKey::position(), value }]).unwrap();
     }
+    happens(&world, &mut old);
     world.processes[0].store = TestStore { memory: old, ..TestStore::default() };
     world.restart(0);
     assert!(world.settle());
     world.outcome().assert_is(&expected, "");
     world.audit();
+}
+
+#[test]
+fn a_disk_that_was_away_for_too_long_is_restored_from_the_beginning() {
+    with_an_old_disk(|world, _| world.broker.advance(4 * 24 * 3_600_000));
+}
+
+#[test]
+fn a_disk_from_a_time_that_is_still_to_come_is_restored_from_the_beginning() {
+    with_an_old_disk(|_, old| {
+        for task in (0..PARTITIONS).map(session_task) {
+            let bytes = old.get(task, &StateKey::position()).unwrap().unwrap();
+            let position = Position::decode(&bytes).unwrap();
+            // The clock was a year ahead, and has been set right since.
+            let ahead = Position { at_end_ms: position.at_end_ms + 365 * 24 * 3_600_000, ..position };
+            let value = Some(ahead.encode_for_store().unwrap());
+            old.commit(vec![Change { task, key: StateKey::position(), value }]).unwrap();
+        }
+    });
 }
 
 #[test]

@@ -165,6 +165,7 @@ fn post(args: &ResetArgs, config: &Config, (scope, event): (&str, &str)) -> Outc
     let (address, token) = ask::process(args.address.as_deref(), &config.http)?;
     let fail = |cause: String| Failure::new(exit_code::FAILED, format!("error: http://{address}/v1/events: {cause}"));
     expect_known(args, (address, token.as_deref()), scope);
+    expect_live(address, token.as_deref());
     let answer = ask::post(address, ("/v1/events", event), token.as_deref(), WAIT, ANSWER_BYTES_MAX)
         .map_err(|error| fail(format!("{error}; with Kafka, say so: --config, or --set kafka.bootstrap_servers=…")))?;
     let (status, code, body) = ask::parts(&answer);
@@ -186,6 +187,10 @@ fn expect_known(args: &ResetArgs, (address, token): (SocketAddr, Option<&str>), 
     } else if let Some(warning) = args.agent.as_deref().and_then(|agent| unknown_agent(agent, body)) {
         say(format!("warning: {address} holds {warning}"));
     }
+}
+
+/// Says when the process lifts nothing for workers.
+fn expect_live(address: SocketAddr, token: Option<&str>) {
     let version = ask::get(address, "/version", token, WAIT, ANSWER_BYTES_MAX).unwrap_or_default();
     let (_, _, body) = ask::parts(&version);
     if serde_json::from_str::<Value>(body).is_ok_and(|version| version.get("mode").is_some_and(|mode| mode == "shadow")) {

@@ -87,8 +87,8 @@ impl EmbeddedReader {
         Ok(next)
     }
 
-    /// Visits events of a task's input from `from` on, up to `to`. Returns the offset to go on from. Where retention has removed some of
-    /// them, the first one visited has a higher offset than asked for.
+    /// Visits events of a task's input from `from` on, up to `to`. Returns the offset to go on from: `to`, unless it was stopped. Where
+    /// retention has removed some of them, the first one visited has a higher offset than asked for.
     ///
     /// # Errors
     /// [`LogError::Fatal`] where the disk fails.
@@ -99,14 +99,18 @@ impl EmbeddedReader {
         to: u64,
         visit: &mut dyn FnMut(EmbeddedEvent) -> ControlFlow<()>,
     ) -> Result<u64, LogError> {
-        let mut next = from;
+        let mut next = to;
         let store = &self.broker.shared.store;
         scan(store, Area::Events, &layout::event_key(task, from), &layout::event_key(task, to), &mut |key, value| {
             let found = layout::number_of(key).zip(Stored::decode(value));
-            let (offset, record) = found.ok_or_else(|| corrupt(&format!("record {next} of {task} is unreadable")))?;
-            next = offset + 1;
+            let (offset, record) = found.ok_or_else(|| corrupt(&format!("a record of {task} behind {from} is unreadable")))?;
             let (Some(key), Some(value)) = (record.key, record.value) else { return Ok(ControlFlow::Continue(())) };
-            Ok(visit(EmbeddedEvent { offset, timestamp_ms: record.timestamp_ms, key: key.to_vec(), value: value.to_vec() }))
+            let event = EmbeddedEvent { offset, timestamp_ms: record.timestamp_ms, key: key.to_vec(), value: value.to_vec() };
+            let flow = visit(event);
+            if flow.is_break() {
+                next = offset + 1;
+            }
+            Ok(flow)
         })?;
         Ok(next)
     }
