@@ -15,6 +15,7 @@ check: fmt lint unit it doc ## what needs no network
 
 setup: ## native libraries, only those that are missing
 	@bash .ci/setup
+	@bash .ci/native
 
 fmt:
 	cargo fmt --check

@@ -4,10 +4,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "this is the one place that reads a clock")]
 
-use std::time::Duration;
-use std::time::Instant;
-use std::time::SystemTime;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Longest wait a [`Deadline`] can hold; what is asked beyond it is cut, so that no sum overflows.
 const WAIT_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);

@@ -1,14 +1,8 @@
 //! One plain request to a running process: address, request, answer, each with its bound.
 
 use std::io;
-use std::io::Read as _;
-use std::io::Write as _;
-use std::net::IpAddr;
-use std::net::Ipv4Addr;
-use std::net::Ipv6Addr;
-use std::net::SocketAddr;
-use std::net::TcpStream;
-use std::net::ToSocketAddrs as _;
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use crate::cli::exit_code;

@@ -1,25 +1,13 @@
 //! `check`: configuration, policy and native settings; with `--connect` what the brokers say.
 
-use crate::cli::args::CheckArgs;
-use crate::cli::args::LogArgs;
-use crate::cli::exit_code;
-use crate::cli::failure::Failure;
-use crate::cli::failure::Outcome;
+use crate::cli::args::{CheckArgs, LogArgs};
+use crate::cli::failure::{Failure, Outcome};
 use crate::cli::output::Output;
-use crate::cli::setup;
-use crate::cli::topics;
-use crate::config::Config;
-use crate::config::Diagnostic;
-use crate::config::KafkaConfig;
-use crate::log::kafka::KafkaOptions;
-use crate::log::kafka::admin::Admin;
-use crate::log::kafka::admin::Severity;
-use crate::log::kafka::admin::TopicProblem;
-use crate::log::kafka::fate;
-use crate::log::kafka::permissions;
-use crate::log::kafka::settings;
-use crate::policy::Detector;
-use crate::policy::Policy;
+use crate::cli::{exit_code, setup, topics};
+use crate::config::{Config, Diagnostic, KafkaConfig};
+use crate::log::kafka::admin::{Admin, Severity, TopicProblem};
+use crate::log::kafka::{KafkaOptions, fate, permissions, settings};
+use crate::policy::{Detector, Policy};
 
 /// Tools that lost their rule, named.
 const TOOLS_SHOWN: usize = 12;

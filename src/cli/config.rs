@@ -1,15 +1,11 @@
 //! `config`: a file to begin from, what is in force and where it came from, JSON Schemas of both kinds of files.
 
-use crate::cli::args::ConfigCommand;
-use crate::cli::args::LogArgs;
-use crate::cli::args::SchemaOf;
+use crate::cli::args::{ConfigCommand, LogArgs, SchemaOf};
 use crate::cli::failure::Outcome;
 use crate::cli::output::Output;
 use crate::cli::setup;
-use crate::config::DEFAULT_TOML;
-use crate::config::Origin;
-use crate::report::Column;
-use crate::report::Table;
+use crate::config::{DEFAULT_TOML, Origin};
+use crate::report::{Column, Table};
 
 /// Prints settings.
 ///

@@ -2,12 +2,9 @@
 
 use crate::cli::args::ExplainArgs;
 use crate::cli::exit_code;
-use crate::cli::failure::Failure;
-use crate::cli::failure::Outcome;
+use crate::cli::failure::{Failure, Outcome};
 use crate::cli::output::Output;
-use crate::config::PAGES;
-use crate::config::closest;
-use crate::config::explain;
+use crate::config::{PAGES, closest, explain};
 
 /// Prints a page, or the list of all.
 ///

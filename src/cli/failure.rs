@@ -3,10 +3,8 @@
 use std::io;
 
 use crate::cli::exit_code;
-use crate::config::Diagnostic;
-use crate::config::Diagnostics;
-use crate::log::E_DAMAGED;
-use crate::log::LogError;
+use crate::config::{Diagnostic, Diagnostics};
+use crate::log::{E_DAMAGED, LogError};
 use crate::store::StoreError;
 use crate::task::Exit;
 

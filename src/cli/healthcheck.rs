@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-use crate::cli::args::HealthcheckArgs;
-use crate::cli::args::LogArgs;
-use crate::cli::ask;
-use crate::cli::exit_code;
-use crate::cli::failure::Failure;
-use crate::cli::failure::Outcome;
-use crate::cli::setup;
+use crate::cli::args::{HealthcheckArgs, LogArgs};
+use crate::cli::failure::{Failure, Outcome};
+use crate::cli::{ask, exit_code, setup};
 
 /// Bytes of the answer that are read: the status line is all that counts, the rest is for people.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;

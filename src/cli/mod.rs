@@ -29,8 +29,7 @@ use std::ffi::OsString;
 
 use clap::Parser as _;
 
-use crate::cli::args::Command;
-use crate::cli::args::CommandLine;
+use crate::cli::args::{Command, CommandLine};
 use crate::cli::failure::Outcome;
 
 /// Runs a command line, program name first. Returns the exit code; whatever is to be said has been said.

@@ -1,10 +1,7 @@
 //! Standard output: locked, buffered, and quiet when the reader has gone. Data goes here, everything else to standard error.
 
 use std::io;
-use std::io::BufWriter;
-use std::io::IsTerminal as _;
-use std::io::StdoutLock;
-use std::io::Write;
+use std::io::{BufWriter, IsTerminal as _, StdoutLock, Write};
 
 use clap::ValueEnum;
 

@@ -1,19 +1,13 @@
 //! A range of a topic, as commands that read one are told it: where it lies, and how far it goes.
 
-use crate::cli::args::ConfigArgs;
-use crate::cli::args::LogArgs;
-use crate::cli::args::RangeArgs;
-use crate::cli::exit_code;
+use crate::cli::args::{ConfigArgs, LogArgs, RangeArgs};
 use crate::cli::failure::Failure;
-use crate::cli::setup;
+use crate::cli::{exit_code, setup};
 use crate::clock;
-use crate::config::Config;
-use crate::config::Diagnostic;
+use crate::config::{Config, Diagnostic};
 use crate::event::EventTime;
 use crate::log::kafka::KafkaOptions;
-use crate::log::kafka::range::Bound;
-use crate::log::kafka::range::Extent;
-use crate::log::kafka::range::KafkaRange;
+use crate::log::kafka::range::{Bound, Extent, KafkaRange};
 
 /// Units of a duration. Milliseconds.
 const UNITS: [(&str, i64); 6] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000), ("w", 604_800_000)];

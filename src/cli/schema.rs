@@ -2,8 +2,7 @@
 
 use clap::ValueEnum as _;
 
-use crate::cli::args::SchemaCommand;
-use crate::cli::args::SchemaName;
+use crate::cli::args::{SchemaCommand, SchemaName};
 use crate::cli::failure::Outcome;
 use crate::cli::output::Output;
 

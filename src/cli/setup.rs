@@ -2,25 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::cli::args::ConfigArgs;
-use crate::cli::args::LogArgs;
-use crate::cli::args::LogFormatArg;
+use crate::cli::args::{ConfigArgs, LogArgs, LogFormatArg};
 use crate::cli::failure::Failure;
-use crate::config::Config;
-use crate::config::Diagnostic;
-use crate::config::Flag;
-use crate::config::KafkaConfig;
-use crate::config::Layers;
-use crate::config::Loaded;
-use crate::config::LogFormat;
-use crate::config::read_secret;
+use crate::config::{Config, Diagnostic, Flag, KafkaConfig, Layers, Loaded, LogFormat, read_secret};
 use crate::event::Stage;
-use crate::log::kafka::KafkaOptions;
-use crate::log::kafka::NativeSettings;
-use crate::log::kafka::Secret;
-use crate::log::kafka::Security;
-use crate::log::kafka::Start;
-use crate::log::kafka::TopicNames;
+use crate::log::kafka::{KafkaOptions, NativeSettings, Secret, Security, Start, TopicNames};
 use crate::policy::Policy;
 use crate::telemetry::logging;
 use crate::telemetry::logging::LogControl;

@@ -5,8 +5,7 @@ use std::io::Write as _;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use crate::cli::args::CommandLine;
-use crate::cli::args::VersionFormat;
+use crate::cli::args::{CommandLine, VersionFormat};
 use crate::cli::failure::Outcome;
 use crate::cli::output::Output;
 

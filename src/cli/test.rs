@@ -9,10 +9,8 @@ use serde_json::Value;
 
 use crate::cli::args::TestArgs;
 use crate::cli::cases;
-use crate::cli::cases::Case;
-use crate::cli::cases::Mismatch;
-use crate::cli::failure::Failure;
-use crate::cli::failure::Outcome;
+use crate::cli::cases::{Case, Mismatch};
+use crate::cli::failure::{Failure, Outcome};
 use crate::cli::output::Output;
 
 /// Bytes of a case file. Cases are written by hand, or exported one at a time.

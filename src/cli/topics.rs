@@ -4,26 +4,14 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::cli::args::ConfigArgs;
-use crate::cli::args::LogArgs;
-use crate::cli::args::TopicFormat;
-use crate::cli::args::TopicsCommand;
-use crate::cli::failure::Failure;
-use crate::cli::failure::Outcome;
+use crate::cli::args::{ConfigArgs, LogArgs, TopicFormat, TopicsCommand};
+use crate::cli::failure::{Failure, Outcome};
 use crate::cli::output::Output;
 use crate::cli::setup;
-use crate::config::Config;
-use crate::config::KafkaConfig;
-use crate::log::kafka::KafkaOptions;
-use crate::log::kafka::admin;
-use crate::log::kafka::admin::Admin;
-use crate::log::kafka::admin::Created;
-use crate::log::kafka::admin::Severity;
-use crate::log::kafka::admin::TopicPlan;
-use crate::log::kafka::admin::TopicProblem;
-use crate::log::kafka::fate;
-use crate::report::Column;
-use crate::report::Table;
+use crate::config::{Config, KafkaConfig};
+use crate::log::kafka::admin::{Admin, Created, Severity, TopicPlan, TopicProblem};
+use crate::log::kafka::{KafkaOptions, admin, fate};
+use crate::report::{Column, Table};
 
 /// Prints, creates or compares.
 ///

@@ -6,34 +6,14 @@ use std::sync::atomic::Ordering;
 
 use clap::Args;
 
-use crate::cli::args::LogArgs;
-use crate::cli::args::RangeArgs;
-use crate::cli::args::ReplayArgs;
-use crate::cli::args::ReplayFormat;
-use crate::cli::blind_spots;
-use crate::cli::exit_code;
-use crate::cli::failure::Failure;
-use crate::cli::failure::Outcome;
-use crate::cli::output::Output;
-use crate::cli::output::OutputFormat;
-use crate::cli::output::say;
-use crate::cli::range;
-use crate::cli::replay;
-use crate::cli::replay::Found;
-use crate::cli::replay::forms;
-use crate::cli::replay::input;
+use crate::cli::args::{LogArgs, RangeArgs, ReplayArgs, ReplayFormat};
+use crate::cli::failure::{Failure, Outcome};
+use crate::cli::output::{Output, OutputFormat, say};
 use crate::cli::replay::input::Source;
 use crate::cli::replay::known::Known;
-use crate::cli::replay::overrides;
-use crate::cli::setup;
-use crate::cli::signals;
-use crate::report::Axis;
-use crate::report::Keep;
-use crate::report::Point;
-use crate::report::Scores;
-use crate::report::Sweep;
-use crate::report::counted;
-use crate::report::html;
+use crate::cli::replay::{Found, forms, input, overrides};
+use crate::cli::{blind_spots, exit_code, range, replay, setup, signals};
+use crate::report::{Axis, Keep, Point, Scores, Sweep, counted, html};
 
 /// Policies of a grid. Each is a whole replay.
 const POINTS_MAX: usize = 256;

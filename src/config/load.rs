@@ -1,28 +1,16 @@
 //! Layers: defaults < file < environment < flags. Each value keeps its origin, each problem is told, all at once.
 
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize as _;
 
-use crate::config::Config;
-use crate::config::diagnostic::Diagnostic;
-use crate::config::diagnostic::Diagnostics;
-use crate::config::diagnostic::Origin;
-use crate::config::file;
-use crate::config::native;
+use crate::config::diagnostic::{Diagnostic, Diagnostics, Origin};
 use crate::config::raw::RawConfig;
-use crate::config::shape;
 use crate::config::shape::Codes;
-use crate::config::tree;
-use crate::config::tree::Effective;
-use crate::config::tree::Node;
-use crate::config::tree::Source;
-use crate::config::tree::Table;
-use crate::config::tree::Value;
-use crate::config::validate;
+use crate::config::tree::{Effective, Node, Source, Table, Value};
 use crate::config::validate::BAD;
+use crate::config::{Config, file, native, shape, tree, validate};
 
 /// The file of defaults, each key with unit and reason.
 pub const DEFAULT_TOML: &str = include_str!("../../config/default.toml");

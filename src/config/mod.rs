@@ -4,8 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 mod diagnostic;
 mod explain;
@@ -20,17 +19,9 @@ mod suggest;
 mod tree;
 mod validate;
 
-pub use diagnostic::Diagnostic;
-pub use diagnostic::Diagnostics;
-pub use diagnostic::Origin;
-pub use explain::PAGES;
-pub use explain::Page;
-pub use explain::explain;
-pub use load::DEFAULT_TOML;
-pub use load::Flag;
-pub use load::Layers;
-pub use load::Loaded;
-pub use load::load;
+pub use diagnostic::{Diagnostic, Diagnostics, Origin};
+pub use explain::{PAGES, Page, explain};
+pub use load::{DEFAULT_TOML, Flag, Layers, Loaded, load};
 pub use suggest::closest;
 pub use tree::Effective;
 

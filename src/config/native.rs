@@ -1,12 +1,9 @@
 //! librdkafka settings as people write them: known names, and none that exactly-once owns.
 
-use crate::config::diagnostic::Diagnostic;
-use crate::config::diagnostic::Origin;
+use crate::config::diagnostic::{Diagnostic, Origin};
 use crate::config::suggest::closest;
 use crate::config::tree;
-use crate::config::tree::Node;
-use crate::config::tree::Table;
-use crate::config::tree::Value;
+use crate::config::tree::{Node, Table, Value};
 
 /// Names that librdkafka knows, one a line, from its `CONFIGURATION.md`; without those that only code can set (callbacks).
 const KEYS: &str = include_str!("librdkafka_keys.txt");

@@ -4,26 +4,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde::Deserialize as _;
-use serde::Serialize;
+use serde::{Deserialize as _, Serialize};
 
-use crate::config::diagnostic::Diagnostic;
-use crate::config::diagnostic::Diagnostics;
-use crate::config::diagnostic::Origin;
-use crate::config::file;
-use crate::config::shape;
+use crate::config::diagnostic::{Diagnostic, Diagnostics, Origin};
 use crate::config::shape::Codes;
 use crate::config::suggest::closest;
-use crate::config::tree;
-use crate::config::tree::Effective;
-use crate::config::tree::Node;
-use crate::config::tree::Source;
-use crate::config::tree::Table;
-use crate::config::tree::Value;
-use crate::policy::PROFILES;
-use crate::policy::Policy;
-use crate::policy::Profile;
+use crate::config::tree::{Effective, Node, Source, Table, Value};
+use crate::config::{file, shape, tree};
 use crate::policy::raw::RawPolicy;
+use crate::policy::{PROFILES, Policy, Profile};
 
 /// Code of everything that is wrong with a policy.
 const CODE: &str = "E0601";

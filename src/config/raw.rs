@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Merged settings; the fields are the keys of `config/default.toml`, which documents each. `None`: no layer set it.
 #[derive(Debug, Clone, Deserialize, Serialize)]

@@ -5,22 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Map;
-use serde_json::Value as Json;
-use serde_json::json;
+use serde_json::{Map, Value as Json, json};
 
 use crate::config::diagnostic::Diagnostics;
-use crate::config::load::DEFAULT_TOML;
-use crate::config::load::with_undefaulted;
+use crate::config::load::{DEFAULT_TOML, with_undefaulted};
 use crate::config::tree;
-use crate::config::tree::Source;
-use crate::config::tree::Table;
-use crate::config::tree::Value;
-use crate::config::tree::join;
-use crate::config::validate::BAD;
-use crate::config::validate::BOUNDS;
-use crate::policy::PROFILES;
-use crate::policy::Profile;
+use crate::config::tree::{Source, Table, Value, join};
+use crate::config::validate::{BAD, BOUNDS};
+use crate::policy::{PROFILES, Profile};
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 

@@ -1,15 +1,10 @@
 //! The shape of a file is the shape of its defaults: their keys are the known keys, their types the expected ones.
 
-use crate::config::diagnostic::Diagnostic;
-use crate::config::diagnostic::Origin;
+use crate::config::diagnostic::{Diagnostic, Origin};
 use crate::config::load::environment_name;
-use crate::config::policy;
 use crate::config::suggest::closest;
-use crate::config::tree;
-use crate::config::tree::Node;
-use crate::config::tree::Table;
-use crate::config::tree::Value;
-use crate::config::tree::join;
+use crate::config::tree::{Node, Table, Value, join};
+use crate::config::{policy, tree};
 
 /// Letters of which a known key may be the rest: fewer begin too many.
 const BEGINNING_MIN: usize = 3;

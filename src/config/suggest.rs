@@ -45,8 +45,7 @@ fn distance(word: &[char], candidate: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::closest;
-    use super::distance;
+    use super::{closest, distance};
 
     #[test]
     fn distance_counts_inserted_deleted_replaced_and_swapped_letters() {

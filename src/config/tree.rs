@@ -5,11 +5,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use toml::Spanned;
-use toml::de::DeTable;
-use toml::de::DeValue;
+use toml::de::{DeTable, DeValue};
 
-use crate::config::diagnostic::Diagnostic;
-use crate::config::diagnostic::Origin;
+use crate::config::diagnostic::{Diagnostic, Origin};
 
 /// Keys and values, sorted by key.
 pub(super) type Table = BTreeMap<String, Node>;

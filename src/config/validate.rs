@@ -1,33 +1,17 @@
 //! Raw to valid, every problem told with its key, its value and its place.
 
 use std::net::SocketAddr;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::config::CommitConfig;
-use crate::config::Config;
-use crate::config::DlqContent;
-use crate::config::EmbeddedConfig;
-use crate::config::HttpConfig;
-use crate::config::KafkaConfig;
-use crate::config::LimitsConfig;
-use crate::config::LogConfig;
-use crate::config::LogFormat;
-use crate::config::OnInputLoss;
-use crate::config::ProcessMode;
-use crate::config::Start;
-use crate::config::diagnostic::Diagnostic;
-use crate::config::diagnostic::Origin;
-use crate::config::raw::RawConfig;
-use crate::config::raw::RawKafka;
-use crate::config::tree;
-use crate::config::tree::Node;
-use crate::config::tree::Table;
-use crate::config::tree::Value;
+use crate::config::diagnostic::{Diagnostic, Origin};
+use crate::config::raw::{RawConfig, RawKafka};
+use crate::config::tree::{Node, Table, Value};
+use crate::config::{
+    CommitConfig, Config, DlqContent, EmbeddedConfig, HttpConfig, KafkaConfig, LimitsConfig, LogConfig, LogFormat, OnInputLoss,
+    ProcessMode, Start, tree,
+};
 use crate::event::EventTime;
-use crate::limits::LANES_MAX;
-use crate::limits::POLICY_MS_MAX;
-use crate::limits::RECORD_BYTES_MAX_CEILING;
+use crate::limits::{LANES_MAX, POLICY_MS_MAX, RECORD_BYTES_MAX_CEILING};
 
 /// Code of a bad value.
 pub(super) const BAD: &str = "E0202";

@@ -3,19 +3,12 @@
 //! `limit` calls pass, the next is refused; a poll may ask `poll_factor` times as often. Calls that brought something new, and those of one batch, are
 //! refused only where the policy says so. Limits: calls spaced just outside the window never trip it; the counting detectors are free of time and do.
 
-use crate::detect::finding::Family;
-use crate::detect::finding::Finding;
-use crate::detect::finding::halves;
-use crate::detect::finding::loop_identity;
+use crate::detect::finding::{Family, Finding, halves, loop_identity};
 use crate::detect::history::History;
 use crate::detect::moving::is_parallel;
-use crate::detect::step::Flags;
-use crate::detect::step::Step;
+use crate::detect::step::{Flags, Step};
 use crate::event::EventTime;
-use crate::policy::CallRate;
-use crate::policy::Counted;
-use crate::policy::Detector;
-use crate::policy::ToolPolicy;
+use crate::policy::{CallRate, Counted, Detector, ToolPolicy};
 
 /// Whether a call without a word of its own was followed, before it was made again, by another one that brought an answer not seen before, as a
 /// look at the screen does after each scroll, or that was new itself and worked, as the entry of a field does after each tabulator.

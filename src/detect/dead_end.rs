@@ -3,15 +3,10 @@
 //! Example: ten rewrites of a query on a table that does not exist. Limits: an outage is none before it has met many replies in a row
 //! (retryable errors are transparent), and texts that name no error (`exit 1`) have no key.
 
-use crate::detect::finding::Family;
-use crate::detect::finding::Finding;
-use crate::detect::finding::loop_identity;
+use crate::detect::finding::{Family, Finding, loop_identity};
 use crate::detect::history::History;
-use crate::detect::step::Flags;
-use crate::detect::step::Step;
-use crate::policy::DeadEnd;
-use crate::policy::Detector;
-use crate::policy::ToolPolicy;
+use crate::detect::step::{Flags, Step};
+use crate::policy::{DeadEnd, Detector, ToolPolicy};
 
 /// Counts the completed step's error in the window; steps without one do not reset.
 #[must_use]

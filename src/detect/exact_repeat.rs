@@ -3,19 +3,12 @@
 //! Example: `Bash {"command":"cargo test"}` three times with one answer. Limits: equal calls written differently (`ls src`,
 //! `ls ./src`) differ; only `stuck` may see them.
 
-use crate::detect::finding::Finding;
-use crate::detect::finding::repeat_identity;
+use crate::detect::finding::{Finding, repeat_identity};
 use crate::detect::history::History;
-use crate::detect::step::Flags;
-use crate::detect::step::Step;
+use crate::detect::step::{Flags, Step};
 use crate::detect::streaks::Run;
-use crate::identity::Hash64;
-use crate::identity::Hash128;
-use crate::policy::Detector;
-use crate::policy::Evaluate;
-use crate::policy::ExactRepeat;
-use crate::policy::RepeatCount;
-use crate::policy::ToolPolicy;
+use crate::identity::{Hash64, Hash128};
+use crate::policy::{Detector, Evaluate, ExactRepeat, RepeatCount, ToolPolicy};
 
 /// Takes a counted call into the run at the tail.
 pub fn advance(run: &mut Run, hash: Hash128, sequence: u64) {

@@ -2,15 +2,11 @@
 //!
 //! Example: ten files read, no edit. Limits: a reviewer's whole job looks like this, hence off by default.
 
-use crate::detect::finding::Family;
-use crate::detect::finding::Finding;
-use crate::detect::finding::loop_identity;
+use crate::detect::finding::{Family, Finding, loop_identity};
 use crate::detect::history::History;
-use crate::detect::step::Flags;
-use crate::detect::step::Step;
+use crate::detect::step::{Flags, Step};
 use crate::detect::streaks::Explored;
-use crate::policy::Detector;
-use crate::policy::Exploration;
+use crate::policy::{Detector, Exploration};
 
 /// Takes a counted call: an edit ends it, a read of a new target counts, and so does its turn.
 pub fn observe(settings: &Exploration, explored: &mut Explored, history: &History, step: &Step) -> Option<Finding> {

@@ -6,12 +6,9 @@ use crate::detect::exact_repeat;
 use crate::detect::finding::Finding;
 use crate::detect::history::History;
 use crate::detect::moving::PATIENT_MS;
-use crate::detect::step::Flags;
-use crate::detect::step::Step;
+use crate::detect::step::{Flags, Step};
 use crate::event::EventTime;
-use crate::policy::ExactRepeat;
-use crate::policy::RepeatCount;
-use crate::policy::ToolPolicy;
+use crate::policy::{ExactRepeat, RepeatCount, ToolPolicy};
 
 /// Whether a completed call is one failure too many of a row. Errors that differ bring a nudge and no block, as tests do that somebody mends in another
 /// window; an outage is waited for like a poll, and one that is asked again sooner than somebody asks who waits is blocked at last.

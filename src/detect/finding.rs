@@ -2,10 +2,8 @@
 
 use crate::detect::streaks::Category;
 use crate::event::EventTime;
-use crate::identity::Hash64;
-use crate::identity::Hash128;
-use crate::policy::Detector;
-use crate::policy::Mode;
+use crate::identity::{Hash64, Hash128};
+use crate::policy::{Detector, Mode};
 
 /// A detector's yes at one event.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,10 +4,8 @@ use std::collections::VecDeque;
 
 use crate::detect::index::FingerprintIndex;
 use crate::detect::names::ToolNames;
-use crate::detect::step::Flags;
-use crate::detect::step::Step;
-use crate::identity::Hash64;
-use crate::identity::Hash128;
+use crate::detect::step::{Flags, Step};
+use crate::identity::{Hash64, Hash128};
 
 /// The steps of one session, newest last; at most `capacity`.
 #[derive(Debug, Clone, Default)]

@@ -1,7 +1,6 @@
 //! Look-up without iteration: how often a hash is held by the ring. The only hash map of the core; it offers no order to leak.
 
-use std::hash::BuildHasherDefault;
-use std::hash::Hasher;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::identity::Hash64;
 
@@ -103,8 +102,7 @@ impl FingerprintIndex {
 
 #[cfg(test)]
 mod tests {
-    use super::FEW_MAX;
-    use super::FingerprintIndex;
+    use super::{FEW_MAX, FingerprintIndex};
     use crate::identity::Hash64;
 
     #[test]

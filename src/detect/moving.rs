@@ -4,10 +4,8 @@
 
 use crate::detect::finding::Finding;
 use crate::detect::history::History;
-use crate::detect::step::Flags;
-use crate::detect::step::Step;
-use crate::policy::Detector;
-use crate::policy::Policy;
+use crate::detect::step::{Flags, Step};
+use crate::policy::{Detector, Policy};
 
 /// Between two equal calls of somebody who looks again every minute or less often, ms of event time. A loop of a model has seconds.
 pub(super) const PATIENT_MS: i64 = 45_000;

@@ -7,15 +7,11 @@
 use std::collections::BTreeMap;
 
 use crate::detect::exact_repeat::tier;
-use crate::detect::finding::Finding;
-use crate::detect::finding::repeat_identity;
+use crate::detect::finding::{Finding, repeat_identity};
 use crate::detect::history::History;
-use crate::detect::step::Flags;
-use crate::detect::step::Step;
+use crate::detect::step::{Flags, Step};
 use crate::detect::streaks::Run;
-use crate::policy::Detector;
-use crate::policy::NearRepeat;
-use crate::policy::ToolPolicy;
+use crate::policy::{Detector, NearRepeat, ToolPolicy};
 
 /// Takes an observed outcome into the run; whether that restarts it. It does for a change that worked and had not been made before,
 /// and with `result_aware` for a call that already occurred in the run with another answer.

@@ -3,18 +3,12 @@
 //! Example: search, edit, search, edit. Limits: read, edit, read, edit is work, hence `needs_repeat`: only a signal until the
 //! last cycle repeats the one before, or `cycles_alone` cycles end in one that brings nothing new.
 
-use crate::detect::finding::Family;
-use crate::detect::finding::Finding;
-use crate::detect::finding::halves;
-use crate::detect::finding::loop_identity;
+use crate::detect::finding::{Family, Finding, halves, loop_identity};
 use crate::detect::history::History;
 use crate::detect::moving::PATIENT_MS;
-use crate::detect::step::Flags;
-use crate::detect::step::Step;
-use crate::identity::Hash64;
-use crate::identity::hash_text;
-use crate::policy::Detector;
-use crate::policy::Oscillation;
+use crate::detect::step::{Flags, Step};
+use crate::identity::{Hash64, hash_text};
+use crate::policy::{Detector, Oscillation};
 
 /// Looks for the period with the most cycles at the tail; tie: the shortest.
 #[must_use]

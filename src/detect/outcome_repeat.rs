@@ -3,17 +3,10 @@
 //! Example: `check_inbox {}` → `{"mails":[]}` three times. A finding needs a full run and restarts the count. Limits: a fresh id
 //! that no mask knows hides the loop; a tool that answers `pending` on purpose belongs to class `poll`.
 
-use crate::detect::finding::Family;
-use crate::detect::finding::Finding;
-use crate::detect::finding::halves;
-use crate::detect::finding::loop_identity;
-use crate::detect::finding::repeat_identity;
-use crate::detect::step::Flags;
-use crate::detect::step::Step;
+use crate::detect::finding::{Family, Finding, halves, loop_identity, repeat_identity};
+use crate::detect::step::{Flags, Step};
 use crate::detect::streaks::OutcomeRun;
-use crate::policy::Detector;
-use crate::policy::OutcomeRepeat;
-use crate::policy::ToolPolicy;
+use crate::policy::{Detector, OutcomeRepeat, ToolPolicy};
 
 /// Takes a completed step; finds at each full run.
 pub fn observe(settings: &OutcomeRepeat, tool: &ToolPolicy, run: &mut OutcomeRun, step: &Step) -> Option<Finding> {

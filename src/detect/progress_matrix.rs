@@ -3,17 +3,10 @@
 //! Example: one call, one answer, over and over is stagnation; new calls that all bring one known answer are stuck. Limits:
 //! volatile answers make every step `world_changed` (masks are on by default); *seen* means held by the ring.
 
-use crate::detect::finding::Family;
-use crate::detect::finding::Finding;
-use crate::detect::finding::loop_identity;
-use crate::detect::finding::repeat_identity;
-use crate::detect::step::Flags;
-use crate::detect::step::Step;
-use crate::detect::streaks::Category;
-use crate::detect::streaks::Matrix;
-use crate::policy::Detector;
-use crate::policy::ProgressMatrix;
-use crate::policy::ToolPolicy;
+use crate::detect::finding::{Family, Finding, loop_identity, repeat_identity};
+use crate::detect::step::{Flags, Step};
+use crate::detect::streaks::{Category, Matrix};
+use crate::policy::{Detector, ProgressMatrix, ToolPolicy};
 
 /// Classes the completed step and moves both streaks. At most one finding: a stagnation block, a stuck block, stagnation, stuck.
 pub fn observe(

@@ -3,15 +3,11 @@
 //! Example: "search weather forecast paris", "search weather forecast for paris today" …. Limits: words are not meaning; a
 //! sweep over dates looks alike, hence shadow by default.
 
-use crate::detect::finding::Family;
-use crate::detect::finding::Finding;
-use crate::detect::finding::loop_identity;
+use crate::detect::finding::{Family, Finding, loop_identity};
 use crate::detect::history::History;
 use crate::detect::step::Step;
 use crate::identity::hash_text;
-use crate::policy::Detector;
-use crate::policy::SemanticRepeat;
-use crate::policy::ToolPolicy;
+use crate::policy::{Detector, SemanticRepeat, ToolPolicy};
 
 /// Counts similar earlier completed steps.
 #[must_use]

@@ -4,15 +4,11 @@
 //! outages and unobserved outcomes change nothing. Where the policy spares what moves, a wait that ran out is no failure, and one that fails
 //! otherwise than ever before, after a change, begins a new row: fourteen tests that fail, then eleven, then nine, are progress.
 
-use crate::detect::finding::Family;
-use crate::detect::finding::Finding;
-use crate::detect::finding::loop_identity;
+use crate::detect::finding::{Family, Finding, loop_identity};
 use crate::detect::history::History;
-use crate::detect::step::Flags;
-use crate::detect::step::Step;
+use crate::detect::step::{Flags, Step};
 use crate::detect::streaks::Streaks;
-use crate::policy::Detector;
-use crate::policy::ShellFailures;
+use crate::policy::{Detector, ShellFailures};
 
 /// Takes a completed step; only shell commands count.
 pub fn observe(

@@ -3,14 +3,10 @@
 //! The detector for interleaved loops: A, x, A, y, A. Limits: edit and re-run looks alike, hence the rule on mutations and the
 //! default threshold of 5, and twice as much where receipts leave it open whether anything has changed.
 
-use crate::detect::finding::Finding;
-use crate::detect::finding::repeat_identity;
+use crate::detect::finding::{Finding, repeat_identity};
 use crate::detect::history::History;
-use crate::detect::step::Flags;
-use crate::detect::step::Step;
-use crate::policy::Detector;
-use crate::policy::StateRepeat;
-use crate::policy::ToolPolicy;
+use crate::detect::step::{Flags, Step};
+use crate::policy::{Detector, StateRepeat, ToolPolicy};
 
 /// So much more often a state must come back that says nothing, or between whose times something was tried that may have changed it.
 const DOUBT_FACTOR: u32 = 2;

@@ -2,12 +2,8 @@
 
 use crate::detect::names::ToolId;
 use crate::event::EventTime;
-use crate::identity::Hash64;
-use crate::identity::Hash128;
-use crate::identity::Residue;
-use crate::identity::Signature;
-use crate::policy::Detector;
-use crate::policy::ToolPolicy;
+use crate::identity::{Hash64, Hash128, Residue, Signature};
+use crate::policy::{Detector, ToolPolicy};
 
 /// Yes-or-no facts of a step. The bits are stored and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

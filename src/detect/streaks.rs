@@ -1,8 +1,7 @@
 //! The scalars of the detectors: what cannot be read off the ring, because runs may be longer than it. All of one session.
 
 use crate::event::EventTime;
-use crate::identity::Hash64;
-use crate::identity::Hash128;
+use crate::identity::{Hash64, Hash128};
 use crate::limits::EXPLORED_TURNS_MAX;
 
 /// Scalars of every detector (page `detection`). A reset makes them the default again.

@@ -3,15 +3,11 @@
 //! Example: edit, `npm test` → `FAILED`, edit, `npm test` → `FAILED`, edit, `npm test` → `FAILED`. Limits: only output that says
 //! passed or failed in the usual words is a signal; without one nothing changes.
 
-use crate::detect::finding::Family;
-use crate::detect::finding::Finding;
-use crate::detect::finding::loop_identity;
+use crate::detect::finding::{Family, Finding, loop_identity};
 use crate::detect::history::History;
-use crate::detect::step::Flags;
-use crate::detect::step::Step;
+use crate::detect::step::{Flags, Step};
 use crate::detect::streaks::Streaks;
-use crate::policy::Detector;
-use crate::policy::TestFix;
+use crate::policy::{Detector, TestFix};
 
 /// Takes a completed step; only test runs count.
 pub fn observe(settings: &TestFix, streaks: &mut Streaks, history: &History, step: &Step) -> Option<Finding> {

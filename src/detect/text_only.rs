@@ -3,12 +3,9 @@
 //! Example: three status reports in a row. Limits: a declared end (`final`) is no loop, and a person's message starts over unless
 //! the policy ignores it.
 
-use crate::detect::finding::Family;
-use crate::detect::finding::Finding;
-use crate::detect::finding::loop_identity;
+use crate::detect::finding::{Family, Finding, loop_identity};
 use crate::detect::streaks::Streaks;
-use crate::policy::Detector;
-use crate::policy::TextOnly;
+use crate::policy::{Detector, TextOnly};
 
 /// Takes an assistant message that is neither empty nor final; several of one turn count once. `turn` is the turn + 1, 0 = unknown.
 pub fn observe(settings: &TextOnly, streaks: &mut Streaks, turn: u64, newest_step: u64) -> Option<Finding> {

@@ -2,8 +2,7 @@
 //! between holds here too: a swarm of agents that each edit and try again is at work.
 
 use crate::detect::history::History;
-use crate::detect::step::Flags;
-use crate::detect::step::Step;
+use crate::detect::step::{Flags, Step};
 
 /// Whether a completed call, the newest of its kind or not, got its agent nowhere.
 ///

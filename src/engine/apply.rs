@@ -3,36 +3,19 @@
 
 use std::sync::Arc;
 
-use crate::detect::Finding;
-use crate::detect::Streaks;
-use crate::detect::text_only;
-use crate::engine::command::Action;
-use crate::engine::command::ReasonCode;
+use crate::detect::{Finding, Streaks, text_only};
+use crate::engine::command::{Action, ReasonCode};
 use crate::engine::context::Context;
-use crate::engine::effects::Effects;
-use crate::engine::effects::SwarmReset;
-use crate::engine::input::Input;
-use crate::engine::input::Place;
+use crate::engine::effects::{Effects, SwarmReset};
+use crate::engine::input::{Input, Place};
 use crate::engine::marks::Mark;
 use crate::engine::session::Session;
-use crate::engine::subject::SEPARATOR;
-use crate::engine::subject::SubjectKey;
-use crate::engine::timer::TimerChange;
-use crate::engine::timer::TimerKind;
-use crate::event::Event;
-use crate::event::EventKind;
-use crate::event::EventTime;
-use crate::event::Message;
-use crate::event::ResetScope;
-use crate::event::Role;
-use crate::identity::Hash64;
-use crate::identity::hash_text;
-use crate::identity::text_identity;
+use crate::engine::subject::{SEPARATOR, SubjectKey};
+use crate::engine::timer::{TimerChange, TimerKind};
+use crate::event::{Event, EventKind, EventTime, Message, ResetScope, Role};
+use crate::identity::{Hash64, hash_text, text_identity};
 use crate::limits::RECENT_IDS_MAX;
-use crate::policy::Counted;
-use crate::policy::Evaluate;
-use crate::policy::Policy;
-use crate::policy::UserMessage;
+use crate::policy::{Counted, Evaluate, Policy, UserMessage};
 
 /// The idle timer of a session whose clock lags is armed later than it must by one part in so many of its life.
 const IDLE_SLACK: i64 = 16;

@@ -1,49 +1,20 @@
 //! Calls and their answers: a step is recorded, then judged. First the call phase, then, once the outcome is known, its own.
 
-use crate::detect::Flags;
-use crate::detect::Step;
-use crate::detect::call_rate;
-use crate::detect::dead_end;
-use crate::detect::exact_repeat;
-use crate::detect::exploration;
-use crate::detect::failing_run;
-use crate::detect::got_nowhere;
-use crate::detect::near_repeat;
-use crate::detect::oscillation;
-use crate::detect::outcome_repeat;
-use crate::detect::progress_matrix;
-use crate::detect::semantic_repeat;
-use crate::detect::shell_failures;
-use crate::detect::state_repeat;
-use crate::detect::test_fix;
-use crate::engine::apply::SessionEngine;
-use crate::engine::apply::arm;
-use crate::engine::apply::remember;
+use crate::detect::{
+    Flags, Step, call_rate, dead_end, exact_repeat, exploration, failing_run, got_nowhere, near_repeat, oscillation,
+    outcome_repeat, progress_matrix, semantic_repeat, shell_failures, state_repeat, test_fix,
+};
+use crate::engine::apply::{SessionEngine, arm, remember};
 use crate::engine::command::Verdict;
 use crate::engine::context::Context;
-use crate::engine::effects::Answer;
-use crate::engine::effects::DeniedBy;
-use crate::engine::effects::Effects;
-use crate::engine::effects::RecipeForm;
-use crate::engine::effects::SwarmCallKey;
+use crate::engine::effects::{Answer, DeniedBy, Effects, RecipeForm, SwarmCallKey};
 use crate::engine::identify;
 use crate::engine::marks::Mark;
 use crate::engine::session::Session;
 use crate::engine::timer::TimerKind;
-use crate::event::Call;
-use crate::event::CallResult;
-use crate::event::EventTime;
-use crate::event::Outcome;
-use crate::identity::Arguments;
-use crate::identity::Hash64;
-use crate::identity::args_identity;
-use crate::identity::call_identity;
-use crate::identity::hash_text;
-use crate::policy::Counted;
-use crate::policy::Detector;
-use crate::policy::FleetKey;
-use crate::policy::Policy;
-use crate::policy::ToolPolicy;
+use crate::event::{Call, CallResult, EventTime, Outcome};
+use crate::identity::{Arguments, Hash64, args_identity, call_identity, hash_text};
+use crate::policy::{Counted, Detector, FleetKey, Policy, ToolPolicy};
 
 /// How many calls after a wait look whether it was worth it: builds, deployments and what they wrote are seldom seen in one.
 const LOOKS_AFTER_A_WAIT: usize = 3;

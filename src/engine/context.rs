@@ -1,14 +1,10 @@
 //! What is known of the event that is decided about.
 
 use crate::engine::command::Trigger;
-use crate::engine::effects::RecipeForm;
-use crate::engine::effects::SwarmCall;
-use crate::engine::effects::SwarmCallKey;
+use crate::engine::effects::{RecipeForm, SwarmCall, SwarmCallKey};
 use crate::engine::input::Place;
 use crate::engine::subject::SubjectKey;
-use crate::event::Event;
-use crate::event::EventKind;
-use crate::event::EventTime;
+use crate::event::{Event, EventKind, EventTime};
 use crate::identity::Hash64;
 use crate::policy::Policy;
 

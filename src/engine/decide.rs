@@ -1,33 +1,19 @@
 //! From findings to at most one command per event: fusion, episodes, the ladder, block and unblock. Page `detection`.
 
-use crate::detect::Finding;
-use crate::detect::History;
-use crate::detect::Step;
-use crate::detect::answers_move;
-use crate::detect::brings_receipts;
-use crate::detect::comes_again;
-use crate::detect::is_mostly_waiting;
-use crate::detect::is_patient;
-use crate::detect::is_unproven;
-use crate::detect::was_changed_since;
-use crate::engine::apply::SessionEngine;
-use crate::engine::apply::active_blocks;
-use crate::engine::apply::arm_verdicts;
-use crate::engine::command::Action;
-use crate::engine::command::ReasonCode;
+use crate::detect::{
+    Finding, History, Step, answers_move, brings_receipts, comes_again, is_mostly_waiting, is_patient, is_unproven,
+    was_changed_since,
+};
+use crate::engine::apply::{SessionEngine, active_blocks, arm_verdicts};
+use crate::engine::command::{Action, ReasonCode};
 use crate::engine::context::Context;
 use crate::engine::effects::Effects;
 use crate::engine::episode::Episode;
-use crate::engine::fusion::Fused;
-use crate::engine::fusion::Recommended;
-use crate::engine::fusion::fuse;
-use crate::engine::fusion::rank;
+use crate::engine::fusion::{Fused, Recommended, fuse, rank};
 use crate::engine::marks::Mark;
 use crate::engine::session::Session;
 use crate::limits::ACTIVE_VERDICTS_MAX;
-use crate::policy::Detector;
-use crate::policy::Mode;
-use crate::policy::Policy;
+use crate::policy::{Detector, Mode, Policy};
 
 /// Which ladder a finding climbs: shadow findings have episodes of their own and never displace a live one.
 #[derive(Clone, Copy, PartialEq, Eq)]

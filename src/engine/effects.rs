@@ -2,19 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::detect::Finding;
-use crate::detect::Flags;
-use crate::detect::Step;
-use crate::engine::command::Command;
-use crate::engine::command::IdentityRecipe;
+use crate::detect::{Finding, Flags, Step};
+use crate::engine::command::{Command, IdentityRecipe};
 use crate::engine::marks::Mark;
 use crate::engine::subject::SubjectKey;
 use crate::engine::timer::TimerChange;
-use crate::event::Ack;
-use crate::event::EventTime;
+use crate::event::{Ack, EventTime};
 use crate::identity::Hash128;
-use crate::policy::Detector;
-use crate::policy::Policy;
+use crate::policy::{Detector, Policy};
 
 /// Effects of one input. Reused from input to input: [`Effects::clear`] keeps the allocations.
 #[derive(Debug, Default)]

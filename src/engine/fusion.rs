@@ -1,9 +1,7 @@
 //! Confidence fusion (corteX): what several findings of one event say together. Page `detection`.
 
 use crate::detect::Finding;
-use crate::policy::Detector;
-use crate::policy::FusionPolicy;
-use crate::policy::Policy;
+use crate::policy::{Detector, FusionPolicy, Policy};
 
 /// What fusion recommends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,38 +2,15 @@
 
 use std::cell::LazyCell;
 
-use crate::detect::Family;
-use crate::detect::Flags;
-use crate::detect::History;
-use crate::detect::Step;
-use crate::detect::loop_identity;
-use crate::detect::test_fix;
+use crate::detect::{Family, Flags, History, Step, loop_identity, test_fix};
 use crate::engine::context::Context;
-use crate::event::Call;
-use crate::event::CallResult;
-use crate::event::Content;
-use crate::event::Outcome;
-use crate::event::View;
-use crate::identity::Arguments;
-use crate::identity::Digest;
-use crate::identity::Hash64;
-use crate::identity::Residue;
-use crate::identity::Signature;
-use crate::identity::after_cd;
-use crate::identity::call_identity;
-use crate::identity::contains_any_word;
-use crate::identity::error_key;
-use crate::identity::fingerprint;
-use crate::identity::hash_text;
-use crate::identity::outcome_identity;
-use crate::identity::readable_text;
-use crate::identity::readable_text_of;
-use crate::identity::state_identity;
+use crate::event::{Call, CallResult, Content, Outcome, View};
+use crate::identity::{
+    Arguments, Digest, Hash64, Residue, Signature, after_cd, call_identity, contains_any_word, error_key, fingerprint, hash_text,
+    outcome_identity, readable_text, readable_text_of, state_identity,
+};
 use crate::limits::DESCRIPTION_CHARS_MAX;
-use crate::policy::OutcomePolicy;
-use crate::policy::Policy;
-use crate::policy::ToolClass;
-use crate::policy::ToolPolicy;
+use crate::policy::{OutcomePolicy, Policy, ToolClass, ToolPolicy};
 
 /// Arguments that name the file a tool of class `read` reads.
 const PATH_ARGS: [&str; 4] = ["path", "file_path", "filename", "notebook_path"];

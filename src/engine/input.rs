@@ -1,8 +1,7 @@
 //! What goes into the engine: events with their place, timers, resets that reach further agents.
 
 use crate::engine::timer::TimerKind;
-use crate::event::Event;
-use crate::event::EventTime;
+use crate::event::{Event, EventTime};
 
 /// Where the record behind an input lies; copied into the commands it causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,16 +2,11 @@
 //! `tests/it/invariants.rs` breaks each on purpose.
 
 use crate::detect::Flags;
-use crate::engine::command::Action;
-use crate::engine::command::ReasonCode;
+use crate::engine::command::{Action, ReasonCode};
 use crate::engine::effects::Effects;
 use crate::engine::session::Session;
-use crate::limits::ACTIVE_VERDICTS_MAX;
-use crate::limits::RECENT_IDS_MAX;
-use crate::limits::SENT_TEXTS_MAX;
-use crate::policy::Detector;
-use crate::policy::Mode;
-use crate::policy::Policy;
+use crate::limits::{ACTIVE_VERDICTS_MAX, RECENT_IDS_MAX, SENT_TEXTS_MAX};
+use crate::policy::{Detector, Mode, Policy};
 
 /// Something that always holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

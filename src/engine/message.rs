@@ -1,15 +1,11 @@
 //! The texts, from templates. They name the tool, counts and argument *names*, never values or results: text from a tool's output
 //! in a message to a model is a prompt-injection path. A text never claims more than was counted.
 
-use crate::detect::Finding;
-use crate::detect::Flags;
-use crate::engine::command::Action;
-use crate::engine::command::Advice;
+use crate::detect::{Finding, Flags};
+use crate::engine::command::{Action, Advice};
 use crate::engine::fusion::Recommended;
-use crate::limits::ARG_NAMES_SHOWN;
-use crate::limits::TOOL_NAME_CHARS_SHOWN;
-use crate::policy::Detector;
-use crate::policy::Policy;
+use crate::limits::{ARG_NAMES_SHOWN, TOOL_NAME_CHARS_SHOWN};
+use crate::policy::{Detector, Policy};
 
 /// What a text may use.
 pub(super) struct Words<'a> {

@@ -1,41 +1,21 @@
 //! A chosen finding becomes a command: id, scope, expiry, text, evidence; and a verdict that holds.
 
-use crate::detect::Category;
-use crate::detect::Finding;
-use crate::detect::Step;
-use crate::engine::apply::SessionEngine;
-use crate::engine::apply::arm_verdicts;
-use crate::engine::command::Action;
-use crate::engine::command::Command;
-use crate::engine::command::CommandId;
-use crate::engine::command::Fact;
-use crate::engine::command::IdentityRecipe;
-use crate::engine::command::Placement;
-use crate::engine::command::ReasonCode;
-use crate::engine::command::Scope;
-use crate::engine::command::ScopeKind;
-use crate::engine::command::Verdict;
+use crate::detect::{Category, Finding, Step};
+use crate::engine::apply::{SessionEngine, arm_verdicts};
+use crate::engine::command::{
+    Action, Command, CommandId, Fact, IdentityRecipe, Placement, ReasonCode, Scope, ScopeKind, Verdict,
+};
 use crate::engine::context::Context;
-use crate::engine::decide::Choice;
-use crate::engine::decide::Ladder;
-use crate::engine::decide::step_of_finding;
-use crate::engine::effects::Effects;
-use crate::engine::effects::RecipeForm;
+use crate::engine::decide::{Choice, Ladder, step_of_finding};
+use crate::engine::effects::{Effects, RecipeForm};
 use crate::engine::message;
 use crate::engine::message::Words;
-use crate::engine::session::Awaited;
-use crate::engine::session::Session;
-use crate::engine::subject::SEPARATOR;
-use crate::engine::subject::SubjectKey;
-use crate::event::EventKind;
-use crate::event::EventTime;
-use crate::identity::argument_names;
-use crate::identity::hash_parts;
-use crate::identity::hash_text;
-use crate::limits::ACTIVE_VERDICTS_MAX;
-use crate::limits::SENT_TEXTS_MAX;
-use crate::policy::BlockScope;
-use crate::policy::Detector;
+use crate::engine::session::{Awaited, Session};
+use crate::engine::subject::{SEPARATOR, SubjectKey};
+use crate::event::{EventKind, EventTime};
+use crate::identity::{argument_names, hash_parts, hash_text};
+use crate::limits::{ACTIVE_VERDICTS_MAX, SENT_TEXTS_MAX};
+use crate::policy::{BlockScope, Detector};
 
 /// What makes a command's id (rule K1): no wall clock, no offset, no policy.
 pub(super) fn command_id(

@@ -2,13 +2,11 @@
 
 use std::collections::VecDeque;
 
-use crate::detect::History;
-use crate::detect::Streaks;
+use crate::detect::{History, Streaks};
 use crate::engine::command::Verdict;
 use crate::engine::episode::Episode;
 use crate::event::EventTime;
-use crate::identity::Hash64;
-use crate::identity::hash_text;
+use crate::identity::{Hash64, hash_text};
 use crate::policy::Detector;
 
 /// Everything of a session but its steps. Small: it is written at every commit that touches the session.

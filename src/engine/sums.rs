@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::engine::command::IdentityRecipe;
-use crate::engine::effects::SwarmCall;
-use crate::engine::effects::SwarmCallKey;
-use crate::engine::effects::SwarmReset;
+use crate::engine::effects::{SwarmCall, SwarmCallKey, SwarmReset};
 use crate::event::EventTime;
 use crate::identity::Hash128;
 use crate::policy::Policy;

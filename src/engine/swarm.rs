@@ -7,51 +7,22 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use crate::engine::command::Action;
-use crate::engine::command::Advice;
-use crate::engine::command::Command;
-use crate::engine::command::Fact;
-use crate::engine::command::IdentityRecipe;
-use crate::engine::command::Placement;
-use crate::engine::command::ReasonCode;
-use crate::engine::command::Scope;
-use crate::engine::command::ScopeKind;
-use crate::engine::command::Trigger;
-use crate::engine::command::Verdict;
-use crate::engine::effects::Effects;
-use crate::engine::effects::SwarmCallKey;
+use crate::engine::command::{
+    Action, Advice, Command, Fact, IdentityRecipe, Placement, ReasonCode, Scope, ScopeKind, Trigger, Verdict,
+};
+use crate::engine::effects::{Effects, SwarmCallKey};
 use crate::engine::message::safe;
 use crate::engine::publish::command_id;
 use crate::engine::sums::SwarmReport;
-use crate::engine::swarm_verdicts::arm_verdicts;
-use crate::engine::swarm_verdicts::blocks_until;
-use crate::engine::swarm_verdicts::hold;
-use crate::engine::timer::TimerChange;
-use crate::engine::timer::TimerKind;
-use crate::engine::windows::Contribution;
-use crate::engine::windows::Pane;
-use crate::engine::windows::Panes;
-use crate::engine::windows::Rules;
-use crate::engine::windows::contributors;
-use crate::engine::windows::is_block;
-use crate::engine::windows::is_in_window;
-use crate::engine::windows::is_shared;
-use crate::engine::windows::latest;
-use crate::engine::windows::left_out;
-use crate::engine::windows::new_steps;
-use crate::engine::windows::window;
-use crate::engine::windows::window_sums;
-use crate::engine::windows::window_workers;
+use crate::engine::swarm_verdicts::{arm_verdicts, blocks_until, hold};
+use crate::engine::timer::{TimerChange, TimerKind};
+use crate::engine::windows::{
+    Contribution, Pane, Panes, Rules, contributors, is_block, is_in_window, is_shared, latest, left_out, new_steps, window,
+    window_sums, window_workers,
+};
 use crate::event::EventTime;
-use crate::limits::SWARM_PANE_BYTES_MAX;
-use crate::limits::SWARM_PANE_LIFE_MS_MIN;
-use crate::limits::TOOL_NAME_CHARS_SHOWN;
-use crate::policy::Detector;
-use crate::policy::Mode;
-use crate::policy::Notify;
-use crate::policy::Policy;
-use crate::policy::SwarmRepeat;
-use crate::policy::SwarmSteps;
+use crate::limits::{SWARM_PANE_BYTES_MAX, SWARM_PANE_LIFE_MS_MIN, TOOL_NAME_CHARS_SHOWN};
+use crate::policy::{Detector, Mode, Notify, Policy, SwarmRepeat, SwarmSteps};
 
 /// Lengths of two names, calls and a time, encoded; at most. Bytes.
 const AGENT_BYTES: usize = 24;

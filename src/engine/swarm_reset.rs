@@ -1,17 +1,9 @@
 //! A swarm's reset: what was counted up to it is forgotten, and blocks in force are lifted.
 
-use crate::engine::command::Action;
-use crate::engine::command::Command;
-use crate::engine::command::Placement;
-use crate::engine::command::ReasonCode;
-use crate::engine::command::Trigger;
-use crate::engine::command::Verdict;
-use crate::engine::effects::Effects;
-use crate::engine::effects::SwarmCallKey;
+use crate::engine::command::{Action, Command, Placement, ReasonCode, Trigger, Verdict};
+use crate::engine::effects::{Effects, SwarmCallKey};
 use crate::engine::publish::command_id;
-use crate::engine::swarm::SwarmCounter;
-use crate::engine::swarm::SwarmEngine;
-use crate::engine::swarm::forget;
+use crate::engine::swarm::{SwarmCounter, SwarmEngine, forget};
 use crate::engine::swarm_verdicts::arm_verdicts;
 use crate::event::EventTime;
 

@@ -1,12 +1,9 @@
 //! What of a counter's commands is in force: its state row, and what a reset has to lift.
 
-use crate::engine::command::Action;
-use crate::engine::command::Command;
-use crate::engine::command::Verdict;
+use crate::engine::command::{Action, Command, Verdict};
 use crate::engine::effects::Effects;
 use crate::engine::swarm::SwarmCounter;
-use crate::engine::timer::TimerChange;
-use crate::engine::timer::TimerKind;
+use crate::engine::timer::{TimerChange, TimerKind};
 use crate::event::EventTime;
 use crate::limits::ACTIVE_VERDICTS_MAX;
 use crate::policy::Detector;

@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::event::EventTime;
 use crate::limits::SWARM_STEPS_MAX;
-use crate::policy::Detector;
-use crate::policy::Mode;
-use crate::policy::Notify;
-use crate::policy::SwarmSteps;
+use crate::policy::{Detector, Mode, Notify, SwarmSteps};
 
 /// Contributing sessions named in a command, for people.
 const CONTRIBUTORS_MAX: usize = 8;

@@ -2,8 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::event::json;
-use crate::event::sound;
+use crate::event::{json, sound};
 
 /// `args`, `result` or `stable_result` of an event. Nothing is parsed until [`Content::view`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,8 +65,7 @@ fn trimmed(text: Cow<'_, str>) -> Cow<'_, str> {
 mod tests {
     use std::borrow::Cow;
 
-    use super::Content;
-    use super::View;
+    use super::{Content, View};
 
     #[test]
     fn text_that_holds_json_is_json() {

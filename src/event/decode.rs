@@ -2,29 +2,13 @@
 
 use std::borrow::Cow;
 
-use crate::event::Ack;
-use crate::event::Call;
-use crate::event::CallResult;
-use crate::event::Content;
-use crate::event::Event;
-use crate::event::EventKind;
-use crate::event::EventTime;
-use crate::event::Message;
-use crate::event::Outcome;
-use crate::event::Reason;
-use crate::event::RecordMeta;
-use crate::event::Rejected;
-use crate::event::ResetScope;
-use crate::event::Role;
-use crate::event::field;
 use crate::event::field::Cuts;
-use crate::event::json;
-use crate::event::part;
 use crate::event::wire::Wire;
-use crate::limits::DESCRIPTION_CHARS_MAX;
-use crate::limits::FUTURE_MS_MAX;
-use crate::limits::STATE_CHARS_MAX;
-use crate::limits::TEXT_CHARS_MAX;
+use crate::event::{
+    Ack, Call, CallResult, Content, Event, EventKind, EventTime, Message, Outcome, Reason, RecordMeta, Rejected, ResetScope,
+    Role, field, json, part,
+};
+use crate::limits::{DESCRIPTION_CHARS_MAX, FUTURE_MS_MAX, STATE_CHARS_MAX, TEXT_CHARS_MAX};
 
 /// What `kind` may say.
 const KINDS: [&str; 9] =

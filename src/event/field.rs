@@ -2,14 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::event::Content;
-use crate::event::EventTime;
-use crate::event::MessageText;
-use crate::event::Reason;
-use crate::event::RecordMeta;
-use crate::event::Rejected;
-use crate::event::json;
 use crate::event::wire::Raw;
+use crate::event::{Content, EventTime, MessageText, Reason, RecordMeta, Rejected, json};
 use crate::limits::NAME_CHARS_MAX;
 
 /// The latest `time` in Unix milliseconds: the last moment of the year 9999.

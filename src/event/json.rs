@@ -346,14 +346,7 @@ pub(crate) fn is_valid(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Faults;
-    use super::elements;
-    use super::faults;
-    use super::fields;
-    use super::has_control;
-    use super::quotes_or_controls;
-    use super::unquote;
-    use super::value_end;
+    use super::{Faults, elements, faults, fields, has_control, quotes_or_controls, unquote, value_end};
 
     #[test]
     fn depth_is_counted_outside_strings_only() {

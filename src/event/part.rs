@@ -2,19 +2,10 @@
 
 use std::borrow::Cow;
 
-use crate::event::Reason;
-use crate::event::Rejected;
-use crate::event::Usage;
-use crate::event::field;
 use crate::event::field::Cuts;
-use crate::event::json;
 use crate::event::wire::Raw;
-use crate::limits::COST_USD_MAX;
-use crate::limits::ERROR_CHARS_MAX;
-use crate::limits::LABEL_KEY_CHARS_MAX;
-use crate::limits::LABEL_VALUE_CHARS_MAX;
-use crate::limits::LABELS_MAX;
-use crate::limits::NAME_CHARS_MAX;
+use crate::event::{Reason, Rejected, Usage, field, json};
+use crate::limits::{COST_USD_MAX, ERROR_CHARS_MAX, LABEL_KEY_CHARS_MAX, LABEL_VALUE_CHARS_MAX, LABELS_MAX, NAME_CHARS_MAX};
 
 type Labels<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
 

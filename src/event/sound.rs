@@ -220,8 +220,7 @@ fn escape_end(bytes: &[u8], at: usize) -> Option<usize> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::fields;
-    use super::is_sound;
+    use super::{fields, is_sound};
     use crate::event::json;
 
     proptest! {

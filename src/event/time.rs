@@ -162,9 +162,7 @@ const fn civil_from_days(days: i64) -> (i64, i64, i64) {
 
 #[cfg(test)]
 mod tests {
-    use super::EventTime;
-    use super::FIRST_MS;
-    use super::LAST_MS;
+    use super::{EventTime, FIRST_MS, LAST_MS};
 
     #[test]
     fn offsets_fractions_and_leap_seconds_are_read() {

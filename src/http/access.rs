@@ -6,25 +6,16 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::extract::ConnectInfo;
-use axum::extract::Request;
-use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::http::HeaderName;
-use axum::http::HeaderValue;
-use axum::http::Method;
-use axum::http::StatusCode;
-use axum::http::header;
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::uri::PathAndQuery;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 
 use crate::clock::Stopwatch;
-use crate::http::Shared;
-use crate::http::answer;
 use crate::http::connection::Peer;
-use crate::http::routes;
 use crate::http::routes::Access;
+use crate::http::{Shared, answer, routes};
 use crate::limits;
 
 /// The secret that opens admin and api routes to other hosts.

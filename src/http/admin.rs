@@ -4,23 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use axum::extract::Path;
-use axum::extract::Query;
-use axum::extract::State;
+use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::http::Probe;
-use crate::http::Shared;
-use crate::http::Warden;
-use crate::http::answer;
 use crate::http::answer::Refusal;
-use crate::http::query;
 use crate::http::query::Pairs;
-use crate::http::state;
-use crate::http::view;
+use crate::http::{Probe, Shared, Warden, answer, query, state, view};
 use crate::limits;
 use crate::task::Numbered;
 

@@ -10,33 +10,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Extension;
-use axum::extract::Query;
-use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::http::HeaderValue;
-use axum::http::StatusCode;
-use axum::response::IntoResponse as _;
-use axum::response::Response;
-use axum::response::Sse;
-use axum::response::sse::Event;
-use axum::response::sse::KeepAlive;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::sse::{Event, KeepAlive};
+use axum::response::{IntoResponse as _, Response, Sse};
 use futures_util::stream;
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use crate::clock::Deadline;
-use crate::http::Embedded;
-use crate::http::Shared;
-use crate::http::answer;
 use crate::http::answer::Refusal;
 use crate::http::connection::Answering;
-use crate::http::query::Pairs;
-use crate::http::query::Parameters;
+use crate::http::query::{Pairs, Parameters};
+use crate::http::{Embedded, Shared, answer};
 use crate::limits;
 use crate::log::LogError;
-use crate::log::embedded::EmbeddedReader;
-use crate::log::embedded::Feed;
+use crate::log::embedded::{EmbeddedReader, Feed};
 
 /// Commands looked at in one read, whether they are wanted or not.
 const LOOKED_AT_MAX: u64 = 10_000;

@@ -3,27 +3,19 @@
 //! The gate tells a connection when a request is being answered; whatever is read outside of that is a head, and has a deadline.
 
 use std::io;
-use std::net::IpAddr;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::task::Context;
-use std::task::Poll;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::extract::connect_info::Connected;
 use axum::serve::IncomingStream;
-use tokio::io::AsyncRead;
-use tokio::io::AsyncWrite;
-use tokio::io::ReadBuf;
-use tokio::net::TcpListener;
-use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::Semaphore;
-use tokio::time::Sleep;
-use tokio::time::sleep;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Sleep, sleep};
 
 use crate::limits;
 
@@ -234,8 +226,7 @@ impl AsyncWrite for Connection {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
-    use std::io::ErrorKind;
-    use std::io::Read as _;
+    use std::io::{ErrorKind, Read as _};
 
     use tokio::time::timeout;
 

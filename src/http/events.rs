@@ -5,36 +5,21 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
-use axum::body::BodyDataStream;
+use axum::body::{Body, BodyDataStream};
 use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::http::StatusCode;
-use axum::http::header;
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use futures_util::StreamExt as _;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-use crate::clock;
-use crate::event::EventTime;
-use crate::event::Header;
-use crate::event::Reason;
-use crate::event::RecordMeta;
-use crate::event::RecordOffset;
-use crate::event::Rejected;
-use crate::event::allowed;
-use crate::event::decode;
-use crate::http::Embedded;
-use crate::http::Shared;
-use crate::http::answer;
+use crate::event::{EventTime, Header, Reason, RecordMeta, RecordOffset, Rejected, allowed, decode};
 use crate::http::answer::Refusal;
-use crate::limits;
+use crate::http::{Embedded, Shared, answer};
 use crate::log::LogError;
-use crate::log::embedded::Append;
-use crate::log::embedded::Written;
+use crate::log::embedded::{Append, Written};
+use crate::{clock, limits};
 
 /// Memory for bodies is handed out in these. Bytes.
 pub(super) const BODY_UNIT: usize = 64 * 1024;

@@ -11,25 +11,20 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::Query;
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use futures_util::stream;
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::event::Stage;
-use crate::event::TaskId;
-use crate::http::Shared;
-use crate::http::answer;
+use crate::event::{Stage, TaskId};
 use crate::http::answer::Refusal;
 use crate::http::connection::Answering;
-use crate::http::query::Pairs;
-use crate::http::query::Parameters;
+use crate::http::query::{Pairs, Parameters};
+use crate::http::{Shared, answer};
 use crate::log::LogError;
-use crate::log::embedded::EmbeddedEvent;
-use crate::log::embedded::EmbeddedReader;
+use crate::log::embedded::{EmbeddedEvent, EmbeddedReader};
 
 /// Lines are sent in pieces of about so many bytes.
 const PIECE_BYTES: usize = 64 * 1024;

@@ -1,7 +1,6 @@
 //! Counts of the listener itself. Routes of the table and a closed list of statuses: nothing a client can choose becomes a label.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::http::routes;

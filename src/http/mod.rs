@@ -29,25 +29,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use access::Token;
 use axum::http::StatusCode;
 use futures_util::FutureExt as _;
-use tokio::runtime::Builder;
-use tokio::runtime::Runtime;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::Semaphore;
-use tokio::sync::watch;
+pub use metrics::Answered;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
+pub use warden::{Probe, Unanswered, Warden};
 
 use crate::limits;
-use crate::log::embedded::EmbeddedBroker;
-use crate::log::embedded::EmbeddedReader;
-use crate::log::embedded::Feed;
-
-pub use access::Token;
-pub use metrics::Answered;
-pub use warden::Probe;
-pub use warden::Unanswered;
-pub use warden::Warden;
+use crate::log::embedded::{EmbeddedBroker, EmbeddedReader, Feed};
 
 /// Threads that answer. Handlers never block them.
 const WORKERS: usize = 2;

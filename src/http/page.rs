@@ -1,8 +1,6 @@
 //! The live page: one file, no network, no build step.
 
-use axum::http::HeaderValue;
-use axum::http::StatusCode;
-use axum::http::header;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 
 use crate::http::answer;

@@ -1,7 +1,6 @@
 //! Requests per second, per group of routes: a bucket for this host and one for all others, so that nobody else can lock out the operator.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 
 use crate::clock::Stopwatch;
 use crate::http::routes::Group;

@@ -4,21 +4,9 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::MethodRouter;
-use axum::routing::any;
-use axum::routing::get;
-use axum::routing::post;
-use axum::routing::put;
+use axum::routing::{MethodRouter, any, get, post, put};
 
-use crate::http::Shared;
-use crate::http::access;
-use crate::http::admin;
-use crate::http::answer;
-use crate::http::commands;
-use crate::http::events;
-use crate::http::export;
-use crate::http::page;
-use crate::http::state;
+use crate::http::{Shared, access, admin, answer, commands, events, export, page, state};
 
 /// Who may ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,28 +4,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::Path;
-use axum::extract::Query;
-use axum::extract::State;
+use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::clock;
 use crate::engine::SEPARATOR;
 use crate::event::EventTime;
-use crate::http::Embedded;
-use crate::http::Shared;
-use crate::http::answer;
 use crate::http::answer::Refusal;
-use crate::http::query;
-use crate::http::query::Pairs;
-use crate::http::query::Parameters;
-use crate::http::view;
-use crate::limits;
+use crate::http::query::{Pairs, Parameters};
+use crate::http::{Embedded, Shared, answer, query, view};
 use crate::log::embedded::StateRow;
 use crate::task::AgentView;
+use crate::{clock, limits};
 
 /// Wait for the sync that covers what was read.
 const SYNC_WAIT: Duration = Duration::from_secs(5);

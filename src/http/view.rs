@@ -1,21 +1,13 @@
 //! Tasks and sessions as JSON: names, hashes, flags and numbers; nothing of what an agent wrote or read.
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::detect::Flags;
-use crate::detect::Step;
-use crate::engine::Episode;
-use crate::engine::SubjectKey;
-use crate::engine::Verdict;
+use crate::detect::{Flags, Step};
+use crate::engine::{Episode, SubjectKey, Verdict};
 use crate::event::EventTime;
-use crate::identity::Hash64;
-use crate::identity::Hash128;
+use crate::identity::{Hash64, Hash128};
 use crate::policy::Detector;
-use crate::task::AgentView;
-use crate::task::CounterView;
-use crate::task::TaskState;
-use crate::task::TaskView;
+use crate::task::{AgentView, CounterView, TaskState, TaskView};
 
 /// Flags by name.
 const FLAGS: [(Flags, &str); 21] = [

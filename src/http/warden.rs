@@ -3,10 +3,7 @@
 use serde_json::Value;
 
 use crate::http::metrics::Answered;
-use crate::task::AgentView;
-use crate::task::CounterView;
-use crate::task::Numbered;
-use crate::task::TaskView;
+use crate::task::{AgentView, CounterView, Numbered, TaskView};
 
 /// The process, as the listener sees it. Methods may block for a second or two: they are called on threads of their own.
 pub trait Warden: Send + Sync + 'static {

@@ -2,12 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::event::Content;
-use crate::event::View;
-use crate::event::json;
-use crate::identity::canonical::Member;
-use crate::identity::canonical::canonical_object;
-use crate::identity::canonical::hash_as_text;
+use crate::event::{Content, View, json};
+use crate::identity::canonical::{Member, canonical_object, hash_as_text};
 
 /// Arguments in their one spelling.
 #[derive(Debug, Clone)]

@@ -3,10 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::identity::arguments::Arguments;
-use crate::identity::arguments::holds;
-use crate::identity::hash::Digest;
-use crate::identity::hash::hash_parts;
+use crate::identity::arguments::{Arguments, holds};
+use crate::identity::hash::{Digest, hash_parts};
 
 /// Which top-level arguments make the identity of a tool's calls. Shared with the recipes that name them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,9 +43,7 @@ pub fn args_identity(args: &Arguments<'_>, rules: &CallRules) -> Digest {
 
 #[cfg(test)]
 mod tests {
-    use super::CallRules;
-    use super::args_identity;
-    use super::call_identity;
+    use super::{CallRules, args_identity, call_identity};
     use crate::event::Content;
     use crate::identity::arguments::Arguments;
 

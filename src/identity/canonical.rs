@@ -7,10 +7,8 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use crate::event::Content;
-use crate::event::json;
-use crate::identity::arguments::Arguments;
-use crate::identity::arguments::holds;
+use crate::event::{Content, json};
+use crate::identity::arguments::{Arguments, holds};
 use crate::identity::hash::Digest;
 use crate::identity::number;
 
@@ -255,9 +253,7 @@ fn write_escaped(character: char, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use super::canonical_json;
-    use super::canonical_object;
-    use super::canonical_without;
+    use super::{canonical_json, canonical_object, canonical_without};
 
     fn canonical(source: &str) -> String {
         canonical_json(source)

@@ -3,10 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::identity::arguments::Arguments;
-use crate::identity::arguments::holds;
-use crate::identity::hash::Digest;
-use crate::identity::hash::hash_parts;
+use crate::identity::arguments::{Arguments, holds};
+use crate::identity::hash::{Digest, hash_parts};
 use crate::identity::shell::ShellRules;
 
 /// What stands between tool and path in the text of a shell read.
@@ -62,9 +60,7 @@ fn coarse<'a>(args: &'a Arguments<'_>, read: Option<&'a str>, rules: &Fingerprin
 
 #[cfg(test)]
 mod tests {
-    use super::FingerprintRules;
-    use super::fingerprint;
-    use super::fingerprint_text;
+    use super::{FingerprintRules, fingerprint, fingerprint_text};
     use crate::event::Content;
     use crate::identity::arguments::Arguments;
     use crate::identity::hash::hash_text;

@@ -2,14 +2,11 @@
 
 use std::borrow::Cow;
 
-use regex::bytes::Captures;
-use regex::bytes::Regex;
-use regex::bytes::RegexBuilder;
+use regex::bytes::{Captures, Regex, RegexBuilder};
 
 use crate::identity::residue::Residue;
 use crate::identity::scanner;
-use crate::identity::scanner::changes_by_itself;
-use crate::identity::scanner::is_behind_point;
+use crate::identity::scanner::{changes_by_itself, is_behind_point};
 use crate::limits::REGEX_BYTES_MAX;
 
 /// Ids that are one word. This mask takes no digits behind a decimal point, which no pattern can say: `0.69314718` is what an agent has measured.
@@ -176,8 +173,7 @@ fn replace<'a>(text: Cow<'a, str>, mask: &Expression, residue: &mut Residue) -> 
 mod tests {
     use std::borrow::Cow;
 
-    use super::MaskRule;
-    use super::MaskSet;
+    use super::{MaskRule, MaskSet};
 
     fn rule(pattern: &str, replacement: &str) -> MaskRule {
         MaskRule { pattern: pattern.into(), replacement: replacement.into() }

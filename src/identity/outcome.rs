@@ -2,15 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::event::Message;
-use crate::event::View;
-use crate::event::json;
-use crate::identity::canonical::canonical_json;
-use crate::identity::canonical::canonical_without;
-use crate::identity::canonical::hash_as_text;
-use crate::identity::hash::Digest;
-use crate::identity::hash::hash_parts;
-use crate::identity::hash::hash_text;
+use crate::event::{Message, View, json};
+use crate::identity::canonical::{canonical_json, canonical_without, hash_as_text};
+use crate::identity::hash::{Digest, hash_parts, hash_text};
 use crate::identity::mask::MaskSet;
 use crate::identity::residue::Residue;
 use crate::limits::READABLE_BYTES_MAX;
@@ -223,19 +217,10 @@ fn exception(error: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::OutcomeRules;
-    use super::ToolOutcomeRules;
-    use super::error_key;
-    use super::outcome_identity;
-    use super::readable_text;
-    use super::readable_text_of;
-    use super::state_identity;
-    use crate::event::Content;
-    use crate::event::View;
+    use super::{OutcomeRules, ToolOutcomeRules, error_key, outcome_identity, readable_text, readable_text_of, state_identity};
+    use crate::event::{Content, View};
     use crate::identity::hash::Digest;
-    use crate::identity::mask::MaskRule;
-    use crate::identity::mask::MaskSet;
-    use crate::identity::mask::SHIPPED_MASKS;
+    use crate::identity::mask::{MaskRule, MaskSet, SHIPPED_MASKS};
     use crate::limits::READABLE_BYTES_MAX;
 
     fn shipped() -> MaskSet {

@@ -3,8 +3,7 @@
 use std::borrow::Cow;
 
 use crate::event::json;
-use crate::identity::arguments::Arguments;
-use crate::identity::arguments::holds;
+use crate::identity::arguments::{Arguments, holds};
 
 /// Names the shell rules work with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -220,9 +219,7 @@ fn clean_path(path: &str) -> Cow<'_, str> {
 mod tests {
     use std::borrow::Cow;
 
-    use super::ShellRules;
-    use super::after_cd;
-    use super::contains_any_word;
+    use super::{ShellRules, after_cd, contains_any_word};
     use crate::event::Content;
     use crate::identity::arguments::Arguments;
 

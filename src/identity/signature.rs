@@ -205,9 +205,7 @@ const fn mixed(mut hash: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::Signature;
-    use super::StopWords;
-    use super::token_hash;
+    use super::{Signature, StopWords, token_hash};
     use crate::limits::TOKENS_MAX;
 
     fn of(text: &str) -> Signature {

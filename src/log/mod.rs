@@ -13,14 +13,10 @@ mod names;
 
 use std::time::Duration;
 
-use crate::event::NextOffset;
-use crate::event::Record;
-use crate::event::RecordOffset;
-use crate::event::Stage;
-use crate::event::TaskId;
-
 pub use headers::Headers;
 pub use names::InputNames;
+
+use crate::event::{NextOffset, Record, RecordOffset, Stage, TaskId};
 
 /// Whether the handler of [`Log::poll`] wants more records now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,19 +8,14 @@ mod settings;
 mod tool;
 pub mod validate;
 
-use crate::identity::Digest;
-use crate::identity::FingerprintRules;
-use crate::identity::OutcomeRules;
-
-pub use detector::Detector;
-pub use detector::Mode;
+pub use detector::{Detector, Mode};
 pub use patterns::TextPatterns;
-pub use profile::PROFILES;
-pub use profile::Profile;
+pub use profile::{PROFILES, Profile};
 pub use settings::*;
-pub use tool::ToolClass;
-pub use tool::ToolPolicy;
+pub use tool::{ToolClass, ToolPolicy};
 pub use validate::Problem;
+
+use crate::identity::{Digest, FingerprintRules, OutcomeRules};
 
 /// A complete, valid set of rules. Resolved once; the loop over steps has no configuration left to decide.
 #[derive(Debug, Clone)]

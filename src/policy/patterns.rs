@@ -1,11 +1,9 @@
 //! User-defined text patterns, compiled once.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 
-use regex::RegexSet;
-use regex::RegexSetBuilder;
+use regex::{RegexSet, RegexSetBuilder};
 
 use crate::limits::REGEX_BYTES_MAX;
 

@@ -1,7 +1,6 @@
 //! The validated settings of each detector. Ranges are checked by `validate`; nothing here can be out of bounds.
 
-use crate::identity::MaskSet;
-use crate::identity::StopWords;
+use crate::identity::{MaskSet, StopWords};
 use crate::policy::detector::Mode;
 use crate::policy::patterns::TextPatterns;
 

@@ -1,7 +1,6 @@
 //! The policy of a tool: class, identity, volatile fields, threshold factor. One record serves all detectors.
 
-use crate::identity::CallRules;
-use crate::identity::ToolOutcomeRules;
+use crate::identity::{CallRules, ToolOutcomeRules};
 
 /// What a tool is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -4,40 +4,19 @@ mod check;
 mod detectors;
 mod tools;
 
-use crate::event::Content;
-use crate::identity::FingerprintRules;
-use crate::identity::MaskRule;
-use crate::identity::MaskSet;
-use crate::identity::OutcomeRules;
-use crate::identity::ShellRules;
-use crate::identity::canonical_text;
-use crate::identity::hash_text;
-use crate::limits::ACTIVE_VERDICTS_MAX;
-use crate::limits::DESCRIPTION_CHARS_MAX;
-use crate::limits::EPISODES_KEPT_MAX;
-use crate::limits::FACTOR_MAX;
-use crate::limits::HISTORY_STEPS_MAX;
-use crate::limits::POLICY_MS_MAX;
-use crate::limits::READABLE_BYTES_MAX;
-use crate::policy::Counted;
-use crate::policy::Detector;
-use crate::policy::Detectors;
-use crate::policy::EpisodePolicy;
-use crate::policy::EvidencePolicy;
-use crate::policy::FusionPolicy;
-use crate::policy::IdentityPolicy;
-use crate::policy::Mode;
-use crate::policy::Needs;
-use crate::policy::OutcomePolicy;
-use crate::policy::Policy;
-use crate::policy::ProgressPolicy;
-use crate::policy::SwarmRepeat;
-use crate::policy::UserMessage;
-use crate::policy::raw::RawFusion;
-use crate::policy::raw::RawIdentity;
-use crate::policy::raw::RawPolicy;
-
 use check::Check;
+
+use crate::event::Content;
+use crate::identity::{FingerprintRules, MaskRule, MaskSet, OutcomeRules, ShellRules, canonical_text, hash_text};
+use crate::limits::{
+    ACTIVE_VERDICTS_MAX, DESCRIPTION_CHARS_MAX, EPISODES_KEPT_MAX, FACTOR_MAX, HISTORY_STEPS_MAX, POLICY_MS_MAX,
+    READABLE_BYTES_MAX,
+};
+use crate::policy::raw::{RawFusion, RawIdentity, RawPolicy};
+use crate::policy::{
+    Counted, Detector, Detectors, EpisodePolicy, EvidencePolicy, FusionPolicy, IdentityPolicy, Mode, Needs, OutcomePolicy,
+    Policy, ProgressPolicy, SwarmRepeat, UserMessage,
+};
 
 /// A rule that a policy breaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::report::Column;
-use crate::report::Deed;
-use crate::report::Said;
-use crate::report::Table;
+use crate::report::{Column, Deed, Said, Table};
 
 /// Fates remembered, of each side. Beyond it the comparison says that it is not complete.
 const FATES_MAX: usize = 500_000;

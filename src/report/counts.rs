@@ -5,13 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::policy::Detector;
-use crate::report::Column;
-use crate::report::Deed;
-use crate::report::Distinct;
-use crate::report::Said;
-use crate::report::Spent;
-use crate::report::Table;
 use crate::report::tally::Tally;
+use crate::report::{Column, Deed, Distinct, Said, Spent, Table};
 
 #[derive(Debug, Clone, Default)]
 struct Row {

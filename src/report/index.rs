@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::event::Event;
-use crate::report::Ending;
-use crate::report::Label;
-use crate::report::Said;
+use crate::report::{Ending, Label, Said};
 
 /// Index of each event inside a labelled stretch, and which of the sessions that somebody knows about were there at all. Grows with
 /// the stretches, not with the input.

@@ -3,18 +3,12 @@
 //! A label is a stretch of a session, by the index of its events from 0: a loop, or something that only looks like one. A command
 //! belongs to a stretch when the event that caused it lies inside.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::report::Column;
-use crate::report::Deed;
-use crate::report::EventIndex;
-use crate::report::Said;
-use crate::report::Table;
-use crate::report::plain;
 use crate::report::summary::counted;
+use crate::report::{Column, Deed, EventIndex, Said, Table, plain};
 
 /// A labelled stretch of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]

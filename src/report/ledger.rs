@@ -2,37 +2,16 @@
 //! holds is bounded, however long the input: it never grows with the events, only, up to its bounds, with what was found and with the
 //! stretches that somebody labelled.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::detect::Flags;
-use crate::engine::Effects;
-use crate::engine::Place;
-use crate::engine::Session;
-use crate::engine::SubjectKey;
-use crate::event::Event;
-use crate::event::EventKind;
-use crate::event::Role;
-use crate::identity::hash_text;
-use crate::identity::text_identity;
-use crate::report::Counts;
-use crate::report::Distinct;
-use crate::report::EventIndex;
-use crate::report::Fates;
-use crate::report::Loops;
-use crate::report::Said;
-use crate::report::Spent;
-use crate::report::SpentInLoops;
-use crate::report::Swarms;
-use crate::report::Timeline;
-use crate::report::Tools;
-use crate::report::distinct::hash_of;
-use crate::report::distinct::hash_within;
-use crate::report::loops::Moment;
-use crate::report::loops::What;
-use crate::report::loops::counts;
-use crate::report::loops::is_live;
+use crate::engine::{Effects, Place, Session, SubjectKey};
+use crate::event::{Event, EventKind, Role};
+use crate::identity::{hash_text, text_identity};
+use crate::report::distinct::{hash_of, hash_within};
+use crate::report::loops::{Moment, What, counts, is_live};
+use crate::report::{Counts, Distinct, EventIndex, Fates, Loops, Said, Spent, SpentInLoops, Swarms, Timeline, Tools};
 
 /// Calls without their answer that are remembered, for what they cost.
 const OPEN_MAX: usize = 65_536;

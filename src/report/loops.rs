@@ -5,21 +5,12 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::detect::Finding;
-use crate::detect::Flags;
-use crate::detect::Step;
-use crate::engine::Action;
-use crate::engine::Command;
-use crate::engine::Session;
-use crate::engine::SubjectKey;
+use crate::detect::{Finding, Flags, Step};
+use crate::engine::{Action, Command, Session, SubjectKey};
 use crate::event::EventTime;
-use crate::policy::Detector;
-use crate::policy::Mode;
-use crate::report::Deed;
-use crate::report::Spent;
-use crate::report::strip::Cell;
-use crate::report::strip::Ended;
-use crate::report::strip::Strip;
+use crate::policy::{Detector, Mode};
+use crate::report::strip::{Cell, Ended, Strip};
+use crate::report::{Deed, Spent};
 
 /// Sessions kept of each part of a replay with their calls, above what a report shows.
 const KEPT_MAX: usize = 64;

@@ -1,7 +1,6 @@
 //! A session's calls in order, as a strip of cells: hashes and flags, no content. Bounded: of a long one its beginning and its end.
 
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::report::Deed;
 

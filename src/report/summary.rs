@@ -3,17 +3,7 @@
 use serde_json::Value;
 
 use crate::event::EventTime;
-use crate::report::Column;
-use crate::report::Counts;
-use crate::report::Ended;
-use crate::report::Judgement;
-use crate::report::Loop;
-use crate::report::Spent;
-use crate::report::SpentInLoops;
-use crate::report::Swarms;
-use crate::report::Table;
-use crate::report::Timeline;
-use crate::report::Tools;
+use crate::report::{Column, Counts, Ended, Judgement, Loop, Spent, SpentInLoops, Swarms, Table, Timeline, Tools};
 
 /// Tools in reports for programs.
 const TOOLS_TOLD: usize = 200;

@@ -5,11 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::report::Column;
-use crate::report::Deed;
-use crate::report::Said;
-use crate::report::Table;
 use crate::report::tally::Tally;
+use crate::report::{Column, Deed, Said, Table};
 
 /// Swarms kept, each with one tool; of more only the commands are counted, in the sums of the report.
 const KEPT_MAX: usize = 1_000;

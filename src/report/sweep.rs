@@ -2,11 +2,7 @@
 
 use serde_json::Value;
 
-use crate::report::Column;
-use crate::report::Counts;
-use crate::report::Judgement;
-use crate::report::Plot;
-use crate::report::Table;
+use crate::report::{Column, Counts, Judgement, Plot, Table};
 
 /// A setting and its values.
 #[derive(Debug, Clone, PartialEq, Eq)]

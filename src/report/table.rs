@@ -3,12 +3,9 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::report::plain::columns;
-use crate::report::plain::cut;
-use crate::report::plain::plain;
+use crate::report::plain::{columns, cut, plain};
 
 /// Columns that a text keeps where a table must fit a terminal.
 const TEXT_COLUMNS_MIN: usize = 12;

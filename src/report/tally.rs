@@ -1,7 +1,6 @@
 //! Nudges, blocks and shadows: what the commands of a row of a report come to.
 
-use crate::report::Deed;
-use crate::report::Said;
+use crate::report::{Deed, Said};
 
 /// Commands about one thing, by what they were. An `unblock` is none of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -4,11 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::report::Column;
-use crate::report::Deed;
-use crate::report::Said;
-use crate::report::Spent;
-use crate::report::Table;
+use crate::report::{Column, Deed, Said, Spent, Table};
 
 /// Tools counted apart; calls of further ones are counted together. Names come from agents, and may be as many as they like.
 const TOOLS_MAX: usize = 1_000;

@@ -1,14 +1,10 @@
 //! Values on disk and in changelogs: one version byte, then postcard. A format that changes gets a new byte and a step in `migrate`.
 
-use serde::Deserialize;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
-use crate::identity::Hash64;
-use crate::identity::Hash128;
-use crate::store::KeyFamily;
-use crate::store::StoreError;
-use crate::store::migrate;
+use crate::identity::{Hash64, Hash128};
+use crate::store::{KeyFamily, StoreError, migrate};
 
 /// Writes `version`, then `value`.
 ///

@@ -2,10 +2,7 @@
 
 use crate::event::TaskId;
 use crate::identity::Fnv64;
-use crate::store::KeyFamily;
-use crate::store::Position;
-use crate::store::StateStore;
-use crate::store::StoreError;
+use crate::store::{KeyFamily, Position, StateStore, StoreError};
 
 /// Hash of everything a task holds in `families`, keys and values. Of a Position only what two runs over the same input share
 /// ([`Position::deterministic`]). Two stores with equal state have equal hashes, whatever kind they are.

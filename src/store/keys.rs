@@ -3,8 +3,7 @@
 //! A database key is `stage, partition (4 bytes, big endian), family, key`; a changelog key is `family, key`: the partition of the
 //! changelog says the rest.
 
-use crate::event::Stage;
-use crate::event::TaskId;
+use crate::event::{Stage, TaskId};
 
 /// What a key is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

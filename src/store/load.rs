@@ -3,10 +3,8 @@
 use std::cmp::Ordering;
 
 use crate::event::TaskId;
-use crate::store::Change;
-use crate::store::KeyFamily;
-use crate::store::StateKey;
 use crate::store::keys::task_prefix;
+use crate::store::{Change, KeyFamily, StateKey};
 
 /// Bytes that the task takes in front of each key.
 const PREFIX: usize = 5;

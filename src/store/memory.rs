@@ -2,19 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::event::TaskId;
-use crate::store::Change;
-use crate::store::KeyFamily;
-use crate::store::LoadBatch;
-use crate::store::ScanFlow;
-use crate::store::StateKey;
-use crate::store::StateStore;
-use crate::store::StoreError;
+use crate::store::{Change, KeyFamily, LoadBatch, ScanFlow, StateKey, StateStore, StoreError};
 
 /// Records copied at a time by a scan.
 const SCAN_PAGE: usize = 64;

@@ -2,9 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::store::KeyFamily;
-use crate::store::StoreError;
-use crate::store::codec;
+use crate::store::{KeyFamily, StoreError, codec};
 
 /// Rewrites a value, version byte included, as the next higher version.
 type Step = fn(&[u8]) -> Result<Vec<u8>, StoreError>;

@@ -19,26 +19,16 @@ pub mod swarm;
 mod timer;
 mod verdict;
 
-use crate::event::TaskId;
-
 pub use hash::state_hash;
-pub use keys::KeyFamily;
-pub use keys::StateKey;
-pub use keys::task_of;
-pub use keys::task_prefix;
+pub use keys::{KeyFamily, StateKey, task_of, task_prefix};
 pub use load::LoadBatch;
 pub use memory::MemoryStore;
-pub use position::Position;
-pub use position::chain;
+pub use position::{Position, chain};
 pub use ring::StoredRing;
-pub use rocks::Area;
-pub use rocks::RocksBatch;
-pub use rocks::RocksOptions;
-pub use rocks::RocksStore;
-pub use rocks::StoreOwner;
-pub use rocks::StoreStats;
-pub use timer::TimerKey;
-pub use timer::due_bytes;
+pub use rocks::{Area, RocksBatch, RocksOptions, RocksStore, StoreOwner, StoreStats};
+pub use timer::{TimerKey, due_bytes};
+
+use crate::event::TaskId;
 
 /// One change of a task's state: a value, or a deletion.
 #[derive(Debug, Clone, PartialEq, Eq)]

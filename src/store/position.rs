@@ -3,16 +3,11 @@
 //! The same format stands in the changelog and in the store; only the store's copy has a [`Local`] part, since where a
 //! changelog record will stand is not known before it is written.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::event::EventTime;
-use crate::event::NextOffset;
+use crate::event::{EventTime, NextOffset};
 use crate::identity::Fnv64;
-use crate::store::KeyFamily;
-use crate::store::StoreError;
-use crate::store::codec;
-use crate::store::migrate;
+use crate::store::{KeyFamily, StoreError, codec, migrate};
 
 /// The Position of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -4,20 +4,13 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::engine::SEPARATOR;
-use crate::engine::SwarmCallKey;
-use crate::engine::SwarmEntry;
-use crate::engine::SwarmReport;
-use crate::engine::SwarmReset;
-use crate::engine::joined;
+use crate::engine::{SEPARATOR, SwarmCallKey, SwarmEntry, SwarmReport, SwarmReset, joined};
 use crate::event::EventTime;
 use crate::identity::Hash128;
-use crate::store::StoreError;
-use crate::store::codec;
 use crate::store::verdict::StoredRecipe;
+use crate::store::{StoreError, codec};
 
 /// Newest format of a record.
 const VERSION: u8 = 1;

@@ -3,48 +3,19 @@
 //! The engine's types know nothing of bytes; the private mirrors below are the format. Fields are only ever added with a new
 //! version and a step in `migrate`.
 
-use std::collections::BTreeSet;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::detect::Category;
-use crate::detect::Explored;
-use crate::detect::History;
-use crate::detect::Matrix;
-use crate::detect::OutcomeRun;
-use crate::detect::Run;
-use crate::detect::Step;
-use crate::detect::Streaks;
-use crate::engine::Awaited;
-use crate::engine::CommandId;
-use crate::engine::Episode;
-use crate::engine::Head;
-use crate::engine::Session;
-use crate::engine::SubjectKey;
-use crate::event::EventTime;
-use crate::event::TaskId;
+use crate::detect::{Category, Explored, History, Matrix, OutcomeRun, Run, Step, Streaks};
+use crate::engine::{Awaited, CommandId, Episode, Head, Session, SubjectKey};
+use crate::event::{EventTime, TaskId};
 use crate::identity::Hash64;
-use crate::store::Change;
-use crate::store::KeyFamily;
-use crate::store::StateKey;
-use crate::store::StateStore;
-use crate::store::StoreError;
-use crate::store::codec;
-use crate::store::codec::H64;
-use crate::store::codec::H128;
-use crate::store::codec::pack64;
-use crate::store::codec::pack128;
-use crate::store::codec::unpack64;
-use crate::store::codec::unpack128;
-use crate::store::migrate;
+use crate::store::codec::{H64, H128, pack64, pack128, unpack64, unpack128};
 use crate::store::ring::StoredRing;
-use crate::store::step;
-use crate::store::verdict::StoredVerdict;
-use crate::store::verdict::corrupt;
-use crate::store::verdict::detector;
+use crate::store::verdict::{StoredVerdict, corrupt, detector};
+use crate::store::{Change, KeyFamily, StateKey, StateStore, StoreError, codec, migrate, step};
 
 /// A session as it was read.
 #[derive(Debug)]
@@ -503,18 +474,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::engine::Action;
-    use crate::engine::Advice;
-    use crate::engine::IdentityRecipe;
-    use crate::engine::Placement;
-    use crate::engine::Scope;
-    use crate::engine::ScopeKind;
-    use crate::engine::Verdict;
+    use crate::engine::{Action, Advice, IdentityRecipe, Placement, Scope, ScopeKind, Verdict};
     use crate::event::Stage;
     use crate::identity::Hash128;
     use crate::policy::Detector;
-    use crate::store::MemoryStore;
-    use crate::store::state_hash;
+    use crate::store::{MemoryStore, state_hash};
 
     const TASK: TaskId = TaskId { stage: Stage::Session, partition: 0 };
 

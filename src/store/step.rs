@@ -7,23 +7,14 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::detect::Flags;
-use crate::detect::Step;
+use crate::detect::{Flags, Step};
 use crate::engine::SEPARATOR;
 use crate::event::EventTime;
 use crate::identity::Signature;
-use crate::store::KeyFamily;
-use crate::store::StateKey;
-use crate::store::StoreError;
-use crate::store::codec;
-use crate::store::codec::pack64;
-use crate::store::codec::pack128;
-use crate::store::codec::unpack64;
-use crate::store::codec::unpack128;
-use crate::store::migrate;
+use crate::store::codec::{pack64, pack128, unpack64, unpack128};
+use crate::store::{KeyFamily, StateKey, StoreError, codec, migrate};
 
 /// Slots of a page.
 pub const PAGE_SLOTS: u16 = 8;
@@ -111,10 +102,8 @@ struct Stored<'a> {
 mod differences {
     use std::borrow::Cow;
 
-    use serde::Deserialize as _;
-    use serde::Deserializer;
-    use serde::Serializer;
     use serde::ser::SerializeSeq as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
 
     pub(super) fn serialize<S: Serializer>(numbers: &[u32], serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(Some(numbers.len()))?;
@@ -244,8 +233,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::identity::Hash64;
-    use crate::identity::Hash128;
+    use crate::identity::{Hash64, Hash128};
 
     prop_compose! {
         fn steps()(

@@ -7,26 +7,13 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::engine::CommandId;
-use crate::engine::Contribution;
-use crate::engine::Pane;
-use crate::engine::Period;
-use crate::engine::SEPARATOR;
-use crate::engine::SwarmCounter;
-use crate::event::EventTime;
-use crate::event::TaskId;
-use crate::store::KeyFamily;
-use crate::store::StateKey;
-use crate::store::StateStore;
-use crate::store::StoreError;
-use crate::store::codec;
-use crate::store::migrate;
+use crate::engine::{CommandId, Contribution, Pane, Period, SEPARATOR, SwarmCounter};
+use crate::event::{EventTime, TaskId};
 use crate::store::timer::due_bytes;
-use crate::store::verdict::StoredRecipe;
-use crate::store::verdict::StoredVerdict;
+use crate::store::verdict::{StoredRecipe, StoredVerdict};
+use crate::store::{KeyFamily, StateKey, StateStore, StoreError, codec, migrate};
 
 /// A counter as it was read.
 #[derive(Debug)]
@@ -273,18 +260,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::engine::Action;
-    use crate::engine::Advice;
-    use crate::engine::IdentityRecipe;
-    use crate::engine::Placement;
-    use crate::engine::Scope;
-    use crate::engine::ScopeKind;
-    use crate::engine::Verdict;
+    use crate::engine::{Action, Advice, IdentityRecipe, Placement, Scope, ScopeKind, Verdict};
     use crate::event::Stage;
     use crate::identity::Hash128;
     use crate::policy::Detector;
-    use crate::store::Change;
-    use crate::store::MemoryStore;
+    use crate::store::{Change, MemoryStore};
 
     const TASK: TaskId = TaskId { stage: Stage::Swarm, partition: 3 };
 

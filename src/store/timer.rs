@@ -1,8 +1,7 @@
 //! Keys of timers. Memory order is disk order is the order of firing: due time, then kind, then subject (rule I4).
 
 use crate::event::EventTime;
-use crate::store::KeyFamily;
-use crate::store::StateKey;
+use crate::store::{KeyFamily, StateKey};
 
 const SIGN: u64 = 1 << 63;
 

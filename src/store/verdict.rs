@@ -2,17 +2,9 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::engine::Action;
-use crate::engine::Advice;
-use crate::engine::CommandId;
-use crate::engine::IdentityRecipe;
-use crate::engine::Placement;
-use crate::engine::Scope;
-use crate::engine::ScopeKind;
-use crate::engine::Verdict;
+use crate::engine::{Action, Advice, CommandId, IdentityRecipe, Placement, Scope, ScopeKind, Verdict};
 use crate::event::EventTime;
 use crate::identity::Hash128;
 use crate::policy::Detector;

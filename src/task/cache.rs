@@ -5,16 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::engine::SEPARATOR;
-use crate::engine::Session;
-use crate::engine::SubjectKey;
+use crate::engine::{SEPARATOR, Session, SubjectKey};
 use crate::event::TaskId;
-use crate::store::Change;
-use crate::store::StoreError;
-use crate::store::StoredRing;
-use crate::store::session;
 use crate::store::session::Loaded;
-use crate::store::step;
+use crate::store::{Change, StoreError, StoredRing, session, step};
 
 // The hasher is keyed anew in each process: names come from outside.
 #[expect(clippy::disallowed_types, reason = "look-up only; nothing iterates over it")]

@@ -3,10 +3,7 @@
 
 use crate::engine::Tally;
 use crate::event::TaskId;
-use crate::store::Change;
-use crate::store::StateStore;
-use crate::store::StoreError;
-use crate::store::swarm;
+use crate::store::{Change, StateStore, StoreError, swarm};
 
 /// Sessions, and those with a live block in force.
 pub(super) type Counts = [u64; 2];

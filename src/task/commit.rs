@@ -5,32 +5,17 @@
 
 use std::collections::BTreeSet;
 
-use crate::event::NextOffset;
-use crate::event::TaskId;
-use crate::log::CommitOutcome;
-use crate::log::Destination;
-use crate::log::Headers;
-use crate::log::Log;
-use crate::log::LogError;
-use crate::log::Output;
-use crate::store::Change;
-use crate::store::Position;
-use crate::store::StateKey;
-use crate::store::StateStore;
-use crate::store::StoreError;
-use crate::task::Running;
-use crate::task::Slot;
-use crate::task::lane::Exit;
-use crate::task::lane::Lane;
-use crate::task::lane::Phase;
+use crate::event::{NextOffset, TaskId};
+use crate::log::{CommitOutcome, Destination, Headers, Log, LogError, Output};
+use crate::store::{Change, Position, StateKey, StateStore, StoreError};
+use crate::task::lane::{Exit, Lane, Phase};
 use crate::task::overlay::Overlay;
 use crate::task::recent::Told;
 use crate::task::session::Machine;
-use crate::task::settings::Clock;
-use crate::task::settings::CommitTrigger;
-use crate::task::stats::Stats;
-use crate::task::stats::bump;
+use crate::task::settings::{Clock, CommitTrigger};
+use crate::task::stats::{Stats, bump};
 use crate::task::work::Work;
+use crate::task::{Running, Slot};
 
 /// Longest pause after a failed commit. Milliseconds.
 const BACKOFF_MS_MAX: u64 = 5_000;

@@ -3,19 +3,13 @@
 //!
 //! Which counter leaves is decided by second chance, as for sessions; it reads the same from the store.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use crate::engine::Pane;
-use crate::engine::SwarmCounter;
-use crate::event::EventTime;
-use crate::event::TaskId;
-use crate::store::Change;
-use crate::store::StateStore;
-use crate::store::StoreError;
-use crate::store::swarm;
+use crate::engine::{Pane, SwarmCounter};
+use crate::event::{EventTime, TaskId};
 use crate::store::swarm::Floor;
+use crate::store::{Change, StateStore, StoreError, swarm};
 
 /// Bytes of a counter besides names and panes: keys, index, periods.
 const OVERHEAD: usize = 512;

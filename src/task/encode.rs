@@ -3,34 +3,17 @@
 
 use std::sync::Arc;
 
-use crate::engine::Action;
-use crate::engine::Command;
-use crate::engine::CommandId;
-use crate::engine::Fact;
-use crate::engine::Head;
-use crate::engine::IdentityRecipe;
-use crate::engine::Placement;
-use crate::engine::Scope;
-use crate::engine::SubjectKey;
-use crate::engine::SwarmCounter;
-use crate::engine::Trigger;
-use crate::engine::Verdict;
-use crate::event::EventTime;
-use crate::event::Record;
-use crate::event::Rejected;
-use crate::event::TaskId;
-use crate::identity::base32;
-use crate::identity::hash_bytes;
-use crate::identity::hash_parts;
+use crate::engine::{
+    Action, Command, CommandId, Fact, Head, IdentityRecipe, Placement, Scope, SubjectKey, SwarmCounter, Trigger, Verdict,
+};
+use crate::event::{EventTime, Record, Rejected, TaskId};
+use crate::identity::{base32, hash_bytes, hash_parts};
 use crate::limits::DEAD_LETTER_BYTES_MAX;
-use crate::log::Destination;
-use crate::log::Headers;
-use crate::log::Output;
+use crate::log::{Destination, Headers, Output};
 use crate::policy::Policy;
 use crate::task::json;
 use crate::task::json::Object;
-use crate::task::settings::DeadLetterContent;
-use crate::task::settings::ProcessMode;
+use crate::task::settings::{DeadLetterContent, ProcessMode};
 
 /// Version in commands and dead letters.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -469,13 +452,8 @@ fn verdict(json: &mut Object<'_>, verdict: &Verdict, agent_id: Option<&str>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Advice;
-    use crate::engine::ReasonCode;
-    use crate::engine::ScopeKind;
-    use crate::event::Reason;
-    use crate::event::RecordMeta;
-    use crate::event::RecordOffset;
-    use crate::event::Stage;
+    use crate::engine::{Advice, ReasonCode, ScopeKind};
+    use crate::event::{Reason, RecordMeta, RecordOffset, Stage};
     use crate::identity::Hash128;
     use crate::policy::Detector;
 

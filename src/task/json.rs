@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Number;
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use crate::event::EventTime;
 
@@ -98,8 +97,7 @@ impl Object<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::document;
-    use super::object;
+    use super::{document, object};
     use crate::event::EventTime;
 
     #[test]

@@ -1,41 +1,28 @@
 //! One lane: one thread's worth of log, tasks and sessions, as a closed loop over one enum. A production thread calls [`Lane::turn`]
 //! until it ends; tests and the simulator do the same, with a clock of their own.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use crate::engine::SessionEngine;
-use crate::event::Reason;
-use crate::event::TaskId;
+use crate::event::{Reason, TaskId};
 use crate::limits::POLL_RECORDS_MAX;
-use crate::log::E_DAMAGED;
-use crate::log::Flow;
-use crate::log::Log;
-use crate::log::LogError;
-use crate::log::LogEvent;
+use crate::log::{E_DAMAGED, Flow, Log, LogError, LogEvent};
 use crate::policy::Policy;
-use crate::store::Position;
-use crate::store::StateStore;
-use crate::store::StoreError;
+use crate::store::{Position, StateStore, StoreError};
 use crate::task::Slot;
-use crate::task::commit::Pacing;
-use crate::task::commit::Trouble;
+use crate::task::commit::{Pacing, Trouble};
 use crate::task::lease::Leases;
-use crate::task::poison::KillerFile;
-use crate::task::poison::Suspect;
+use crate::task::poison::{KillerFile, Suspect};
 use crate::task::recent::Recent;
-use crate::task::restorer::Answer;
-use crate::task::restorer::Restorer;
+use crate::task::restorer::{Answer, Restorer};
 use crate::task::session::Machine;
-use crate::task::settings::Clock;
-use crate::task::settings::LaneSettings;
+use crate::task::settings::{Clock, LaneSettings};
 use crate::task::stats::Stats;
 use crate::task::view::Ask;
-use crate::task::work::Interrupt;
-use crate::task::work::Work;
+use crate::task::work::{Interrupt, Work};
 
 /// Records of a poll from one look at the clock to the next, while a command waits. Under load one nearly always waits, and a look for
 /// each record would be a part of its cost; so many records take far less time than the shortest pause between two commits.

@@ -2,9 +2,7 @@
 //! lost a task could otherwise write an old batch over its successor's state.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::event::TaskId;
 

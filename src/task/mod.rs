@@ -39,61 +39,27 @@ mod timers;
 mod view;
 mod work;
 
-use crate::event::EventTime;
-use crate::event::NextOffset;
-use crate::event::RecordOffset;
-use crate::event::TaskId;
-use crate::store::Position;
-
-pub use encode::Encoder;
-pub use encode::Row;
-pub use lane::Exit;
-pub use lane::Lane;
-pub use lane::Order;
-pub use lane::Turn;
-pub use lease::Lease;
-pub use lease::Leases;
-pub use poison::KillerFile;
-pub use poison::Suspect;
-pub use recent::Numbered;
-pub use recent::Recent;
-pub use restore::Restore;
-pub use restored::Ready;
-pub use restored::RestoreError;
-pub use restored::RestoreStep;
-pub use restored::Waited;
-pub use restorer::Answer;
-pub use restorer::InlineRestorer;
-pub use restorer::RestorePool;
-pub use restorer::Restorer;
-pub use retention::sweep;
-pub use session::Machine;
-pub use settings::Breaker;
-pub use settings::Clock;
-pub use settings::CommitTrigger;
-pub use settings::DeadLetterContent;
-pub use settings::LaneSettings;
-pub use settings::OnInputLoss;
-pub use settings::ProcessMode;
-pub use stats::BUCKETS_US;
-pub use stats::COMMIT_STEPS;
-pub use stats::Histogram;
-pub use stats::Stats;
-pub use supervise::Fleet;
-pub use supervise::LaneHandle;
-pub use supervise::LaneReport;
-pub use supervise::SystemClock;
-pub use supervise::run_to_end;
-pub use view::AgentView;
-pub use view::Ask;
-pub use view::CounterView;
-pub use view::TaskState;
-pub use view::TaskView;
-
 use census::Census;
+pub use encode::{Encoder, Row};
+pub use lane::{Exit, Lane, Order, Turn};
+pub use lease::{Lease, Leases};
 use poison::DeadLetterWindow;
+pub use poison::{KillerFile, Suspect};
+pub use recent::{Numbered, Recent};
+pub use restore::Restore;
+pub use restored::{Ready, RestoreError, RestoreStep, Waited};
+pub use restorer::{Answer, InlineRestorer, RestorePool, Restorer};
+pub use retention::sweep;
 use seen::Seen;
+pub use session::Machine;
+pub use settings::{Breaker, Clock, CommitTrigger, DeadLetterContent, LaneSettings, OnInputLoss, ProcessMode};
+pub use stats::{BUCKETS_US, COMMIT_STEPS, Histogram, Stats};
+pub use supervise::{Fleet, LaneHandle, LaneReport, SystemClock, run_to_end};
 use timers::TimerQueue;
+pub use view::{AgentView, Ask, CounterView, TaskState, TaskView};
+
+use crate::event::{EventTime, NextOffset, RecordOffset, TaskId};
+use crate::store::Position;
 
 /// A task in a state. Only [`Running`] processes records.
 #[derive(Debug)]

@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::detect::Finding;
 use crate::engine::Action;
-use crate::event::EventTime;
-use crate::event::RecordOffset;
-use crate::event::Stage;
-use crate::event::TaskId;
+use crate::event::{EventTime, RecordOffset, Stage, TaskId};
 use crate::log::Output;
 use crate::task::cache::EntryId;
 use crate::task::recent::Told;

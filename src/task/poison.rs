@@ -3,27 +3,14 @@
 //! A panic leaves a session half changed, so the lane drops the overlay, rewinds and runs again with that record marked (rule I9).
 //! This is the only file that catches panics.
 
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
-use std::fs;
-use std::io;
-use std::io::Seek;
-use std::io::SeekFrom;
-use std::io::Write;
-use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
-use std::path::Path;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{Seek, SeekFrom, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use crate::event::EventTime;
-use crate::event::Reason;
-use crate::event::Stage;
-use crate::event::TaskId;
-use crate::limits::BREAKER_DEAD_LETTERS;
-use crate::limits::BREAKER_PANICS;
-use crate::limits::BREAKER_RECORDS;
-use crate::limits::CAREFUL_RECORDS;
-use crate::limits::CRASHES_MAX;
+use crate::event::{EventTime, Reason, Stage, TaskId};
+use crate::limits::{BREAKER_DEAD_LETTERS, BREAKER_PANICS, BREAKER_RECORDS, CAREFUL_RECORDS, CRASHES_MAX};
 
 /// A detector panicked. Its message may hold content, so it is not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,22 +1,16 @@
 //! Assign, revoke, lose (page `commit`). The log only reports; the lane acts and then answers the log.
 
 use crate::event::TaskId;
-use crate::log::Log;
-use crate::log::LogError;
-use crate::store::Position;
-use crate::store::StateStore;
-use crate::task::Slot;
-use crate::task::Task;
-use crate::task::lane::Exit;
-use crate::task::lane::Lane;
-use crate::task::lane::Phase;
+use crate::log::{Log, LogError};
+use crate::store::{Position, StateStore};
+use crate::task::lane::{Exit, Lane, Phase};
 use crate::task::restored::RestoreError;
 use crate::task::restorer::Answer;
 use crate::task::session::Machine;
 use crate::task::settings::Clock;
-use crate::task::stats::bump;
-use crate::task::stats::stage_at;
+use crate::task::stats::{bump, stage_at};
 use crate::task::work::adopt;
+use crate::task::{Slot, Task};
 
 impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// B2: take them, paused, and restore their state.

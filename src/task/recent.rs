@@ -1,13 +1,9 @@
 //! The last commands of a process, for whoever looks at it where they are in a topic: bounded, and only what is committed.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::limits::RECENT_BYTES_MAX;
-use crate::limits::RECENT_COMMANDS_MAX;
+use crate::limits::{RECENT_BYTES_MAX, RECENT_COMMANDS_MAX};
 
 /// A command as it was published, with its number in this process, from 1.
 pub type Numbered = (u64, Arc<[u8]>);

@@ -1,25 +1,14 @@
 //! A `reset` with scope `session`: brought to the other agents of its session, as many at a time as a commit takes.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use crate::engine::Input;
-use crate::engine::Place;
-use crate::engine::SubjectKey;
-use crate::event::Event;
-use crate::event::RecordOffset;
+use crate::engine::{Input, Place, SubjectKey};
+use crate::event::{Event, RecordOffset};
 use crate::limits::RESET_AGENTS_MAX;
-use crate::store::KeyFamily;
-use crate::store::StateStore;
-use crate::store::StoreError;
-use crate::store::session as stored;
+use crate::store::{KeyFamily, StateStore, StoreError, session as stored};
 use crate::task::poison::Culprit;
-use crate::task::session::Cause;
-use crate::task::session::Handled;
-use crate::task::session::Machine;
-use crate::task::session::Stage;
-use crate::task::session::Stop;
+use crate::task::session::{Cause, Handled, Machine, Stage, Stop};
 
 impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     /// Brings a reset to the other agents of the session, in the order of their keys: those in the store, and those begun since. When

@@ -5,33 +5,14 @@
 
 use std::sync::Arc;
 
-use crate::event::EventTime;
-use crate::event::NextOffset;
-use crate::event::TaskId;
-use crate::limits::RESTORE_BATCH_BYTES;
-use crate::limits::RESTORE_FLUSH_BYTES;
-use crate::log::Changelog;
-use crate::log::E_DAMAGED;
-use crate::log::Flow;
-use crate::log::LogError;
-use crate::store::Change;
-use crate::store::KeyFamily;
-use crate::store::LoadBatch;
-use crate::store::Position;
-use crate::store::StateKey;
-use crate::store::StateStore;
-use crate::store::StoreError;
-use crate::store::migrate;
-use crate::task::Restoring;
-use crate::task::Task;
-use crate::task::restored::Ready;
-use crate::task::restored::RestoreError;
-use crate::task::restored::RestoreStep;
-use crate::task::restored::Waited;
+use crate::event::{EventTime, NextOffset, TaskId};
+use crate::limits::{RESTORE_BATCH_BYTES, RESTORE_FLUSH_BYTES};
+use crate::log::{Changelog, E_DAMAGED, Flow, LogError};
+use crate::store::{Change, KeyFamily, LoadBatch, Position, StateKey, StateStore, StoreError, migrate};
+use crate::task::restored::{Ready, RestoreError, RestoreStep, Waited};
 use crate::task::retention::is_too_old;
-use crate::task::settings::Clock;
-use crate::task::settings::LaneSettings;
-use crate::task::settings::OnInputLoss;
+use crate::task::settings::{Clock, LaneSettings, OnInputLoss};
+use crate::task::{Restoring, Task};
 
 /// One wait for the group's stable offset. Milliseconds.
 const ASK_MS: u64 = 1_000;

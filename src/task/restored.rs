@@ -1,9 +1,7 @@
 //! What a restore comes to, for whoever steps it and for the lane that waits for it.
 
-use crate::store::Position;
-use crate::store::StoreError;
-use crate::task::Restoring;
-use crate::task::Task;
+use crate::store::{Position, StoreError};
+use crate::task::{Restoring, Task};
 
 /// A task that may run.
 #[derive(Debug)]

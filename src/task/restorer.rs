@@ -1,34 +1,21 @@
 //! Who steps restores: threads of the process, or the lane itself where nothing waits (tests, simulation, worlds without a changelog).
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::Condvar;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::Receiver;
-use std::sync::mpsc::SyncSender;
-use std::sync::mpsc::sync_channel;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use crate::event::TaskId;
 use crate::log::Changelog;
-use crate::store::StateStore;
-use crate::store::StoreError;
-use crate::task::Restoring;
-use crate::task::Task;
+use crate::store::{StateStore, StoreError};
 use crate::task::poison::guarded;
 use crate::task::restore::Restore;
-use crate::task::restored::Ready;
-use crate::task::restored::RestoreError;
-use crate::task::restored::RestoreStep;
-use crate::task::settings::Clock;
-use crate::task::settings::LaneSettings;
+use crate::task::restored::{Ready, RestoreError, RestoreStep};
+use crate::task::settings::{Clock, LaneSettings};
 use crate::task::stats::stage_at;
+use crate::task::{Restoring, Task};
 
 /// Answers a lane may leave unread; more tasks than that no lane has.
 const ANSWERS_MAX: usize = 65_536;

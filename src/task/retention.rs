@@ -2,10 +2,7 @@
 //! changelog; until it is so old that a restore would not trust it.
 
 use crate::event::TaskId;
-use crate::store::Position;
-use crate::store::StateKey;
-use crate::store::StateStore;
-use crate::store::StoreError;
+use crate::store::{Position, StateKey, StateStore, StoreError};
 use crate::task::lease::Leases;
 
 /// Taken off `delete.retention.ms`: clocks differ. Milliseconds.

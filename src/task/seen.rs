@@ -1,13 +1,8 @@
 //! How many counters a swarm task has, and which of them was unseen longest: the bound of its state.
 
-use crate::event::EventTime;
-use crate::event::TaskId;
-use crate::store::Change;
-use crate::store::KeyFamily;
-use crate::store::StateStore;
-use crate::store::StoreError;
-use crate::store::swarm;
+use crate::event::{EventTime, TaskId};
 use crate::store::swarm::CounterKind;
+use crate::store::{Change, KeyFamily, StateStore, StoreError, swarm};
 use crate::task::sorted::SortedKeys;
 
 /// Times are rounded down to this, so that a busy counter moves in the order once a minute and not with every commit. Milliseconds.

@@ -6,53 +6,23 @@
 use std::sync::Arc;
 
 use crate::detect::Finding;
-use crate::engine::Command;
-use crate::engine::Effects;
-use crate::engine::Input;
-use crate::engine::Place;
-use crate::engine::Session;
-use crate::engine::SessionEngine;
-use crate::engine::SubjectKey;
-use crate::engine::SwarmEngine;
-use crate::engine::TimerChange;
-use crate::engine::TimerKind;
-use crate::event::Content;
-use crate::event::Event;
-use crate::event::EventKind;
-use crate::event::EventTime;
-use crate::event::Reason;
-use crate::event::Record;
-use crate::event::RecordOffset;
-use crate::event::Rejected;
-use crate::event::Stage as TaskStage;
-use crate::event::TaskId;
-use crate::event::decode;
-use crate::event::partition_of;
+use crate::engine::{Command, Effects, Input, Place, Session, SessionEngine, SubjectKey, SwarmEngine, TimerChange, TimerKind};
+use crate::event::{
+    Content, Event, EventKind, EventTime, Reason, Record, RecordOffset, Rejected, Stage as TaskStage, TaskId, decode,
+    partition_of,
+};
 use crate::limits::TIMERS_PER_COMMIT;
 use crate::policy::Policy;
-use crate::store::StateStore;
-use crate::store::StoreError;
-use crate::store::TimerKey;
-use crate::store::session as stored;
-use crate::task::Running;
-use crate::task::cache::Cache;
-use crate::task::cache::EntryId;
+use crate::store::{StateStore, StoreError, TimerKey, session as stored};
+use crate::task::cache::{Cache, EntryId};
 use crate::task::counters::Counters;
-use crate::task::encode::Encoder;
-use crate::task::encode::Row;
-use crate::task::encode::dead_letter_id;
-use crate::task::overlay::Audited;
-use crate::task::overlay::Overlay;
-use crate::task::overlay::Sent;
-use crate::task::poison::Culprit;
-use crate::task::poison::Marks;
-use crate::task::poison::guarded;
-use crate::task::settings::Breaker;
-use crate::task::settings::LaneSettings;
-use crate::task::stats::Stats;
-use crate::task::stats::bump;
-use crate::task::swarm;
+use crate::task::encode::{Encoder, Row, dead_letter_id};
+use crate::task::overlay::{Audited, Overlay, Sent};
+use crate::task::poison::{Culprit, Marks, guarded};
+use crate::task::settings::{Breaker, LaneSettings};
+use crate::task::stats::{Stats, bump};
 use crate::task::work::is_crowded;
+use crate::task::{Running, swarm};
 
 /// What applies inputs to sessions. The engine; in tests of the runtime something simpler.
 pub trait Machine: Send {

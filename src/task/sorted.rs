@@ -2,18 +2,12 @@
 //!
 //! Who takes from the front pays one read of the store for many keys, and never walks over what was deleted there.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::ops::Bound;
-use std::ops::ControlFlow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Bound, ControlFlow};
 
 use crate::event::TaskId;
 use crate::limits::TIMERS_HELD_MAX;
-use crate::store::Change;
-use crate::store::KeyFamily;
-use crate::store::StateKey;
-use crate::store::StateStore;
-use crate::store::StoreError;
+use crate::store::{Change, KeyFamily, StateKey, StateStore, StoreError};
 
 /// Value of a record: its format version. The key says the rest.
 const VALUE: [u8; 1] = [1];

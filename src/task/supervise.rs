@@ -1,32 +1,22 @@
 //! Lanes as threads: start, orders, heartbeat, end. One lane that ends by itself ends them all; a lane that hangs ends the process.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::RecvTimeoutError;
-use std::sync::mpsc::SyncSender;
-use std::sync::mpsc::sync_channel;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::clock;
-use crate::log::InputEnd;
-use crate::log::Log;
+use crate::log::{InputEnd, Log};
 use crate::policy::Policy;
 use crate::store::StateStore;
-use crate::task::lane::Exit;
-use crate::task::lane::Lane;
-use crate::task::lane::Order;
-use crate::task::lane::Turn;
+use crate::task::lane::{Exit, Lane, Order, Turn};
 use crate::task::poison::guarded;
 use crate::task::session::Machine;
 use crate::task::settings::Clock;
 use crate::task::stats::Stats;
-use crate::task::view::Ask;
-use crate::task::view::TaskView;
+use crate::task::view::{Ask, TaskView};
 
 /// A lane silent for longer is hung, and the process ends (rule C11). Milliseconds.
 const HEARTBEAT_MS_MAX: u64 = 30_000;

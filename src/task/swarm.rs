@@ -5,50 +5,20 @@
 
 use std::ops::ControlFlow;
 
-use crate::engine::SwarmCall;
-use crate::engine::SwarmCallKey;
-use crate::engine::SwarmEntry;
-use crate::engine::SwarmInput;
-use crate::engine::SwarmReport;
-use crate::engine::SwarmReset;
-use crate::engine::SwarmSums;
-use crate::engine::TimerChange;
-use crate::engine::TimerKind;
-use crate::event::EventTime;
-use crate::event::Reason;
-use crate::event::Record;
-use crate::event::RecordOffset;
-use crate::event::Rejected;
-use crate::event::TaskId;
-use crate::limits::REPORT_BYTES;
-use crate::limits::RESET_COUNTERS;
-use crate::log::Destination;
-use crate::log::Headers;
-use crate::log::Output;
-use crate::policy::Detector;
-use crate::policy::Policy;
-use crate::store::KeyFamily;
-use crate::store::StateStore;
-use crate::store::StoreError;
-use crate::store::TimerKey;
-use crate::store::report::SwarmRecord;
-use crate::store::report::is_reset_key;
-use crate::store::report::parse_report_key;
-use crate::store::report::report_key;
-use crate::store::report::reset_key;
-use crate::store::swarm;
-use crate::store::swarm::CounterKind;
-use crate::store::swarm::Floor;
+use crate::engine::{
+    SwarmCall, SwarmCallKey, SwarmEntry, SwarmInput, SwarmReport, SwarmReset, SwarmSums, TimerChange, TimerKind,
+};
+use crate::event::{EventTime, Reason, Record, RecordOffset, Rejected, TaskId};
+use crate::limits::{REPORT_BYTES, RESET_COUNTERS};
+use crate::log::{Destination, Headers, Output};
+use crate::policy::{Detector, Policy};
+use crate::store::report::{SwarmRecord, is_reset_key, parse_report_key, report_key, reset_key};
+use crate::store::swarm::{CounterKind, Floor};
+use crate::store::{KeyFamily, StateStore, StoreError, TimerKey, swarm};
 use crate::task::counters::CounterId;
 use crate::task::encode::Row;
-use crate::task::poison::Culprit;
-use crate::task::poison::guarded;
-use crate::task::session::Handled;
-use crate::task::session::Machine;
-use crate::task::session::Stage;
-use crate::task::session::Stop;
-use crate::task::session::move_timers;
-use crate::task::session::send_commands;
+use crate::task::poison::{Culprit, guarded};
+use crate::task::session::{Handled, Machine, Stage, Stop, move_timers, send_commands};
 
 /// Bytes an entry of a report takes besides its names.
 const ENTRY_BYTES: usize = 32;

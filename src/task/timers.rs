@@ -2,13 +2,8 @@
 //!
 //! The bytes of a timer's key sort as timers fire (rule I4), so a sorted set of keys is the queue.
 
-use crate::event::EventTime;
-use crate::event::TaskId;
-use crate::store::Change;
-use crate::store::KeyFamily;
-use crate::store::StateStore;
-use crate::store::StoreError;
-use crate::store::TimerKey;
+use crate::event::{EventTime, TaskId};
+use crate::store::{Change, KeyFamily, StateStore, StoreError, TimerKey};
 use crate::task::sorted::SortedKeys;
 
 /// Timers of a task.

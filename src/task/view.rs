@@ -3,24 +3,13 @@
 use std::ops::ControlFlow;
 use std::sync::mpsc::SyncSender;
 
-use crate::engine::Session;
-use crate::engine::SubjectKey;
-use crate::engine::SwarmCounter;
-use crate::engine::SwarmReset;
-use crate::event::EventTime;
-use crate::event::Stage as EventStage;
-use crate::event::TaskId;
-use crate::limits::AGENTS_SHOWN;
-use crate::limits::COUNTERS_SHOWN;
+use crate::engine::{Session, SubjectKey, SwarmCounter, SwarmReset};
+use crate::event::{EventTime, Stage as EventStage, TaskId};
+use crate::limits::{AGENTS_SHOWN, COUNTERS_SHOWN};
 use crate::log::Log;
-use crate::store::KeyFamily;
-use crate::store::Position;
-use crate::store::StateStore;
-use crate::store::StoreError;
 use crate::store::report::reset_key;
-use crate::store::session;
-use crate::store::swarm;
 use crate::store::swarm::CounterKind;
+use crate::store::{KeyFamily, Position, StateStore, StoreError, session, swarm};
 use crate::task::Slot;
 use crate::task::census::Counts;
 use crate::task::lane::Lane;

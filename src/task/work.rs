@@ -4,34 +4,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::engine::Effects;
-use crate::engine::SwarmEngine;
-use crate::event::EventTime;
-use crate::event::Reason;
-use crate::event::Record;
-use crate::event::RecordMeta;
-use crate::event::RecordOffset;
-use crate::event::TaskId;
+use crate::engine::{Effects, SwarmEngine};
+use crate::event::{EventTime, Reason, Record, RecordMeta, RecordOffset, TaskId};
 use crate::log::Flow;
 use crate::policy::Policy;
-use crate::store::StateStore;
-use crate::store::StoreError;
-use crate::task::Running;
-use crate::task::Slot;
-use crate::task::Task;
+use crate::store::{StateStore, StoreError};
 use crate::task::cache::Cache;
 use crate::task::counters::Counters;
 use crate::task::encode::Encoder;
 use crate::task::overlay::Overlay;
-use crate::task::poison::Culprit;
-use crate::task::poison::KillerFile;
-use crate::task::poison::Marks;
-use crate::task::poison::Suspect;
-use crate::task::session::Handled;
-use crate::task::session::Machine;
-use crate::task::session::Stage;
-use crate::task::settings::CommitTrigger;
-use crate::task::settings::LaneSettings;
+use crate::task::poison::{Culprit, KillerFile, Marks, Suspect};
+use crate::task::session::{Handled, Machine, Stage};
+use crate::task::settings::{CommitTrigger, LaneSettings};
+use crate::task::{Running, Slot, Task};
 
 /// Bytes of events that lie between two cuts of an input at most: a log that can rewind keeps them until then.
 const CUT_BYTES_MAX: u64 = 4 << 20;

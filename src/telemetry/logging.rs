@@ -1,21 +1,14 @@
 //! Log lines on standard error: text on a terminal, JSON otherwise; the filter can be changed while the process runs.
 
-use std::io;
-use std::io::IsTerminal as _;
-use std::io::Write as _;
-use std::panic;
-use std::thread;
+use std::io::{IsTerminal as _, Write as _};
+use std::{io, panic, thread};
 
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::Layer as _;
-use tracing_subscriber::Registry;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, Registry, reload};
 
-use crate::telemetry::lines::Lines;
-use crate::telemetry::lines::Together;
+use crate::telemetry::lines::{Lines, Together};
 use crate::telemetry::repeats::Repeats;
 
 /// How lines look.

@@ -5,21 +5,14 @@
 use std::fmt;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::encoding::NoLabelSet;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::event::Reason;
-use crate::event::Stage;
+use crate::event::{Reason, Stage};
 use crate::policy::Detector;
 use crate::store::StoreStats;
-use crate::task::BUCKETS_US;
-use crate::task::COMMIT_STEPS;
-use crate::task::Histogram;
-use crate::task::LaneReport;
-use crate::task::Stats;
-use crate::task::TaskState;
+use crate::task::{BUCKETS_US, COMMIT_STEPS, Histogram, LaneReport, Stats, TaskState};
 use crate::telemetry::process;
 
 /// Prefix of every name.
@@ -411,9 +404,7 @@ fn held_back(snapshot: &Snapshot) -> Samples {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::EventTime;
-    use crate::event::NextOffset;
-    use crate::event::TaskId;
+    use crate::event::{EventTime, NextOffset, TaskId};
     use crate::log::InputEnd;
     use crate::store::Position;
     use crate::task::TaskView;

@@ -1,11 +1,9 @@
 //! The standard metrics of a process, read from `/proc` at scrape time; where there is none, they are left out.
 
-use std::fmt;
-use std::fs;
+use std::{fmt, fs};
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::encoding::NoLabelSet;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
 /// Names, with what they tell. They have no prefix: every program has them.

@@ -8,20 +8,11 @@
 
 use std::collections::VecDeque;
 
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::event::EventTime;
-use crate::event::Reason;
-use crate::event::Rejected;
-use crate::transcript::Open;
-use crate::transcript::Sink;
-use crate::transcript::Tally;
-use crate::transcript::draft::Answer;
-use crate::transcript::draft::Draft;
-use crate::transcript::draft::Spent;
-use crate::transcript::draft::Whose;
-use crate::transcript::text;
+use crate::event::{EventTime, Reason, Rejected};
+use crate::transcript::draft::{Answer, Draft, Spent, Whose};
+use crate::transcript::{Open, Sink, Tally, text};
 
 /// Beginnings of texts that the program writes in a person's name.
 const NOT_A_PERSON: [&str; 8] = [

@@ -4,18 +4,11 @@
 //! The answer of a shell call is text whose head tells exit code and duration, or JSON in a text that does: what came back is
 //! taken out, so that durations stay out of comparisons.
 
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::event::EventTime;
-use crate::event::Rejected;
-use crate::transcript::Open;
-use crate::transcript::Sink;
-use crate::transcript::draft::Answer;
-use crate::transcript::draft::Draft;
-use crate::transcript::draft::Spent;
-use crate::transcript::draft::Whose;
-use crate::transcript::text;
+use crate::event::{EventTime, Rejected};
+use crate::transcript::draft::{Answer, Draft, Spent, Whose};
+use crate::transcript::{Open, Sink, text};
 
 /// Beginnings of texts that the program writes in a person's name.
 const NOT_A_PERSON: [&str; 10] = [

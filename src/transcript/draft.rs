@@ -1,17 +1,10 @@
 //! An event in the making.
 
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::event::EventTime;
-use crate::event::Reason;
-use crate::event::Rejected;
-use crate::event::json as source;
-use crate::limits::NAME_CHARS_MAX;
-use crate::limits::RECORD_BYTES_MAX_DEFAULT;
-use crate::transcript::Made;
-use crate::transcript::Sink;
-use crate::transcript::text;
+use crate::event::{EventTime, Reason, Rejected, json as source};
+use crate::limits::{NAME_CHARS_MAX, RECORD_BYTES_MAX_DEFAULT};
+use crate::transcript::{Made, Sink, text};
 
 /// What all events of a log share.
 #[derive(Debug, Clone, Default)]

@@ -13,18 +13,10 @@ mod text;
 
 use std::collections::BTreeMap;
 
-use serde_json::Map;
-use serde_json::Value;
+pub use detect::{Detected, Layout, detect, is_undecided};
+use serde_json::{Map, Value};
 
-use crate::event::EventTime;
-use crate::event::Reason;
-use crate::event::Rejected;
-use crate::event::json;
-
-pub use detect::Detected;
-pub use detect::Layout;
-pub use detect::detect;
-pub use detect::is_undecided;
+use crate::event::{EventTime, Reason, Rejected, json};
 
 /// Longest piece. Bytes. One holds at most a call with its answer, or a model's reply.
 pub const PIECE_BYTES_MAX: usize = 8 * 1024 * 1024;

@@ -4,18 +4,11 @@
 //! newer has `kind`, and `tool_call_id` on both. Neither names the session. Times have no zone and are meant as UTC. A line of an
 //! evaluation's output holds the events of one instance in `history`.
 
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::event::EventTime;
-use crate::event::Reason;
-use crate::event::Rejected;
-use crate::transcript::Sink;
-use crate::transcript::draft::Answer;
-use crate::transcript::draft::Draft;
-use crate::transcript::draft::Spent;
-use crate::transcript::draft::Whose;
-use crate::transcript::text;
+use crate::event::{EventTime, Reason, Rejected};
+use crate::transcript::draft::{Answer, Draft, Spent, Whose};
+use crate::transcript::{Sink, text};
 
 /// Actions that are no calls of the agent.
 const NO_CALLS: [&str; 8] =

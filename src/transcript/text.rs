@@ -2,15 +2,10 @@
 
 use std::borrow::Cow;
 
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::event::EventTime;
-use crate::event::Reason;
-use crate::event::Rejected;
-use crate::identity::MaskSet;
-use crate::identity::base32;
-use crate::identity::hash_text;
+use crate::event::{EventTime, Reason, Rejected};
+use crate::identity::{MaskSet, base32, hash_text};
 
 /// Longest text in an event. Bytes.
 const TEXT_BYTES_MAX: usize = 48 * 1024;

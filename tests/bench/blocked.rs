@@ -3,13 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rdkafka::ClientConfig;
-use rdkafka::Message;
-use rdkafka::Offset;
-use rdkafka::TopicPartitionList;
-use rdkafka::consumer::BaseConsumer;
-use rdkafka::consumer::Consumer;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
+use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 
 /// Sessions with a committed record of action `block` in a topic whose keys are sessions.
 pub(crate) fn sessions(bootstrap: &str, topic: &str) -> BTreeSet<String> {

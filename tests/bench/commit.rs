@@ -18,19 +18,12 @@
     reason = "a benchmark reads the clock, prints, and stops when something is missing"
 )]
 
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use loopwarden::clock::Stopwatch;
-use rdkafka::ClientConfig;
-use rdkafka::Offset;
-use rdkafka::TopicPartitionList;
-use rdkafka::consumer::BaseConsumer;
-use rdkafka::consumer::Consumer;
-use rdkafka::producer::BaseRecord;
-use rdkafka::producer::DefaultProducerContext;
-use rdkafka::producer::Producer;
-use rdkafka::producer::ThreadedProducer;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedProducer};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 #[path = "../kafka/broker.rs"]
 mod broker;

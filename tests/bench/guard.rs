@@ -7,16 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loopwarden::engine::Effects;
-use loopwarden::engine::Input;
-use loopwarden::engine::Place;
-use loopwarden::engine::Session;
-use loopwarden::engine::SessionEngine;
-use loopwarden::engine::SubjectKey;
-use loopwarden::event::EventTime;
-use loopwarden::event::RecordMeta;
-use loopwarden::event::RecordOffset;
-use loopwarden::event::decode;
+use loopwarden::engine::{Effects, Input, Place, Session, SessionEngine, SubjectKey};
+use loopwarden::event::{EventTime, RecordMeta, RecordOffset, decode};
 
 /// Rounds over the fleet: enough that start-up weighs little.
 const ROUNDS: usize = 20;

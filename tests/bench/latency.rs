@@ -25,23 +25,14 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
-use std::time::Duration;
-use std::time::Instant;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use loopwarden::clock;
-use rdkafka::ClientConfig;
-use rdkafka::Message;
-use rdkafka::consumer::BaseConsumer;
-use rdkafka::consumer::Consumer;
-use rdkafka::producer::BaseRecord;
-use rdkafka::producer::DefaultProducerContext;
-use rdkafka::producer::Producer;
-use rdkafka::producer::ThreadedProducer;
-use serde_json::Value;
-use serde_json::json;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedProducer};
+use rdkafka::{ClientConfig, Message};
+use serde_json::{Value, json};
 
 #[path = "../kafka/broker.rs"]
 mod broker;
@@ -50,10 +41,7 @@ mod process;
 #[path = "../kafka/proxy.rs"]
 mod proxy;
 use process as world;
-use process::cpu_seconds;
-use process::free_port;
-use process::get;
-use process::stop;
+use process::{cpu_seconds, free_port, get, stop};
 
 /// Between two sessions that loop, and between two swarms that do.
 const SESSION_EVERY: Duration = Duration::from_millis(50);

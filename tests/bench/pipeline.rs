@@ -21,22 +21,14 @@
     reason = "a benchmark reads the clock, prints, and stops when something is missing"
 )]
 
-use std::io::BufRead;
-use std::io::BufReader;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::Stdio;
-use std::time::Duration;
-use std::time::Instant;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use rdkafka::ClientConfig;
-use rdkafka::TopicPartitionList;
-use rdkafka::consumer::BaseConsumer;
-use rdkafka::consumer::Consumer;
-use rdkafka::producer::BaseRecord;
-use rdkafka::producer::Producer;
-use rdkafka::producer::ThreadedProducer;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
+use rdkafka::{ClientConfig, TopicPartitionList};
 
 #[path = "blocked.rs"]
 mod blocked;
@@ -47,13 +39,7 @@ mod process;
 #[path = "../kafka/proxy.rs"]
 mod proxy;
 use process as world;
-use process::children_cpu_seconds;
-use process::cpu_seconds;
-use process::create_topics;
-use process::free_port;
-use process::get;
-use process::resident_mib;
-use process::stop;
+use process::{children_cpu_seconds, cpu_seconds, create_topics, free_port, get, resident_mib, stop};
 
 struct Options {
     events: usize,

@@ -1,18 +1,12 @@
 //! What the benchmarks of whole processes share: time and memory of a process, its metrics, its end.
 
-use std::io::Read;
-use std::io::Write;
-use std::net::TcpListener;
-use std::net::TcpStream;
-use std::process::Child;
-use std::process::Command;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
-use rdkafka::admin::AdminClient;
-use rdkafka::admin::AdminOptions;
-use rdkafka::admin::NewTopic;
-use rdkafka::admin::TopicReplication;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 
 /// What the broker's harness asks of its test binary.

@@ -20,37 +20,15 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use loopwarden::config::policy;
 use loopwarden::engine::SessionEngine;
-use loopwarden::event::EventTime;
-use loopwarden::event::NextOffset;
-use loopwarden::event::Record;
-use loopwarden::event::RecordMeta;
-use loopwarden::event::RecordOffset;
-use loopwarden::event::Stage;
-use loopwarden::event::TaskId;
+use loopwarden::event::{EventTime, NextOffset, Record, RecordMeta, RecordOffset, Stage, TaskId};
 use loopwarden::limits;
-use loopwarden::log::Changelog;
-use loopwarden::log::CommitOutcome;
-use loopwarden::log::Destination;
-use loopwarden::log::Flow;
-use loopwarden::log::Log;
-use loopwarden::log::LogError;
-use loopwarden::log::LogEvent;
-use loopwarden::log::Output;
-use loopwarden::store::RocksOptions;
-use loopwarden::store::RocksStore;
-use loopwarden::store::StoreOwner;
-use loopwarden::task::Exit;
-use loopwarden::task::InlineRestorer;
-use loopwarden::task::Lane;
-use loopwarden::task::LaneSettings;
-use loopwarden::task::Leases;
-use loopwarden::task::SystemClock;
-use loopwarden::task::Turn;
+use loopwarden::log::{Changelog, CommitOutcome, Destination, Flow, Log, LogError, LogEvent, Output};
+use loopwarden::store::{RocksOptions, RocksStore, StoreOwner};
+use loopwarden::task::{Exit, InlineRestorer, Lane, LaneSettings, Leases, SystemClock, Turn};
 
 #[path = "process.rs"]
 mod process;

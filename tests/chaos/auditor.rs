@@ -1,41 +1,24 @@
 //! The auditor (oracle O2): a `read_committed` reader of everything the processes write, from the first record on, while they are
 //! killed. It knows nothing of how they work; it counts ordinals, chains ids, and compares with every Position it sees.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use loopwarden::cli::setup::SWARM;
 use loopwarden::clock::Stopwatch;
-use loopwarden::event::Stage;
-use loopwarden::event::TaskId;
+use loopwarden::event::{Stage, TaskId};
 use loopwarden::log::kafka::KafkaOptions;
-use loopwarden::store::Change;
-use loopwarden::store::KeyFamily;
-use loopwarden::store::MemoryStore;
-use loopwarden::store::Position;
-use loopwarden::store::StateKey;
-use loopwarden::store::StateStore;
-use loopwarden::store::chain;
-use rdkafka::ClientConfig;
-use rdkafka::Message;
-use rdkafka::Offset;
-use rdkafka::TopicPartitionList;
-use rdkafka::consumer::BaseConsumer;
-use rdkafka::consumer::Consumer;
+use loopwarden::store::{Change, KeyFamily, MemoryStore, Position, StateKey, StateStore, chain};
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::message::BorrowedMessage;
-use rdkafka::message::Headers;
+use rdkafka::message::{BorrowedMessage, Headers};
+use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 
-use crate::outcome::Seen;
-use crate::outcome::read_output;
+use crate::outcome::{Seen, read_output};
 
 /// Faults kept; more say nothing new.
 const FAULTS_MAX: usize = 100;

@@ -2,35 +2,25 @@
 //! watched; the other dies every minute, as the power goes or asked to, often with a request on its way. Both must tell every command of
 //! the uninterrupted run, once, under numbers without a gap.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::fmt;
-use std::fs;
-use std::io;
-use std::io::Read as _;
-use std::io::Write as _;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read as _, Write as _};
 use std::iter::Peekable;
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
+use std::{fmt, fs, io, thread};
 
 use loopwarden::clock;
-use loopwarden::clock::Deadline;
-use loopwarden::clock::Stopwatch;
+use loopwarden::clock::{Deadline, Stopwatch};
 use loopwarden::event::EventTime;
 use serde_json::Value;
 
-use crate::flat;
-use crate::flat::SAMPLE_EVERY;
-use crate::flat::Series;
-use crate::fleet::Event;
-use crate::fleet::Fleet;
+use crate::flat::{SAMPLE_EVERY, Series};
+use crate::fleet::{Event, Fleet};
 use crate::outcome::Seen;
 use crate::process::Process;
-use crate::reference;
-use crate::report;
+use crate::{flat, reference, report};
 
 /// Of the fleet's time against that of the kill loop: some 750 events a second, for each of the two.
 const SLOWER: i64 = 8;

@@ -38,15 +38,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use loopwarden::clock;
-use loopwarden::clock::Deadline;
-use loopwarden::clock::Stopwatch;
-
 use fleet::Dice;
+use loopwarden::clock;
+use loopwarden::clock::{Deadline, Stopwatch};
 use report::Run;
 use scenario::Scenario;
 

@@ -1,15 +1,10 @@
 //! Real processes: started, killed, stopped, continued, asked to end. None outlives its handle.
 
-use std::fs;
 use std::fs::File;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::process::ExitStatus;
-use std::process::Stdio;
-use std::thread;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
+use std::{fs, thread};
 
 use loopwarden::clock::Deadline;
 use loopwarden::log::kafka::KafkaOptions;

@@ -1,48 +1,21 @@
 //! What must come out (oracle O1): the production lane over the same input, alone, in memory, without a fault, a commit per record.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use loopwarden::cli::setup::SWARM;
 use loopwarden::engine::SessionEngine;
-use loopwarden::event::EventTime;
-use loopwarden::event::NextOffset;
-use loopwarden::event::Record;
-use loopwarden::event::RecordMeta;
-use loopwarden::event::RecordOffset;
-use loopwarden::event::Stage;
-use loopwarden::event::TaskId;
-use loopwarden::event::partition_of;
-use loopwarden::log::Changelog;
-use loopwarden::log::CommitOutcome;
-use loopwarden::log::Destination;
-use loopwarden::log::Flow;
-use loopwarden::log::Log;
-use loopwarden::log::LogError;
-use loopwarden::log::LogEvent;
-use loopwarden::log::Output;
-use loopwarden::log::Partitions;
+use loopwarden::event::{EventTime, NextOffset, Record, RecordMeta, RecordOffset, Stage, TaskId, partition_of};
+use loopwarden::log::{Changelog, CommitOutcome, Destination, Flow, Log, LogError, LogEvent, Output, Partitions};
 use loopwarden::policy::Policy;
-use loopwarden::store::KeyFamily;
-use loopwarden::store::MemoryStore;
-use loopwarden::store::state_hash;
-use loopwarden::task::CommitTrigger;
-use loopwarden::task::Exit;
-use loopwarden::task::InlineRestorer;
-use loopwarden::task::Lane;
-use loopwarden::task::LaneSettings;
-use loopwarden::task::Leases;
-use loopwarden::task::ProcessMode;
-use loopwarden::task::SystemClock;
-use loopwarden::task::run_to_end;
+use loopwarden::store::{KeyFamily, MemoryStore, state_hash};
+use loopwarden::task::{CommitTrigger, Exit, InlineRestorer, Lane, LaneSettings, Leases, ProcessMode, SystemClock, run_to_end};
 
 use crate::fleet::Event;
-use crate::outcome::Outcome;
-use crate::outcome::read_output;
+use crate::outcome::{Outcome, read_output};
 
 /// What the processes of the kill loop are told, too.
 pub(crate) const LATENESS_MS: i64 = 1_000;

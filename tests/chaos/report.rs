@@ -1,9 +1,8 @@
 //! What a run says in the end, and where it is kept.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::fs;
 use std::path::Path;
+use std::{fmt, fs};
 
 use loopwarden::clock;
 use loopwarden::event::EventTime;

@@ -1,51 +1,30 @@
 //! A group of real processes on topics of its own, with a producer, the auditor, and what all of it must come to in the end.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
-use std::thread;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use std::{fs, thread};
 
 use loopwarden::cli::exit_code;
 use loopwarden::cli::setup::SWARM;
-use loopwarden::clock::Deadline;
-use loopwarden::clock::Stopwatch;
-use loopwarden::event::Stage;
-use loopwarden::event::TaskId;
-use loopwarden::event::partition_of;
-use loopwarden::store::Position;
-use loopwarden::store::RocksOptions;
-use loopwarden::store::RocksStore;
-use loopwarden::store::StateKey;
-use loopwarden::store::StateStore;
-use loopwarden::store::state_hash;
+use loopwarden::clock::{Deadline, Stopwatch};
+use loopwarden::event::{Stage, TaskId, partition_of};
+use loopwarden::store::{Position, RocksOptions, RocksStore, StateKey, StateStore, state_hash};
 use rdkafka::ClientConfig;
-use rdkafka::consumer::BaseConsumer;
-use rdkafka::consumer::Consumer;
-use rdkafka::error::KafkaError;
-use rdkafka::error::RDKafkaErrorCode;
-use rdkafka::producer::BaseProducer;
-use rdkafka::producer::BaseRecord;
-use rdkafka::producer::Producer;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
-use crate::auditor::Audit;
-use crate::auditor::Auditor;
+use crate::auditor::{Audit, Auditor};
 use crate::fleet::Fleet;
 use crate::outcome::Outcome;
-use crate::process::Process;
-use crate::process::this_program;
+use crate::process::{Process, this_program};
 use crate::reference;
-use crate::reference::FAMILIES;
-use crate::reference::FAMILIES_OF_ANY_PROGRAM;
-use crate::reference::LATENESS_MS;
-use crate::world::PATIENCE;
-use crate::world::World;
+use crate::reference::{FAMILIES, FAMILIES_OF_ANY_PROGRAM, LATENESS_MS};
+use crate::world::{PATIENCE, World};
 
 /// Without any progress for so long, nothing will come any more: longer than a session, a transaction and the broker's scans.
 const STANDSTILL: Duration = Duration::from_secs(120);

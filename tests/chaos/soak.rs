@@ -3,21 +3,16 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use loopwarden::clock;
-use loopwarden::clock::Deadline;
-use loopwarden::clock::Stopwatch;
+use loopwarden::clock::{Deadline, Stopwatch};
 use loopwarden::event::EventTime;
 
-use crate::flat;
-use crate::flat::SAMPLE_EVERY;
-use crate::flat::Series;
-use crate::report;
-use crate::scenario::Scenario;
-use crate::scenario::Verdict;
+use crate::flat::{SAMPLE_EVERY, Series};
+use crate::scenario::{Scenario, Verdict};
+use crate::{flat, report};
 
 /// Events a second: the input is one stream, whatever the machine.
 const RATE: u64 = 1_000;

@@ -1,8 +1,7 @@
 //! A bound for waits that have none of their own: for the first line of a process, or for its end.
 
 use std::process::Command;
-use std::sync::mpsc::RecvTimeoutError;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 /// A process that is not ready by then never will be.

@@ -5,17 +5,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use loopwarden::event::NextOffset;
-use loopwarden::event::Stage;
-use loopwarden::event::TaskId;
-use loopwarden::log::CommitOutcome;
-use loopwarden::log::Destination;
-use loopwarden::log::Flow;
-use loopwarden::log::Headers;
-use loopwarden::log::Log;
-use loopwarden::log::LogEvent;
-use loopwarden::log::Output;
-use loopwarden::log::Partitions;
+use loopwarden::event::{NextOffset, Stage, TaskId};
+use loopwarden::log::{CommitOutcome, Destination, Flow, Headers, Log, LogEvent, Output, Partitions};
 
 const WAIT: Duration = Duration::from_millis(100);
 /// For a broker's answer to a question; a cold client connects first.

@@ -14,10 +14,7 @@ pub(crate) enum Act {
     Restart,
 }
 
-use Act::Read;
-use Act::ReadAlone;
-use Act::Reset;
-use Act::Restart;
+use Act::{Read, ReadAlone, Reset, Restart};
 
 /// One case.
 pub(crate) struct SwarmCase {

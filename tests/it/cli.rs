@@ -5,14 +5,10 @@ mod reports;
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Read as _;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Command;
-use std::process::Output;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 
 use loopwarden::cli::exit_code;
 use serde_json::Value;

@@ -4,22 +4,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use loopwarden::config::Config;
-use loopwarden::config::DEFAULT_TOML;
-use loopwarden::config::Diagnostic;
-use loopwarden::config::DlqContent;
-use loopwarden::config::Flag;
-use loopwarden::config::Layers;
-use loopwarden::config::Loaded;
-use loopwarden::config::LogFormat;
-use loopwarden::config::OnInputLoss;
-use loopwarden::config::PAGES;
-use loopwarden::config::ProcessMode;
-use loopwarden::config::Start;
-use loopwarden::config::explain;
-use loopwarden::config::load;
 use loopwarden::config::raw::RawConfig;
-use loopwarden::config::read_secret;
+use loopwarden::config::{
+    Config, DEFAULT_TOML, Diagnostic, DlqContent, Flag, Layers, Loaded, LogFormat, OnInputLoss, PAGES, ProcessMode, Start,
+    explain, load, read_secret,
+};
 
 /// A file that is gone with the test. Cargo's own temporary directory, since a data directory must not lie below `/tmp`.
 struct Scratch(PathBuf);

@@ -3,24 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use loopwarden::event::Ack;
-use loopwarden::event::Content;
-use loopwarden::event::Event;
-use loopwarden::event::EventKind;
-use loopwarden::event::EventTime;
-use loopwarden::event::Header;
-use loopwarden::event::Outcome;
-use loopwarden::event::Reason;
-use loopwarden::event::RecordMeta;
-use loopwarden::event::RecordOffset;
-use loopwarden::event::Rejected;
-use loopwarden::event::ResetScope;
-use loopwarden::event::Role;
-use loopwarden::event::allowed;
-use loopwarden::event::decode;
+use loopwarden::event::{
+    Ack, Content, Event, EventKind, EventTime, Header, Outcome, Reason, RecordMeta, RecordOffset, Rejected, ResetScope, Role,
+    allowed, decode,
+};
 use proptest::prelude::*;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const RECORD_TIME: EventTime = EventTime(1_795_291_203_120);
 

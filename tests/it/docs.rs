@@ -3,14 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::CommandFactory as _;
 use jsonschema::Validator;
 use loopwarden::cli::args::CommandLine;
-use loopwarden::policy::Detector;
-use loopwarden::policy::Mode;
+use loopwarden::policy::{Detector, Mode};
 use loopwarden::telemetry::metrics::METRICS;
 use serde_json::Value;
 

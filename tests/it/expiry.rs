@@ -3,29 +3,14 @@
 use std::sync::Arc;
 
 use loopwarden::config::policy::load_with_overrides;
-use loopwarden::event::EventTime;
-use loopwarden::event::Stage;
+use loopwarden::event::{EventTime, Stage};
 use loopwarden::log::memory::MemoryTopic;
-use loopwarden::store::Change;
-use loopwarden::store::KeyFamily;
-use loopwarden::store::MemoryStore;
-use loopwarden::store::Position;
-use loopwarden::store::RocksOptions;
-use loopwarden::store::RocksStore;
-use loopwarden::store::StateKey;
-use loopwarden::store::StateStore;
-use loopwarden::store::StoreOwner;
-use loopwarden::task::CommitTrigger;
-use loopwarden::task::Leases;
-use loopwarden::task::sweep;
+use loopwarden::store::{Change, KeyFamily, MemoryStore, Position, RocksOptions, RocksStore, StateKey, StateStore, StoreOwner};
+use loopwarden::task::{CommitTrigger, Leases, sweep};
 use serde_json::Value;
 
 use crate::store::temp_dir::TempDir;
-use crate::world::TestWorld;
-use crate::world::config;
-use crate::world::outputs_by_task;
-use crate::world::session_task;
-use crate::world::settings;
+use crate::world::{TestWorld, config, outputs_by_task, session_task, settings};
 
 const START_MS: i64 = 1_795_291_200_000;
 const DAY_MS: i64 = 24 * 3_600_000;

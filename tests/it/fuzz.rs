@@ -1,22 +1,11 @@
 //! Seeded fuzzing: good inputs, broken in small ways. The same seed gives the same inputs, so a failure comes again.
 
-use loopwarden::event::Content;
-use loopwarden::event::EventKind;
-use loopwarden::event::View;
-use loopwarden::event::decode;
-use loopwarden::identity::Arguments;
-use loopwarden::identity::CallRules;
-use loopwarden::identity::MaskSet;
-use loopwarden::identity::OutcomeRules;
-use loopwarden::identity::Signature;
-use loopwarden::identity::StopWords;
-use loopwarden::identity::ToolOutcomeRules;
-use loopwarden::identity::call_identity;
-use loopwarden::identity::canonical_text;
-use loopwarden::identity::outcome_identity;
-use loopwarden::identity::readable_text;
-use loopwarden::limits::NAME_CHARS_MAX;
-use loopwarden::limits::TEXT_CHARS_MAX;
+use loopwarden::event::{Content, EventKind, View, decode};
+use loopwarden::identity::{
+    Arguments, CallRules, MaskSet, OutcomeRules, Signature, StopWords, ToolOutcomeRules, call_identity, canonical_text,
+    outcome_identity, readable_text,
+};
+use loopwarden::limits::{NAME_CHARS_MAX, TEXT_CHARS_MAX};
 
 use crate::decode::record;
 use crate::identity::mask_rules;

@@ -1,14 +1,9 @@
 //! The golden cases: what five reference systems answer, restated, and our own of the profile `default`. A bug becomes a case.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use loopwarden::cli::cases::Case;
-use loopwarden::cli::cases::Way;
-use loopwarden::cli::cases::answers;
-use loopwarden::cli::cases::parse;
-use loopwarden::cli::cases::run;
+use loopwarden::cli::cases::{Case, Way, answers, parse, run};
 use loopwarden::engine::Mark;
 
 /// The cases of a file.

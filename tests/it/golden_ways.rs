@@ -1,39 +1,22 @@
 //! Every golden case through the whole pipeline, four ways: straight, cut elsewhere, killed at every commit, on other lanes. The bytes are
 //! the same each time, and the commands are those that the machines give without a log.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 
-use loopwarden::cli::cases::Case;
-use loopwarden::cli::cases::Way;
-use loopwarden::cli::cases::answers;
+use loopwarden::cli::cases::{Case, Way, answers};
 use loopwarden::config::policy::load_with_overrides;
 use loopwarden::engine::SubjectKey;
-use loopwarden::event::EventTime;
-use loopwarden::event::partition_of;
+use loopwarden::event::{EventTime, partition_of};
 use loopwarden::identity::base32;
 use loopwarden::log::Partitions;
-use loopwarden::log::memory::Fault;
-use loopwarden::log::memory::Faults;
-use loopwarden::log::memory::MemoryConfig;
-use loopwarden::log::memory::MemoryTopic;
-use loopwarden::log::memory::Step;
+use loopwarden::log::memory::{Fault, Faults, MemoryConfig, MemoryTopic, Step};
 use loopwarden::policy::Policy;
 use loopwarden::store::state_hash;
-use loopwarden::task::CommitTrigger;
-use loopwarden::task::LaneSettings;
+use loopwarden::task::{CommitTrigger, LaneSettings};
 use serde_json::Value;
 
-use crate::world::Dice;
-use crate::world::FAMILIES;
-use crate::world::Seen;
-use crate::world::TestStore;
-use crate::world::TestWorld;
-use crate::world::outputs_by_task;
-use crate::world::session_task;
-use crate::world::settings;
+use crate::world::{Dice, FAMILIES, Seen, TestStore, TestWorld, outputs_by_task, session_task, settings};
 
 const PARTITIONS: Partitions = Partitions { session: 8, swarm: 4 };
 const TIMED: CommitTrigger = CommitTrigger::Timed { max_ms: 100, min_ms: 2 };

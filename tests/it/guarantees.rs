@@ -1,40 +1,19 @@
 //! The page on guarantees: every promise names tests that exist, and those that no other file decides are decided here.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+use std::{fs, io};
 
 use loopwarden::engine::SessionEngine;
 use loopwarden::log::Destination;
-use loopwarden::log::file::FileInput;
-use loopwarden::log::file::FileOptions;
-use loopwarden::log::file::FileReplay;
+use loopwarden::log::file::{FileInput, FileOptions, FileReplay};
 use loopwarden::log::memory::MemoryTopic;
 use loopwarden::store::MemoryStore;
-use loopwarden::task::Breaker;
-use loopwarden::task::CommitTrigger;
-use loopwarden::task::InlineRestorer;
-use loopwarden::task::Lane;
-use loopwarden::task::LaneSettings;
-use loopwarden::task::Leases;
-use loopwarden::task::ProcessMode;
-use loopwarden::task::SystemClock;
-use loopwarden::task::Turn;
+use loopwarden::task::{Breaker, CommitTrigger, InlineRestorer, Lane, LaneSettings, Leases, ProcessMode, SystemClock, Turn};
 
 use crate::store::temp_dir::TempDir;
-use crate::world::APP;
-use crate::world::Fed;
-use crate::world::PARTITIONS;
-use crate::world::TestWorld;
-use crate::world::config;
-use crate::world::feed;
-use crate::world::fleet;
-use crate::world::outputs_by_task;
-use crate::world::policy;
-use crate::world::settings;
+use crate::world::{APP, Fed, PARTITIONS, TestWorld, config, feed, fleet, outputs_by_task, policy, settings};
 
 /// The one name that is a program of its own, and no test function.
 const PROGRAM: &str = "chaos::kill_loop";

@@ -1,21 +1,10 @@
 //! What is "the same": vectors of the wire, canonical JSON against its oracle, the mask pass against the expressions.
 
 use loopwarden::event::Content;
-use loopwarden::identity::Arguments;
-use loopwarden::identity::CallRules;
-use loopwarden::identity::FingerprintRules;
-use loopwarden::identity::MaskRule;
-use loopwarden::identity::MaskSet;
-use loopwarden::identity::Residue;
-use loopwarden::identity::SHIPPED_MASKS;
-use loopwarden::identity::ShellRules;
-use loopwarden::identity::args_identity;
-use loopwarden::identity::base32;
-use loopwarden::identity::call_identity;
-use loopwarden::identity::canonical_text;
-use loopwarden::identity::contains_any_word;
-use loopwarden::identity::fingerprint;
-use loopwarden::identity::hash_text;
+use loopwarden::identity::{
+    Arguments, CallRules, FingerprintRules, MaskRule, MaskSet, Residue, SHIPPED_MASKS, ShellRules, args_identity, base32,
+    call_identity, canonical_text, contains_any_word, fingerprint, hash_text,
+};
 use proptest::prelude::*;
 use regex::Regex;
 use serde_json::Value;

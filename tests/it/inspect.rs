@@ -1,10 +1,7 @@
 //! `inspect`: a session, a swarm, a task; from files and of a running process. And a replay of logs of agents.
 
 use std::fs;
-use std::io::BufRead as _;
-use std::io::BufReader;
-use std::io::Read as _;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::Duration;
@@ -13,14 +10,7 @@ use loopwarden::cli::exit_code;
 use loopwarden::clock::Deadline;
 use serde_json::Value;
 
-use crate::cli::Scratch;
-use crate::cli::expect;
-use crate::cli::fleet;
-use crate::cli::program;
-use crate::cli::root;
-use crate::cli::signal;
-use crate::cli::stderr;
-use crate::cli::stdout;
+use crate::cli::{Scratch, expect, fleet, program, root, signal, stderr, stdout};
 
 const CLAUDE: &str = "5b0c7d1e-0000-4000-8000-000000000001";
 

@@ -2,22 +2,11 @@
 
 use std::sync::Arc;
 
-use loopwarden::detect::Finding;
-use loopwarden::detect::Flags;
-use loopwarden::engine::Action;
-use loopwarden::engine::Effects;
-use loopwarden::engine::Input;
-use loopwarden::engine::Invariant;
-use loopwarden::engine::Place;
-use loopwarden::engine::Session;
-use loopwarden::engine::SessionEngine;
-use loopwarden::engine::SubjectKey;
-use loopwarden::event::EventTime;
-use loopwarden::event::decode;
+use loopwarden::detect::{Finding, Flags};
+use loopwarden::engine::{Action, Effects, Input, Invariant, Place, Session, SessionEngine, SubjectKey};
+use loopwarden::event::{EventTime, decode};
 use loopwarden::identity::Hash64;
-use loopwarden::policy::Detector;
-use loopwarden::policy::Mode;
-use loopwarden::policy::Policy;
+use loopwarden::policy::{Detector, Mode, Policy};
 
 use crate::decode::record;
 

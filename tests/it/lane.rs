@@ -3,34 +3,14 @@
 use std::sync::Arc;
 
 use loopwarden::event::NextOffset;
-use loopwarden::log::memory::Fault;
-use loopwarden::log::memory::Faults;
-use loopwarden::log::memory::MemoryConfig;
-use loopwarden::log::memory::MemoryTopic;
-use loopwarden::log::memory::Step;
-use loopwarden::store::KeyFamily;
-use loopwarden::store::Position;
-use loopwarden::store::StateKey;
-use loopwarden::store::StateStore;
-use loopwarden::task::CommitTrigger;
-use loopwarden::task::Exit;
-use loopwarden::task::LaneSettings;
-use loopwarden::task::ProcessMode;
-use loopwarden::task::TaskState;
+use loopwarden::log::memory::{Fault, Faults, MemoryConfig, MemoryTopic, Step};
+use loopwarden::store::{KeyFamily, Position, StateKey, StateStore};
+use loopwarden::task::{CommitTrigger, Exit, LaneSettings, ProcessMode, TaskState};
 
-use crate::world::Fed;
-use crate::world::PARTITIONS;
-use crate::world::TestStore;
-use crate::world::TestWorld;
-use crate::world::config;
-use crate::world::feed;
-use crate::world::fleet;
-use crate::world::header;
-use crate::world::outputs_by_task;
-use crate::world::policy_with;
-use crate::world::reference;
-use crate::world::session_task;
-use crate::world::settings;
+use crate::world::{
+    Fed, PARTITIONS, TestStore, TestWorld, config, feed, fleet, header, outputs_by_task, policy_with, reference, session_task,
+    settings,
+};
 
 pub(crate) const TIMED: CommitTrigger = CommitTrigger::Timed { max_ms: 100, min_ms: 5 };
 const RECORDS: usize = 400;
@@ -511,12 +491,7 @@ fn a_member_that_its_group_forgot_joins_anew_and_nothing_shows() {
 fn lanes_run_on_threads_of_their_own_with_restore_threads_beside_them() {
     use loopwarden::engine::SessionEngine;
     use loopwarden::log::Log;
-    use loopwarden::task::Clock;
-    use loopwarden::task::Fleet;
-    use loopwarden::task::Lane;
-    use loopwarden::task::Leases;
-    use loopwarden::task::RestorePool;
-    use loopwarden::task::SystemClock;
+    use loopwarden::task::{Clock, Fleet, Lane, Leases, RestorePool, SystemClock};
     let records = records();
     let mut world = TestWorld::new(config(50), settings(TIMED));
     feed(&world.broker, &records);
@@ -567,17 +542,9 @@ fn lanes_run_on_threads_of_their_own_with_restore_threads_beside_them() {
 #[test]
 fn a_log_that_is_its_own_state_gives_the_same_outcome() {
     use loopwarden::engine::SessionEngine;
-    use loopwarden::log::embedded::Append;
-    use loopwarden::log::embedded::EmbeddedBroker;
-    use loopwarden::log::embedded::EmbeddedOptions;
-    use loopwarden::log::embedded::Feed;
-    use loopwarden::store::RocksOptions;
-    use loopwarden::store::RocksStore;
-    use loopwarden::store::StoreOwner;
-    use loopwarden::task::InlineRestorer;
-    use loopwarden::task::Lane;
-    use loopwarden::task::Leases;
-    use loopwarden::task::Turn;
+    use loopwarden::log::embedded::{Append, EmbeddedBroker, EmbeddedOptions, Feed};
+    use loopwarden::store::{RocksOptions, RocksStore, StoreOwner};
+    use loopwarden::task::{InlineRestorer, Lane, Leases, Turn};
     let mut records = records();
     for (_, value, _) in &mut records {
         // There is no tombstone over HTTP.

@@ -3,31 +3,13 @@
 use std::time::Duration;
 
 use loopwarden::event::NextOffset;
-use loopwarden::log::CommitOutcome;
-use loopwarden::log::Destination;
-use loopwarden::log::Flow;
-use loopwarden::log::Headers;
-use loopwarden::log::Log;
-use loopwarden::log::LogEvent;
-use loopwarden::log::Output;
 use loopwarden::log::memory::MemoryConfig;
-use loopwarden::store::Change;
-use loopwarden::store::MemoryStore;
-use loopwarden::store::Position;
-use loopwarden::store::StateKey;
-use loopwarden::store::StateStore;
+use loopwarden::log::{CommitOutcome, Destination, Flow, Headers, Log, LogEvent, Output};
+use loopwarden::store::{Change, MemoryStore, Position, StateKey, StateStore};
 use loopwarden::task::Exit;
 
-use crate::lane::TIMED;
-use crate::lane::records;
-use crate::world::PARTITIONS;
-use crate::world::TestStore;
-use crate::world::TestWorld;
-use crate::world::config;
-use crate::world::feed;
-use crate::world::reference;
-use crate::world::session_task;
-use crate::world::settings;
+use crate::lane::{TIMED, records};
+use crate::world::{PARTITIONS, TestStore, TestWorld, config, feed, reference, session_task, settings};
 
 #[test]
 fn state_from_any_time_is_brought_to_the_end_of_the_changelog() {

@@ -2,20 +2,10 @@
 
 use loopwarden::event::NextOffset;
 use loopwarden::log::memory::MemoryTopic;
-use loopwarden::task::LaneSettings;
-use loopwarden::task::TaskState;
+use loopwarden::task::{LaneSettings, TaskState};
 
 use crate::lane::TIMED;
-use crate::world::Fed;
-use crate::world::PARTITIONS;
-use crate::world::TestWorld;
-use crate::world::config;
-use crate::world::feed;
-use crate::world::fleet;
-use crate::world::header;
-use crate::world::reference;
-use crate::world::session_task;
-use crate::world::settings;
+use crate::world::{Fed, PARTITIONS, TestWorld, config, feed, fleet, header, reference, session_task, settings};
 
 #[test]
 fn a_bad_record_becomes_a_dead_letter_with_its_place_and_its_own_headers() {

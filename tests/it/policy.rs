@@ -1,23 +1,11 @@
 //! Policy files: what loads, what is refused and how it is told, and what the hash sees.
 
-use loopwarden::config::Diagnostics;
-use loopwarden::config::Origin;
-use loopwarden::config::policy;
+use loopwarden::config::{Diagnostics, Origin, policy};
 use loopwarden::identity::MaskSet;
-use loopwarden::policy::BlockScope;
-use loopwarden::policy::Counted;
-use loopwarden::policy::Detector;
-use loopwarden::policy::Evaluate;
-use loopwarden::policy::FleetKey;
-use loopwarden::policy::Mode;
-use loopwarden::policy::Needs;
-use loopwarden::policy::Notify;
-use loopwarden::policy::PROFILES;
-use loopwarden::policy::Policy;
-use loopwarden::policy::RepeatCount;
-use loopwarden::policy::SwarmSteps;
-use loopwarden::policy::ToolClass;
-use loopwarden::policy::UserMessage;
+use loopwarden::policy::{
+    BlockScope, Counted, Detector, Evaluate, FleetKey, Mode, Needs, Notify, PROFILES, Policy, RepeatCount, SwarmSteps, ToolClass,
+    UserMessage,
+};
 use serde_json::json;
 
 fn load(text: &str) -> Policy {

@@ -7,34 +7,15 @@ use std::sync::Arc;
 use loopwarden::cli::cases::Bench;
 use loopwarden::config::policy::load_with_overrides;
 use loopwarden::detect::Finding;
-use loopwarden::engine::Action;
-use loopwarden::engine::Command;
-use loopwarden::engine::CommandId;
-use loopwarden::engine::Effects;
-use loopwarden::engine::Fact;
-use loopwarden::engine::Input;
-use loopwarden::engine::Invariant;
-use loopwarden::engine::Place;
-use loopwarden::engine::RecipeForm;
-use loopwarden::engine::Session;
-use loopwarden::engine::SessionEngine;
-use loopwarden::engine::SubjectKey;
-use loopwarden::engine::SwarmCall;
-use loopwarden::engine::SwarmCallKey;
-use loopwarden::engine::SwarmCounter;
-use loopwarden::engine::SwarmEngine;
-use loopwarden::engine::SwarmInput;
-use loopwarden::engine::SwarmReport;
-use loopwarden::engine::SwarmReset;
-use loopwarden::engine::SwarmSums;
-use loopwarden::event::EventTime;
-use loopwarden::event::decode;
+use loopwarden::engine::{
+    Action, Command, CommandId, Effects, Fact, Input, Invariant, Place, RecipeForm, Session, SessionEngine, SubjectKey,
+    SwarmCall, SwarmCallKey, SwarmCounter, SwarmEngine, SwarmInput, SwarmReport, SwarmReset, SwarmSums,
+};
+use loopwarden::event::{EventTime, decode};
 use loopwarden::identity::Hash128;
 use loopwarden::limits::SWARM_STEPS_MAX;
-use loopwarden::policy::Detector;
-use loopwarden::policy::Policy;
-use serde_json::Value;
-use serde_json::json;
+use loopwarden::policy::{Detector, Policy};
+use serde_json::{Value, json};
 
 use crate::decode::record;
 use crate::fuzz::Random;

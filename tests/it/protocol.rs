@@ -3,49 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use loopwarden::event::NextOffset;
-use loopwarden::event::Stage;
-use loopwarden::event::TaskId;
-use loopwarden::event::partition_of;
-use loopwarden::log::CommitOutcome;
-use loopwarden::log::Destination;
-use loopwarden::log::Headers;
-use loopwarden::log::Log;
-use loopwarden::log::LogEvent;
-use loopwarden::log::Output;
-use loopwarden::log::embedded::EmbeddedBroker;
-use loopwarden::log::embedded::EmbeddedOptions;
-use loopwarden::log::embedded::Feed;
-use loopwarden::log::memory::Faults;
-use loopwarden::log::memory::MemoryBroker;
-use loopwarden::log::memory::MemoryTopic;
-use loopwarden::store::KeyFamily;
-use loopwarden::store::Position;
-use loopwarden::store::RocksOptions;
-use loopwarden::store::RocksStore;
-use loopwarden::store::StateKey;
-use loopwarden::store::StateStore;
-use loopwarden::store::StoreOwner;
-use loopwarden::task::CommitTrigger;
-use loopwarden::task::LaneSettings;
-use loopwarden::task::Leases;
-use loopwarden::task::Restore;
-use loopwarden::task::RestoreStep;
-use loopwarden::task::SystemClock;
-use loopwarden::task::Task;
+use loopwarden::event::{NextOffset, Stage, TaskId, partition_of};
+use loopwarden::log::embedded::{EmbeddedBroker, EmbeddedOptions, Feed};
+use loopwarden::log::memory::{Faults, MemoryBroker, MemoryTopic};
+use loopwarden::log::{CommitOutcome, Destination, Headers, Log, LogEvent, Output};
+use loopwarden::store::{KeyFamily, Position, RocksOptions, RocksStore, StateKey, StateStore, StoreOwner};
+use loopwarden::task::{CommitTrigger, LaneSettings, Leases, Restore, RestoreStep, SystemClock, Task};
 use serde_json::Value;
 
 use crate::store::temp_dir::TempDir;
-use crate::world::Fed;
-use crate::world::Outcome;
-use crate::world::PARTITIONS;
-use crate::world::TestWorld;
-use crate::world::config;
-use crate::world::feed;
-use crate::world::fleet;
-use crate::world::reference;
-use crate::world::session_task;
-use crate::world::settings;
+use crate::world::{Fed, Outcome, PARTITIONS, TestWorld, config, feed, fleet, reference, session_task, settings};
 
 #[test]
 fn the_position_of_a_task_is_the_last_record_of_its_commit() {

@@ -1,18 +1,10 @@
 //! A `reset` with scope `session`: the same agents whatever the cuts are, and no more of them at a time than a commit takes.
 
 use loopwarden::limits::RESET_AGENTS_MAX;
-use loopwarden::log::memory::Fault;
-use loopwarden::log::memory::Faults;
-use loopwarden::log::memory::Step;
-use loopwarden::task::CommitTrigger;
-use loopwarden::task::LaneSettings;
+use loopwarden::log::memory::{Fault, Faults, Step};
+use loopwarden::task::{CommitTrigger, LaneSettings};
 
-use crate::world::Fed;
-use crate::world::TestWorld;
-use crate::world::config;
-use crate::world::feed;
-use crate::world::reference;
-use crate::world::settings;
+use crate::world::{Fed, TestWorld, config, feed, reference, settings};
 
 const TIMED: CommitTrigger = CommitTrigger::Timed { max_ms: 100, min_ms: 5 };
 const START_MS: i64 = 1_795_291_200_000;

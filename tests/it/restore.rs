@@ -4,39 +4,13 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loopwarden::event::NextOffset;
-use loopwarden::event::TaskId;
-use loopwarden::log::Changelog;
-use loopwarden::log::ChangelogRange;
-use loopwarden::log::Flow;
-use loopwarden::log::Log;
-use loopwarden::log::LogError;
-use loopwarden::log::memory::Fault;
-use loopwarden::log::memory::Faults;
-use loopwarden::log::memory::Step;
-use loopwarden::store::Change;
-use loopwarden::store::KeyFamily;
-use loopwarden::store::MemoryStore;
-use loopwarden::store::Position;
-use loopwarden::store::StateKey;
-use loopwarden::store::StateStore;
-use loopwarden::task::Clock;
-use loopwarden::task::CommitTrigger;
-use loopwarden::task::LaneSettings;
-use loopwarden::task::Leases;
-use loopwarden::task::Restore;
-use loopwarden::task::RestoreStep;
-use loopwarden::task::Task;
+use loopwarden::event::{NextOffset, TaskId};
+use loopwarden::log::memory::{Fault, Faults, Step};
+use loopwarden::log::{Changelog, ChangelogRange, Flow, Log, LogError};
+use loopwarden::store::{Change, KeyFamily, MemoryStore, Position, StateKey, StateStore};
+use loopwarden::task::{Clock, CommitTrigger, LaneSettings, Leases, Restore, RestoreStep, Task};
 
-use crate::world::Fed;
-use crate::world::PARTITIONS;
-use crate::world::TestWorld;
-use crate::world::WALL_MS;
-use crate::world::config;
-use crate::world::feed;
-use crate::world::fleet;
-use crate::world::session_task;
-use crate::world::settings;
+use crate::world::{Fed, PARTITIONS, TestWorld, WALL_MS, config, feed, fleet, session_task, settings};
 
 const HOUR_MS: i64 = 3_600_000;
 

@@ -5,9 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use jsonschema::Validator;
-use loopwarden::config::Flag;
-use loopwarden::config::Layers;
-use loopwarden::config::schema;
+use loopwarden::config::{Flag, Layers, schema};
 use serde_json::Value;
 
 fn validator(schema: &Value) -> Validator {

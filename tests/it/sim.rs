@@ -2,17 +2,9 @@
 //! trace; every seed ends with the outcome of one lane without faults.
 
 use loopwarden::log::memory::Faults;
-use loopwarden::task::CommitTrigger;
-use loopwarden::task::LaneSettings;
+use loopwarden::task::{CommitTrigger, LaneSettings};
 
-use crate::world::Dice;
-use crate::world::Outcome;
-use crate::world::TestWorld;
-use crate::world::config;
-use crate::world::feed;
-use crate::world::fleet;
-use crate::world::reference;
-use crate::world::settings;
+use crate::world::{Dice, Outcome, TestWorld, config, feed, fleet, reference, settings};
 
 /// Seeds of one run of the suite.
 const SEEDS: u64 = 200;

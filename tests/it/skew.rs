@@ -6,16 +6,11 @@ use std::sync::Arc;
 
 use loopwarden::event::partition_of;
 use loopwarden::log::Partitions;
-use loopwarden::log::memory::MemoryConfig;
-use loopwarden::log::memory::MemoryTopic;
-use loopwarden::task::CommitTrigger;
-use loopwarden::task::LaneSettings;
+use loopwarden::log::memory::{MemoryConfig, MemoryTopic};
+use loopwarden::task::{CommitTrigger, LaneSettings};
 use serde_json::Value;
 
-use crate::world::TestWorld;
-use crate::world::header;
-use crate::world::session_task;
-use crate::world::settings;
+use crate::world::{TestWorld, header, session_task, settings};
 
 const PARTITIONS: u32 = 4;
 const EVENTS: usize = 12_000;

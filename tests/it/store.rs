@@ -2,23 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use loopwarden::event::EventTime;
-use loopwarden::event::Stage;
-use loopwarden::event::TaskId;
-use loopwarden::store::Area;
-use loopwarden::store::Change;
-use loopwarden::store::KeyFamily;
-use loopwarden::store::LoadBatch;
-use loopwarden::store::MemoryStore;
-use loopwarden::store::Position;
-use loopwarden::store::RocksOptions;
-use loopwarden::store::RocksStore;
-use loopwarden::store::StateKey;
-use loopwarden::store::StateStore;
-use loopwarden::store::StoreError;
-use loopwarden::store::StoreOwner;
-use loopwarden::store::TimerKey;
-use loopwarden::store::state_hash;
+use loopwarden::event::{EventTime, Stage, TaskId};
+use loopwarden::store::{
+    Area, Change, KeyFamily, LoadBatch, MemoryStore, Position, RocksOptions, RocksStore, StateKey, StateStore, StoreError,
+    StoreOwner, TimerKey, state_hash,
+};
 
 #[path = "../common/temp_dir.rs"]
 pub(crate) mod temp_dir;

@@ -1,46 +1,22 @@
 //! The swarm stage through the whole pipeline: events in many partitions, sums, one answer, whatever is cut, killed or late.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use loopwarden::config::policy::load_with_overrides;
-use loopwarden::engine::IdentityRecipe;
-use loopwarden::engine::SwarmCallKey;
-use loopwarden::engine::SwarmEntry;
-use loopwarden::engine::SwarmReport;
-use loopwarden::engine::SwarmReset;
-use loopwarden::event::EventTime;
-use loopwarden::event::Stage;
-use loopwarden::event::TaskId;
-use loopwarden::event::partition_of;
-use loopwarden::identity::Hash128;
-use loopwarden::identity::hash_text;
+use loopwarden::engine::{IdentityRecipe, SwarmCallKey, SwarmEntry, SwarmReport, SwarmReset};
+use loopwarden::event::{EventTime, Stage, TaskId, partition_of};
+use loopwarden::identity::{Hash128, hash_text};
 use loopwarden::log::Partitions;
-use loopwarden::log::memory::Faults;
-use loopwarden::log::memory::MemoryConfig;
-use loopwarden::log::memory::MemoryTopic;
+use loopwarden::log::memory::{Faults, MemoryConfig, MemoryTopic};
 use loopwarden::policy::Policy;
-use loopwarden::store::KeyFamily;
-use loopwarden::store::ScanFlow;
-use loopwarden::store::StateKey;
-use loopwarden::store::StateStore;
-use loopwarden::store::report::SwarmRecord;
-use loopwarden::store::report::report_key;
-use loopwarden::store::report::reset_key;
-use loopwarden::store::swarm;
-use loopwarden::task::CommitTrigger;
-use loopwarden::task::LaneSettings;
-use loopwarden::task::Stats;
+use loopwarden::store::report::{SwarmRecord, report_key, reset_key};
+use loopwarden::store::{KeyFamily, ScanFlow, StateKey, StateStore, swarm};
+use loopwarden::task::{CommitTrigger, LaneSettings, Stats};
 use serde_json::Value;
 
 use crate::swarm_cases::SWARM_CASES;
-use crate::world::Dice;
-use crate::world::TestStore;
-use crate::world::TestWorld;
-use crate::world::header;
-use crate::world::session_task;
-use crate::world::settings;
+use crate::world::{Dice, TestStore, TestWorld, header, session_task, settings};
 
 pub(crate) const TIMED: CommitTrigger = CommitTrigger::Timed { max_ms: 100, min_ms: 2 };
 /// A whole hour: panes, windows and periods begin here.
@@ -773,16 +749,9 @@ fn replayed() -> Vec<(String, String, i64)> {
 fn replay(path: &std::path::Path, lanes: u32, cut: u64) -> Vec<String> {
     use loopwarden::engine::SessionEngine;
     use loopwarden::log::Destination;
-    use loopwarden::log::file::FileInput;
-    use loopwarden::log::file::FileOptions;
-    use loopwarden::log::file::FileReplay;
+    use loopwarden::log::file::{FileInput, FileOptions, FileReplay};
     use loopwarden::store::MemoryStore;
-    use loopwarden::task::Exit;
-    use loopwarden::task::InlineRestorer;
-    use loopwarden::task::Lane;
-    use loopwarden::task::Leases;
-    use loopwarden::task::SystemClock;
-    use loopwarden::task::run_to_end;
+    use loopwarden::task::{Exit, InlineRestorer, Lane, Leases, SystemClock, run_to_end};
     let options = FileOptions { lanes, ..FileOptions::default() };
     let mut opened = FileReplay::open(vec![FileInput::Path(path.to_owned())], &options).unwrap();
     let settings = Arc::new(settings(CommitTrigger::EveryRecords(cut)));
@@ -828,18 +797,9 @@ fn a_replay_tells_swarms_the_same_whatever_its_lanes_and_to_the_last_line() {
 #[test]
 fn one_machines_log_carries_both_stages_and_a_death_between_them() {
     use loopwarden::engine::SessionEngine;
-    use loopwarden::log::embedded::Append;
-    use loopwarden::log::embedded::EmbeddedBroker;
-    use loopwarden::log::embedded::EmbeddedOptions;
-    use loopwarden::log::embedded::Feed;
-    use loopwarden::store::RocksOptions;
-    use loopwarden::store::RocksStore;
-    use loopwarden::store::StoreOwner;
-    use loopwarden::task::InlineRestorer;
-    use loopwarden::task::Lane;
-    use loopwarden::task::Leases;
-    use loopwarden::task::SystemClock;
-    use loopwarden::task::Turn;
+    use loopwarden::log::embedded::{Append, EmbeddedBroker, EmbeddedOptions, Feed};
+    use loopwarden::store::{RocksOptions, RocksStore, StoreOwner};
+    use loopwarden::task::{InlineRestorer, Lane, Leases, SystemClock, Turn};
     let dir = crate::store::temp_dir::TempDir::new();
     let memory = RocksOptions { block_cache_bytes: 1 << 20, write_buffer_bytes: 1 << 20, ..RocksOptions::default() };
     let owner = StoreOwner { app: "loopwarden".to_owned(), instance: "lw-0".to_owned(), cluster: None };
@@ -900,9 +860,7 @@ fn one_machines_log_carries_both_stages_and_a_death_between_them() {
 /// A measurement, not a claim: what one counted call costs a lane before it is sent.
 #[test]
 fn adding_a_call_to_the_sums_is_cheap() {
-    use loopwarden::engine::RecipeForm;
-    use loopwarden::engine::SwarmCall;
-    use loopwarden::engine::SwarmSums;
+    use loopwarden::engine::{RecipeForm, SwarmCall, SwarmSums};
     const CALLS: usize = 200_000;
     let policy = policy("default", "");
     let call = |number: usize| SwarmCall {

@@ -1,27 +1,15 @@
 //! A swarm's verdicts: what is in force, what a reset lifts, and what is told under another policy.
 
-use loopwarden::engine::IdentityRecipe;
-use loopwarden::engine::SwarmCallKey;
+use loopwarden::engine::{IdentityRecipe, SwarmCallKey};
 use loopwarden::identity::Hash128;
 use loopwarden::log::memory::MemoryTopic;
 use loopwarden::store::report::report_key;
 use loopwarden::store::swarm;
 use serde_json::Value;
 
-use crate::swarm::MINUTE_MS;
-use crate::swarm::START_MS;
-use crate::swarm::direct;
-use crate::swarm::failing;
-use crate::swarm::feed;
-use crate::swarm::ids;
-use crate::swarm::key;
-use crate::swarm::policy;
-use crate::swarm::report;
-use crate::swarm::report_of;
-use crate::swarm::reset;
-use crate::swarm::settle;
-use crate::swarm::swarm_task;
-use crate::swarm::told;
+use crate::swarm::{
+    MINUTE_MS, START_MS, direct, failing, feed, ids, key, policy, report, report_of, reset, settle, swarm_task, told,
+};
 use crate::world::TestWorld;
 
 const BLOCK: &str = "mode = \"block\"\nthreshold = 2\nblock_at = 4\nworkers_min = 1\n";

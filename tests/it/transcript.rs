@@ -1,26 +1,14 @@
 //! Logs of agents as files: whose they are, what becomes of each line, and what happens to lines that are none.
 
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use loopwarden::event::EventTime;
-use loopwarden::event::NextOffset;
-use loopwarden::event::RecordMeta;
-use loopwarden::event::RecordOffset;
-use loopwarden::event::decode;
-use loopwarden::log::Flow;
-use loopwarden::log::Log;
-use loopwarden::log::LogEvent;
-use loopwarden::log::file::FileInput;
-use loopwarden::log::file::FileOptions;
-use loopwarden::log::file::FileReplay;
-use loopwarden::transcript::Converter;
-use loopwarden::transcript::Format;
-use loopwarden::transcript::PIECE_BYTES_MAX;
-use serde_json::Value;
-use serde_json::json;
+use loopwarden::event::{EventTime, NextOffset, RecordMeta, RecordOffset, decode};
+use loopwarden::log::file::{FileInput, FileOptions, FileReplay};
+use loopwarden::log::{Flow, Log, LogEvent};
+use loopwarden::transcript::{Converter, Format, PIECE_BYTES_MAX};
+use serde_json::{Value, json};
 
 use crate::store::temp_dir::TempDir;
 

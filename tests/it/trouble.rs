@@ -1,22 +1,10 @@
 //! What holds a lane up: seeks and producers that fail while polls go on, timers that stop their task.
 
 use loopwarden::event::partition_of;
-use loopwarden::log::memory::Fault;
-use loopwarden::log::memory::Faults;
-use loopwarden::log::memory::MemoryTopic;
-use loopwarden::log::memory::Step;
-use loopwarden::task::CommitTrigger;
-use loopwarden::task::Exit;
-use loopwarden::task::TaskState;
+use loopwarden::log::memory::{Fault, Faults, MemoryTopic, Step};
+use loopwarden::task::{CommitTrigger, Exit, TaskState};
 
-use crate::world::Fed;
-use crate::world::PARTITIONS;
-use crate::world::TestWorld;
-use crate::world::config;
-use crate::world::feed;
-use crate::world::fleet;
-use crate::world::reference;
-use crate::world::settings;
+use crate::world::{Fed, PARTITIONS, TestWorld, config, feed, fleet, reference, settings};
 
 const TIMED: CommitTrigger = CommitTrigger::Timed { max_ms: 100, min_ms: 5 };
 

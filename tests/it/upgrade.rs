@@ -7,33 +7,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use loopwarden::event::Stage;
-use loopwarden::event::TaskId;
-use loopwarden::event::partition_of;
+use loopwarden::event::{Stage, TaskId, partition_of};
 use loopwarden::log::Partitions;
 use loopwarden::log::memory::MemoryConfig;
-use loopwarden::store::Change;
-use loopwarden::store::KeyFamily;
-use loopwarden::store::Position;
-use loopwarden::store::ScanFlow;
-use loopwarden::store::StateKey;
-use loopwarden::store::StateStore;
-use loopwarden::store::migrate;
-use loopwarden::store::state_hash;
+use loopwarden::store::{Change, KeyFamily, Position, ScanFlow, StateKey, StateStore, migrate, state_hash};
 use loopwarden::task::CommitTrigger;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::world::Fed;
-use crate::world::TestStore;
-use crate::world::TestWorld;
-use crate::world::fleet;
-use crate::world::outputs_by_task;
-use crate::world::session_task;
-use crate::world::settings;
+use crate::world::{Fed, TestStore, TestWorld, fleet, outputs_by_task, session_task, settings};
 
 const PARTITIONS: Partitions = Partitions { session: 2, swarm: 2 };
 const EVENTS: usize = 900;

@@ -1,61 +1,23 @@
 //! A small world for tests of the runtime: the broker in memory, lanes over it, one clock, and the oracles of the reliability tests.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use loopwarden::config::policy::load_with_overrides;
-use loopwarden::engine::Effects;
-use loopwarden::engine::Input;
-use loopwarden::engine::Session;
-use loopwarden::engine::SessionEngine;
-use loopwarden::engine::SubjectKey;
-use loopwarden::engine::TimerKind;
-use loopwarden::event::EventKind;
-use loopwarden::event::NextOffset;
-use loopwarden::event::Record;
-use loopwarden::event::Stage;
-use loopwarden::event::TaskId;
-use loopwarden::log::Changelog;
-use loopwarden::log::CommitOutcome;
-use loopwarden::log::Flow;
-use loopwarden::log::Log;
-use loopwarden::log::LogError;
-use loopwarden::log::LogEvent;
-use loopwarden::log::Output;
-use loopwarden::log::Partitions;
-use loopwarden::log::memory::Faults;
-use loopwarden::log::memory::MemoryBroker;
-use loopwarden::log::memory::MemoryConfig;
-use loopwarden::log::memory::MemoryLog;
-use loopwarden::log::memory::MemoryRecord;
-use loopwarden::log::memory::MemoryTopic;
+use loopwarden::engine::{Effects, Input, Session, SessionEngine, SubjectKey, TimerKind};
+use loopwarden::event::{EventKind, NextOffset, Record, Stage, TaskId};
+use loopwarden::log::memory::{Faults, MemoryBroker, MemoryConfig, MemoryLog, MemoryRecord, MemoryTopic};
+use loopwarden::log::{Changelog, CommitOutcome, Flow, Log, LogError, LogEvent, Output, Partitions};
 use loopwarden::policy::Policy;
-use loopwarden::store::Change;
-use loopwarden::store::KeyFamily;
-use loopwarden::store::LoadBatch;
-use loopwarden::store::MemoryStore;
-use loopwarden::store::Position;
-use loopwarden::store::ScanFlow;
-use loopwarden::store::StateKey;
-use loopwarden::store::StateStore;
-use loopwarden::store::StoreError;
-use loopwarden::store::chain;
-use loopwarden::store::state_hash;
-use loopwarden::task::Clock;
-use loopwarden::task::CommitTrigger;
-use loopwarden::task::Exit;
-use loopwarden::task::InlineRestorer;
-use loopwarden::task::Lane;
-use loopwarden::task::LaneSettings;
-use loopwarden::task::Leases;
-use loopwarden::task::Machine;
-use loopwarden::task::Order;
-use loopwarden::task::ProcessMode;
-use loopwarden::task::Turn;
+use loopwarden::store::{
+    Change, KeyFamily, LoadBatch, MemoryStore, Position, ScanFlow, StateKey, StateStore, StoreError, chain, state_hash,
+};
+use loopwarden::task::{
+    Clock, CommitTrigger, Exit, InlineRestorer, Lane, LaneSettings, Leases, Machine, Order, ProcessMode, Turn,
+};
 
 pub(crate) const APP: &str = "loopwarden";
 pub(crate) const PARTITIONS: u32 = 3;

@@ -7,20 +7,15 @@
 use std::fs;
 use std::io::Read;
 use std::net::TcpListener;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use loopwarden::clock::Deadline;
 use rdkafka::ClientConfig;
-use rdkafka::consumer::BaseConsumer;
-use rdkafka::consumer::Consumer;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use crate::proxy::Proxy;
 

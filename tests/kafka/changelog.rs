@@ -3,27 +3,12 @@
 use std::time::Duration;
 
 use loopwarden::clock::Deadline;
-use loopwarden::event::NextOffset;
-use loopwarden::event::Stage;
-use loopwarden::log::Changelog;
-use loopwarden::log::ChangelogRange;
-use loopwarden::log::Destination;
-use loopwarden::log::Flow;
-use loopwarden::log::Log;
-use loopwarden::log::LogError;
-use loopwarden::log::LogEvent;
-use loopwarden::log::kafka::KafkaLog;
-use loopwarden::log::kafka::KafkaOptions;
-use loopwarden::log::kafka::Start;
+use loopwarden::event::{NextOffset, Stage};
+use loopwarden::log::kafka::{KafkaLog, KafkaOptions, Start};
+use loopwarden::log::{Changelog, ChangelogRange, Destination, Flow, Log, LogError, LogEvent};
 
 use crate::broker;
-use crate::world::PATIENCE;
-use crate::world::World;
-use crate::world::commit;
-use crate::world::output;
-use crate::world::session;
-use crate::world::swarm;
-use crate::world::take;
+use crate::world::{PATIENCE, World, commit, output, session, swarm, take};
 
 fn reader(log: &KafkaLog) -> Box<dyn Changelog> {
     log.changelog().expect("a reader").expect("there is one")

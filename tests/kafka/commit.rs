@@ -3,27 +3,13 @@
 use std::time::Duration;
 
 use loopwarden::clock::Deadline;
-use loopwarden::event::NextOffset;
-use loopwarden::event::partition_of;
+use loopwarden::event::{NextOffset, partition_of};
 use loopwarden::limits;
-use loopwarden::log::CommitOutcome;
-use loopwarden::log::Destination;
-use loopwarden::log::Flow;
-use loopwarden::log::Headers;
-use loopwarden::log::Log;
-use loopwarden::log::LogEvent;
 use loopwarden::log::kafka::KafkaLog;
+use loopwarden::log::{CommitOutcome, Destination, Flow, Headers, Log, LogEvent};
 
 use crate::broker;
-use crate::world::PATIENCE;
-use crate::world::World;
-use crate::world::commit;
-use crate::world::committed;
-use crate::world::join;
-use crate::world::next;
-use crate::world::output;
-use crate::world::session;
-use crate::world::take;
+use crate::world::{PATIENCE, World, commit, committed, join, next, output, session, take};
 
 #[test]
 fn outputs_state_and_offsets_become_visible_together() {

@@ -4,17 +4,12 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use loopwarden::event::NextOffset;
-use loopwarden::event::TaskId;
-use loopwarden::log::Log;
-use loopwarden::log::Output;
-use loopwarden::log::Partitions;
+use loopwarden::event::{NextOffset, TaskId};
 use loopwarden::log::kafka::KafkaLog;
+use loopwarden::log::{Log, Output, Partitions};
 
 use super::log_contract;
-use super::log_contract::Feed;
-use super::log_contract::Seen;
-use super::log_contract::Transactional;
+use super::log_contract::{Feed, Seen, Transactional};
 use crate::broker;
 use crate::world::World;
 

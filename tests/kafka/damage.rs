@@ -1,29 +1,18 @@
 //! Bytes of a batch that changed on the broker's disk: they are told, and what lies behind them is not read as if they had never been.
 
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Output;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
 
 use loopwarden::event::NextOffset;
 use rdkafka::TopicPartitionList;
-use rdkafka::admin::AdminClient;
-use rdkafka::admin::AdminOptions;
+use rdkafka::admin::{AdminClient, AdminOptions};
 use rdkafka::client::DefaultClientContext;
 
-use crate::bounded::START_WAIT;
-use crate::bounded::bounded;
+use crate::bounded::{START_WAIT, bounded};
 use crate::broker;
-use crate::run::Running;
-use crate::run::Scratch;
-use crate::run::events;
-use crate::run::produce;
-use crate::run::program;
-use crate::run::repeats;
-use crate::run::until;
-use crate::world::World;
-use crate::world::session;
+use crate::run::{Running, Scratch, events, produce, program, repeats, until};
+use crate::world::{World, session};
 
 /// Offset of the length of a batch, and of what it counts. Bytes.
 const LENGTH_AT: usize = 8;

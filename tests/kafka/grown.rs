@@ -3,24 +3,15 @@
 use std::time::Duration;
 
 use loopwarden::clock::Deadline;
-use loopwarden::event::NextOffset;
-use loopwarden::event::Stage;
-use loopwarden::log::Log;
-use loopwarden::log::LogError;
-use loopwarden::log::LogEvent;
+use loopwarden::event::{NextOffset, Stage};
 use loopwarden::log::kafka::KafkaLog;
+use loopwarden::log::{Log, LogError, LogEvent};
 use rdkafka::ClientConfig;
-use rdkafka::admin::AdminClient;
-use rdkafka::admin::AdminOptions;
-use rdkafka::admin::NewPartitions;
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions};
 use rdkafka::client::DefaultClientContext;
 
 use crate::broker;
-use crate::world::PATIENCE;
-use crate::world::World;
-use crate::world::join;
-use crate::world::session;
-use crate::world::take;
+use crate::world::{PATIENCE, World, join, session, take};
 
 /// Gives a topic so many partitions.
 fn grow(world: &World, topic: &str, partitions: usize) {

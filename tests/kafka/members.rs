@@ -6,33 +6,13 @@ use std::thread;
 use std::time::Duration;
 
 use loopwarden::clock::Deadline;
-use loopwarden::event::NextOffset;
-use loopwarden::event::TaskId;
-use loopwarden::log::CommitOutcome;
-use loopwarden::log::Destination;
-use loopwarden::log::Flow;
-use loopwarden::log::Log;
-use loopwarden::log::LogError;
-use loopwarden::log::LogEvent;
+use loopwarden::event::{NextOffset, TaskId};
 use loopwarden::log::kafka::KafkaLog;
+use loopwarden::log::{CommitOutcome, Destination, Flow, Log, LogError, LogEvent};
 
-use crate::broker;
-use crate::proxy::Action;
-use crate::proxy::JOIN_GROUP;
-use crate::proxy::LIST_GROUPS;
-use crate::proxy::LIST_OFFSETS;
-use crate::proxy::Side;
-use crate::unknown;
-use crate::world::PATIENCE;
-use crate::world::World;
-use crate::world::commit;
-use crate::world::committed;
-use crate::world::join;
-use crate::world::next;
-use crate::world::output;
-use crate::world::session;
-use crate::world::swarm;
-use crate::world::take;
+use crate::proxy::{Action, JOIN_GROUP, LIST_GROUPS, LIST_OFFSETS, Side};
+use crate::world::{PATIENCE, World, commit, committed, join, next, output, session, swarm, take};
+use crate::{broker, unknown};
 
 /// A lane that answers every event, as the real one does.
 struct Lane {

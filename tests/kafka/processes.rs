@@ -7,15 +7,10 @@ use std::time::Duration;
 use loopwarden::clock::Deadline;
 use loopwarden::event::Stage;
 
-use crate::broker;
 use crate::process::Process;
-use crate::proxy::Action;
-use crate::proxy::END_TXN;
-use crate::proxy::INIT_PRODUCER_ID;
-use crate::proxy::Proxy;
-use crate::proxy::Side;
+use crate::proxy::{Action, END_TXN, INIT_PRODUCER_ID, Proxy, Side};
 use crate::scenario::Scenario;
-use crate::surface;
+use crate::{broker, surface};
 
 /// A session (10 s), an open transaction (10 s) and the broker's scans, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);

@@ -4,16 +4,10 @@
 //! connection remembers what it asked. Rules name a client, an API and a direction; the first that fits decides.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::io::Read;
-use std::io::Write;
-use std::net::Shutdown;
-use std::net::TcpListener;
-use std::net::TcpStream;
-use std::sync::Arc;
-use std::sync::Condvar;
-use std::sync::Mutex;
-use std::thread;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::{io, thread};
 
 use loopwarden::clock::Deadline;
 

@@ -2,31 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::process::Command;
-use std::process::Output;
-use std::process::Stdio;
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use loopwarden::clock;
 use loopwarden::clock::Deadline;
-use rdkafka::consumer::BaseConsumer;
-use rdkafka::consumer::Consumer;
-use rdkafka::message::Header;
-use rdkafka::message::OwnedHeaders;
-use rdkafka::producer::BaseProducer;
-use rdkafka::producer::BaseRecord;
-use rdkafka::producer::Producer;
-use serde_json::Value;
-use serde_json::json;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use serde_json::{Value, json};
 
 use crate::broker;
-use crate::run::Running;
-use crate::run::Scratch;
-use crate::world::PATIENCE;
-use crate::world::Seen;
-use crate::world::World;
-use crate::world::session;
-use crate::world::swarm;
+use crate::run::{Running, Scratch};
+use crate::world::{PATIENCE, Seen, World, session, swarm};
 
 const PARTITIONS: u32 = 4;
 

@@ -5,23 +5,13 @@ use std::process::Output;
 
 use loopwarden::clock::Deadline;
 use loopwarden::event::NextOffset;
-use rdkafka::Offset;
-use rdkafka::TopicPartitionList;
-use rdkafka::consumer::BaseConsumer;
-use rdkafka::consumer::CommitMode;
-use rdkafka::consumer::Consumer;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::{Offset, TopicPartitionList};
 use serde_json::Value;
 
 use crate::broker;
-use crate::run::Running;
-use crate::run::Scratch;
-use crate::run::events;
-use crate::run::produce;
-use crate::run::program;
-use crate::world::PATIENCE;
-use crate::world::World;
-use crate::world::session;
-use crate::world::swarm;
+use crate::run::{Running, Scratch, events, produce, program};
+use crate::world::{PATIENCE, World, session, swarm};
 
 fn reset(world: &World, arguments: &[&str]) -> Output {
     program(world, &[&["reset"], arguments].concat()).output().expect("the program")

@@ -3,13 +3,7 @@
 
 use std::time::Duration;
 
-use loopwarden::store::Change;
-use loopwarden::store::KeyFamily;
-use loopwarden::store::Position;
-use loopwarden::store::RocksOptions;
-use loopwarden::store::RocksStore;
-use loopwarden::store::StateKey;
-use loopwarden::store::StateStore;
+use loopwarden::store::{Change, KeyFamily, Position, RocksOptions, RocksStore, StateKey, StateStore};
 
 use crate::broker;
 use crate::scenario::Scenario;

@@ -4,31 +4,14 @@ use std::sync::Arc;
 
 use loopwarden::clock::Stopwatch;
 use loopwarden::event::NextOffset;
-use loopwarden::log::Destination;
-use loopwarden::log::Headers;
-use loopwarden::log::Log;
-use loopwarden::log::Output;
-use loopwarden::store::Change;
-use loopwarden::store::KeyFamily;
-use loopwarden::store::MemoryStore;
-use loopwarden::store::Position;
-use loopwarden::store::RocksOptions;
-use loopwarden::store::RocksStore;
-use loopwarden::store::StateKey;
-use loopwarden::store::StateStore;
-use loopwarden::store::StoreOwner;
-use loopwarden::store::state_hash;
-use loopwarden::task::LaneSettings;
-use loopwarden::task::Leases;
-use loopwarden::task::Restore;
-use loopwarden::task::RestoreStep;
-use loopwarden::task::SystemClock;
-use loopwarden::task::Task;
+use loopwarden::log::{Destination, Headers, Log, Output};
+use loopwarden::store::{
+    Change, KeyFamily, MemoryStore, Position, RocksOptions, RocksStore, StateKey, StateStore, StoreOwner, state_hash,
+};
+use loopwarden::task::{LaneSettings, Leases, Restore, RestoreStep, SystemClock, Task};
 
 use crate::broker;
-use crate::world::World;
-use crate::world::commit;
-use crate::world::session;
+use crate::world::{World, commit, session};
 
 /// Bytes of a value: a head, or a step or two.
 const VALUE_BYTES: usize = 400;

@@ -1,25 +1,17 @@
 //! The real binary on a real broker: topics, run, events in, commands out, stop, go on; and input that is no event.
 
 use std::fs;
-use std::io::BufRead as _;
-use std::io::BufReader;
+use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 
 use loopwarden::clock::Deadline;
-use rdkafka::producer::BaseProducer;
-use rdkafka::producer::BaseRecord;
-use rdkafka::producer::Producer;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use serde_json::Value;
 
-use crate::bounded::START_WAIT;
-use crate::bounded::bounded;
+use crate::bounded::{START_WAIT, bounded};
 use crate::broker;
-use crate::world::PATIENCE;
-use crate::world::Seen;
-use crate::world::World;
+use crate::world::{PATIENCE, Seen, World};
 
 /// A directory of one test. Not the system's temporary one: state is refused there.
 pub(crate) struct Scratch(pub(crate) PathBuf);

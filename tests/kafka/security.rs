@@ -1,33 +1,18 @@
 //! The real binary on a broker that asks who it is and allows what `deploy/strimzi/user.yaml` says, and nothing else.
 
 use std::fs;
-use std::io::BufRead as _;
-use std::io::BufReader;
+use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::process::Output;
-use std::process::Stdio;
+use std::process::{Child, Command, Output, Stdio};
 
 use loopwarden::event::Stage;
-use loopwarden::log::kafka::KafkaOptions;
-use loopwarden::log::kafka::admin;
 use loopwarden::log::kafka::admin::Admin;
+use loopwarden::log::kafka::{KafkaOptions, admin};
 use serde_json::Value;
 
-use crate::bounded::START_WAIT;
-use crate::bounded::bounded;
-use crate::secured::CERTIFIED_USER;
-use crate::secured::Listener;
-use crate::secured::Operation;
-use crate::secured::Permission;
-use crate::secured::Resource;
-use crate::secured::SCRAM_USER;
-use crate::secured::Secured;
-use crate::secured::password;
-use crate::secured::secured;
-use crate::world::PATIENCE;
-use crate::world::World;
+use crate::bounded::{START_WAIT, bounded};
+use crate::secured::{CERTIFIED_USER, Listener, Operation, Permission, Resource, SCRAM_USER, Secured, password, secured};
+use crate::world::{PATIENCE, World};
 
 /// The permissions of the documentation: for a group `loopwarden` and topics with their default names.
 fn documented() -> Vec<Permission> {

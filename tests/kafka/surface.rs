@@ -2,30 +2,19 @@
 //! markers of transactions.
 
 use std::cell::Cell;
-use std::fs;
-use std::io::BufRead as _;
-use std::io::BufReader;
-use std::io::Read as _;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
-use std::thread;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use std::{fs, thread};
 
 use loopwarden::clock::Deadline;
 use serde_json::Value;
 
-use crate::bounded::START_WAIT;
-use crate::bounded::bounded;
+use crate::bounded::{START_WAIT, bounded};
 use crate::broker;
-use crate::run::Scratch;
-use crate::run::events;
-use crate::run::produce;
-use crate::run::program;
-use crate::world::PATIENCE;
-use crate::world::World;
+use crate::run::{Scratch, events, produce, program};
+use crate::world::{PATIENCE, World};
 
 /// Between two questions: a process answers fifty a second, and whoever asks more often is sent away.
 const PAUSE: Duration = Duration::from_millis(40);

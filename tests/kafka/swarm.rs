@@ -2,9 +2,7 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,32 +13,16 @@ use loopwarden::event::partition_of;
 use loopwarden::log::Log;
 use loopwarden::log::kafka::KafkaLog;
 use loopwarden::store::MemoryStore;
-use loopwarden::task::Clock;
-use loopwarden::task::CommitTrigger;
-use loopwarden::task::Exit;
-use loopwarden::task::Fleet;
-use loopwarden::task::Lane;
-use loopwarden::task::LaneSettings;
-use loopwarden::task::Leases;
-use loopwarden::task::ProcessMode;
-use loopwarden::task::RestorePool;
-use loopwarden::task::SystemClock;
-use rdkafka::ClientConfig;
-use rdkafka::Message;
-use rdkafka::consumer::BaseConsumer;
-use rdkafka::consumer::Consumer;
+use loopwarden::task::{Clock, CommitTrigger, Exit, Fleet, Lane, LaneSettings, Leases, ProcessMode, RestorePool, SystemClock};
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::Headers;
-use rdkafka::producer::BaseProducer;
-use rdkafka::producer::BaseRecord;
-use rdkafka::producer::Producer;
-use serde_json::Value;
-use serde_json::json;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::{ClientConfig, Message};
+use serde_json::{Value, json};
 
 use crate::broker;
-use crate::swarm_cases::SWARM_CASES;
-use crate::swarm_cases::SwarmCase;
-use crate::world::PATIENCE;
-use crate::world::World;
+use crate::swarm_cases::{SWARM_CASES, SwarmCase};
+use crate::world::{PATIENCE, World};
 
 /// What a child of this binary is told: it then is a process of lanes.
 const TOLD: &str = "LOOPWARDEN_TEST_PROCESS";

@@ -1,27 +1,15 @@
 //! Topics: created as planned, checked against it, and the errors people see when something is missing.
 
 use loopwarden::event::Stage;
-use loopwarden::log::Flow;
-use loopwarden::log::LogError;
-use loopwarden::log::LogEvent;
-use loopwarden::log::kafka::KafkaLog;
-use loopwarden::log::kafka::KafkaOptions;
-use loopwarden::log::kafka::admin;
-use loopwarden::log::kafka::admin::Admin;
-use loopwarden::log::kafka::admin::Created;
-use loopwarden::log::kafka::range::Bound;
-use loopwarden::log::kafka::range::KafkaRange;
-
-use rdkafka::ClientConfig;
-use rdkafka::Offset;
-use rdkafka::TopicPartitionList;
-use rdkafka::consumer::BaseConsumer;
-use rdkafka::consumer::CommitMode;
-use rdkafka::consumer::Consumer;
+use loopwarden::log::kafka::admin::{Admin, Created};
+use loopwarden::log::kafka::range::{Bound, KafkaRange};
+use loopwarden::log::kafka::{KafkaLog, KafkaOptions, admin};
+use loopwarden::log::{Flow, LogError, LogEvent};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use crate::broker;
-use crate::world::PATIENCE;
-use crate::world::World;
+use crate::world::{PATIENCE, World};
 
 fn fatal(result: Result<KafkaLog, LogError>) -> (&'static str, String) {
     match result.map(|_| ()) {

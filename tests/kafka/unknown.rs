@@ -3,24 +3,13 @@
 use std::sync::OnceLock;
 
 use loopwarden::event::NextOffset;
-use loopwarden::log::CommitOutcome;
-use loopwarden::log::Destination;
-use loopwarden::log::Log;
 use loopwarden::log::kafka::KafkaLog;
+use loopwarden::log::{CommitOutcome, Destination, Log};
 
 use crate::broker;
 use crate::broker::Broker;
-use crate::proxy::Action;
-use crate::proxy::END_TXN;
-use crate::proxy::Proxy;
-use crate::proxy::Side;
-use crate::proxy::TXN_OFFSET_COMMIT;
-use crate::world::World;
-use crate::world::commit;
-use crate::world::committed;
-use crate::world::next;
-use crate::world::output;
-use crate::world::session;
+use crate::proxy::{Action, END_TXN, Proxy, Side, TXN_OFFSET_COMMIT};
+use crate::world::{World, commit, committed, next, output, session};
 
 /// The broker behind the proxy, shared by this file's tests: rules name the client they are about.
 pub(crate) fn proxied() -> Option<(&'static Proxy, String)> {

@@ -1,43 +1,21 @@
 //! One test's part of the broker: topics of its own, lanes on them, and a reader that sees what everybody may see.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use loopwarden::clock;
 use loopwarden::clock::Deadline;
-use loopwarden::event::NextOffset;
-use loopwarden::event::Stage;
-use loopwarden::event::TaskId;
-use loopwarden::log::CommitOutcome;
-use loopwarden::log::Destination;
-use loopwarden::log::Flow;
-use loopwarden::log::Log;
-use loopwarden::log::LogEvent;
-use loopwarden::log::Output;
-use loopwarden::log::kafka::KafkaLog;
-use loopwarden::log::kafka::KafkaOptions;
-use loopwarden::log::kafka::NativeSettings;
-use loopwarden::log::kafka::Security;
-use loopwarden::log::kafka::Start;
-use loopwarden::log::kafka::TopicNames;
-use loopwarden::log::kafka::admin;
+use loopwarden::event::{NextOffset, Stage, TaskId};
 use loopwarden::log::kafka::admin::Admin;
+use loopwarden::log::kafka::{KafkaLog, KafkaOptions, NativeSettings, Security, Start, TopicNames, admin};
+use loopwarden::log::{CommitOutcome, Destination, Flow, Log, LogEvent, Output};
 use loopwarden::store::StoreOwner;
-use rdkafka::ClientConfig;
-use rdkafka::Message;
-use rdkafka::Offset;
-use rdkafka::TopicPartitionList;
-use rdkafka::consumer::BaseConsumer;
-use rdkafka::consumer::Consumer;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::message::Header;
-use rdkafka::message::Headers;
-use rdkafka::message::OwnedHeaders;
-use rdkafka::producer::BaseProducer;
-use rdkafka::producer::BaseRecord;
-use rdkafka::producer::Producer;
+use rdkafka::message::{Header, Headers, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 
 /// Whatever a broker on this machine does takes less.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,47 +1,17 @@
 //! Both stages on a bench: events in, answers out, one at a time. The machines are the production ones; only the log is missing.
 
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::detect::Category;
-use crate::detect::Finding;
-use crate::engine::Action;
-use crate::engine::Command;
-use crate::engine::Effects;
-use crate::engine::Fused;
-use crate::engine::Input;
-use crate::engine::Mark;
-use crate::engine::Place;
-use crate::engine::Session;
-use crate::engine::SessionEngine;
-use crate::engine::SubjectKey;
-use crate::engine::SwarmCallKey;
-use crate::engine::SwarmCounter;
-use crate::engine::SwarmEngine;
-use crate::engine::SwarmInput;
-use crate::engine::SwarmSums;
-use crate::engine::TimerKind;
-use crate::engine::fuse;
-use crate::event::Event;
-use crate::event::EventTime;
-use crate::event::RecordMeta;
-use crate::event::RecordOffset;
-use crate::event::Rejected;
-use crate::event::Stage;
-use crate::event::TaskId;
-use crate::event::decode;
+use crate::detect::{Category, Finding};
+use crate::engine::{
+    Action, Command, Effects, Fused, Input, Mark, Place, Session, SessionEngine, SubjectKey, SwarmCallKey, SwarmCounter,
+    SwarmEngine, SwarmInput, SwarmSums, TimerKind, fuse,
+};
+use crate::event::{Event, EventTime, RecordMeta, RecordOffset, Rejected, Stage, TaskId, decode};
 use crate::limits::RECORD_BYTES_MAX_DEFAULT;
-use crate::policy::Detector;
-use crate::policy::Mode;
-use crate::policy::Policy;
-use crate::store::Change;
-use crate::store::MemoryStore;
-use crate::store::StateStore;
-use crate::store::StoreError;
-use crate::store::StoredRing;
-use crate::store::session as stored;
-use crate::store::step;
+use crate::policy::{Detector, Mode, Policy};
+use crate::store::{Change, MemoryStore, StateStore, StoreError, StoredRing, session as stored, step};
 
 /// The one task of a bench.
 const TASK: TaskId = TaskId { stage: Stage::Session, partition: 0 };

@@ -4,15 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::cli::cases::bench::Answer;
-use crate::cli::cases::bench::Bench;
+use crate::cli::cases::bench::{Answer, Bench};
 use crate::cli::cases::facts;
-use crate::cli::cases::format::Case;
-use crate::cli::cases::format::Expectation;
-use crate::cli::cases::format::Verdict;
+use crate::cli::cases::format::{Case, Expectation, Verdict};
 use crate::config::policy::load_with_overrides;
-use crate::engine::Action;
-use crate::engine::ReasonCode;
+use crate::engine::{Action, ReasonCode};
 use crate::event::EventTime;
 use crate::policy::Detector;
 

@@ -4,22 +4,10 @@ use serde_json::Value;
 
 use crate::cli::cases::check::Mismatch;
 use crate::cli::cases::format::Case;
-use crate::event::Content;
-use crate::event::Event;
-use crate::event::EventKind;
-use crate::event::EventTime;
-use crate::event::Outcome;
-use crate::event::RecordMeta;
-use crate::event::RecordOffset;
-use crate::event::decode;
-use crate::identity::Arguments;
-use crate::identity::call_identity;
-use crate::identity::canonical_text;
-use crate::identity::fingerprint_text;
-use crate::identity::outcome_identity;
+use crate::event::{Content, Event, EventKind, EventTime, Outcome, RecordMeta, RecordOffset, decode};
+use crate::identity::{Arguments, call_identity, canonical_text, fingerprint_text, outcome_identity};
 use crate::limits::RECORD_BYTES_MAX_DEFAULT;
-use crate::policy::Policy;
-use crate::policy::ToolClass;
+use crate::policy::{Policy, ToolClass};
 
 /// Compares every fact of a case.
 #[must_use]

@@ -5,12 +5,6 @@ mod check;
 mod facts;
 mod format;
 
-pub use bench::Answer;
-pub use bench::Bench;
-pub use check::Mismatch;
-pub use check::Way;
-pub use check::answers;
-pub use check::run;
-pub use format::BadCase;
-pub use format::Case;
-pub use format::parse;
+pub use bench::{Answer, Bench};
+pub use check::{Mismatch, Way, answers, run};
+pub use format::{BadCase, Case, parse};

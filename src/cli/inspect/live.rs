@@ -4,19 +4,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cli::args::ConfigArgs;
-use crate::cli::args::InspectArgs;
-use crate::cli::args::LogArgs;
-use crate::cli::ask;
-use crate::cli::exit_code;
+use crate::cli::args::{ConfigArgs, InspectArgs, LogArgs};
 use crate::cli::failure::Failure;
-use crate::cli::inspect::Part;
-use crate::cli::inspect::Shown;
-use crate::cli::inspect::task;
-use crate::cli::setup;
-use crate::report::Column;
-use crate::report::Table;
-use crate::report::plain;
+use crate::cli::inspect::{Part, Shown, task};
+use crate::cli::{ask, exit_code, setup};
+use crate::report::{Column, Table, plain};
 
 /// Longest wait for the answer.
 const WAIT: Duration = Duration::from_secs(10);

@@ -11,20 +11,13 @@ mod task;
 mod thresholds;
 
 use serde_json::Value;
-
-use crate::cli::args::InspectArgs;
-use crate::cli::args::InspectCommand;
-use crate::cli::args::InspectFormat;
-use crate::cli::args::LogArgs;
-use crate::cli::exit_code;
-use crate::cli::failure::Failure;
-use crate::cli::failure::Outcome;
-use crate::cli::output::Output;
-use crate::cli::output::OutputFormat;
-use crate::cli::setup;
-use crate::report::Table;
-
 pub(in crate::cli) use task::parse as task_of;
+
+use crate::cli::args::{InspectArgs, InspectCommand, InspectFormat, LogArgs};
+use crate::cli::failure::{Failure, Outcome};
+use crate::cli::output::{Output, OutputFormat};
+use crate::cli::{exit_code, setup};
+use crate::report::Table;
 
 /// What an inspection came to: a document, and the same for people.
 struct Shown {

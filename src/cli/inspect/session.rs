@@ -1,42 +1,22 @@
 //! A session, event by event: what each detector saw, how its streaks stood, and why a command was or was not sent.
 
-use std::collections::BTreeSet;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::cli::args::InspectArgs;
-use crate::cli::args::LogArgs;
-use crate::cli::cases::Answer;
-use crate::cli::cases::Bench;
+use crate::cli::args::{InspectArgs, LogArgs};
+use crate::cli::cases::{Answer, Bench};
 use crate::cli::failure::Failure;
-use crate::cli::inspect::Part;
-use crate::cli::inspect::Shown;
-use crate::cli::inspect::not_found;
 use crate::cli::inspect::source::Input;
-use crate::cli::inspect::thresholds;
 use crate::cli::inspect::thresholds::Kept;
-use crate::detect::Finding;
-use crate::detect::Flags;
-use crate::detect::Step;
-use crate::engine::Action;
-use crate::engine::Command;
-use crate::engine::Session;
-use crate::event::Content;
-use crate::event::Event;
-use crate::event::EventKind;
-use crate::event::EventTime;
-use crate::event::Outcome;
+use crate::cli::inspect::{Part, Shown, not_found, thresholds};
+use crate::detect::{Finding, Flags, Step};
+use crate::engine::{Action, Command, Session};
+use crate::event::{Content, Event, EventKind, EventTime, Outcome};
 use crate::identity::hash_text;
-use crate::policy::Detector;
-use crate::policy::Mode;
-use crate::policy::Policy;
-use crate::policy::ToolPolicy;
-use crate::report::Column;
-use crate::report::Table;
-use crate::report::plain;
+use crate::policy::{Detector, Mode, Policy, ToolPolicy};
+use crate::report::{Column, Table, plain};
 
 /// Characters of content that are shown of one field.
 const CONTENT_CHARS: usize = 160;

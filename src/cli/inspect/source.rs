@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cli::args::InspectArgs;
-use crate::cli::args::LogArgs;
+use crate::cli::args::{InspectArgs, LogArgs};
 use crate::cli::failure::Failure;
 use crate::cli::output::say;
 use crate::cli::range;
@@ -12,13 +11,8 @@ use crate::cli::replay::input;
 use crate::cli::replay::input::Source;
 use crate::cli::replay::overrides::overrides;
 use crate::config::policy::load_with_overrides;
-use crate::event::Event;
-use crate::event::NextOffset;
-use crate::event::Record;
-use crate::event::decode;
-use crate::log::Flow;
-use crate::log::Log as _;
-use crate::log::LogEvent;
+use crate::event::{Event, NextOffset, Record, decode};
+use crate::log::{Flow, Log as _, LogEvent};
 use crate::policy::Policy;
 
 /// One wait for records.

@@ -2,28 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::cli::args::InspectArgs;
-use crate::cli::args::LogArgs;
+use crate::cli::args::{InspectArgs, LogArgs};
 use crate::cli::cases::Bench;
 use crate::cli::failure::Failure;
-use crate::cli::inspect::Part;
-use crate::cli::inspect::Shown;
-use crate::cli::inspect::not_found;
-use crate::cli::inspect::session::of_tenant;
-use crate::cli::inspect::session::step_of;
+use crate::cli::inspect::session::{of_tenant, step_of};
 use crate::cli::inspect::source::Input;
-use crate::engine::Command;
-use crate::engine::SubjectKey;
-use crate::engine::SwarmCallKey;
-use crate::event::EventKind;
-use crate::event::EventTime;
+use crate::cli::inspect::{Part, Shown, not_found};
+use crate::engine::{Command, SubjectKey, SwarmCallKey};
+use crate::event::{EventKind, EventTime};
 use crate::identity::Hash128;
 use crate::policy::Policy;
-use crate::report::Column;
-use crate::report::Table;
+use crate::report::{Column, Table};
 
 /// Sessions and fingerprints of one swarm that are followed; of more only the events count.
 const FOLLOWED_MAX: usize = 10_000;

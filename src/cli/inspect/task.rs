@@ -1,24 +1,17 @@
 //! A task: the records of its partition.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::cli::args::InspectArgs;
-use crate::cli::args::LogArgs;
+use crate::cli::args::{InspectArgs, LogArgs};
 use crate::cli::exit_code;
 use crate::cli::failure::Failure;
-use crate::cli::inspect::Part;
-use crate::cli::inspect::Shown;
-use crate::cli::inspect::not_found;
 use crate::cli::inspect::source::Input;
-use crate::event::Stage;
-use crate::event::decode;
+use crate::cli::inspect::{Part, Shown, not_found};
+use crate::event::{Stage, decode};
 use crate::identity::hash_text;
-use crate::report::Column;
-use crate::report::Table;
+use crate::report::{Column, Table};
 
 /// Sessions that are told apart; with more their number is a lower bound.
 const SESSIONS_MAX: usize = 1_000_000;

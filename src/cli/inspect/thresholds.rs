@@ -2,22 +2,14 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cli::cases::Bench;
 use crate::config::policy::load_with_overrides;
-use crate::engine::Action;
-use crate::engine::ReasonCode;
-use crate::event::EventTime;
-use crate::event::Record;
-use crate::event::RecordMeta;
-use crate::event::RecordOffset;
-use crate::event::decode;
-use crate::policy::Detector;
-use crate::policy::Policy;
-use crate::report::Column;
-use crate::report::Table;
+use crate::engine::{Action, ReasonCode};
+use crate::event::{EventTime, Record, RecordMeta, RecordOffset, decode};
+use crate::policy::{Detector, Policy};
+use crate::report::{Column, Table};
 
 /// Events of a session that are run again; the first, since loops are told at their beginning.
 const EVENTS_MAX: usize = 2_000;

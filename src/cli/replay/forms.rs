@@ -4,31 +4,16 @@ use std::io;
 use std::io::Read as _;
 use std::path::Path;
 
-use crate::cli::args::FailOn;
-use crate::cli::args::ReplayArgs;
-use crate::cli::args::ReplayFormat;
-use crate::cli::blind_spots;
-use crate::cli::exit_code;
-use crate::cli::failure::Failure;
-use crate::cli::failure::Outcome;
-use crate::cli::output::Output;
-use crate::cli::output::OutputFormat;
-use crate::cli::output::say;
+use super::known::Known;
+use super::{Found, input};
+use crate::cli::args::{FailOn, ReplayArgs, ReplayFormat};
+use crate::cli::failure::{Failure, Outcome};
+use crate::cli::output::{Output, OutputFormat, say};
+use crate::cli::{blind_spots, exit_code};
 use crate::event::Reason;
 use crate::policy::Policy;
-use crate::report::Change;
-use crate::report::Comparison;
-use crate::report::Report;
-use crate::report::Timeline;
-use crate::report::counted;
-use crate::report::grouped;
-use crate::report::html;
-use crate::report::plain;
+use crate::report::{Change, Comparison, Report, Timeline, counted, grouped, html, plain};
 use crate::task::Stats;
-
-use super::Found;
-use super::input;
-use super::known::Known;
 
 /// Lines that are no event, told on standard error; the rest is counted.
 const REJECTED_SHOWN: usize = 20;

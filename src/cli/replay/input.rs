@@ -2,24 +2,15 @@
 
 use std::path::PathBuf;
 
-use crate::cli::args::ConfigArgs;
-use crate::cli::args::LogArgs;
-use crate::cli::args::RangeArgs;
-use crate::cli::exit_code;
+use crate::cli::args::{ConfigArgs, LogArgs, RangeArgs};
 use crate::cli::failure::Failure;
-use crate::cli::range;
 use crate::cli::range::TopicRange;
-use crate::cli::setup;
+use crate::cli::{exit_code, range, setup};
 use crate::limits::RECORD_BYTES_MAX_DEFAULT;
 use crate::log::InputNames;
-use crate::log::file::FileInput;
-use crate::log::file::FileOptions;
-use crate::log::file::FileReplay;
-use crate::log::file::LogsRead;
-use crate::log::file::REPLAY_PARTITIONS;
+use crate::log::file::{FileInput, FileOptions, FileReplay, LogsRead, REPLAY_PARTITIONS};
 use crate::log::kafka::range::KafkaRange;
-use crate::report::grouped;
-use crate::report::plain;
+use crate::report::{grouped, plain};
 use crate::task::LaneSettings;
 
 /// Where events come from.

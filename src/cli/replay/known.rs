@@ -1,20 +1,12 @@
 //! What people know about the sessions: labelled stretches, and how they ended.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::cli::exit_code;
 use crate::cli::failure::Failure;
 use crate::log::file::FileInput;
-use crate::report::BadRow;
-use crate::report::Ending;
-use crate::report::EventIndex;
-use crate::report::Judgement;
-use crate::report::Keep;
-use crate::report::Label;
-use crate::report::Ledger;
-use crate::report::judge;
+use crate::report::{BadRow, Ending, EventIndex, Judgement, Keep, Label, Ledger, judge};
 
 /// Bytes of a file of labels or outcomes, unpacked.
 const ROWS_BYTES_MAX: u64 = 256 * 1024 * 1024;

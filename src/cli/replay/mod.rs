@@ -15,55 +15,31 @@ mod witness;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-use crate::cli::args::LogArgs;
-use crate::cli::args::ReplayArgs;
-use crate::cli::args::ReplayFormat;
-use crate::cli::blind_spots;
-use crate::cli::exit_code;
-use crate::cli::failure::Failure;
-use crate::cli::failure::Outcome;
-use crate::cli::output::Output;
-use crate::cli::output::say;
-use crate::cli::range;
-use crate::cli::setup;
-use crate::cli::setup::SWARM;
-use crate::cli::signals;
-use crate::engine::SessionEngine;
-use crate::limits::LANES_MAX;
-use crate::log::Destination;
-use crate::log::LogError;
-use crate::log::file::Collected;
-use crate::log::file::REPLAY_PARTITIONS;
-use crate::policy::Policy;
-use crate::report::Comparison;
-use crate::report::Keep;
-use crate::report::Ledger;
-use crate::report::Rejection;
-use crate::store::MemoryStore;
-use crate::task::Breaker;
-use crate::task::CommitTrigger;
-use crate::task::Exit;
-use crate::task::InlineRestorer;
-use crate::task::Lane;
-use crate::task::LaneSettings;
-use crate::task::Leases;
-use crate::task::ProcessMode;
-use crate::task::Stats;
-use crate::task::SystemClock;
-use crate::task::Turn;
 
 use input::Source;
 use known::Known;
 use overrides::overrides;
 use progress::Progress;
-use watched::Watch;
-use watched::WatchedLog;
-use witness::Book;
-use witness::Witness;
+use watched::{Watch, WatchedLog};
+use witness::{Book, Witness};
+
+use crate::cli::args::{LogArgs, ReplayArgs, ReplayFormat};
+use crate::cli::failure::{Failure, Outcome};
+use crate::cli::output::{Output, say};
+use crate::cli::setup::SWARM;
+use crate::cli::{blind_spots, exit_code, range, setup, signals};
+use crate::engine::SessionEngine;
+use crate::limits::LANES_MAX;
+use crate::log::file::{Collected, REPLAY_PARTITIONS};
+use crate::log::{Destination, LogError};
+use crate::policy::Policy;
+use crate::report::{Comparison, Keep, Ledger, Rejection};
+use crate::store::MemoryStore;
+use crate::task::{
+    Breaker, CommitTrigger, Exit, InlineRestorer, Lane, LaneSettings, Leases, ProcessMode, Stats, SystemClock, Turn,
+};
 
 /// Records between two commits, over all partitions: the cut is a place in the input, never a moment.
 const COMMIT_RECORDS: u64 = 16_384;

@@ -1,7 +1,6 @@
 //! `--set`: keys of a policy on the command line.
 
-use serde_json::Map;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::cli::failure::Failure;
 use crate::config::Diagnostic;

@@ -1,7 +1,6 @@
 //! The progress line of a replay: on a terminal's standard error only.
 
-use std::io::IsTerminal as _;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use crate::clock::Stopwatch;

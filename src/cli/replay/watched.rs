@@ -1,28 +1,14 @@
 //! A lane's file log, watched: what went through is counted, and it can be brought to an early end.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::event::NextOffset;
-use crate::event::Record;
-use crate::event::RecordOffset;
-use crate::event::Stage;
-use crate::event::TaskId;
-use crate::log::Changelog;
-use crate::log::CommitOutcome;
-use crate::log::Destination;
-use crate::log::Flow;
-use crate::log::Log;
-use crate::log::LogError;
-use crate::log::LogEvent;
-use crate::log::Output;
-use crate::log::file::FileLog;
-use crate::report::Said;
-
 use super::witness::Book;
+use crate::event::{NextOffset, Record, RecordOffset, Stage, TaskId};
+use crate::log::file::FileLog;
+use crate::log::{Changelog, CommitOutcome, Destination, Flow, Log, LogError, LogEvent, Output};
+use crate::report::Said;
 
 /// Lines that are no events, kept of each partition with their place and reason. All are counted.
 const DEAD_LETTERS_MAX: usize = 1_000;

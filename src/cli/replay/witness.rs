@@ -1,18 +1,10 @@
 //! The engine of a replay, with somebody who watches: what came of each event is entered into the book of its lane.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::engine::Effects;
-use crate::engine::Input;
-use crate::engine::Session;
-use crate::engine::SessionEngine;
-use crate::engine::SubjectKey;
+use crate::engine::{Effects, Input, Session, SessionEngine, SubjectKey};
 use crate::policy::Policy;
-use crate::report::Keep;
-use crate::report::Ledger;
+use crate::report::{Keep, Ledger};
 use crate::task::Machine;
 
 /// The book of a lane: its log and its engine enter what they see. One thread turns both.

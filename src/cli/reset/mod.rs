@@ -6,26 +6,16 @@ mod task;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use clap::Args;
-use clap::Subcommand;
-use serde_json::Value;
-use serde_json::json;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
 
-use crate::cli::args::ConfigArgs;
-use crate::cli::args::LogArgs;
-use crate::cli::ask;
-use crate::cli::exit_code;
-use crate::cli::failure::Failure;
-use crate::cli::failure::Outcome;
-use crate::cli::output::Output;
-use crate::cli::output::say;
-use crate::cli::setup;
+use crate::cli::args::{ConfigArgs, LogArgs};
+use crate::cli::failure::{Failure, Outcome};
+use crate::cli::output::{Output, say};
+use crate::cli::{ask, exit_code, setup};
 use crate::clock;
 use crate::config::Config;
-use crate::event::EventTime;
-use crate::event::RecordMeta;
-use crate::event::RecordOffset;
-use crate::event::decode;
+use crate::event::{EventTime, RecordMeta, RecordOffset, decode};
 use crate::limits::AGENTS_SHOWN;
 use crate::log::kafka::writer::Writer;
 

@@ -7,25 +7,18 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::cli::exit_code;
-use crate::cli::failure::Failure;
-use crate::cli::failure::Outcome;
-use crate::cli::inspect;
+use crate::cli::failure::{Failure, Outcome};
 use crate::cli::output::say;
-use crate::cli::reset::ResetTaskArgs;
-use crate::cli::reset::told;
-use crate::cli::setup;
+use crate::cli::reset::{ResetTaskArgs, told};
+use crate::cli::{exit_code, inspect, setup};
 use crate::clock::Deadline;
 use crate::config::Config;
-use crate::event::EventTime;
-use crate::event::NextOffset;
-use crate::event::TaskId;
+use crate::event::{EventTime, NextOffset, TaskId};
 use crate::limits;
 use crate::log::Flow;
 use crate::log::kafka::operator::Operator;
 use crate::report::grouped;
-use crate::store::Position;
-use crate::store::StateKey;
+use crate::store::{Position, StateKey};
 
 /// Who wrote the Position of a task that was begun anew.
 const OWNER: &str = "reset";

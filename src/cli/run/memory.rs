@@ -44,8 +44,7 @@ fn group_limit() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Flag;
-    use crate::config::Layers;
+    use crate::config::{Flag, Layers};
 
     fn with(sets: &[&str]) -> Config {
         let flags = sets.iter().map(|set| Flag::set(set).unwrap()).collect();

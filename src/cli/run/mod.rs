@@ -9,46 +9,29 @@ mod status;
 mod upkeep;
 mod world;
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::cli::args::LogArgs;
-use crate::cli::args::RunArgs;
-use crate::cli::failure::Failure;
-use crate::cli::failure::Outcome;
-use crate::cli::output::Output;
-use crate::cli::output::say;
-use crate::cli::setup;
-use crate::cli::signals;
-use crate::cli::signals::Asked;
-use crate::clock;
-use crate::clock::Deadline;
-use crate::clock::Stopwatch;
-use crate::config::Config;
-use crate::config::Loaded;
-use crate::http::Server;
-use crate::http::Token;
-use crate::policy::Policy;
-use crate::task;
-use crate::task::Exit;
-use crate::task::LaneSettings;
-use crate::task::SystemClock;
-use crate::telemetry::logging::LogControl;
-
 use notify::Manager;
-use station::Facts;
-use station::InForce;
-use station::Station;
-use status::StatusLine;
-use status::Sum;
+use station::{Facts, InForce, Station};
+use status::{StatusLine, Sum};
 use upkeep::Upkeep;
-use world::Parts;
-use world::World;
+use world::{Parts, World};
+
+use crate::cli::args::{LogArgs, RunArgs};
+use crate::cli::failure::{Failure, Outcome};
+use crate::cli::output::{Output, say};
+use crate::cli::signals::Asked;
+use crate::cli::{setup, signals};
+use crate::clock::{Deadline, Stopwatch};
+use crate::config::{Config, Loaded};
+use crate::http::{Server, Token};
+use crate::policy::Policy;
+use crate::task::{Exit, LaneSettings, SystemClock};
+use crate::telemetry::logging::LogControl;
+use crate::{clock, task};
 
 /// How often the process looks after its lanes.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -2,21 +2,17 @@
 //! and Positions name it, so that a replay of any stretch can be given the policy that decided there.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::{fs, io};
 
-use crate::cli::args::LogArgs;
-use crate::cli::args::RunArgs;
-use crate::cli::exit_code;
+use crate::cli::args::{LogArgs, RunArgs};
 use crate::cli::failure::Failure;
 use crate::cli::output::say;
 use crate::cli::run::station;
-use crate::cli::run::station::InForce;
-use crate::cli::run::station::Station;
+use crate::cli::run::station::{InForce, Station};
 use crate::cli::run::world::World;
-use crate::cli::setup;
+use crate::cli::{exit_code, setup};
 use crate::config::Loaded;
 use crate::config::policy::LoadedPolicy;
 use crate::telemetry::logging::LogControl;

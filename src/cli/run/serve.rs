@@ -7,9 +7,7 @@ use crate::cli::failure::Failure;
 use crate::cli::run::station::Station;
 use crate::clock;
 use crate::config::Config;
-use crate::http::Options;
-use crate::http::Server;
-use crate::http::Token;
+use crate::http::{Options, Server, Token};
 
 /// Starts to listen.
 ///

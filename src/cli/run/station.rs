@@ -1,43 +1,22 @@
 //! What the listener may know of the running process: lanes asked with a bound, settings, policy, health.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::SyncSender;
-use std::sync::mpsc::sync_channel;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use serde_json::Map;
-use serde_json::Value;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::cli::run::status::Sum;
 use crate::clock;
-use crate::clock::Deadline;
-use crate::clock::Stopwatch;
+use crate::clock::{Deadline, Stopwatch};
 use crate::config::Effective;
 use crate::event::partition_of;
-use crate::http::Answered;
-use crate::http::Probe;
-use crate::http::Unanswered;
-use crate::http::Warden;
+use crate::http::{Answered, Probe, Unanswered, Warden};
 use crate::log::embedded::EmbeddedBroker;
-use crate::policy::Detector;
-use crate::policy::Policy;
-use crate::store::RocksStore;
-use crate::store::StoreError;
-use crate::task::AgentView;
-use crate::task::Ask;
-use crate::task::Clock as _;
-use crate::task::CounterView;
-use crate::task::LaneHandle;
-use crate::task::Numbered;
-use crate::task::Recent;
-use crate::task::SystemClock;
-use crate::task::TaskState;
-use crate::task::TaskView;
+use crate::policy::{Detector, Policy};
+use crate::store::{RocksStore, StoreError};
+use crate::task::{AgentView, Ask, Clock as _, CounterView, LaneHandle, Numbered, Recent, SystemClock, TaskState, TaskView};
 use crate::telemetry::logging::LogControl;
 use crate::telemetry::metrics;
 

@@ -6,9 +6,7 @@ use std::time::Duration;
 use crate::cli::blind_spots;
 use crate::clock::Deadline;
 use crate::config::Diagnostic;
-use crate::task::LaneHandle;
-use crate::task::Stats;
-use crate::task::TaskState;
+use crate::task::{LaneHandle, Stats, TaskState};
 
 /// How often the status line is written, and how long nothing may be consumed before it is said.
 const EVERY: Duration = Duration::from_secs(30);

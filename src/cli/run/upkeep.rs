@@ -1,16 +1,13 @@
 //! What the embedded log needs from time to time: ticks, so that timers fire where no agent says anything, and retention.
 
 use std::io;
-use std::sync::mpsc::RecvTimeoutError;
-use std::sync::mpsc::SyncSender;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::clock;
 use crate::log::LogError;
-use crate::log::embedded::EmbeddedBroker;
-use crate::log::embedded::Retention;
+use crate::log::embedded::{EmbeddedBroker, Retention};
 
 /// Between two ticks. The row of a verdict in a silent partition outlives its time by as much, and by the lateness that is allowed.
 const TICK_EVERY: Duration = Duration::from_secs(10);

@@ -1,56 +1,26 @@
 //! The two worlds a process can live in: Kafka, or the embedded log. Each opens its store and starts its lanes.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::cli::exit_code;
 use crate::cli::failure::Failure;
 use crate::cli::output::say;
-use crate::cli::setup;
 use crate::cli::setup::SWARM;
-use crate::cli::topics;
-use crate::config::Config;
-use crate::config::KafkaConfig;
+use crate::cli::{exit_code, setup, topics};
+use crate::config::{Config, KafkaConfig};
 use crate::engine::SessionEngine;
 use crate::event::Stage;
-use crate::log::Changelog;
-use crate::log::InputNames;
-use crate::log::Log;
-use crate::log::LogError;
-use crate::log::embedded::EmbeddedBroker;
-use crate::log::embedded::EmbeddedOptions;
-use crate::log::embedded::TICK_HEADER;
-use crate::log::kafka::KafkaLog;
-use crate::log::kafka::KafkaOptions;
-use crate::log::kafka::admin;
-use crate::log::kafka::admin::Admin;
-use crate::log::kafka::admin::Purpose;
-use crate::log::kafka::admin::Severity;
-use crate::log::kafka::admin::TopicPlan;
-use crate::log::kafka::admin::TopicProblem;
+use crate::log::embedded::{EmbeddedBroker, EmbeddedOptions, TICK_HEADER};
+use crate::log::kafka::admin::{Admin, Purpose, Severity, TopicPlan, TopicProblem};
 use crate::log::kafka::fate::E_NOT_AUTHORISED;
+use crate::log::kafka::{KafkaLog, KafkaOptions, admin};
+use crate::log::{Changelog, InputNames, Log, LogError};
 use crate::policy::Policy;
-use crate::store::RocksOptions;
-use crate::store::RocksStore;
-use crate::store::StoreOwner;
-use crate::task::Clock;
-use crate::task::CommitTrigger;
-use crate::task::DeadLetterContent;
-use crate::task::Exit;
-use crate::task::Fleet;
-use crate::task::InlineRestorer;
-use crate::task::KillerFile;
-use crate::task::Lane;
-use crate::task::LaneSettings;
-use crate::task::Leases;
-use crate::task::OnInputLoss;
-use crate::task::ProcessMode;
-use crate::task::Recent;
-use crate::task::RestorePool;
-use crate::task::Suspect;
-use crate::task::SystemClock;
+use crate::store::{RocksOptions, RocksStore, StoreOwner};
+use crate::task::{
+    Clock, CommitTrigger, DeadLetterContent, Exit, Fleet, InlineRestorer, KillerFile, Lane, LaneSettings, Leases, OnInputLoss,
+    ProcessMode, Recent, RestorePool, Suspect, SystemClock,
+};
 
 /// Restore threads of a lane: a restore waits for the network most of its time.
 const RESTORE_THREADS: usize = 2;

@@ -3,20 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::event::Header;
-use crate::event::Stage;
-use crate::event::TaskId;
-use crate::event::partition_of;
+use crate::event::{Header, Stage, TaskId, partition_of};
 use crate::log::LogError;
-use crate::log::embedded::EmbeddedBroker;
-use crate::log::embedded::Extent;
-use crate::log::embedded::TICK_HEADER;
-use crate::log::embedded::Writer;
-use crate::log::embedded::fatal;
-use crate::log::embedded::layout;
 use crate::log::embedded::record::Stored;
-use crate::store::Area;
-use crate::store::RocksBatch;
+use crate::log::embedded::{EmbeddedBroker, Extent, TICK_HEADER, Writer, fatal, layout};
+use crate::store::{Area, RocksBatch};
 
 /// Longest wait for a sync before an append gives up. The record may be there all the same: its sender tries again, and a
 /// duplicate is dropped by its id.

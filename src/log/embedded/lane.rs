@@ -5,36 +5,12 @@ use std::ops::ControlFlow;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use crate::event::EventTime;
-use crate::event::NextOffset;
-use crate::event::Record;
-use crate::event::RecordMeta;
-use crate::event::RecordOffset;
-use crate::event::Stage;
-use crate::event::TaskId;
-use crate::event::partition_of;
-use crate::log::Changelog;
-use crate::log::CommitOutcome;
-use crate::log::Destination;
-use crate::log::Flow;
-use crate::log::InputEnd;
-use crate::log::Log;
-use crate::log::LogError;
-use crate::log::LogEvent;
-use crate::log::Output;
-use crate::log::embedded::EmbeddedBroker;
-use crate::log::embedded::Extent;
-use crate::log::embedded::Feed;
-use crate::log::embedded::Writer;
+use crate::event::{EventTime, NextOffset, Record, RecordMeta, RecordOffset, Stage, TaskId, partition_of};
 use crate::log::embedded::append::put_event;
-use crate::log::embedded::corrupt;
-use crate::log::embedded::layout;
 use crate::log::embedded::record::Stored;
-use crate::log::embedded::scan;
-use crate::store::Area;
-use crate::store::Change;
-use crate::store::RocksBatch;
-use crate::store::StateKey;
+use crate::log::embedded::{EmbeddedBroker, Extent, Feed, Writer, corrupt, layout, scan};
+use crate::log::{Changelog, CommitOutcome, Destination, Flow, InputEnd, Log, LogError, LogEvent, Output};
+use crate::store::{Area, Change, RocksBatch, StateKey};
 
 #[derive(Debug, Clone, Copy)]
 struct Reading {

@@ -14,16 +14,8 @@
 
 use crate::event::TaskId;
 use crate::log::LogError;
-use crate::log::embedded::Extent;
-use crate::log::embedded::Writer;
-use crate::log::embedded::corrupt;
-use crate::log::embedded::fatal;
-use crate::log::embedded::scan;
-use crate::store::Area;
-use crate::store::RocksBatch;
-use crate::store::RocksStore;
-use crate::store::task_of;
-use crate::store::task_prefix;
+use crate::log::embedded::{Extent, Writer, corrupt, fatal, scan};
+use crate::store::{Area, RocksBatch, RocksStore, task_of, task_prefix};
 
 const LAYOUT: &[u8] = b"layout";
 const LAYOUT_VERSION: u8 = 1;

@@ -22,32 +22,19 @@ mod retention;
 mod sync;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::Condvar;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::event::Stage;
-use crate::event::TaskId;
-use crate::limits;
-use crate::log::InputNames;
-use crate::log::LogError;
-use crate::log::Partitions;
-use crate::store::Area;
-use crate::store::RocksStore;
-use crate::store::StoreError;
-
-pub use append::Append;
-pub use append::Written;
+pub use append::{Append, Written};
 pub use lane::EmbeddedLog;
 pub use layout::Feed;
-pub use reader::EmbeddedEvent;
-pub use reader::EmbeddedOutput;
-pub use reader::EmbeddedReader;
-pub use reader::StateRow;
+pub use reader::{EmbeddedEvent, EmbeddedOutput, EmbeddedReader, StateRow};
 pub use retention::Retention;
+
+use crate::event::{Stage, TaskId};
+use crate::limits;
+use crate::log::{InputNames, LogError, Partitions};
+use crate::store::{Area, RocksStore, StoreError};
 
 /// Header of a tick record: a record without key and value that only says how late it is (rule I3).
 pub const TICK_HEADER: &str = "lw_tick";

@@ -1,19 +1,13 @@
 //! Outputs as readers see them: only what is synced (rule M3).
 
-use std::ops::ControlFlow;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::PoisonError;
 use std::time::Duration;
 
 use crate::event::TaskId;
 use crate::log::LogError;
-use crate::log::embedded::EmbeddedBroker;
-use crate::log::embedded::Feed;
-use crate::log::embedded::Written;
-use crate::log::embedded::corrupt;
-use crate::log::embedded::layout;
 use crate::log::embedded::record::Stored;
-use crate::log::embedded::scan;
+use crate::log::embedded::{EmbeddedBroker, Feed, Written, corrupt, layout, scan};
 use crate::store::Area;
 
 /// One output, with its number in its feed: from 0, without gaps, for ever the same.

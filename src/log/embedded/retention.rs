@@ -5,13 +5,8 @@ use std::ops::ControlFlow;
 
 use crate::event::TaskId;
 use crate::log::LogError;
-use crate::log::embedded::EmbeddedBroker;
-use crate::log::embedded::Extent;
-use crate::log::embedded::Feed;
-use crate::log::embedded::corrupt;
-use crate::log::embedded::layout;
 use crate::log::embedded::record::Stored;
-use crate::log::embedded::scan;
+use crate::log::embedded::{EmbeddedBroker, Extent, Feed, corrupt, layout, scan};
 use crate::store::Area;
 
 /// Records looked at per partition or feed and call. The rest waits for the next call.

@@ -1,12 +1,10 @@
 //! The thread that syncs: at once when the log was quiet, else after at most 5 ms or 1 MiB, for everybody who waits.
 
-use std::sync::Arc;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::log::LogError;
-use crate::log::embedded::Shared;
-use crate::log::embedded::fatal;
+use crate::log::embedded::{Shared, fatal};
 
 /// Dropping it syncs what is left and ends the thread.
 pub(super) struct SyncThread {

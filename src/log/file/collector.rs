@@ -1,9 +1,6 @@
 //! What a replay would have published, in the order of its input.
 
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::event::TaskId;
 use crate::log::Output;

@@ -1,27 +1,16 @@
 //! What reader and lanes share: bounded queues of chunks, and the swarm counts on their way.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::Condvar;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::event::partition_of;
-use crate::log::Destination;
-use crate::log::LogError;
-use crate::log::Output;
 use crate::log::file::REPLAY_PARTITIONS;
-use crate::log::file::logs::LogsRead;
-use crate::log::file::logs::Refused;
-use crate::transcript::Format;
-use crate::transcript::Tally;
+use crate::log::file::logs::{LogsRead, Refused};
+use crate::log::{Destination, LogError, Output};
+use crate::transcript::{Format, Tally};
 
 /// Chunks that wait for a lane. With the reader's bounds on a chunk, this bounds what is read ahead.
 const CHUNKS_MAX: usize = 4;

@@ -1,8 +1,7 @@
 //! Inputs out of what a command line names: a file is one, a directory all the logs below it.
 
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::log::LogError;
 use crate::log::file::FileInput;

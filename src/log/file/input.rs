@@ -2,18 +2,13 @@
 
 use std::fs::File;
 use std::io;
-use std::io::BufRead;
-use std::io::BufReader;
-use std::io::Cursor;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Cursor, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::log::LogError;
-use crate::transcript::PIECE_BYTES_MAX;
-use crate::transcript::is_undecided;
+use crate::transcript::{PIECE_BYTES_MAX, is_undecided};
 
 const BUFFER_BYTES: usize = 256 * 1024;
 /// First bytes by which an input is told; more where they end within a line, and nothing before it says whose it is.

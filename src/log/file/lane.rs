@@ -1,38 +1,14 @@
 //! The log of one lane of a replay.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::event::EventTime;
-use crate::event::Header;
-use crate::event::NextOffset;
-use crate::event::Record;
-use crate::event::RecordMeta;
-use crate::event::RecordOffset;
-use crate::event::Stage;
-use crate::event::TaskId;
-use crate::log::Changelog;
-use crate::log::CommitOutcome;
-use crate::log::Destination;
-use crate::log::Flow;
-use crate::log::InputNames;
-use crate::log::Log;
-use crate::log::LogError;
-use crate::log::LogEvent;
-use crate::log::Output;
-use crate::log::file::Collected;
-use crate::log::file::Collector;
-use crate::log::file::FileOptions;
-use crate::log::file::REPLAY_PARTITIONS;
-use crate::log::file::exchange::Chunk;
-use crate::log::file::exchange::More;
-use crate::log::file::exchange::PlacedLine;
-use crate::log::file::exchange::Shared;
-use crate::log::file::exchange::SwarmRecord;
+use crate::event::{EventTime, Header, NextOffset, Record, RecordMeta, RecordOffset, Stage, TaskId};
+use crate::log::file::exchange::{Chunk, More, PlacedLine, Shared, SwarmRecord};
+use crate::log::file::{Collected, Collector, FileOptions, REPLAY_PARTITIONS};
+use crate::log::{Changelog, CommitOutcome, Destination, Flow, InputNames, Log, LogError, LogEvent, Output};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Running {

@@ -4,31 +4,18 @@
 //! when all its timers are long due. A log is opened when its first event's time has come, and so many at once at most.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
-use std::collections::BinaryHeap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::event::EventTime;
-use crate::event::partition_of;
+use crate::event::{EventTime, partition_of};
 use crate::log::LogError;
-use crate::log::file::FileInput;
-use crate::log::file::REPLAY_PARTITIONS;
-use crate::log::file::folder::unpacked;
-use crate::log::file::folder::without_end;
+use crate::log::file::folder::{unpacked, without_end};
 use crate::log::file::input::Opened;
 use crate::log::file::pieces::Pieces;
-use crate::log::file::rounds::Placing;
-use crate::log::file::rounds::Rounds;
-use crate::transcript::Converter;
-use crate::transcript::Detected;
-use crate::transcript::Format;
-use crate::transcript::Layout;
-use crate::transcript::Made;
-use crate::transcript::PIECE_BYTES_MAX;
-use crate::transcript::Tally;
-use crate::transcript::detect;
+use crate::log::file::rounds::{Placing, Rounds};
+use crate::log::file::{FileInput, REPLAY_PARTITIONS};
+use crate::transcript::{Converter, Detected, Format, Layout, Made, PIECE_BYTES_MAX, Tally, detect};
 
 /// Logs that are open at once. Each holds a buffer and the events of one piece.
 const OPEN_MAX: usize = 128;

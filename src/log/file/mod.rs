@@ -32,18 +32,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use crate::limits;
-use crate::log::InputNames;
-use crate::log::LogError;
-use crate::log::kafka::range::KafkaRange;
-use crate::transcript::Format;
-
-pub use collector::Collected;
-pub use collector::Collector;
+pub use collector::{Collected, Collector};
 pub use input::FileInput;
 pub use lane::FileLog;
-pub use logs::LogsRead;
-pub use logs::Refused;
+pub use logs::{LogsRead, Refused};
+
+use crate::limits;
+use crate::log::kafka::range::KafkaRange;
+use crate::log::{InputNames, LogError};
+use crate::transcript::Format;
 
 /// Partitions of both stages in a replay, whatever the lanes: ids must not depend on them.
 pub const REPLAY_PARTITIONS: u32 = 24;

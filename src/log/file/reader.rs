@@ -1,33 +1,20 @@
 //! The thread that reads files: lines to places, places to lanes.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::io::BufRead;
-use std::io::Read;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::event::EventTime;
-use crate::event::RecordMeta;
-use crate::event::RecordOffset;
-use crate::event::decode;
-use crate::event::partition_of;
+use crate::event::{EventTime, RecordMeta, RecordOffset, decode, partition_of};
 use crate::log::LogError;
-use crate::log::file::FileInput;
-use crate::log::file::FileOptions;
-use crate::log::file::REPLAY_PARTITIONS;
 use crate::log::file::exchange::Shared;
 use crate::log::file::folder::Group;
-use crate::log::file::logs;
-use crate::log::file::logs::Strand;
-use crate::log::file::logs::session_name;
+use crate::log::file::logs::{Strand, session_name};
 use crate::log::file::pieces::Pieces;
-use crate::log::file::rounds::Placing;
-use crate::log::file::rounds::Rounds;
+use crate::log::file::rounds::{Placing, Rounds};
 use crate::log::file::scan::scan;
-use crate::transcript::Detected;
-use crate::transcript::Layout;
-use crate::transcript::detect;
+use crate::log::file::{FileInput, FileOptions, REPLAY_PARTITIONS, logs};
+use crate::transcript::{Detected, Layout, detect};
 
 /// Files of a directory of events that are looked into for whose they are, beside the first.
 const SIBLINGS_MAX: usize = 16;

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use crate::event::Header;
-use crate::log::file::exchange::Chunk;
-use crate::log::file::exchange::PlacedLine;
-use crate::log::file::exchange::Shared;
+use crate::log::file::exchange::{Chunk, PlacedLine, Shared};
 
 /// Lines of a round, over all lanes.
 const ROUND_LINES: u64 = 8_192;

@@ -2,8 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::event::EventTime;
-use crate::event::json;
+use crate::event::{EventTime, json};
 
 /// Partitions a former place may name. More than any topic has; each is a task.
 const PLACE_PARTITIONS_MAX: u32 = 65_536;

@@ -7,14 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::event::decode;
-use crate::log::Flow;
-use crate::log::LogError;
-use crate::log::LogEvent;
 use crate::log::file::FileOptions;
 use crate::log::file::exchange::Shared;
-use crate::log::file::rounds::Placing;
-use crate::log::file::rounds::Rounds;
+use crate::log::file::rounds::{Placing, Rounds};
 use crate::log::kafka::range::KafkaRange;
+use crate::log::{Flow, LogError, LogEvent};
 
 /// One wait for records; between two it is looked whether anybody still wants them.
 const TURN: Duration = Duration::from_millis(200);

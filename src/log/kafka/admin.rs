@@ -2,47 +2,28 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Context;
-use std::task::Poll;
-use std::task::Wake;
-use std::task::Waker;
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::thread::Thread;
 use std::time::Duration;
 
-use rdkafka::Offset;
-use rdkafka::TopicPartitionList;
-use rdkafka::admin::AdminClient;
-use rdkafka::admin::AdminOptions;
-use rdkafka::admin::NewTopic;
-use rdkafka::admin::ResourceSpecifier;
-use rdkafka::admin::TopicReplication;
-use rdkafka::consumer::BaseConsumer;
-use rdkafka::consumer::Consumer;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::types::RDKafkaRespErr;
+use rdkafka::{Offset, TopicPartitionList};
 
 use crate::clock::Deadline;
 use crate::limits;
 use crate::log::LogError;
-use crate::log::kafka::changelog;
 use crate::log::kafka::context::PlainContext;
-use crate::log::kafka::fate;
-use crate::log::kafka::plan::missing;
-use crate::log::kafka::plan::uneven;
-use crate::log::kafka::settings;
+pub use crate::log::kafka::plan::{
+    PARTITIONS_DEFAULT, Purpose, REPLICATION_DEFAULT, Severity, TopicFacts, TopicPlan, TopicProblem, compare, plan,
+};
+use crate::log::kafka::plan::{missing, uneven};
 use crate::log::kafka::settings::KafkaOptions;
 use crate::log::kafka::topics::similar;
-
-pub use crate::log::kafka::plan::PARTITIONS_DEFAULT;
-pub use crate::log::kafka::plan::Purpose;
-pub use crate::log::kafka::plan::REPLICATION_DEFAULT;
-pub use crate::log::kafka::plan::Severity;
-pub use crate::log::kafka::plan::TopicFacts;
-pub use crate::log::kafka::plan::TopicPlan;
-pub use crate::log::kafka::plan::TopicProblem;
-pub use crate::log::kafka::plan::compare;
-pub use crate::log::kafka::plan::plan;
+use crate::log::kafka::{changelog, fate, settings};
 
 /// Between two questions whether a new topic is known.
 const ASK_AGAIN: Duration = Duration::from_millis(20);

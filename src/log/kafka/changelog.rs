@@ -2,30 +2,18 @@
 
 use std::time::Duration;
 
-use rdkafka::ClientConfig;
-use rdkafka::Message;
-use rdkafka::Offset;
-use rdkafka::TopicPartitionList;
-use rdkafka::consumer::BaseConsumer;
-use rdkafka::consumer::Consumer;
-use rdkafka::error::KafkaError;
-use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 
 use crate::clock::Deadline;
-use crate::event::NextOffset;
-use crate::event::Stage;
-use crate::event::TaskId;
+use crate::event::{NextOffset, Stage, TaskId};
 use crate::limits;
-use crate::log::Changelog;
-use crate::log::ChangelogRange;
-use crate::log::Flow;
-use crate::log::LogError;
 use crate::log::kafka::context::PlainContext;
-use crate::log::kafka::fate;
-use crate::log::kafka::settings;
-use crate::log::kafka::settings::KafkaOptions;
-use crate::log::kafka::settings::Start;
+use crate::log::kafka::settings::{KafkaOptions, Start};
 use crate::log::kafka::topics::Topics;
+use crate::log::kafka::{fate, settings};
+use crate::log::{Changelog, ChangelogRange, Flow, LogError};
 
 /// Takes offset, key and value of a record.
 type Handler<'a> = dyn FnMut(u64, &[u8], Option<&[u8]>) -> Flow + 'a;

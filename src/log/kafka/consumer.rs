@@ -1,43 +1,25 @@
 //! The consumer of a lane: many records per poll, an event about the assignment at a time, every answer given by the lane.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
-use std::panic::AssertUnwindSafe;
-use std::panic::catch_unwind;
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::Duration;
 
-use rdkafka::Message;
-use rdkafka::Offset;
-use rdkafka::TopicPartitionList;
-use rdkafka::consumer::BaseConsumer;
-use rdkafka::consumer::Consumer;
-use rdkafka::consumer::ConsumerGroupMetadata;
-use rdkafka::error::KafkaError;
-use rdkafka::error::RDKafkaErrorCode;
-use rdkafka::message::BorrowedMessage;
-use rdkafka::message::Headers;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerGroupMetadata};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{BorrowedMessage, Headers};
 use rdkafka::topic_partition_list::TopicPartitionListElem;
+use rdkafka::{Message, Offset, TopicPartitionList};
 
 use crate::clock::Deadline;
-use crate::event::EventTime;
-use crate::event::NextOffset;
-use crate::event::Record;
-use crate::event::RecordMeta;
-use crate::event::RecordOffset;
-use crate::event::TaskId;
+use crate::event::{EventTime, NextOffset, Record, RecordMeta, RecordOffset, TaskId};
 use crate::limits;
-use crate::log::Flow;
-use crate::log::InputEnd;
-use crate::log::LogError;
-use crate::log::LogEvent;
-use crate::log::kafka::context::ConsumerSide;
-use crate::log::kafka::context::Extent;
-use crate::log::kafka::fate;
+use crate::log::kafka::context::{ConsumerSide, Extent};
 use crate::log::kafka::rebalance::Kind;
-use crate::log::kafka::settings;
 use crate::log::kafka::settings::KafkaOptions;
 use crate::log::kafka::topics::Topics;
+use crate::log::kafka::{fate, settings};
+use crate::log::{Flow, InputEnd, LogError, LogEvent};
 
 /// Between two tries of a seek that came before the partition's fetcher.
 const SEEK_AGAIN: Duration = Duration::from_millis(5);

@@ -1,26 +1,17 @@
 //! What the clients call back: log lines, errors, statistics, delivery reports.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 
-use rdkafka::ClientContext;
-use rdkafka::Message;
-use rdkafka::Statistics;
-use rdkafka::TopicPartitionList;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::consumer::BaseConsumer;
-use rdkafka::consumer::ConsumerContext;
-use rdkafka::error::KafkaError;
-use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::consumer::{BaseConsumer, ConsumerContext};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::ProducerContext;
 use rdkafka::types::RDKafkaRespErr;
+use rdkafka::{ClientContext, Message, Statistics, TopicPartitionList};
 
 use crate::log::kafka::rebalance::Rebalances;
 

@@ -1,7 +1,6 @@
 //! librdkafka's errors, sorted by fate.
 
-use rdkafka::error::KafkaError;
-use rdkafka::error::RDKafkaErrorCode as Code;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 
 use crate::log::LogError;
 use crate::log::kafka::context::Failure;

@@ -20,34 +20,17 @@ pub mod writer;
 
 use std::time::Duration;
 
-use crate::clock::Deadline;
-use crate::event::NextOffset;
-use crate::event::Record;
-use crate::event::TaskId;
-use crate::limits;
-use crate::log::Changelog;
-use crate::log::CommitOutcome;
-use crate::log::CommitSteps;
-use crate::log::Flow;
-use crate::log::InputEnd;
-use crate::log::Log;
-use crate::log::LogError;
-use crate::log::LogEvent;
-use crate::log::Output;
-use crate::log::Partitions;
-
 pub use changelog::KafkaChangelog;
-pub use settings::KafkaOptions;
-pub use settings::NativeSettings;
-pub use settings::Secret;
-pub use settings::Security;
-pub use settings::Start;
-pub use settings::TopicNames;
-
 use consumer::LaneConsumer;
 use place::PlaceWatch;
 use producer::LaneProducer;
+pub use settings::{KafkaOptions, NativeSettings, Secret, Security, Start, TopicNames};
 use topics::Topics;
+
+use crate::clock::Deadline;
+use crate::event::{NextOffset, Record, TaskId};
+use crate::limits;
+use crate::log::{Changelog, CommitOutcome, CommitSteps, Flow, InputEnd, Log, LogError, LogEvent, Output, Partitions};
 
 /// A lane's log on Kafka.
 pub struct KafkaLog {

@@ -2,28 +2,20 @@
 
 use std::time::Duration;
 
-use rdkafka::Offset;
-use rdkafka::TopicPartitionList;
-use rdkafka::consumer::BaseConsumer;
-use rdkafka::consumer::CommitMode;
-use rdkafka::consumer::Consumer;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaResult;
 use rdkafka::groups::GroupInfo;
+use rdkafka::{Offset, TopicPartitionList};
 
-use crate::event::NextOffset;
-use crate::event::TaskId;
+use crate::event::{NextOffset, TaskId};
 use crate::limits;
-use crate::log::Changelog;
-use crate::log::Flow;
-use crate::log::LogError;
-use crate::log::Partitions;
-use crate::log::kafka::changelog;
 use crate::log::kafka::changelog::KafkaChangelog;
 use crate::log::kafka::context::PlainContext;
-use crate::log::kafka::fate;
 use crate::log::kafka::settings::KafkaOptions;
 use crate::log::kafka::topics::Topics;
 use crate::log::kafka::writer::Writer;
+use crate::log::kafka::{changelog, fate};
+use crate::log::{Changelog, Flow, LogError, Partitions};
 
 /// Keys that are read before they are deleted.
 const KEYS: usize = 10_000;

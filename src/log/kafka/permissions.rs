@@ -2,21 +2,17 @@
 
 use std::time::Duration;
 
-use rdkafka::Offset;
-use rdkafka::TopicPartitionList;
-use rdkafka::consumer::BaseConsumer;
-use rdkafka::consumer::Consumer;
-use rdkafka::error::KafkaError;
-use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::{Offset, TopicPartitionList};
 
 use crate::clock::Deadline;
 use crate::limits;
 use crate::log::LogError;
-use crate::log::kafka::changelog;
 use crate::log::kafka::context::PlainContext;
-use crate::log::kafka::fate;
 use crate::log::kafka::producer::LaneProducer;
 use crate::log::kafka::settings::KafkaOptions;
+use crate::log::kafka::{changelog, fate};
 
 /// One wait of a read.
 const TURN: Duration = Duration::from_millis(100);

@@ -8,10 +8,8 @@ use std::time::Duration;
 use crate::clock::Deadline;
 use crate::limits;
 use crate::log::LogError;
-use crate::log::kafka::changelog;
-use crate::log::kafka::operator;
-use crate::log::kafka::settings;
 use crate::log::kafka::settings::KafkaOptions;
+use crate::log::kafka::{changelog, operator, settings};
 
 /// Watches a place that the lane has given up. The lane asks again and again between its turns: brokers may be away for longer than it
 /// may be silent.

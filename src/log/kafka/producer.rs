@@ -1,35 +1,23 @@
 //! The transactional producer of a lane: one commit is begin, send, offsets, drain, commit (`decisions.md`).
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::Duration;
 
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::ConsumerGroupMetadata;
-use rdkafka::error::KafkaError;
-use rdkafka::error::RDKafkaErrorCode;
-use rdkafka::message::Header;
-use rdkafka::message::OwnedHeaders;
-use rdkafka::producer::BaseRecord;
-use rdkafka::producer::Producer;
-use rdkafka::producer::ThreadedProducer;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
 
-use crate::clock::Deadline;
-use crate::clock::Stopwatch;
+use crate::clock::{Deadline, Stopwatch};
 use crate::event::TaskId;
 use crate::limits;
-use crate::log::CommitOutcome;
-use crate::log::CommitSteps;
-use crate::log::Destination;
-use crate::log::LogError;
-use crate::log::Output;
-use crate::log::kafka::context::LaneContext;
-use crate::log::kafka::context::Ticket;
-use crate::log::kafka::fate;
-use crate::log::kafka::settings;
+use crate::log::kafka::context::{LaneContext, Ticket};
 use crate::log::kafka::settings::KafkaOptions;
 use crate::log::kafka::topics::Topics;
+use crate::log::kafka::{fate, settings};
+use crate::log::{CommitOutcome, CommitSteps, Destination, LogError, Output};
 
 /// What a commit came to.
 pub(super) struct Ended {

@@ -3,33 +3,22 @@
 //! Partitions come merged by record timestamp, each in its own order. A merge needs the next record of every partition: those that
 //! are ahead wait in memory, up to a bound, and are then paused (split queues, which would do this in the client, stall).
 
-use std::collections::BTreeMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use rdkafka::Message;
-use rdkafka::Offset;
-use rdkafka::TopicPartitionList;
-use rdkafka::consumer::BaseConsumer;
-use rdkafka::consumer::Consumer;
-use rdkafka::error::KafkaError;
-use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::BorrowedMessage;
+use rdkafka::{Message, Offset, TopicPartitionList};
 
 use crate::clock::Deadline;
-use crate::event::EventTime;
-use crate::event::Record;
-use crate::event::RecordMeta;
-use crate::event::RecordOffset;
+use crate::event::{EventTime, Record, RecordMeta, RecordOffset};
 use crate::limits;
-use crate::log::Flow;
-use crate::log::LogError;
-use crate::log::LogEvent;
-use crate::log::kafka::changelog;
 use crate::log::kafka::consumer::read_headers;
 use crate::log::kafka::context::PlainContext;
-use crate::log::kafka::fate;
 use crate::log::kafka::settings::KafkaOptions;
+use crate::log::kafka::{changelog, fate};
+use crate::log::{Flow, LogError, LogEvent};
 
 /// Bytes that all partitions together may hold while they wait for another.
 const HELD_BYTES: usize = 64 << 20;

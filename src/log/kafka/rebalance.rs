@@ -7,16 +7,11 @@
 //! sends a second one if a rebalance was under way, and to answer that means to wait for ever: by then nobody serves the call.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::AtomicU8;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use rdkafka::TopicPartitionList;
-use rdkafka::consumer::BaseConsumer;
-use rdkafka::consumer::Consumer;
-use rdkafka::consumer::ConsumerContext;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::types::RDKafkaRespErr;
 
 /// What happened to the assignment.

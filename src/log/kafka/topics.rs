@@ -1,20 +1,14 @@
 //! The topics of a group, as the brokers have them: names, partition counts, and where an output goes.
 
-use rdkafka::client::Client;
-use rdkafka::client::ClientContext;
+use rdkafka::client::{Client, ClientContext};
 use rdkafka::types::RDKafkaRespErr;
 
 use crate::clock::Deadline;
-use crate::event::Stage;
-use crate::event::TaskId;
-use crate::event::partition_of;
+use crate::event::{Stage, TaskId, partition_of};
 use crate::limits;
-use crate::log::Destination;
-use crate::log::LogError;
-use crate::log::Output;
-use crate::log::Partitions;
 use crate::log::kafka::fate;
 use crate::log::kafka::settings::KafkaOptions;
+use crate::log::{Destination, LogError, Output, Partitions};
 
 /// Names similar to a missing one, listed in its error.
 const SIMILAR_MAX: usize = 3;

@@ -1,24 +1,18 @@
 //! A writer outside of any lane, for what an operator sends: each record once and in order, no transaction.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rdkafka::ClientContext;
-use rdkafka::error::KafkaError;
-use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::DeliveryResult;
-use rdkafka::producer::BaseProducer;
-use rdkafka::producer::BaseRecord;
-use rdkafka::producer::Producer;
-use rdkafka::producer::ProducerContext;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
 
 use crate::clock::Deadline;
 use crate::limits;
 use crate::log::LogError;
-use crate::log::kafka::fate;
-use crate::log::kafka::settings;
 use crate::log::kafka::settings::KafkaOptions;
+use crate::log::kafka::{fate, settings};
 
 /// Between two looks for room in the client's queue.
 const ROOM: Duration = Duration::from_millis(50);

@@ -1,28 +1,16 @@
 //! The broker: topics, time, and what a test may ask of it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::event::NextOffset;
-use crate::event::Stage;
-use crate::event::TaskId;
-use crate::event::partition_of;
+use crate::event::{NextOffset, Stage, TaskId, partition_of};
 use crate::limits;
-use crate::log::ChangelogRange;
-use crate::log::Destination;
-use crate::log::Output;
-use crate::log::Partitions;
-use crate::log::memory::Faults;
-use crate::log::memory::MemoryLog;
-use crate::log::memory::MemoryRecord;
 use crate::log::memory::group::Group;
 use crate::log::memory::partition::Partition;
-use crate::log::memory::transaction::Markers;
-use crate::log::memory::transaction::Producer;
+use crate::log::memory::transaction::{Markers, Producer};
+use crate::log::memory::{Faults, MemoryLog, MemoryRecord};
 use crate::log::names::InputNames;
+use crate::log::{ChangelogRange, Destination, Output, Partitions};
 
 /// Topics of the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,16 +2,9 @@
 
 use std::time::Duration;
 
-use crate::event::NextOffset;
-use crate::event::Stage;
-use crate::event::TaskId;
-use crate::log::Changelog;
-use crate::log::ChangelogRange;
-use crate::log::Flow;
-use crate::log::LogError;
-use crate::log::memory::MemoryBroker;
-use crate::log::memory::MemoryRecord;
-use crate::log::memory::MemoryTopic;
+use crate::event::{NextOffset, Stage, TaskId};
+use crate::log::memory::{MemoryBroker, MemoryRecord, MemoryTopic};
+use crate::log::{Changelog, ChangelogRange, Flow, LogError};
 
 #[derive(Debug)]
 pub(super) struct MemoryChangelog {

@@ -1,10 +1,8 @@
 //! The consumer group: static members, generations, cooperative and sticky assignment.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::event::Stage;
-use crate::event::TaskId;
+use crate::event::{Stage, TaskId};
 
 #[derive(Debug)]
 struct Member {

@@ -3,31 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::event::EventTime;
-use crate::event::Header;
-use crate::event::NextOffset;
-use crate::event::Record;
-use crate::event::RecordMeta;
-use crate::event::RecordOffset;
-use crate::event::TaskId;
-use crate::log::Changelog;
-use crate::log::CommitOutcome;
-use crate::log::Destination;
-use crate::log::Flow;
-use crate::log::Log;
-use crate::log::LogError;
-use crate::log::LogEvent;
-use crate::log::Output;
-use crate::log::memory::Fault;
-use crate::log::memory::MemoryBroker;
-use crate::log::memory::MemoryRecord;
-use crate::log::memory::MemoryTopic;
-use crate::log::memory::Step;
+use crate::event::{EventTime, Header, NextOffset, Record, RecordMeta, RecordOffset, TaskId};
 use crate::log::memory::broker::State;
 use crate::log::memory::changelog::MemoryChangelog;
 use crate::log::memory::group::Answer;
-use crate::log::memory::transaction::Markers;
-use crate::log::memory::transaction::Refused;
+use crate::log::memory::transaction::{Markers, Refused};
+use crate::log::memory::{Fault, MemoryBroker, MemoryRecord, MemoryTopic, Step};
+use crate::log::{Changelog, CommitOutcome, Destination, Flow, Log, LogError, LogEvent, Output};
 
 #[derive(Debug, Clone, Copy)]
 struct Reading {

@@ -11,12 +11,7 @@ mod lane;
 mod partition;
 mod transaction;
 
-pub use broker::MemoryBroker;
-pub use broker::MemoryConfig;
-pub use broker::MemoryTopic;
-pub use broker::OpenTransaction;
-pub use fault::Fault;
-pub use fault::Faults;
-pub use fault::Step;
+pub use broker::{MemoryBroker, MemoryConfig, MemoryTopic, OpenTransaction};
+pub use fault::{Fault, Faults, Step};
 pub use lane::MemoryLog;
 pub use partition::MemoryRecord;

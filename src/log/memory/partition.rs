@@ -1,7 +1,6 @@
 //! One partition: data and control records, what of it is visible.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One record, as a reader or a test sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,13 +1,10 @@
 //! The transaction coordinator: epochs, open transactions, decisions, markers.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::event::NextOffset;
-use crate::event::TaskId;
-use crate::log::memory::MemoryRecord;
-use crate::log::memory::MemoryTopic;
+use crate::event::{NextOffset, TaskId};
 use crate::log::memory::broker::State;
+use crate::log::memory::{MemoryRecord, MemoryTopic};
 
 /// Why a request was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,11 +1,8 @@
 //! Collects problems, and answers with a value in bounds so that the check goes on.
 
-use crate::limits::FACTOR_MAX;
-use crate::limits::NAME_CHARS_MAX;
-use crate::limits::POLICY_LIST_MAX;
-use crate::policy::Detector;
-use crate::policy::TextPatterns;
+use crate::limits::{FACTOR_MAX, NAME_CHARS_MAX, POLICY_LIST_MAX};
 use crate::policy::validate::Problem;
+use crate::policy::{Detector, TextPatterns};
 
 /// The problems found so far.
 #[derive(Debug, Default)]

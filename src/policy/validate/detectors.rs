@@ -1,55 +1,20 @@
 //! The rules of each detector's settings.
 
-use crate::identity::MaskSet;
-use crate::identity::StopWords;
-use crate::limits::ERROR_CHARS_MAX;
-use crate::limits::EXPLORED_TURNS_MAX;
-use crate::limits::POLICY_MS_MAX;
-use crate::limits::READABLE_BYTES_MAX;
-use crate::limits::SWARM_KEYS_MAX;
-use crate::limits::SWARM_PANE_LIFE_MS_MIN;
-use crate::limits::SWARM_PANES_MAX;
-use crate::limits::SWARM_WORKERS_MAX;
-use crate::policy::BlockScope;
-use crate::policy::CallRate;
-use crate::policy::Counted;
-use crate::policy::DeadEnd;
-use crate::policy::Detectors;
-use crate::policy::Evaluate;
-use crate::policy::ExactRepeat;
-use crate::policy::Exploration;
-use crate::policy::FleetKey;
-use crate::policy::FleetRate;
-use crate::policy::Mode;
-use crate::policy::NearRepeat;
-use crate::policy::Notify;
-use crate::policy::Oscillation;
-use crate::policy::OutcomeRepeat;
-use crate::policy::ProgressMatrix;
-use crate::policy::RepeatCount;
-use crate::policy::SemanticRepeat;
-use crate::policy::ShellFailures;
-use crate::policy::StateRepeat;
-use crate::policy::SwarmRepeat;
-use crate::policy::SwarmSteps;
-use crate::policy::TestFix;
-use crate::policy::TextOnly;
-use crate::policy::raw::RawCallRate;
-use crate::policy::raw::RawDeadEnd;
-use crate::policy::raw::RawDetectors;
-use crate::policy::raw::RawExactRepeat;
-use crate::policy::raw::RawExploration;
-use crate::policy::raw::RawFleetRate;
-use crate::policy::raw::RawNearRepeat;
-use crate::policy::raw::RawOscillation;
-use crate::policy::raw::RawOutcomeRepeat;
-use crate::policy::raw::RawProgressMatrix;
-use crate::policy::raw::RawSemanticRepeat;
-use crate::policy::raw::RawShellFailures;
-use crate::policy::raw::RawStateRepeat;
-use crate::policy::raw::RawSwarmRepeat;
-use crate::policy::raw::RawTestFix;
+use crate::identity::{MaskSet, StopWords};
+use crate::limits::{
+    ERROR_CHARS_MAX, EXPLORED_TURNS_MAX, POLICY_MS_MAX, READABLE_BYTES_MAX, SWARM_KEYS_MAX, SWARM_PANE_LIFE_MS_MIN,
+    SWARM_PANES_MAX, SWARM_WORKERS_MAX,
+};
+use crate::policy::raw::{
+    RawCallRate, RawDeadEnd, RawDetectors, RawExactRepeat, RawExploration, RawFleetRate, RawNearRepeat, RawOscillation,
+    RawOutcomeRepeat, RawProgressMatrix, RawSemanticRepeat, RawShellFailures, RawStateRepeat, RawSwarmRepeat, RawTestFix,
+};
 use crate::policy::validate::check::Check;
+use crate::policy::{
+    BlockScope, CallRate, Counted, DeadEnd, Detectors, Evaluate, ExactRepeat, Exploration, FleetKey, FleetRate, Mode, NearRepeat,
+    Notify, Oscillation, OutcomeRepeat, ProgressMatrix, RepeatCount, SemanticRepeat, ShellFailures, StateRepeat, SwarmRepeat,
+    SwarmSteps, TestFix, TextOnly,
+};
 
 const MODES: [(&str, Mode); 4] = [("off", Mode::Off), ("shadow", Mode::Shadow), ("nudge", Mode::Nudge), ("block", Mode::Block)];
 

@@ -3,13 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::limits::FACTOR_MAX;
-use crate::limits::POLICY_LIST_MAX;
-use crate::policy::ToolClass;
-use crate::policy::ToolPolicy;
-use crate::policy::ToolTable;
+use crate::limits::{FACTOR_MAX, POLICY_LIST_MAX};
 use crate::policy::raw::RawTool;
 use crate::policy::validate::check::Check;
+use crate::policy::{ToolClass, ToolPolicy, ToolTable};
 
 const CLASSES: [(&str, ToolClass); 5] = [
     ("normal", ToolClass::Normal),

@@ -2,8 +2,7 @@
 
 use super::markup::Markup;
 use super::shared;
-use crate::report::Change;
-use crate::report::Comparison;
+use crate::report::{Change, Comparison};
 
 pub(super) fn sections(page: &mut Markup, comparison: &Comparison) {
     page.raw("<dl class=\"numbers\">\n");

@@ -10,13 +10,10 @@ mod shared;
 mod strips;
 mod timeline;
 
-use crate::report::Comparison;
-use crate::report::Judgement;
-use crate::report::Report;
-use crate::report::Sweep;
+pub use markup::BEGINNING;
 use markup::Markup;
 
-pub use markup::BEGINNING;
+use crate::report::{Comparison, Judgement, Report, Sweep};
 
 /// Tools in the table; the rest is summed.
 const TOOLS_SHOWN: usize = 30;

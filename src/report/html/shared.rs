@@ -3,9 +3,7 @@
 use serde_json::Value;
 
 use super::markup::Markup;
-use crate::report::Report;
-use crate::report::Spent;
-use crate::report::Table;
+use crate::report::{Report, Spent, Table};
 
 /// Characters of a text that is kept on one line; a longer one may break anywhere.
 const WORD_CHARS_MAX: usize = 32;

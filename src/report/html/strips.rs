@@ -4,13 +4,7 @@ use std::collections::BTreeMap;
 
 use super::markup::Markup;
 use super::shared;
-use crate::report::Cell;
-use crate::report::Deed;
-use crate::report::Ended;
-use crate::report::Loop;
-use crate::report::Repeated;
-use crate::report::Report;
-use crate::report::letter;
+use crate::report::{Cell, Deed, Ended, Loop, Repeated, Report, letter};
 
 /// Colours that letters go round in.
 const COLOURS: usize = 10;

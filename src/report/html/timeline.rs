@@ -2,8 +2,7 @@
 
 use super::markup::Markup;
 use super::shared;
-use crate::report::Report;
-use crate::report::Slice;
+use crate::report::{Report, Slice};
 
 /// Slices drawn.
 const SLICES_MAX: usize = 120;

@@ -2,11 +2,8 @@
 
 use rocksdb::WriteBatch;
 
-use crate::store::Area;
-use crate::store::Change;
-use crate::store::RocksStore;
-use crate::store::StoreError;
 use crate::store::keys::database_key;
+use crate::store::{Area, Change, RocksStore, StoreError};
 
 /// A batch of writes, in order: a later write to a key wins. Nothing happens before [`RocksStore::write`].
 pub struct RocksBatch {

@@ -9,37 +9,18 @@ mod error;
 mod options;
 mod owner;
 
-use std::path::Path;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-
-use rocksdb::DB;
-use rocksdb::DBRawIterator;
-use rocksdb::FlushOptions;
-use rocksdb::ReadOptions;
-use rocksdb::WriteBatch;
-use rocksdb::WriteOptions;
-use rocksdb::properties;
-use rocksdb::statistics::Ticker;
-
-use crate::event::TaskId;
-use crate::store::Change;
-use crate::store::KeyFamily;
-use crate::store::LoadBatch;
-use crate::store::ScanFlow;
-use crate::store::StateKey;
-use crate::store::StateStore;
-use crate::store::StoreError;
-use crate::store::keys::after_prefix;
-use crate::store::keys::database_key;
-use crate::store::keys::task_of;
-use crate::store::keys::task_prefix;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub use batch::RocksBatch;
 pub use options::RocksOptions;
 pub use owner::StoreOwner;
+use rocksdb::statistics::Ticker;
+use rocksdb::{DB, DBRawIterator, FlushOptions, ReadOptions, WriteBatch, WriteOptions, properties};
+
+use crate::event::TaskId;
+use crate::store::keys::{after_prefix, database_key, task_of, task_prefix};
+use crate::store::{Change, KeyFamily, LoadBatch, ScanFlow, StateKey, StateStore, StoreError};
 
 /// Bytes that a change takes in a batch besides its value and the end of its key: tag, lengths, the task's prefix. An upper bound.
 const CHANGE_BYTES: usize = 32;

@@ -1,12 +1,7 @@
 //! How the database is opened: many small keys, read by point and by prefix, one memory budget for all areas.
 
-use rocksdb::BlockBasedOptions;
-use rocksdb::Cache;
-use rocksdb::DBCompressionType;
-use rocksdb::DBRecoveryMode;
-use rocksdb::Options;
-use rocksdb::WriteBufferManager;
 use rocksdb::statistics::StatsLevel;
+use rocksdb::{BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, Options, WriteBufferManager};
 
 use crate::store::Area;
 

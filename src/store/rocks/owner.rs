@@ -1,12 +1,8 @@
 //! Whose database it is: format, application, instance, cluster. Two processes with one directory would be two owners of one state.
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::store::Area;
-use crate::store::RocksStore;
-use crate::store::StoreError;
-use crate::store::codec;
+use crate::store::{Area, RocksStore, StoreError, codec};
 
 /// Format of the whole directory: areas and keys.
 const FORMAT: u8 = 1;

@@ -5,9 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::http::Running;
-use crate::http::Scratch;
-use crate::http::failed_call;
+use crate::http::{Running, Scratch, failed_call};
 
 /// What a shell would make of the line that sends events: address, content type, one body per round.
 fn rounds(line: &str) -> (String, String, Vec<String>) {

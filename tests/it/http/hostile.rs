@@ -1,14 +1,11 @@
 //! Requests that are wrong, slow or huge: each gets its answer or its end, and nobody else notices.
 
-use std::io::Read as _;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use loopwarden::limits;
 
-use crate::http::Running;
-use crate::http::Scratch;
-use crate::http::failed_call;
+use crate::http::{Running, Scratch, failed_call};
 
 #[test]
 fn a_wrong_request_is_told_what_is_wrong() {

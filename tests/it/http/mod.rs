@@ -8,25 +8,17 @@ mod reload;
 mod table;
 
 use std::fs;
-use std::io::BufRead as _;
-use std::io::BufReader;
-use std::path::Path;
-use std::path::PathBuf;
-use std::process::Child;
-use std::process::Command;
-use std::process::Stdio;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use client::{Answer, Client, PATIENCE};
 use loopwarden::clock::Deadline;
 use serde_json::Value;
 
-use crate::bounded::START_WAIT;
-use crate::bounded::bounded;
-use client::Answer;
-use client::Client;
-use client::PATIENCE;
+use crate::bounded::{START_WAIT, bounded};
 
 /// Between two questions: a process answers fifty a second, and whoever asks more often is sent away.
 const PAUSE: Duration = Duration::from_millis(40);

@@ -1,12 +1,9 @@
 //! What the README says about the first minutes, as it stands there: its commands are run by a shell.
 
-use std::io::BufRead as _;
-use std::io::BufReader;
-use std::process::Command;
-use std::process::Stdio;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
 
-use crate::http::Running;
-use crate::http::Scratch;
+use crate::http::{Running, Scratch};
 
 /// The first block of shell commands that holds a text.
 fn block(with: &str) -> String {

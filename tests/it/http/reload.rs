@@ -1,17 +1,14 @@
 //! Another policy: by SIGHUP, all or nothing, and by a restart in the middle of an episode.
 
 use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use loopwarden::clock::Deadline;
 use serde_json::Value;
 
-use crate::http::Running;
-use crate::http::Scratch;
-use crate::http::failed_call;
+use crate::http::{Running, Scratch, failed_call};
 
 /// Longest wait for something that is to come at once.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,32 +1,16 @@
 //! The route table: each route answers as its access says; metrics are what they say they are.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
 
-use loopwarden::http::Answered;
-use loopwarden::http::Options;
-use loopwarden::http::Probe;
-use loopwarden::http::Server;
-use loopwarden::http::Token;
-use loopwarden::http::Unanswered;
-use loopwarden::http::Warden;
-use loopwarden::http::routes::Access;
-use loopwarden::http::routes::ROUTES;
-use loopwarden::http::routes::Route;
-use loopwarden::task::AgentView;
-use loopwarden::task::CounterView;
-use loopwarden::task::Numbered;
-use loopwarden::task::TaskView;
-use serde_json::Value;
-use serde_json::json;
+use loopwarden::http::routes::{Access, ROUTES, Route};
+use loopwarden::http::{Answered, Options, Probe, Server, Token, Unanswered, Warden};
+use loopwarden::task::{AgentView, CounterView, Numbered, TaskView};
+use serde_json::{Value, json};
 
-use crate::http::Running;
-use crate::http::Scratch;
-use crate::http::client::Answer;
-use crate::http::client::Client;
-use crate::http::failed_call;
+use crate::http::client::{Answer, Client};
+use crate::http::{Running, Scratch, failed_call};
 
 /// A process without lanes.
 struct NoLanes;

@@ -4,44 +4,18 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::mpsc::Receiver;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
-use loopwarden::event::NextOffset;
-use loopwarden::event::Stage;
-use loopwarden::event::TaskId;
-use loopwarden::log::CommitOutcome;
-use loopwarden::log::Destination;
-use loopwarden::log::Log;
-use loopwarden::log::LogError;
-use loopwarden::log::LogEvent;
-use loopwarden::log::Output;
-use loopwarden::log::Partitions;
-use loopwarden::log::embedded::Append;
-use loopwarden::log::embedded::EmbeddedBroker;
-use loopwarden::log::embedded::EmbeddedLog;
-use loopwarden::log::embedded::EmbeddedOptions;
-use loopwarden::log::embedded::EmbeddedOutput;
-use loopwarden::log::embedded::Feed as EmbeddedFeed;
-use loopwarden::log::embedded::Retention;
-use loopwarden::log::embedded::TICK_HEADER;
-use loopwarden::store::KeyFamily;
-use loopwarden::store::RocksOptions;
-use loopwarden::store::RocksStore;
-use loopwarden::store::StateStore;
-use loopwarden::store::StoreOwner;
+use loopwarden::event::{NextOffset, Stage, TaskId};
+use loopwarden::log::embedded::{
+    Append, EmbeddedBroker, EmbeddedLog, EmbeddedOptions, EmbeddedOutput, Feed as EmbeddedFeed, Retention, TICK_HEADER,
+};
+use loopwarden::log::{CommitOutcome, Destination, Log, LogError, LogEvent, Output, Partitions};
+use loopwarden::store::{KeyFamily, RocksOptions, RocksStore, StateStore, StoreOwner};
 
 use super::log_contract;
-use super::log_contract::Feed;
-use super::log_contract::Seen;
-use super::log_contract::World;
-use super::log_contract::change;
-use super::log_contract::command;
-use super::log_contract::commit;
-use super::log_contract::read;
-use super::log_contract::session;
-use super::log_contract::take_all;
+use super::log_contract::{Feed, Seen, World, change, command, commit, read, session, take_all};
 use super::temp_dir::TempDir;
 
 const PARTITIONS: u32 = 3;

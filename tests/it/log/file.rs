@@ -4,28 +4,11 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use loopwarden::event::NextOffset;
-use loopwarden::event::RecordOffset;
-use loopwarden::event::Stage;
-use loopwarden::event::TaskId;
-use loopwarden::event::partition_of;
-use loopwarden::log::CommitOutcome;
-use loopwarden::log::Destination;
-use loopwarden::log::Flow;
-use loopwarden::log::Log;
-use loopwarden::log::LogError;
-use loopwarden::log::LogEvent;
-use loopwarden::log::Output;
-use loopwarden::log::file::Collected;
-use loopwarden::log::file::FileInput;
-use loopwarden::log::file::FileLog;
-use loopwarden::log::file::FileOptions;
-use loopwarden::log::file::FileReplay;
-use loopwarden::log::file::REPLAY_PARTITIONS;
+use loopwarden::event::{NextOffset, RecordOffset, Stage, TaskId, partition_of};
+use loopwarden::log::file::{Collected, FileInput, FileLog, FileOptions, FileReplay, REPLAY_PARTITIONS};
+use loopwarden::log::{CommitOutcome, Destination, Flow, Log, LogError, LogEvent, Output};
 
-use super::log_contract::Got;
-use super::log_contract::command;
-use super::log_contract::session;
+use super::log_contract::{Got, command, session};
 use super::temp_dir::TempDir;
 
 const WAIT: Duration = Duration::from_secs(60);

@@ -3,35 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use loopwarden::event::NextOffset;
-use loopwarden::event::Stage;
-use loopwarden::event::TaskId;
-use loopwarden::log::CommitOutcome;
-use loopwarden::log::Destination;
-use loopwarden::log::Flow;
-use loopwarden::log::Log;
-use loopwarden::log::LogError;
-use loopwarden::log::LogEvent;
-use loopwarden::log::Output;
-use loopwarden::log::Partitions;
-use loopwarden::log::memory::Fault;
-use loopwarden::log::memory::Faults;
-use loopwarden::log::memory::MemoryBroker;
-use loopwarden::log::memory::MemoryConfig;
-use loopwarden::log::memory::MemoryLog;
-use loopwarden::log::memory::MemoryTopic;
-use loopwarden::log::memory::Step;
+use loopwarden::event::{NextOffset, Stage, TaskId};
+use loopwarden::log::memory::{Fault, Faults, MemoryBroker, MemoryConfig, MemoryLog, MemoryTopic, Step};
+use loopwarden::log::{CommitOutcome, Destination, Flow, Log, LogError, LogEvent, Output, Partitions};
 
 use super::log_contract;
-use super::log_contract::Feed;
-use super::log_contract::Seen;
-use super::log_contract::Transactional;
-use super::log_contract::World;
-use super::log_contract::change;
-use super::log_contract::command;
-use super::log_contract::commit;
-use super::log_contract::session;
-use super::log_contract::take_all;
+use super::log_contract::{Feed, Seen, Transactional, World, change, command, commit, session, take_all};
 
 const PARTITIONS: Partitions = Partitions { session: 3, swarm: 2 };
 
