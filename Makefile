@@ -8,7 +8,7 @@ demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
 
 test: setup ## everything, with a real broker from Apache Kafka's jars
 	bash tests/kafka/broker/fetch.sh
-	cargo test --release --locked
+	cargo test --release --locked --workspace
 	bash tests/browser/run.sh
 
 check: fmt lint unit it doc ## what needs no network
@@ -18,13 +18,13 @@ setup: ## native libraries, only those that are missing
 	@bash .ci/native
 
 fmt:
-	cargo fmt --check
+	cargo fmt --all --check
 
 lint:
 	cargo lint
 
 unit: ## the tests beside the code
-	cargo test --release --locked --lib
+	cargo test --release --locked --workspace --lib
 
 it: ## the hermetic tests
 	cargo it
@@ -60,7 +60,7 @@ mutants: ## every wrong idea under tests/mutants must turn the tests red
 	bash tests/mutants/run.sh
 
 doc:
-	RUSTDOCFLAGS=-Dwarnings cargo doc --release --locked --no-deps
+	RUSTDOCFLAGS=-Dwarnings cargo doc --release --locked --workspace --no-deps
 
 deny: ## licences, bans, sources, advisories
 	@bash .ci/deny

@@ -1,7 +1,7 @@
 //! Names that records of the worlds without Kafka carry as their topic: those of a real installation, so that commands that quote
 //! them read the same.
 
-use crate::event::Stage;
+use loopwarden_core::event::Stage;
 
 /// Name of each stage's input topic.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,6 +5,6 @@ copy_dependencies() { # FROM TO
   printf 'copying compiled dependencies to %s\n' "$2"
   mkdir -p "$2/release"
   cp "$1"/.rustc_info.json "$1"/CACHEDIR.TAG "$2" 2>/dev/null || true
-  (cd "$1/release" && tar cf - --exclude='*loopwarden-*' --exclude='deps/it-*' --exclude='deps/kafka-*' --exclude='deps/chaos-*' \
+  (cd "$1/release" && tar cf - --exclude='*loopwarden*' --exclude='deps/it-*' --exclude='deps/kafka-*' --exclude='deps/chaos-*' \
     .fingerprint build deps) | tar xf - -C "$2/release"
 }

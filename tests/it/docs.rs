@@ -142,10 +142,13 @@ fn every_link_leads_to_a_file_and_an_anchor() {
 
 #[test]
 fn every_page_is_part_of_the_documentation() {
-    let module = read("src/docs/mod.rs");
+    let module = read("src/loopwarden/docs.rs");
     for (name, _) in pages() {
         if let Some(page) = name.strip_prefix("src/docs/") {
-            assert!(module.contains(&format!("include_str!(\"{page}\")")), "{page} is not included in src/docs/mod.rs");
+            assert!(
+                module.contains(&format!("include_str!(\"../docs/{page}\")")),
+                "{page} is not included in src/loopwarden/docs.rs"
+            );
         }
     }
 }

@@ -141,7 +141,7 @@ fn a_verdict_without_a_timer_is_told() {
 #[test]
 fn each_invariant_names_a_test_of_this_file() {
     let root = env!("CARGO_MANIFEST_DIR");
-    let page = std::fs::read_to_string(format!("{root}/src/engine/invariants.rs")).unwrap();
+    let page = std::fs::read_to_string(format!("{root}/src/core/engine/invariants.rs")).unwrap();
     let tests = std::fs::read_to_string(format!("{root}/tests/it/invariants.rs")).unwrap();
     let named: Vec<&str> = page.split("Broken by `").skip(1).map(|rest| rest.split('`').next().unwrap()).collect();
     assert_eq!(named.len(), Invariant::ALL.len());

@@ -49,17 +49,17 @@ fresh() {
 # Lines `target test` of the patches given, each once.
 named() { sed -n 's/^Caught by: //p' "$@" | sort -u; }
 
-# Builds the test programs of some targets, and prints `target path` for each.
+# Builds the test programs of some targets, and prints `target path` for each. A target is a test program of the root package, or the
+# name of a package, which means the tests beside its code.
 build() {
-  local arguments=(--config 'profile.release.package.loopwarden.opt-level=0' --config 'profile.release.package.loopwarden.debug=0' --config 'profile.release.incremental=true') one
+  local arguments=(--config 'profile.release.opt-level=0' --config 'profile.release.debug=0'
+    --config 'profile.release.package."*".opt-level=3' --config 'profile.release.package."*".debug="line-tables-only"') one lib=()
   for one in "$@"; do
-    case $one in lib) arguments+=(--lib) ;; *) arguments+=(--test "$one") ;; esac
+    case $one in loopwarden*) lib+=(--lib); arguments+=(-p "$one") ;; *) arguments+=(-p loopwarden --test "$one") ;; esac
   done
-  (cd "$copy" && timeout -k 10 $build_s $cargo test --release --locked --quiet --no-run "${arguments[@]}" --message-format=json 2>"$dir/build.log") |
-    sed -n 's/.*"kind":\["\(lib\|test\)"\].*"name":"\([a-z]*\)".*"executable":"\([^"]*\)".*/\1 \2 \3/p' |
-    while read -r kind name path; do
-      [ "$kind" = lib ] && say "lib $path" || say "$name $path"
-    done
+  (cd "$copy" && timeout -k 10 $build_s $cargo test --release --locked --quiet --no-run "${arguments[@]}" "${lib[@]:0:1}" --message-format=json 2>"$dir/build.log") |
+    sed -n 's/.*"kind":\["\(lib\|test\)"\].*"name":"\([a-z_]*\)".*"executable":"\([^"]*\)".*/\2 \3/p' |
+    while read -r name path; do say "${name//_/-} $path"; done
 }
 
 # Runs one test of a program from the copy; green, red, slow or missing.

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::event::{Header, Stage, TaskId, partition_of};
-use crate::log::LogError;
-use crate::log::embedded::record::Stored;
-use crate::log::embedded::{EmbeddedBroker, Extent, TICK_HEADER, Writer, fatal, layout};
-use crate::store::{Area, RocksBatch};
+use loopwarden_core::event::{Header, Stage, TaskId, partition_of};
+use loopwarden_state::{Area, RocksBatch};
+
+use crate::LogError;
+use crate::embedded::record::Stored;
+use crate::embedded::{EmbeddedBroker, Extent, TICK_HEADER, Writer, fatal, layout};
 
 /// Longest wait for a sync before an append gives up. The record may be there all the same: its sender tries again, and a
 /// duplicate is dropped by its id.

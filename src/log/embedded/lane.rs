@@ -5,12 +5,13 @@ use std::ops::ControlFlow;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use crate::event::{EventTime, NextOffset, Record, RecordMeta, RecordOffset, Stage, TaskId, partition_of};
-use crate::log::embedded::append::put_event;
-use crate::log::embedded::record::Stored;
-use crate::log::embedded::{EmbeddedBroker, Extent, Feed, Writer, corrupt, layout, scan};
-use crate::log::{Changelog, CommitOutcome, Destination, Flow, InputEnd, Log, LogError, LogEvent, Output};
-use crate::store::{Area, Change, RocksBatch, StateKey};
+use loopwarden_core::event::{EventTime, NextOffset, Record, RecordMeta, RecordOffset, Stage, TaskId, partition_of};
+use loopwarden_state::{Area, Change, RocksBatch, StateKey};
+
+use crate::embedded::append::put_event;
+use crate::embedded::record::Stored;
+use crate::embedded::{EmbeddedBroker, Extent, Feed, Writer, corrupt, layout, scan};
+use crate::{Changelog, CommitOutcome, Destination, Flow, InputEnd, Log, LogError, LogEvent, Output};
 
 #[derive(Debug, Clone, Copy)]
 struct Reading {
@@ -265,7 +266,7 @@ impl Log for EmbeddedLog {
 
     /// In the write-ahead log when it returns; durable and visible to readers within [`EmbeddedOptions::sync_wait_max`].
     ///
-    /// [`EmbeddedOptions::sync_wait_max`]: crate::log::embedded::EmbeddedOptions::sync_wait_max
+    /// [`EmbeddedOptions::sync_wait_max`]: crate::embedded::EmbeddedOptions::sync_wait_max
     fn commit(&mut self, offsets: &[(TaskId, NextOffset)]) -> CommitOutcome {
         let staged = std::mem::take(&mut self.staged);
         if offsets.is_empty() {

@@ -12,10 +12,11 @@
 //!
 //! Numbers are big endian, so that key order is the order of the log.
 
-use crate::event::TaskId;
-use crate::log::LogError;
-use crate::log::embedded::{Extent, Writer, corrupt, fatal, scan};
-use crate::store::{Area, RocksBatch, RocksStore, task_of, task_prefix};
+use loopwarden_core::event::TaskId;
+use loopwarden_state::{Area, RocksBatch, RocksStore, task_of, task_prefix};
+
+use crate::LogError;
+use crate::embedded::{Extent, Writer, corrupt, fatal, scan};
 
 const LAYOUT: &[u8] = b"layout";
 const LAYOUT_VERSION: u8 = 1;

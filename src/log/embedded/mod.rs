@@ -28,13 +28,13 @@ use std::time::Duration;
 pub use append::{Append, Written};
 pub use lane::EmbeddedLog;
 pub use layout::Feed;
+use loopwarden_core::event::{Stage, TaskId};
+use loopwarden_core::limits;
+use loopwarden_state::{Area, RocksStore, StoreError};
 pub use reader::{EmbeddedEvent, EmbeddedOutput, EmbeddedReader, StateRow};
 pub use retention::Retention;
 
-use crate::event::{Stage, TaskId};
-use crate::limits;
-use crate::log::{InputNames, LogError, Partitions};
-use crate::store::{Area, RocksStore, StoreError};
+use crate::{InputNames, LogError, Partitions};
 
 /// Header of a tick record: a record without key and value that only says how late it is (rule I3).
 pub const TICK_HEADER: &str = "lw_tick";

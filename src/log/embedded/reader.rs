@@ -4,11 +4,12 @@ use std::ops::{ControlFlow, Range};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use crate::event::TaskId;
-use crate::log::LogError;
-use crate::log::embedded::record::Stored;
-use crate::log::embedded::{EmbeddedBroker, Feed, Written, corrupt, layout, scan};
-use crate::store::Area;
+use loopwarden_core::event::TaskId;
+use loopwarden_state::Area;
+
+use crate::LogError;
+use crate::embedded::record::Stored;
+use crate::embedded::{EmbeddedBroker, Feed, Written, corrupt, layout, scan};
 
 /// One output, with its number in its feed: from 0, without gaps, for ever the same.
 #[derive(Debug, Clone, PartialEq, Eq)]

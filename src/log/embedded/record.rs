@@ -3,7 +3,7 @@
 //! Version 1: timestamp (8), key, value, number of headers (2), of each its name and value. Key, name, value: length (4), bytes; the
 //! length `ffffffff` is null. Numbers are big endian.
 
-use crate::event::Header;
+use loopwarden_core::event::Header;
 
 const VERSION: u8 = 1;
 const NULL: u32 = u32::MAX;

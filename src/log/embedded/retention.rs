@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use crate::event::TaskId;
-use crate::log::LogError;
-use crate::log::embedded::record::Stored;
-use crate::log::embedded::{EmbeddedBroker, Extent, Feed, corrupt, layout, scan};
-use crate::store::Area;
+use loopwarden_core::event::TaskId;
+use loopwarden_state::Area;
+
+use crate::LogError;
+use crate::embedded::record::Stored;
+use crate::embedded::{EmbeddedBroker, Extent, Feed, corrupt, layout, scan};
 
 /// Records looked at per partition or feed and call. The rest waits for the next call.
 const RECORDS_MAX: usize = 100_000;

@@ -3,8 +3,8 @@
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::log::LogError;
-use crate::log::embedded::{Shared, fatal};
+use crate::LogError;
+use crate::embedded::{Shared, fatal};
 
 /// Dropping it syncs what is left and ends the thread.
 pub(super) struct SyncThread {

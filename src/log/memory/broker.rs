@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::event::{NextOffset, Stage, TaskId, partition_of};
-use crate::limits;
-use crate::log::memory::group::Group;
-use crate::log::memory::partition::Partition;
-use crate::log::memory::transaction::{Markers, Producer};
-use crate::log::memory::{Faults, MemoryLog, MemoryRecord};
-use crate::log::names::InputNames;
-use crate::log::{ChangelogRange, Destination, Output, Partitions};
+use loopwarden_core::event::{NextOffset, Stage, TaskId, partition_of};
+use loopwarden_core::limits;
+
+use crate::memory::group::Group;
+use crate::memory::partition::Partition;
+use crate::memory::transaction::{Markers, Producer};
+use crate::memory::{Faults, MemoryLog, MemoryRecord};
+use crate::names::InputNames;
+use crate::{ChangelogRange, Destination, Output, Partitions};
 
 /// Topics of the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

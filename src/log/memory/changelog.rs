@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use crate::event::{NextOffset, Stage, TaskId};
-use crate::log::memory::{MemoryBroker, MemoryRecord, MemoryTopic};
-use crate::log::{Changelog, ChangelogRange, Flow, LogError};
+use loopwarden_core::event::{NextOffset, Stage, TaskId};
+
+use crate::memory::{MemoryBroker, MemoryRecord, MemoryTopic};
+use crate::{Changelog, ChangelogRange, Flow, LogError};
 
 #[derive(Debug)]
 pub(super) struct MemoryChangelog {

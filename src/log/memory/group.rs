@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::event::{Stage, TaskId};
+use loopwarden_core::event::{Stage, TaskId};
 
 #[derive(Debug)]
 struct Member {

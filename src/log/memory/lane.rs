@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::event::{EventTime, Header, NextOffset, Record, RecordMeta, RecordOffset, TaskId};
-use crate::log::memory::broker::State;
-use crate::log::memory::changelog::MemoryChangelog;
-use crate::log::memory::group::Answer;
-use crate::log::memory::transaction::{Markers, Refused};
-use crate::log::memory::{Fault, MemoryBroker, MemoryRecord, MemoryTopic, Step};
-use crate::log::{Changelog, CommitOutcome, Destination, Flow, Log, LogError, LogEvent, Output};
+use loopwarden_core::event::{EventTime, Header, NextOffset, Record, RecordMeta, RecordOffset, TaskId};
+
+use crate::memory::broker::State;
+use crate::memory::changelog::MemoryChangelog;
+use crate::memory::group::Answer;
+use crate::memory::transaction::{Markers, Refused};
+use crate::memory::{Fault, MemoryBroker, MemoryRecord, MemoryTopic, Step};
+use crate::{Changelog, CommitOutcome, Destination, Flow, Log, LogError, LogEvent, Output};
 
 #[derive(Debug, Clone, Copy)]
 struct Reading {

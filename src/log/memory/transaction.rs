@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::event::{NextOffset, TaskId};
-use crate::log::memory::broker::State;
-use crate::log::memory::{MemoryRecord, MemoryTopic};
+use loopwarden_core::event::{NextOffset, TaskId};
+
+use crate::memory::broker::State;
+use crate::memory::{MemoryRecord, MemoryTopic};
 
 /// Why a request was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,89 @@
+//! Whose state is meant: one agent of a session, one fingerprint of a swarm, one of the fleet.
+
+use std::borrow::Cow;
+
+use crate::event::Event;
+use crate::identity::Hash128;
+
+/// Joins the parts of keys; no name on the wire may hold it.
+pub const SEPARATOR: char = '\u{1f}';
+
+/// A subject (`command.v1.schema.json`, `session-state.v1.schema.json`).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SubjectKey {
+    /// One agent of a session.
+    Agent {
+        /// Tenant; empty = none.
+        tenant: String,
+        /// Session.
+        session_id: String,
+        /// Agent.
+        agent_id: String,
+    },
+    /// One fingerprint of a swarm.
+    Swarm {
+        /// Tenant; empty = none.
+        tenant: String,
+        /// Swarm.
+        swarm_id: String,
+        /// Fingerprint.
+        fingerprint: Hash128,
+    },
+    /// One fingerprint of the fleet.
+    Fleet {
+        /// Tenant; empty = none.
+        tenant: String,
+        /// Fingerprint.
+        fingerprint: Hash128,
+    },
+}
+
+impl SubjectKey {
+    /// The subject of an event.
+    #[must_use]
+    pub fn of_event(event: &Event<'_>) -> Self {
+        Self::Agent {
+            tenant: event.tenant.as_deref().unwrap_or_default().to_owned(),
+            session_id: event.session_id.clone().into_owned(),
+            agent_id: event.agent_id.clone().into_owned(),
+        }
+    }
+
+    /// Key of the state row: parts joined by U+001F, so that each key has one writing stage.
+    #[must_use]
+    pub fn row_key(&self) -> String {
+        match self {
+            Self::Agent { tenant, session_id, agent_id } => joined(&["agent", tenant, session_id, agent_id]),
+            Self::Swarm { tenant, swarm_id, fingerprint } => joined(&["swarm", tenant, swarm_id, &fingerprint.to_string()]),
+            Self::Fleet { tenant, fingerprint } => joined(&["fleet", tenant, &fingerprint.to_string()]),
+        }
+    }
+
+    /// Key of the command record: session, swarm, or fingerprint.
+    #[must_use]
+    pub fn record_key(&self) -> Cow<'_, str> {
+        match self {
+            Self::Agent { session_id, .. } => Cow::Borrowed(session_id),
+            Self::Swarm { swarm_id, .. } => Cow::Borrowed(swarm_id),
+            Self::Fleet { fingerprint, .. } => Cow::Owned(fingerprint.to_string()),
+        }
+    }
+
+    /// Key of a session in the store: tenant, session, agent joined by U+001F. Agents of one session are neighbours.
+    #[must_use]
+    pub fn session_key(tenant: Option<&str>, session_id: &str, agent_id: &str) -> String {
+        joined(&[tenant.unwrap_or_default(), session_id, agent_id])
+    }
+}
+
+/// Parts with U+001F between them, in a text that is made once and never grows.
+pub fn joined(parts: &[&str]) -> String {
+    let mut key = String::with_capacity(parts.iter().map(|part| part.len() + SEPARATOR.len_utf8()).sum());
+    for (at, part) in parts.iter().enumerate() {
+        if at > 0 {
+            key.push(SEPARATOR);
+        }
+        key.push_str(part);
+    }
+    key
+}

@@ -1,0 +1,102 @@
+//! Why a record is no event. The reasons are a closed list and stable: dead letters, metrics and docs name them.
+
+/// Reason code of a dead letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// The record has no value.
+    NullValue,
+    /// The record is larger than the limit.
+    TooLarge,
+    /// The value is no UTF-8.
+    NotUtf8,
+    /// The value is no JSON.
+    NotJson,
+    /// The value is JSON, but no object.
+    NotAnObject,
+    /// The JSON nests too deep.
+    TooDeep,
+    /// A field that the kind needs is absent.
+    MissingField,
+    /// A field has the wrong JSON type.
+    BadType,
+    /// A field has the right type and an impossible value.
+    BadValue,
+    /// A field is given twice.
+    DuplicateField,
+    /// `kind` is none of the known ones.
+    UnknownKind,
+    /// `v` is a version this program does not know.
+    UnsupportedVersion,
+    /// Another format: a structured CloudEvent, or an array of events.
+    UnsupportedFormat,
+    /// A detector panicked on it.
+    Panic,
+    /// It kept killing the process.
+    Crash,
+}
+
+impl Reason {
+    /// Every reason, in the order of the wire's list.
+    pub const ALL: [Self; 15] = [
+        Self::NullValue,
+        Self::TooLarge,
+        Self::NotUtf8,
+        Self::NotJson,
+        Self::NotAnObject,
+        Self::TooDeep,
+        Self::MissingField,
+        Self::BadType,
+        Self::BadValue,
+        Self::DuplicateField,
+        Self::UnknownKind,
+        Self::UnsupportedVersion,
+        Self::UnsupportedFormat,
+        Self::Panic,
+        Self::Crash,
+    ];
+
+    /// The code as dead letters carry it (`dlq.reason`).
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NullValue => "null_value",
+            Self::TooLarge => "too_large",
+            Self::NotUtf8 => "not_utf8",
+            Self::NotJson => "not_json",
+            Self::NotAnObject => "not_an_object",
+            Self::TooDeep => "too_deep",
+            Self::MissingField => "missing_field",
+            Self::BadType => "bad_type",
+            Self::BadValue => "bad_value",
+            Self::DuplicateField => "duplicate_field",
+            Self::UnknownKind => "unknown_kind",
+            Self::UnsupportedVersion => "unsupported_version",
+            Self::UnsupportedFormat => "unsupported_format",
+            Self::Panic => "panic",
+            Self::Crash => "crash",
+        }
+    }
+}
+
+/// A record that cannot be an event: a dead letter with its reason and the JSON pointer of the field concerned.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{}{}", reason.as_str(), if field.is_empty() { "" } else { " at " }, field)]
+pub struct Rejected {
+    /// Why.
+    pub reason: Reason,
+    /// JSON pointer of the field, empty where the whole value is concerned. Bounded; never content.
+    pub field: String,
+}
+
+impl Rejected {
+    /// A rejection of the whole value.
+    #[must_use]
+    pub const fn whole(reason: Reason) -> Self {
+        Self { reason, field: String::new() }
+    }
+
+    /// A rejection of one field, given as its pointer without the first slash.
+    pub fn at(reason: Reason, field: &str) -> Self {
+        Self { reason, field: format!("/{field}") }
+    }
+}

@@ -1,0 +1,112 @@
+//! SHA-256 and its shortened forms.
+
+use std::fmt;
+
+use sha2::{Digest as _, Sha256};
+
+/// A whole SHA-256.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(pub [u8; 32]);
+
+/// The first 128 bits of a SHA-256: what commands show and steps keep. 0 = none.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Hash128(pub u128);
+
+/// The first 64 bits of a SHA-256: equality inside one session. 0 = none.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Hash64(pub u64);
+
+impl Digest {
+    /// The shortened form that steps keep; never 0.
+    #[must_use]
+    pub fn hash128(self) -> Hash128 {
+        let (head, _) = self.0.split_at(16);
+        Hash128(u128::from_be_bytes(head.try_into().unwrap_or_default()).max(1))
+    }
+
+    /// The shortest form; never 0.
+    #[must_use]
+    pub fn hash64(self) -> Hash64 {
+        let (head, _) = self.0.split_at(8);
+        Hash64(u64::from_be_bytes(head.try_into().unwrap_or_default()).max(1))
+    }
+}
+
+impl Hash128 {
+    /// No hash.
+    pub const NONE: Self = Self(0);
+
+    /// Whether there is a hash at all.
+    #[must_use]
+    pub const fn is_some(self) -> bool {
+        self.0 != 0
+    }
+}
+
+impl Hash64 {
+    /// No hash.
+    pub const NONE: Self = Self(0);
+
+    /// Whether there is a hash at all.
+    #[must_use]
+    pub const fn is_some(self) -> bool {
+        self.0 != 0
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Hash128 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for Hash128 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Hash64 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl fmt::Debug for Hash64 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// SHA-256 of a text.
+#[must_use]
+pub fn hash_text(text: &str) -> Digest {
+    Digest(Sha256::digest(text.as_bytes()).into())
+}
+
+/// SHA-256 of bytes.
+#[must_use]
+pub fn hash_bytes(bytes: &[u8]) -> Digest {
+    Digest(Sha256::digest(bytes).into())
+}
+
+/// SHA-256 of texts one after the other, nothing between them.
+pub fn hash_parts(parts: &[&str]) -> Digest {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update(part.as_bytes());
+    }
+    Digest(hasher.finalize().into())
+}

@@ -1,0 +1,36 @@
+//! What is "the same": canonical JSON, call identity, fingerprint, outcome identity, volatile-text masks, shell commands.
+//!
+//! Everything stored or published is SHA-256; the rules (`CallRules`, `FingerprintRules`, `OutcomeRules`) are values that
+//! `policy` builds once and hands in.
+
+mod arguments;
+mod base32;
+mod call;
+mod candidates;
+mod canonical;
+mod fingerprint;
+mod fnv;
+mod hash;
+mod mask;
+mod number;
+mod outcome;
+mod residue;
+mod scanner;
+mod shell;
+mod signature;
+
+pub use arguments::{Arguments, argument_names};
+pub use base32::base32;
+pub use call::{CallIdentity, CallRules, args_identity, call_identity};
+pub use canonical::canonical_text;
+pub use fingerprint::{FingerprintRules, fingerprint, fingerprint_text};
+pub use fnv::Fnv64;
+pub use hash::{Digest, Hash64, Hash128, hash_bytes, hash_parts, hash_text};
+pub use mask::{MaskError, MaskRule, MaskSet, SHIPPED_MASKS};
+pub use outcome::{
+    Compared, OutcomeRules, ToolOutcomeRules, error_key, outcome_identity, readable_text, readable_text_of, state_identity,
+    text_identity,
+};
+pub use residue::Residue;
+pub use shell::{ShellRules, after_cd, contains_any_word};
+pub use signature::{Signature, StopWords};

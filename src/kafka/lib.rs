@@ -1,0 +1,257 @@
+//! The Kafka log: consumer group in, one transaction per commit out. The only module that knows the client library.
+//!
+//! Rules are those of page `commit`.
+
+pub mod admin;
+mod changelog;
+mod consumer;
+mod context;
+pub mod fate;
+pub mod operator;
+pub mod permissions;
+mod place;
+mod plan;
+mod producer;
+pub mod range;
+mod rebalance;
+pub mod settings;
+mod topics;
+pub mod writer;
+
+use std::time::Duration;
+
+pub use changelog::KafkaChangelog;
+use consumer::LaneConsumer;
+use loopwarden_core::event::{NextOffset, Record, TaskId};
+use loopwarden_core::limits;
+use loopwarden_log::clock::Deadline;
+use loopwarden_log::{Changelog, CommitOutcome, CommitSteps, Flow, InputEnd, Log, LogError, LogEvent, Output, Partitions};
+use place::PlaceWatch;
+use producer::LaneProducer;
+pub use settings::{KafkaOptions, NativeSettings, Secret, Security, Start, TopicNames};
+use topics::Topics;
+
+/// A lane's log on Kafka.
+pub struct KafkaLog {
+    options: KafkaOptions,
+    owner: String,
+    topics: Topics,
+    /// Before the producer: a consumer that is still a member while its transaction is finished fences nobody.
+    consumer: Option<LaneConsumer>,
+    /// The lane's place in the group, once it was told that somebody else has it.
+    place: Option<PlaceWatch>,
+    producer: Option<LaneProducer>,
+    /// The producer must not begin another transaction: its last one's end is not known.
+    suspect: bool,
+    replaced: u64,
+    /// A permission that the last commit lacked: trying again would not help.
+    denied: Option<LogError>,
+    staged: Vec<Output>,
+    steps: CommitSteps,
+}
+
+impl KafkaLog {
+    /// Takes over the lane's transactional id, then joins the group (rule B6): an own transaction that was left open must be gone
+    /// before anybody restores.
+    ///
+    /// # Errors
+    /// [`LogError::Fatal`] E0101 to E0104 for brokers, topics, permissions; [`LogError::Transient`] when the take-over takes too long.
+    pub fn open(options: KafkaOptions) -> Result<Self, LogError> {
+        let producer = LaneProducer::new(&options)?;
+        let topics = Topics::fetch(producer.client(), &options)?;
+        take_over(&producer, &options.transactional_id(), limits::TAKE_OVER_WAIT, || ())?;
+        let consumer = LaneConsumer::join(&options, topics.clone())?;
+        Ok(Self {
+            owner: options.transactional_id(),
+            options,
+            topics,
+            consumer: Some(consumer),
+            place: None,
+            producer: Some(producer),
+            suspect: false,
+            replaced: 0,
+            denied: None,
+            staged: Vec::new(),
+            steps: CommitSteps::default(),
+        })
+    }
+
+    /// Partition counts of the inputs, as of the start.
+    #[must_use]
+    pub fn partitions(&self) -> Partitions {
+        self.topics.partitions()
+    }
+
+    fn member(&mut self) -> Result<&mut LaneConsumer, LogError> {
+        let Self { consumer, place, .. } = self;
+        consumer
+            .as_mut()
+            .ok_or_else(|| place.as_ref().map_or_else(|| LogError::Lost("the log is closed".into()), PlaceWatch::lost))
+    }
+
+    fn try_commit(&mut self, staged: &[Output], offsets: &[(TaskId, NextOffset)]) -> CommitOutcome {
+        let refused = |cause: String, reopen| CommitOutcome::Aborted { cause, reopen };
+        if offsets.is_empty() {
+            return refused("a transaction without offsets would be unfenced".into(), false);
+        }
+        if self.suspect {
+            return refused("the producer must be reopened first".into(), true);
+        }
+        if self.producer.as_ref().is_some_and(LaneProducer::is_broken) {
+            if let Err(error) = self.reopen() {
+                return refused(format!("replacing the producer: {error}"), true);
+            }
+            self.replaced += 1;
+        }
+        let (Some(consumer), Some(producer)) = (&mut self.consumer, &mut self.producer) else {
+            return refused("the log is closed".into(), true);
+        };
+        match consumer.confirm(offsets) {
+            Ok(()) => {}
+            // What this lane holds of the task is behind; the store and the group say how far.
+            Err(LogError::Lost(cause)) => {
+                self.suspect = true;
+                return CommitOutcome::Fenced { cause };
+            }
+            Err(error) => return refused(error.to_string(), false),
+        }
+        let list = match consumer.offsets(offsets) {
+            Ok(list) => list,
+            Err(error) => return refused(error.to_string(), false),
+        };
+        let ended = producer.commit(staged, &self.topics, &list, consumer.membership(), &mut self.steps);
+        if matches!(ended.outcome, CommitOutcome::Committed { .. }) {
+            consumer.moved(offsets);
+        }
+        self.denied = ended.denied;
+        self.suspect = match ended.outcome {
+            CommitOutcome::Committed { .. } => false,
+            CommitOutcome::Aborted { reopen, .. } => reopen,
+            CommitOutcome::Unknown { .. } | CommitOutcome::Fenced { .. } => true,
+        };
+        ended.outcome
+    }
+}
+
+/// Runs `init_transactions` for `id` in slices, with `between` after each that was not enough.
+fn take_over(producer: &LaneProducer, id: &str, wait: Duration, mut between: impl FnMut()) -> Result<(), LogError> {
+    let deadline = Deadline::after(wait);
+    while !producer.init(limits::TAKE_OVER_SLICE.min(deadline.left()))? {
+        between();
+        if deadline.is_over() {
+            return Err(LogError::Transient(format!(
+                "taking over transactional id \"{id}\" takes too long: the brokers do not answer, or do not end its last transaction"
+            )));
+        }
+    }
+    Ok(())
+}
+
+impl Log for KafkaLog {
+    fn poll(&mut self, wait: Duration, handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow) -> Result<LogEvent, LogError> {
+        if let Some(denied) = self.denied.take() {
+            return Err(denied);
+        }
+        self.member()?.poll(wait, handler)
+    }
+
+    fn assign(&mut self, tasks: &[TaskId]) -> Result<(), LogError> {
+        self.member()?.assign(tasks)
+    }
+
+    fn start(&mut self, task: TaskId, next: NextOffset) -> Result<(), LogError> {
+        self.member()?.start(task, next)
+    }
+
+    fn pause(&mut self, task: TaskId) -> Result<(), LogError> {
+        self.member()?.pause(task)
+    }
+
+    fn unassign(&mut self, tasks: &[TaskId]) -> Result<(), LogError> {
+        self.member()?.unassign(tasks)
+    }
+
+    fn stage(&mut self, output: Output) {
+        self.staged.push(output);
+    }
+
+    fn discard(&mut self) {
+        self.staged.clear();
+    }
+
+    fn commit(&mut self, offsets: &[(TaskId, NextOffset)]) -> CommitOutcome {
+        let mut staged = std::mem::take(&mut self.staged);
+        let outcome = self.try_commit(&staged, offsets);
+        // The allocation is kept; what was staged is either visible or to be made again from the log.
+        staged.clear();
+        self.staged = staged;
+        outcome
+    }
+
+    fn commit_steps(&self) -> Option<CommitSteps> {
+        Some(self.steps)
+    }
+
+    fn reopen(&mut self) -> Result<(), LogError> {
+        let Self { options, consumer, producer, .. } = self;
+        let consumer = consumer.as_mut().ok_or_else(|| LogError::Lost("the log is closed".into()))?;
+        consumer.hold()?;
+        self.suspect = true;
+        *producer = None;
+        let fresh = LaneProducer::new(options)?;
+        let taken = take_over(&fresh, &self.owner, limits::REOPEN_WAIT, || consumer.turn(Duration::from_millis(1)));
+        consumer.release()?;
+        taken?;
+        *producer = Some(fresh);
+        self.suspect = false;
+        Ok(())
+    }
+
+    fn producers_replaced(&self) -> u64 {
+        self.replaced
+    }
+
+    fn rejoin(&mut self, cause: &str) -> Result<(), LogError> {
+        // From here on nobody speaks for the place, unless somebody else has it.
+        if self.consumer.take().is_some_and(|consumer| consumer.is_fenced()) {
+            self.place = Some(PlaceWatch::new(self.options.clone(), cause));
+        }
+        let is_free = self.place.as_mut().map_or(Ok(false), PlaceWatch::is_free)?;
+        if is_free {
+            self.consumer = Some(LaneConsumer::join(&self.options, self.topics.clone())?);
+        }
+        self.place = None;
+        if is_free { Ok(()) } else { Err(LogError::Lost(cause.to_owned())) }
+    }
+
+    fn changelog(&self) -> Result<Option<Box<dyn Changelog>>, LogError> {
+        Ok(Some(Box::new(KafkaChangelog::new(self.options.clone(), self.topics.clone()))))
+    }
+
+    fn commits_state(&self) -> bool {
+        false
+    }
+
+    fn swarm_partitions(&self) -> u32 {
+        self.topics.partitions().swarm
+    }
+
+    fn input_ends(&self) -> Vec<InputEnd> {
+        self.consumer.as_ref().map_or_else(Vec::new, LaneConsumer::ends)
+    }
+
+    fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    fn close(&mut self, leave: bool) -> Result<(), LogError> {
+        self.staged.clear();
+        if let Some(consumer) = self.consumer.take()
+            && leave
+        {
+            consumer.leave();
+        }
+        self.producer = None;
+        Ok(())
+    }
+}

@@ -1,0 +1,132 @@
+//! What an operator does to a group from outside: see who is in it, move an offset, write into a changelog. Nothing of it is fenced.
+
+use std::time::Duration;
+
+use loopwarden_core::event::{NextOffset, TaskId};
+use loopwarden_core::limits;
+use loopwarden_log::{Changelog, Flow, LogError, Partitions};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::error::KafkaResult;
+use rdkafka::groups::GroupInfo;
+use rdkafka::{Offset, TopicPartitionList};
+
+use crate::changelog::KafkaChangelog;
+use crate::context::PlainContext;
+use crate::settings::KafkaOptions;
+use crate::topics::Topics;
+use crate::writer::Writer;
+use crate::{changelog, fate};
+
+/// Keys that are read before they are deleted.
+const KEYS: usize = 10_000;
+
+/// A client that is no member of the group.
+pub struct Operator {
+    group: String,
+    topics: Topics,
+    client: BaseConsumer<PlainContext>,
+    changelog: KafkaChangelog,
+    writer: Writer,
+}
+
+/// The client ids of a group's members; `None` where its coordinator lists none of that name, as before it has loaded the group, or has
+/// nothing to say of it, as after it has moved: one that has offsets is listed with or without members, and then it is in some state.
+pub(super) fn members(client: &BaseConsumer<PlainContext>, group: &str, wait: Duration) -> KafkaResult<Option<Vec<String>>> {
+    let found = client.fetch_group_list(Some(group), wait)?;
+    let client_ids = |known: &GroupInfo| known.members().iter().map(|member| member.client_id().to_owned()).collect();
+    let is_known = |known: &&GroupInfo| !matches!(known.state(), "" | "Dead");
+    Ok(found.groups().first().filter(is_known).map(client_ids))
+}
+
+impl Operator {
+    /// Connects.
+    ///
+    /// # Errors
+    /// E0101 to E0104 for brokers and topics.
+    pub fn connect(options: &KafkaOptions) -> Result<Self, LogError> {
+        let client = changelog::make(options, "operator")?;
+        let topics = Topics::fetch(client.client(), options)?;
+        Ok(Self {
+            group: options.app.clone(),
+            changelog: KafkaChangelog::new(options.clone(), topics.clone()),
+            topics,
+            client,
+            writer: Writer::new(options)?,
+        })
+    }
+
+    /// Partition counts of the inputs.
+    #[must_use]
+    pub fn partitions(&self) -> Partitions {
+        self.topics.partitions()
+    }
+
+    /// Lanes that are members of the group. One of a process that ended without leaving counts until its session is over.
+    ///
+    /// # Errors
+    /// The group's coordinator does not answer.
+    pub fn members(&self) -> Result<usize, LogError> {
+        let asking = format!("asking who is in group \"{}\"", self.group);
+        let found = members(&self.client, &self.group, limits::ASK_WAIT).map_err(|error| fate::of(&error, &asking))?;
+        found.map(|members| members.len()).ok_or_else(|| LogError::Transient(format!("{asking}: no answer")))
+    }
+
+    /// Reads changelogs and the group's offsets.
+    pub fn changelog(&mut self) -> &mut dyn Changelog {
+        &mut self.changelog
+    }
+
+    /// Reads a task's changelog up to an end, and deletes each record that `is_meant`.
+    ///
+    /// # Errors
+    /// The brokers'; what was deleted so far stays so.
+    pub fn delete(&mut self, task: TaskId, upto: u64, is_meant: impl Fn(&[u8]) -> bool) -> Result<(), LogError> {
+        let Self { topics, changelog, writer, .. } = self;
+        let topic = topics.changelog_of(task).unwrap_or_default();
+        let mut next = changelog.range(task)?.start;
+        let mut keys = Vec::new();
+        loop {
+            let mut has_more = false;
+            next = changelog.read(task, next, &mut |offset, key, value| {
+                // Its own tombstones come behind, and it would read them for ever.
+                if offset >= upto {
+                    return Flow::Stop;
+                }
+                if value.is_some() && is_meant(key) {
+                    keys.push(key.to_vec());
+                }
+                has_more = keys.len() >= KEYS;
+                if has_more { Flow::Stop } else { Flow::Continue }
+            })?;
+            // Not while it reads: a write may wait for longer than a read may be silent.
+            for key in keys.drain(..) {
+                writer.write(topic, Some(task.partition), &key, None)?;
+            }
+            if !has_more {
+                return writer.flush();
+            }
+        }
+    }
+
+    /// Writes one record of a task's changelog, null for a tombstone, and waits until it is durable.
+    ///
+    /// # Errors
+    /// The brokers'.
+    pub fn put(&self, task: TaskId, key: &[u8], value: Option<&[u8]>) -> Result<(), LogError> {
+        let topic = self.topics.changelog_of(task).unwrap_or_default();
+        self.writer.write(topic, Some(task.partition), key, value)?;
+        self.writer.flush()
+    }
+
+    /// Lets the group go on elsewhere. Brokers refuse it while the group has members.
+    ///
+    /// # Errors
+    /// The brokers'.
+    pub fn move_group(&self, task: TaskId, next: NextOffset) -> Result<(), LogError> {
+        let input = self.topics.input_of(task).unwrap_or_default();
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(input, task.partition as i32, Offset::Offset(next.0 as i64))
+            .and_then(|()| self.client.commit(&list, CommitMode::Sync))
+            .map_err(|error| fate::of(&error, &format!("moving the group's offset of {task}")))
+    }
+}

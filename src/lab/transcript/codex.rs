@@ -1,0 +1,265 @@
+//! Codex: one JSON object a line, `{timestamp, type, payload}`. What the model said and asked for is in `response_item`; `event_msg` says
+//! most of it again, and how many tokens a reply took. Older files have the items themselves as lines, after a line about the session.
+//!
+//! The answer of a shell call is text whose head tells exit code and duration, or JSON in a text that does: what came back is
+//! taken out, so that durations stay out of comparisons.
+
+use loopwarden_core::event::{EventTime, Rejected};
+use serde_json::{Map, Value};
+
+use crate::transcript::draft::{Answer, Draft, Spent, Whose};
+use crate::transcript::{Open, Sink, text};
+
+/// Beginnings of texts that the program writes in a person's name.
+const NOT_A_PERSON: [&str; 10] = [
+    "<environment_context>",
+    "<user_instructions>",
+    "<permissions",
+    "<turn_aborted>",
+    "<skill>",
+    "# AGENTS.md instructions",
+    "<subagent_notification>",
+    "<user_shell_command>",
+    "<codex_internal_context",
+    "<recommended_plugins>",
+];
+/// Numbers of tokens that tell one total from another.
+const TOTALS: [&str; 4] = ["input_tokens", "cached_input_tokens", "output_tokens", "total_tokens"];
+/// Words before an exit code.
+const EXIT_CODE: [&str; 2] = ["Exit code", "Process exited with code"];
+
+/// Beginnings of a shell call's answer whose head is measurements: durations, and ids that are new each time.
+const WRAPPED: [&str; 2] = ["Chunk ID:", "Wall time:"];
+/// Beginning of the line that tells of a process that still runs.
+const RUNNING: &str = "Process running";
+
+/// One rollout.
+#[derive(Debug)]
+pub(super) struct Codex {
+    whose: Whose,
+    open: Open,
+    /// Events so far: lines have no id.
+    count: u64,
+    /// Events before the last line about a session. A rollout that was forked has its parent's line behind its own.
+    named_at: Option<u64>,
+    turn: u64,
+    /// Whatever the model says next is another reply: its tokens were counted, or it was answered. Not every version counts tokens.
+    is_reply_over: bool,
+    spent: Option<Spent>,
+    /// What the session took as it was last told: it is told again where nothing was added.
+    total: Option<[u64; 4]>,
+}
+
+impl Codex {
+    pub(super) fn new(name: &str) -> Self {
+        let whose = Whose { session_id: name.to_owned(), framework: "codex", ..Whose::default() };
+        Self { whose, open: Open::default(), count: 0, named_at: None, turn: 0, is_reply_over: true, spent: None, total: None }
+    }
+
+    pub(super) fn piece(&mut self, line: &Map<String, Value>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
+        let time = text::time(line, "timestamp")?;
+        let Some(kind) = text::text(line, "type")? else {
+            // The first line of older files; and their notes about the program's own state.
+            if line.contains_key("record_type") {
+                sink.tally.ignore("state");
+                return Ok(());
+            }
+            if self.count > 0 && !line.contains_key("instructions") {
+                text::required(line, "type")?;
+            }
+            return self.session(line);
+        };
+        let Some(payload) = text::object(line, "payload")? else { return self.item(kind, line, time, sink) };
+        match kind {
+            "session_meta" => self.session(payload),
+            "turn_context" => {
+                self.whose.model = text::text(payload, "model")?.map(str::to_owned);
+                Ok(())
+            }
+            "response_item" => self.item(text::required(payload, "type")?, payload, time, sink),
+            "event_msg" => {
+                let name = text::required(payload, "type")?;
+                if name == "token_count" {
+                    self.usage(payload)
+                } else {
+                    sink.tally.ignore(name);
+                    Ok(())
+                }
+            }
+            other => {
+                sink.tally.ignore(other);
+                Ok(())
+            }
+        }
+    }
+
+    fn session(&mut self, about: &Map<String, Value>) -> Result<(), Rejected> {
+        let id = match text::text(about, "id")? {
+            Some(id) => id,
+            None => text::required(about, "session_id")?,
+        };
+        if self.named_at.replace(self.count) != Some(self.count) {
+            id.clone_into(&mut self.whose.session_id);
+        }
+        Ok(())
+    }
+
+    /// Comes after a reply: what it took goes with the next event.
+    fn usage(&mut self, payload: &Map<String, Value>) -> Result<(), Rejected> {
+        let info = text::object(payload, "info")?;
+        if let Some(last) = info.map(|info| text::object(info, "last_token_usage")).transpose()?.flatten() {
+            let total = info.and_then(|info| info.get("total_token_usage")).and_then(Value::as_object);
+            let total = total.map(|total| TOTALS.map(|name| text::tokens(total, name)));
+            if total.is_some() && total == self.total {
+                return Ok(());
+            }
+            self.total = total;
+            self.is_reply_over = true;
+            self.spent = Some(Spent {
+                input_tokens: text::tokens(last, "input_tokens"),
+                output_tokens: text::tokens(last, "output_tokens"),
+                cost_usd: 0.0,
+            });
+        }
+        Ok(())
+    }
+
+    /// The model says something: the reply it belongs to.
+    fn reply(&mut self) {
+        self.turn += u64::from(std::mem::take(&mut self.is_reply_over));
+    }
+
+    fn draft(&mut self, time: Option<EventTime>) -> Draft<'_> {
+        self.count += 1;
+        let id = format!("{}#{}", time.map(EventTime::to_rfc3339).unwrap_or_default(), self.count);
+        Draft { whose: &self.whose, id, time, turn: Some(self.turn), spent: self.spent.take() }
+    }
+
+    fn item(
+        &mut self,
+        kind: &str,
+        item: &Map<String, Value>,
+        time: Option<EventTime>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), Rejected> {
+        match kind {
+            "message" => self.message(item, time, sink),
+            "function_call" | "custom_tool_call" | "tool_search_call" => {
+                let name = text::text(item, "name")?.unwrap_or(if kind == "tool_search_call" { "tool_search" } else { "" });
+                let tool = match text::text(item, "namespace")? {
+                    Some(namespace) if !namespace.is_empty() => format!("{namespace}__{name}"),
+                    _ => name.to_owned(),
+                };
+                let args = item.get("arguments").or_else(|| item.get("input")).unwrap_or(&Value::Null);
+                self.call(item, &tool, text::arguments(args), time, sink)
+            }
+            "local_shell_call" => {
+                let args = item.get("action").cloned().unwrap_or(Value::Null);
+                self.call(item, "local_shell", text::shortened_value(&args), time, sink)
+            }
+            "function_call_output" | "custom_tool_call_output" | "tool_search_output" => self.output(item, time, sink),
+            "web_search_call" => {
+                let args = text::shortened_value(item.get("action").unwrap_or(&Value::Null));
+                let outcome = match text::text(item, "status")? {
+                    Some("completed") => "ok",
+                    Some("failed") => "error",
+                    _ => "unknown",
+                };
+                self.reply();
+                self.draft(time).tool("web_search", args, Answer { outcome, ..Answer::default() }, sink)
+            }
+            other => {
+                sink.tally.ignore(other);
+                Ok(())
+            }
+        }
+    }
+
+    fn message(&mut self, item: &Map<String, Value>, time: Option<EventTime>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
+        let said = text::content(item.get("content").unwrap_or(&Value::Null), "payload/content")?;
+        let role = text::required(item, "role")?;
+        match role {
+            "assistant" => {
+                let is_final = text::text(item, "phase")? == Some("final_answer");
+                self.reply();
+                self.draft(time).message("assistant", &said, is_final, sink)
+            }
+            "user" if !NOT_A_PERSON.iter().any(|beginning| said.trim_start().starts_with(beginning)) => {
+                self.is_reply_over = true;
+                self.draft(time).message("user", &said, false, sink)
+            }
+            _ => {
+                sink.tally.ignore("instructions");
+                Ok(())
+            }
+        }
+    }
+
+    fn call(
+        &mut self,
+        item: &Map<String, Value>,
+        tool: &str,
+        args: Value,
+        time: Option<EventTime>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), Rejected> {
+        let call_id = match text::text(item, "call_id")? {
+            Some(id) => id,
+            None => text::required(item, "id")?,
+        };
+        self.open.insert(call_id, tool);
+        self.reply();
+        self.draft(time).call(tool, call_id, args, sink)
+    }
+
+    fn output(&mut self, item: &Map<String, Value>, time: Option<EventTime>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
+        let call_id = text::required(item, "call_id")?;
+        self.is_reply_over = true;
+        let output = item.get("output").unwrap_or(&Value::Null);
+        // `{content, success}` in some versions.
+        let (said, success) = match output {
+            Value::Object(fields) => (
+                text::content(fields.get("content").unwrap_or(&Value::Null), "payload/output")?,
+                fields.get("success").and_then(Value::as_bool),
+            ),
+            other => (text::content(other, "payload/output")?, None),
+        };
+        let (result, exit_code) = unwrapped(said);
+        let lower = result.get(..result.len().min(200)).unwrap_or(&result).to_lowercase();
+        let outcome = match exit_code {
+            // It ran, and well: whatever else the text says is the tool's own.
+            Some(0) => "ok",
+            _ if lower.contains("rejected by user") => "denied",
+            _ if lower.starts_with("aborted") => "cancelled",
+            Some(124) => "timeout",
+            Some(_) => "error",
+            None if success == Some(false) || lower.starts_with("failed ") || lower.starts_with("error") => "error",
+            None => "ok",
+        };
+        let error = matches!(outcome, "error" | "timeout").then(|| result.clone());
+        let exit_code = exit_code.filter(|code| *code != 0);
+        let answer = Answer { text: Some(text::shortened(&result).into()), outcome, error, exit_code, is_cut: false };
+        let tool = self.open.get(call_id).map(str::to_owned);
+        self.draft(time).result(tool.as_deref(), call_id, answer, sink)
+    }
+}
+
+/// What came back, without its wrapping, and the exit code that the wrapping tells.
+fn unwrapped(said: String) -> (String, Option<i64>) {
+    if let Ok(Value::Object(wrapped)) = serde_json::from_str::<Value>(&said)
+        && let (Some(Value::String(output)), Some(Value::Object(about))) = (wrapped.get("output"), wrapped.get("metadata"))
+    {
+        return (output.clone(), about.get("exit_code").and_then(Value::as_i64));
+    }
+    let is_wrapped = WRAPPED.iter().chain(&EXIT_CODE).any(|beginning| said.starts_with(beginning));
+    let parts = said.split_once("\nOutput:\n").or_else(|| Some((said.strip_suffix("\nOutput:")?, "")));
+    let Some((head, output)) = parts.filter(|_| is_wrapped) else {
+        // Further down the words are the tool's own.
+        let exit_code = text::number_after(said.lines().next().unwrap_or_default(), &EXIT_CODE);
+        return (said, exit_code);
+    };
+    let exit_code = text::number_after(head, &EXIT_CODE);
+    // What still runs says so, and nothing else may.
+    let running = head.lines().find(|line| line.starts_with(RUNNING)).map(|line| format!("{line}\n"));
+    (running.unwrap_or_default() + output, exit_code)
+}

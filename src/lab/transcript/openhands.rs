@@ -1,0 +1,262 @@
+//! OpenHands: a trajectory (an array of events, or a line each), or a directory with a file for each event.
+//!
+//! Two generations. The older has `action` or `observation`, and `cause`, the id of the action that an observation answers. The
+//! newer has `kind`, and `tool_call_id` on both. Neither names the session. Times have no zone and are meant as UTC. A line of an
+//! evaluation's output holds the events of one instance in `history`.
+
+use loopwarden_core::event::{EventTime, Reason, Rejected};
+use serde_json::{Map, Value};
+
+use crate::transcript::draft::{Answer, Draft, Spent, Whose};
+use crate::transcript::{Sink, text};
+
+/// Actions that are no calls of the agent.
+const NO_CALLS: [&str; 8] =
+    ["null", "system", "recall", "change_agent_state", "condensation", "condensation_request", "loop_recovery", "stream_chunk"];
+/// Fields of an action's arguments that are no arguments of the call.
+const NO_ARGUMENTS: [&str; 11] = [
+    "thought",
+    "hidden",
+    "blocking",
+    "keep_prompt",
+    "confirmation_state",
+    "is_static",
+    "is_confirmed",
+    "security_risk",
+    "impl_source",
+    "image_urls",
+    "kernel_init_code",
+];
+/// Observations that answer nothing.
+const NO_ANSWERS: [&str; 5] = ["null", "agent_state_changed", "recall", "condense", "loop_recovery"];
+
+/// One conversation.
+#[derive(Debug)]
+pub(super) struct OpenHands {
+    whose: Whose,
+    /// The reply whose usage was counted last.
+    reply: String,
+    turn: u64,
+    /// Cost so far, as the log sums it up.
+    cost_usd: f64,
+}
+
+impl OpenHands {
+    pub(super) fn new(name: &str) -> Self {
+        let whose = Whose { session_id: name.to_owned(), framework: "openhands", ..Whose::default() };
+        Self { whose, reply: String::new(), turn: 0, cost_usd: 0.0 }
+    }
+
+    pub(super) fn piece(&mut self, event: &Map<String, Value>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
+        if let Some(Value::Array(history)) = event.get("history") {
+            if let Some(id) = text::text(event, "instance_id")? {
+                id.clone_into(&mut self.whose.session_id);
+            }
+            return history.iter().try_for_each(|event| self.of_history(event, sink));
+        }
+        if let Some(kind) = text::text(event, "kind")? {
+            return self.newer(kind, event, sink);
+        }
+        if let Some(action) = text::text(event, "action")? {
+            return self.action(action, event, sink);
+        }
+        match text::text(event, "observation")? {
+            Some(observation) => self.observation(observation, event, sink),
+            None => Err(Rejected::at(Reason::MissingField, "action")),
+        }
+    }
+
+    /// Some outputs pair an action with its observation.
+    fn of_history(&mut self, event: &Value, sink: &mut Sink<'_>) -> Result<(), Rejected> {
+        match event {
+            Value::Object(event) if !event.contains_key("history") => self.piece(event, sink),
+            Value::Array(pair) => pair.iter().filter_map(Value::as_object).try_for_each(|event| self.piece(event, sink)),
+            _ => Err(Rejected::at(Reason::BadType, "history")),
+        }
+    }
+
+    fn draft(&self, id: String, time: Option<EventTime>, spent: Option<Spent>) -> Draft<'_> {
+        Draft { whose: &self.whose, id, time, turn: Some(self.turn), spent }
+    }
+
+    fn action(&mut self, action: &str, event: &Map<String, Value>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
+        let (id, time) = (number(event, "id")?, text::time(event, "timestamp")?);
+        let source = text::text(event, "source")?.unwrap_or_default();
+        let empty = Map::new();
+        let args = text::object(event, "args")?.unwrap_or(&empty);
+        let of_args = |name: &str| args.get(name).and_then(Value::as_str).unwrap_or_default();
+        if action == "message" {
+            let role = if source == "user" { "user" } else { "assistant" };
+            return self.draft(format!("a{id}"), time, None).message(role, of_args("content"), false, sink);
+        }
+        if NO_CALLS.contains(&action) || source != "agent" {
+            sink.tally.ignore(action);
+            return Ok(());
+        }
+        let about = text::object(event, "tool_call_metadata")?;
+        let reply = about.map(|about| text::object(about, "model_response")).transpose()?.flatten();
+        let spent = self.spent(event, reply)?;
+        if matches!(action, "finish" | "reject") {
+            let said = [of_args("final_thought"), of_args("thought")].into_iter().find(|said| !said.is_empty());
+            return self.draft(format!("a{id}"), time, spent).message("assistant", said.unwrap_or("done"), true, sink);
+        }
+        let named = about.map(|about| text::text(about, "function_name")).transpose()?.flatten();
+        let said = about.zip(reply).and_then(|(about, reply)| said_arguments(about, reply));
+        let args = said.unwrap_or_else(|| {
+            let kept = args.iter().filter(|(name, value)| !NO_ARGUMENTS.contains(&name.as_str()) && !value.is_null());
+            Value::Object(kept.map(|(name, value)| (name.clone(), text::shortened_value(value))).collect())
+        });
+        self.draft(format!("a{id}"), time, spent).call(named.unwrap_or(action), &format!("c{id}"), args, sink)
+    }
+
+    /// Usage of a reply, once; cost as far as its sum has grown. An action of which no reply is known is a turn of its own: what names no
+    /// replies asked for one action in each.
+    fn spent(&mut self, event: &Map<String, Value>, reply: Option<&Map<String, Value>>) -> Result<Option<Spent>, Rejected> {
+        let Some(reply) = reply else {
+            self.turn += 1;
+            return Ok(None);
+        };
+        self.whose.model = text::text(reply, "model")?.map(str::to_owned);
+        let id = text::text(reply, "id")?.unwrap_or_default();
+        if !id.is_empty() && id == self.reply {
+            return Ok(None);
+        }
+        id.clone_into(&mut self.reply);
+        self.turn += 1;
+        let sum = event.get("llm_metrics").and_then(|metrics| metrics.get("accumulated_cost")).and_then(Value::as_f64);
+        let cost_usd = sum.map_or(0.0, |sum| (sum - self.cost_usd).max(0.0));
+        self.cost_usd = sum.unwrap_or(self.cost_usd);
+        Ok(text::object(reply, "usage")?.map(|usage| Spent {
+            input_tokens: text::tokens(usage, "prompt_tokens"),
+            output_tokens: text::tokens(usage, "completion_tokens"),
+            cost_usd,
+        }))
+    }
+
+    fn observation(&self, observation: &str, event: &Map<String, Value>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
+        let cause = event.get("cause").and_then(Value::as_u64);
+        let (Some(cause), false) = (cause, NO_ANSWERS.contains(&observation)) else {
+            sink.tally.ignore(observation);
+            return Ok(());
+        };
+        let (id, time) = (number(event, "id")?, text::time(event, "timestamp")?);
+        let said = text::content(event.get("content").unwrap_or(&Value::Null), "content")?;
+        let extras = event.get("extras");
+        let in_extras = |name: &str| extras.and_then(|extras| extras.get(name));
+        let exit_code = in_extras("metadata").and_then(|metadata| metadata.get("exit_code")).or_else(|| in_extras("exit_code"));
+        let exit_code = exit_code.and_then(Value::as_i64);
+        let has_failed =
+            observation == "error" || event.get("success") == Some(&Value::Bool(false)) || said.starts_with("ERROR:");
+        let outcome = match exit_code {
+            _ if observation == "user_rejected" => "denied",
+            // The command still runs; what it has said so far is there.
+            Some(-1) if said.contains("timed out") => "timeout",
+            Some(code) if code > 0 => "error",
+            _ if has_failed => "error",
+            _ => "ok",
+        };
+        let answer = answer(&said, outcome, exit_code.filter(|code| *code > 0));
+        self.draft(format!("o{id}"), time, None).result(None, &format!("c{cause}"), answer, sink)
+    }
+
+    fn newer(&mut self, kind: &str, event: &Map<String, Value>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
+        let id = text::text(event, "id")?.unwrap_or_default().to_owned();
+        let time = text::time(event, "timestamp")?;
+        match kind {
+            "MessageEvent" => {
+                let message = text::object(event, "llm_message")?;
+                let said =
+                    text::content(message.and_then(|message| message.get("content")).unwrap_or(&Value::Null), "llm_message")?;
+                let role = if text::text(event, "source")? == Some("user") { "user" } else { "assistant" };
+                self.draft(id, time, None).message(role, &said, false, sink)
+            }
+            "ActionEvent" => {
+                let reply = text::text(event, "llm_response_id")?.unwrap_or_default();
+                if reply.is_empty() || reply != self.reply {
+                    reply.clone_into(&mut self.reply);
+                    self.turn += 1;
+                }
+                let (tool, call_id) = (text::required(event, "tool_name")?, text::required(event, "tool_call_id")?);
+                let said = text::object(event, "tool_call")?.and_then(|call| call.get("arguments"));
+                let action = text::object(event, "action")?;
+                if tool == "finish" {
+                    let said = action.and_then(|action| action.get("message")).and_then(Value::as_str).unwrap_or("done");
+                    return self.draft(id, time, None).message("assistant", said, true, sink);
+                }
+                let args = match (said, action) {
+                    (Some(said), _) => text::arguments(said),
+                    (None, Some(action)) => {
+                        let kept = action.iter().filter(|(name, value)| *name != "kind" && !value.is_null());
+                        Value::Object(kept.map(|(name, value)| (name.clone(), text::shortened_value(value))).collect())
+                    }
+                    (None, None) => Value::Null,
+                };
+                self.draft(id, time, None).call(tool, call_id, args, sink)
+            }
+            "ObservationEvent" | "AgentErrorEvent" | "UserRejectObservation" => self.answered(kind, id, time, event, sink),
+            other => {
+                sink.tally.ignore(other);
+                Ok(())
+            }
+        }
+    }
+
+    fn answered(
+        &self,
+        kind: &str,
+        id: String,
+        time: Option<EventTime>,
+        event: &Map<String, Value>,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), Rejected> {
+        let tool = text::text(event, "tool_name")?;
+        if tool == Some("finish") {
+            sink.tally.ignore("finish");
+            return Ok(());
+        }
+        let call_id = text::required(event, "tool_call_id")?;
+        let answer = match kind {
+            "AgentErrorEvent" => answer(text::text(event, "error")?.unwrap_or_default(), "error", None),
+            "UserRejectObservation" => answer(text::text(event, "rejection_reason")?.unwrap_or_default(), "denied", None),
+            _ => {
+                let observed =
+                    text::object(event, "observation")?.ok_or_else(|| Rejected::at(Reason::MissingField, "observation"))?;
+                let said =
+                    ["content", "output", "error"].iter().find_map(|name| observed.get(*name).filter(|said| !said.is_null()));
+                let said = text::content(said.unwrap_or(&Value::Null), "observation/content")?;
+                let code =
+                    observed.get("exit_code").or_else(|| observed.get("metadata").and_then(|about| about.get("exit_code")));
+                let code = code.and_then(Value::as_i64);
+                let has_failed = text::is_true(observed, "is_error") || text::is_true(observed, "error");
+                let outcome = match code {
+                    _ if text::is_true(observed, "timeout") => "timeout",
+                    Some(code) if code > 0 => "error",
+                    _ if has_failed => "error",
+                    _ => "ok",
+                };
+                answer(&said, outcome, code.filter(|code| *code > 0))
+            }
+        };
+        self.draft(id, time, None).result(tool, call_id, answer, sink)
+    }
+}
+
+fn answer(said: &str, outcome: &'static str, exit_code: Option<i64>) -> Answer {
+    let error = matches!(outcome, "error" | "timeout").then(|| said.to_owned());
+    Answer { text: Some(text::shortened(said).into()), outcome, error, exit_code, is_cut: false }
+}
+
+/// The arguments as the model wrote them.
+fn said_arguments(about: &Map<String, Value>, reply: &Map<String, Value>) -> Option<Value> {
+    let id = about.get("tool_call_id")?;
+    let calls = reply.get("choices")?.get(0)?.get("message")?.get("tool_calls")?.as_array()?;
+    let call = calls.iter().find(|call| call.get("id") == Some(id))?;
+    Some(text::arguments(call.get("function")?.get("arguments")?))
+}
+
+fn number(event: &Map<String, Value>, name: &str) -> Result<u64, Rejected> {
+    match event.get(name) {
+        Some(value) => value.as_u64().ok_or_else(|| Rejected::at(Reason::BadType, name)),
+        None => Err(Rejected::at(Reason::MissingField, name)),
+    }
+}

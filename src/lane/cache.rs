@@ -1,0 +1,345 @@
+//! Hot sessions, decoded: one look-up per event, bounded in bytes. What a commit has not written yet is pinned.
+//!
+//! Which session leaves is decided by second chance, an approximation of least recently used that costs one bit per touch. What is
+//! in the cache never reaches an output: a session reads the same from the store.
+
+use std::collections::BTreeSet;
+
+use loopwarden_core::engine::{SEPARATOR, Session, SubjectKey};
+use loopwarden_core::event::TaskId;
+use loopwarden_state::session::Loaded;
+use loopwarden_state::{Change, StoreError, StoredRing, session, step};
+
+// The hasher is keyed anew in each process: names come from outside.
+#[expect(clippy::disallowed_types, reason = "look-up only; nothing iterates over it")]
+type Index = std::collections::HashMap<Box<[u8]>, u32, ahash::RandomState>;
+
+/// Steps noted as changed before they are thinned out to those still in the ring.
+const CHANGED_MAX: usize = 4_096;
+/// Touches after which the size of a session is measured again.
+const MEASURE_EVERY: u32 = 256;
+/// Bytes of an entry besides its session: subject, keys, index.
+const OVERHEAD: usize = 512;
+
+/// Place of a session in the cache; good until the next insertion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct EntryId(u32);
+
+/// A session and what the store holds of it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) task: TaskId,
+    pub(super) subject: SubjectKey,
+    pub(super) session: Session,
+    /// Key in the index: partition and session key.
+    key: Box<[u8]>,
+    /// What the store holds; `None` = nothing.
+    stored: Option<StoredRing>,
+    /// Pages in the store that hold nothing of the ring any more, unless it has come back to them.
+    stale: BTreeSet<u16>,
+    /// Sequences to be written.
+    changed: Vec<u64>,
+    is_dirty: bool,
+    is_referenced: bool,
+    bytes: usize,
+    measured_len: usize,
+    touches: u32,
+}
+
+impl Entry {
+    /// Key of the session in the store.
+    pub(super) fn session_key(&self) -> &[u8] {
+        self.key.get(PREFIX..).unwrap_or_default()
+    }
+
+    /// Notes that it was applied to; true for the first time since the last commit.
+    pub(super) fn touch(&mut self) -> bool {
+        if !self.session.changed_steps.is_empty() {
+            self.changed.append(&mut self.session.changed_steps);
+            if self.changed.len() > CHANGED_MAX.max(2 * self.session.history.capacity()) {
+                self.thin_out();
+            }
+        }
+        !std::mem::replace(&mut self.is_dirty, true)
+    }
+
+    fn thin_out(&mut self) {
+        let history = &self.session.history;
+        self.changed.sort_unstable();
+        self.changed.dedup();
+        self.changed.retain(|sequence| history.get(*sequence).is_some());
+    }
+
+    /// The session is forgotten: what the store holds of it is stale, and the next event begins anew.
+    pub(super) fn forget(&mut self, history_steps: usize) {
+        if let Some(stored) = &self.stored {
+            self.stale.extend(stored.pages());
+        }
+        self.changed.clear();
+        self.session = Session::new(history_steps);
+    }
+
+    /// What the store lacks: steps, head, tombstones.
+    pub(super) fn changes(&mut self, out: &mut Vec<Change>) -> Result<(), StoreError> {
+        let task = self.task;
+        let session_key = self.key.get(PREFIX..).unwrap_or_default();
+        if !self.session.has_begun {
+            if let Some(stored) = self.stored {
+                let mut pages = stored.pages();
+                pages.extend(&self.stale);
+                out.extend(pages.into_iter().map(|page| Change { task, key: step::key(session_key, page), value: None }));
+                out.push(Change { task, key: session::head_key(session_key), value: None });
+            }
+            return Ok(());
+        }
+        if !self.stale.is_empty() {
+            let used = StoredRing::of(&self.session.history).pages();
+            out.extend(self.stale.difference(&used).map(|page| Change { task, key: step::key(session_key, *page), value: None }));
+        }
+        let Session { head, history, .. } = &self.session;
+        // What lies under other slots, or was of a life before, is stale: nothing of it is moved.
+        let stored = self.stored.as_ref().filter(|_| self.stale.is_empty());
+        session::changes(task, session_key, (head, history), (stored, &self.changed), out)
+    }
+
+    fn measure(&mut self) {
+        self.bytes = self.session.bytes() + self.key.len() * 2 + OVERHEAD;
+        self.measured_len = self.session.history.len();
+        self.touches = 0;
+    }
+}
+
+/// Bytes in front of the session's key in the index: a session in two partitions is two sessions.
+const PREFIX: usize = 4;
+
+/// The cache of a lane.
+#[derive(Debug)]
+pub(super) struct Cache {
+    index: Index,
+    entries: Vec<Option<Box<Entry>>>,
+    free: Vec<u32>,
+    hand: usize,
+    bytes: usize,
+    bytes_max: usize,
+    scratch: Vec<u8>,
+    pub(super) hits: u64,
+    pub(super) misses: u64,
+}
+
+impl Cache {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self {
+            index: Index::default(),
+            entries: Vec::new(),
+            free: Vec::new(),
+            hand: 0,
+            bytes: 0,
+            bytes_max,
+            scratch: Vec::new(),
+            hits: 0,
+            misses: 0,
+        }
+    }
+
+    /// Finds a session by its parts, without allocating.
+    pub(super) fn find(&mut self, task: TaskId, tenant: &str, session_id: &str, agent_id: &str) -> Option<EntryId> {
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&task.partition.to_be_bytes());
+        self.scratch.extend_from_slice(tenant.as_bytes());
+        self.scratch.push(SEPARATOR as u8);
+        self.scratch.extend_from_slice(session_id.as_bytes());
+        self.scratch.push(SEPARATOR as u8);
+        self.scratch.extend_from_slice(agent_id.as_bytes());
+        self.look_up()
+    }
+
+    /// Finds a session by its key.
+    pub(super) fn find_key(&mut self, task: TaskId, session_key: &[u8]) -> Option<EntryId> {
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&task.partition.to_be_bytes());
+        self.scratch.extend_from_slice(session_key);
+        self.look_up()
+    }
+
+    fn look_up(&mut self) -> Option<EntryId> {
+        let found = self.index.get(self.scratch.as_slice()).map(|at| EntryId(*at));
+        if found.is_some() {
+            self.hits += 1;
+        } else {
+            self.misses += 1;
+        }
+        found
+    }
+
+    /// Takes a session: as loaded, or a new one.
+    pub(super) fn insert(
+        &mut self,
+        task: TaskId,
+        subject: SubjectKey,
+        session_key: &[u8],
+        loaded: Option<Loaded>,
+        history_steps: usize,
+    ) -> EntryId {
+        self.make_room();
+        let key: Box<[u8]> = [&task.partition.to_be_bytes()[..], session_key].concat().into();
+        let (session, stored) = match loaded {
+            Some(loaded) => (loaded.session, Some(loaded.stored)),
+            None => (Session::new(history_steps), None),
+        };
+        // A ring of another size has its steps under other slots.
+        let resized = stored.filter(|stored| stored.capacity != session.history.capacity());
+        let mut entry = Box::new(Entry {
+            task,
+            subject,
+            session,
+            key: key.clone(),
+            stored,
+            stale: resized.map(|stored| stored.pages()).unwrap_or_default(),
+            changed: Vec::new(),
+            is_dirty: false,
+            is_referenced: true,
+            bytes: 0,
+            measured_len: 0,
+            touches: 0,
+        });
+        entry.measure();
+        self.bytes += entry.bytes;
+        let at = self.free.pop().unwrap_or(self.entries.len() as u32);
+        match self.entries.get_mut(at as usize) {
+            Some(place) => *place = Some(entry),
+            None => self.entries.push(Some(entry)),
+        }
+        self.index.insert(key, at);
+        EntryId(at)
+    }
+
+    pub(super) fn get_mut(&mut self, id: EntryId) -> Option<&mut Entry> {
+        self.entries.get_mut(id.0 as usize)?.as_deref_mut()
+    }
+
+    /// After an input: keeps the estimate of bytes right. Measured exactly when the ring has grown by a quarter, and once in a while.
+    pub(super) fn touched(&mut self, id: EntryId) {
+        let Some(Some(entry)) = self.entries.get_mut(id.0 as usize) else { return };
+        entry.is_referenced = true;
+        entry.touches += 1;
+        let len = entry.session.history.len();
+        if len >= entry.measured_len + entry.measured_len / 4 + 2 || entry.touches >= MEASURE_EVERY {
+            let before = entry.bytes;
+            entry.measure();
+            self.bytes = self.bytes - before + entry.bytes;
+        }
+    }
+
+    /// The session is written: it may leave again. One that has no state leaves now.
+    pub(super) fn committed(&mut self, id: EntryId) {
+        let Some(Some(entry)) = self.entries.get_mut(id.0 as usize) else { return };
+        entry.is_dirty = false;
+        entry.stale.clear();
+        entry.changed.clear();
+        entry.stored = entry.session.has_begun.then(|| StoredRing::of(&entry.session.history));
+        if entry.stored.is_none() {
+            self.remove(id);
+        }
+    }
+
+    /// Forgets a session without a trace: what it was changed to never happened.
+    pub(super) fn remove(&mut self, id: EntryId) {
+        if let Some(entry) = self.entries.get_mut(id.0 as usize).and_then(Option::take) {
+            self.bytes -= entry.bytes;
+            self.index.remove(&entry.key);
+            self.free.push(id.0);
+        }
+    }
+
+    /// Forgets every session of a task that is given away.
+    pub(super) fn remove_task(&mut self, task: TaskId) {
+        for at in 0..self.entries.len() {
+            if self.entries.get(at).is_some_and(|entry| entry.as_ref().is_some_and(|entry| entry.task == task)) {
+                self.remove(EntryId(at as u32));
+            }
+        }
+    }
+
+    /// Forgets every session.
+    pub(super) fn clear(&mut self) {
+        for at in 0..self.entries.len() {
+            self.remove(EntryId(at as u32));
+        }
+    }
+
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Sessions held.
+    pub(super) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Lets sessions leave until the rest fits. Also after a commit: sessions grow without any new one coming, and what was dirty
+    /// until then could not leave.
+    pub(super) fn make_room(&mut self) {
+        // Twice around: once to take the second chances away, once to evict. What is dirty stays; the next commit frees it.
+        let mut left = 2 * self.entries.len();
+        while self.bytes > self.bytes_max && left > 0 {
+            left -= 1;
+            self.hand = if self.hand + 1 < self.entries.len() { self.hand + 1 } else { 0 };
+            if let Some(Some(entry)) = self.entries.get_mut(self.hand)
+                && !entry.is_dirty
+                && !std::mem::replace(&mut entry.is_referenced, false)
+            {
+                self.remove(EntryId(self.hand as u32));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loopwarden_core::event::Stage;
+
+    use super::*;
+
+    const TASK: TaskId = TaskId { stage: Stage::Session, partition: 0 };
+
+    fn subject(name: &str) -> SubjectKey {
+        SubjectKey::Agent { tenant: String::new(), session_id: name.to_owned(), agent_id: "main".to_owned() }
+    }
+
+    fn insert(cache: &mut Cache, name: &str) -> EntryId {
+        let key = SubjectKey::session_key(None, name, "main");
+        cache.insert(TASK, subject(name), key.as_bytes(), None, 8)
+    }
+
+    #[test]
+    fn a_full_cache_drops_clean_sessions_and_never_dirty_ones() {
+        let mut cache = Cache::new(20_000);
+        let pinned = insert(&mut cache, "pinned");
+        cache.get_mut(pinned).unwrap().session.has_begun = true;
+        assert!(cache.get_mut(pinned).unwrap().touch());
+        assert!(!cache.get_mut(pinned).unwrap().touch());
+        for number in 0..1_000 {
+            insert(&mut cache, &format!("s{number}"));
+        }
+        assert!(cache.bytes() < 25_000, "{}", cache.bytes());
+        assert!(cache.len() < 100);
+        assert!(cache.find(TASK, "", "pinned", "main").is_some());
+        assert!(cache.find(TASK, "", "s0", "main").is_none());
+        cache.committed(pinned);
+        for number in 0..1_000 {
+            insert(&mut cache, &format!("t{number}"));
+        }
+        assert!(cache.find(TASK, "", "pinned", "main").is_none());
+    }
+
+    #[test]
+    fn the_same_session_in_another_partition_is_another_session() {
+        let mut cache = Cache::new(1 << 20);
+        insert(&mut cache, "s");
+        assert!(cache.find(TASK, "", "s", "main").is_some());
+        assert!(cache.find(TaskId { stage: Stage::Session, partition: 1 }, "", "s", "main").is_none());
+        cache.remove_task(TASK);
+        assert!(cache.find(TASK, "", "s", "main").is_none());
+        assert_eq!(cache.bytes(), 0);
+    }
+}

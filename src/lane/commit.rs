@@ -1,0 +1,617 @@
+//! The commit protocol as the lane sees it (page `commit`): when, in which order, and an arm per outcome.
+//!
+//! The log decides; the store follows. Whatever is not `Committed` drops the overlay and goes back to the last commit; what nobody
+//! knows is not guessed but restored.
+
+use std::collections::BTreeSet;
+
+use loopwarden_core::event::{NextOffset, TaskId};
+use loopwarden_log::{CommitOutcome, Destination, Headers, Log, LogError, Output};
+use loopwarden_state::{Change, Position, StateKey, StateStore, StoreError};
+
+use crate::lane::{Exit, Lane, Phase};
+use crate::overlay::Overlay;
+use crate::recent::Told;
+use crate::session::Machine;
+use crate::settings::{Clock, CommitTrigger};
+use crate::stats::{Stats, bump};
+use crate::work::Work;
+use crate::{Running, Slot};
+
+/// Longest pause after a failed commit. Milliseconds.
+const BACKOFF_MS_MAX: u64 = 5_000;
+/// First pause after a failed commit. Milliseconds.
+const BACKOFF_MS: u64 = 100;
+/// Failures in a row after which the producer is replaced.
+const FAILURES_BEFORE_REOPEN: u32 = 10;
+/// Without a commit for so long, the process is of no use. Milliseconds.
+const TROUBLE_MS_MAX: u64 = 180_000;
+/// Fenced so often within [`FENCED_WITHIN_MS`], another process has this identity: two that take it from one another fence at each commit.
+/// A broker that ends a transaction for its age fences too, but six times within a minute at the most, so old must each have become, and
+/// a coordinator once each time it moves.
+const FENCED_MAX: usize = 10;
+/// See [`FENCED_MAX`]. Milliseconds.
+const FENCED_WITHIN_MS: u64 = 60_000;
+/// Failures that lie further apart have not one cause: what a lane tries it tries again much sooner. Milliseconds.
+const APART_MS: u64 = 60_000;
+/// Polls that fail from time to time fail in a row: a client asks again within seconds. Milliseconds.
+const QUIET_MS: u64 = 10_000;
+/// Pause between two attempts to replace the producer. Milliseconds.
+const REOPEN_AGAIN_MS: u64 = 500;
+/// A flooded lane spends at most one part in this many plus one of its time committing. One that has read all there is would only
+/// wait, and rests half as long as its commits take: where they take long, brokers and processors are busy, and more of them would make
+/// each take longer.
+const PAUSE_FACTOR: u64 = 4;
+/// One part in so many of a commit's length is the rest of a lane that has read all there is.
+const REST_PART: u64 = 2;
+
+/// Records that a changed session has in a commit, as a rule: head, a page or two, timers.
+const CHANGES_PER_SESSION: usize = 4;
+
+/// Sums for the swarm stage wait at most this part of the longest wait in a lane that has read all there is: their command has a second
+/// commit before it. Each commit for sums alone is one that a session's command may have to wait for.
+const REPORT_PART: u64 = 2;
+
+/// When to commit.
+#[derive(Debug)]
+pub(super) struct Pacing {
+    trigger: CommitTrigger,
+    /// Moving average of a commit's length.
+    average_us: u64,
+    ended_ms: u64,
+    /// The last poll ended before the input did.
+    is_flooded: bool,
+}
+
+impl Pacing {
+    pub(super) const fn new(trigger: CommitTrigger) -> Self {
+        Self { trigger, average_us: 0, ended_ms: 0, is_flooded: false }
+    }
+
+    /// Whether the pause after the last commit is over even for a flooded lane: then reading on would only delay a command.
+    pub(super) fn is_over(&self, clock: &dyn Clock) -> bool {
+        match self.trigger {
+            CommitTrigger::Timed { min_ms, .. } => clock.mono_ms() >= self.ended_ms + self.flooded_pause_ms(min_ms),
+            CommitTrigger::EveryRecords(_) => false,
+        }
+    }
+
+    fn flooded_pause_ms(&self, min_ms: u64) -> u64 {
+        min_ms.max(PAUSE_FACTOR * self.average_us / 1_000)
+    }
+
+    /// Learns from a poll whether it ended before the input did.
+    pub(super) const fn polled(&mut self, is_flooded: bool) {
+        self.is_flooded = is_flooded;
+    }
+
+    /// In how many milliseconds the clock wants a commit; `None`: never by itself.
+    fn due_in(&self, overlay: &Overlay, now_ms: u64) -> Option<u64> {
+        let CommitTrigger::Timed { max_ms, min_ms } = self.trigger else { return None };
+        let since_ms = overlay.since_ms?;
+        let mut due_ms = since_ms + max_ms;
+        if overlay.command_waits {
+            let pause_ms =
+                if self.is_flooded { self.flooded_pause_ms(min_ms) } else { min_ms.max(self.average_us / REST_PART / 1_000) };
+            due_ms = due_ms.min(self.ended_ms + pause_ms);
+        } else if !self.is_flooded && !overlay.sums.is_empty() {
+            due_ms = due_ms.min(since_ms + max_ms / REPORT_PART);
+        }
+        Some(due_ms.saturating_sub(now_ms))
+    }
+
+    fn ended(&mut self, length_us: u64, now_ms: u64) {
+        self.average_us = if self.average_us == 0 { length_us } else { (7 * self.average_us + length_us) / 8 };
+        self.ended_ms = now_ms;
+    }
+}
+
+/// How long things have been going wrong.
+#[derive(Debug, Default)]
+pub(super) struct Trouble {
+    in_row: u32,
+    since_ms: Option<u64>,
+    last_ms: u64,
+    /// When it was fenced, within the last while.
+    fenced_ms: Vec<u64>,
+}
+
+impl Trouble {
+    /// Notes a failure; true when it has gone on for too long. A lane that had nothing to do after one has not failed since.
+    pub(super) fn lasts_too_long(&mut self, now_ms: u64) -> bool {
+        if now_ms.saturating_sub(self.last_ms) > APART_MS {
+            self.is_over();
+        }
+        self.last_ms = now_ms;
+        self.in_row = self.in_row.saturating_add(1);
+        now_ms.saturating_sub(*self.since_ms.get_or_insert(now_ms)) > TROUBLE_MS_MAX
+    }
+
+    pub(super) fn backoff_ms(&self) -> u64 {
+        let doublings = self.in_row.saturating_sub(1).min(6);
+        (BACKOFF_MS << doublings).min(BACKOFF_MS_MAX)
+    }
+
+    /// Failures of the present row; none where the last one lies so far back that the next would begin another.
+    pub(super) const fn in_row_at(&self, now_ms: u64) -> u32 {
+        if now_ms.saturating_sub(self.last_ms) > APART_MS { 0 } else { self.in_row }
+    }
+
+    /// Whether nothing has failed for a while. Of many partitions one may fail at each try, between good answers of the others.
+    pub(super) const fn is_quiet(&self, now_ms: u64) -> bool {
+        now_ms.saturating_sub(self.last_ms) > QUIET_MS
+    }
+
+    pub(super) fn is_over(&mut self) {
+        self.in_row = 0;
+        self.since_ms = None;
+    }
+
+    /// Notes that it was fenced; true when that was too often for chance.
+    fn is_replaced(&mut self, now_ms: u64) -> bool {
+        self.fenced_ms.retain(|before| now_ms.saturating_sub(*before) < FENCED_WITHIN_MS);
+        self.fenced_ms.push(now_ms);
+        self.fenced_ms.len() >= FENCED_MAX
+    }
+}
+
+impl Running {
+    /// A policy decides from the next record on. Says whether another one did before.
+    pub(super) fn adopt_policy(&mut self, hash: [u8; 32]) -> bool {
+        let before = self.now.policy_sha256;
+        // Also of what a rewind goes back to: the records are judged by the policy of the day they are read.
+        for position in [&mut self.committed, &mut self.now] {
+            if position.policy_sha256 != hash {
+                position.policy_sha256 = hash;
+                position.policy_since = position.next_offset.0;
+            }
+        }
+        before != hash && before != [0; 32]
+    }
+}
+
+impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
+    /// In how many milliseconds a commit is due; 0 = now; `None` = nothing waits.
+    pub(super) fn commit_due_in(&self, now_ms: u64) -> Option<u64> {
+        let is_unwritten = |slot: &Slot| matches!(slot, Slot::Running(task) if task.state.is_unwritten);
+        if self.work.tasks.values().any(is_unwritten) {
+            return Some(0);
+        }
+        if self.work.overlay.is_empty() {
+            return None;
+        }
+        if self.work.is_full(&self.settings) {
+            return Some(0);
+        }
+        self.pacing.due_in(&self.work.overlay, now_ms)
+    }
+
+    /// Commits everything there is. Ends the lane only where going on makes no sense; any other failure puts it into another phase.
+    pub(super) fn commit(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
+        if self.phase != Phase::Feeding {
+            return Ok(());
+        }
+        let touched = self.touched();
+        if touched.is_empty() {
+            // Nothing a Position could say: no record got further.
+            self.drop_overlay();
+            return Ok(());
+        }
+        let began_us = clock.mono_us();
+        let offsets: Vec<(TaskId, NextOffset)> = touched.clone();
+        let mut changes = self.stage(&touched)?;
+        let outcome = self.log.commit(&offsets);
+        let decided_us = clock.mono_us();
+        match outcome {
+            CommitOutcome::Committed { changelog_next } => {
+                self.finish_positions(&changelog_next, clock.wall_ms());
+                let [_, by_request] = &mut self.stats.reopened;
+                *by_request = self.log.producers_replaced();
+                if !self.log.commits_state() {
+                    self.position_changes(&touched, &mut changes)?;
+                    // A failure here is the process's last deed: the log has it, the store has not.
+                    self.work.store.commit(changes)?;
+                }
+                let ended_us = clock.mono_us();
+                self.note_commit(decided_us.saturating_sub(began_us), ended_us.saturating_sub(decided_us));
+                self.pacing.ended(ended_us.saturating_sub(began_us), ended_us / 1_000);
+                self.publish(&touched, clock.wall_ms());
+                Ok(())
+            }
+            CommitOutcome::Aborted { cause, reopen } => {
+                tracing::warn!(cause, reopen, "transaction aborted; its records are read again");
+                bump(&mut self.stats.transactions, 1);
+                self.give_up(clock)?;
+                let reopen = reopen || self.trouble.in_row.is_multiple_of(FAILURES_BEFORE_REOPEN);
+                let at_ms = clock.mono_ms() + self.trouble.backoff_ms();
+                self.phase = if reopen { Phase::Reopening { at_ms, restore: BTreeSet::new() } } else { Phase::BackingOff(at_ms) };
+                Ok(())
+            }
+            CommitOutcome::Unknown { cause } => {
+                tracing::warn!(cause, "nobody knows how the transaction ended; restoring its tasks");
+                bump(&mut self.stats.transactions, 2);
+                self.unknown = touched.iter().filter_map(|(id, _)| Some((*id, self.wanted(*id)?))).collect();
+                self.restore_touched(&touched, clock)
+            }
+            CommitOutcome::Fenced { cause } => {
+                tracing::warn!(cause, "fenced; restoring the tasks of the transaction");
+                bump(&mut self.stats.transactions, 3);
+                if self.trouble.is_replaced(clock.mono_ms()) {
+                    return Err(Exit::Fenced(cause));
+                }
+                self.restore_touched(&touched, clock)
+            }
+        }
+    }
+
+    /// The Position that a commit would make true.
+    fn wanted(&self, id: TaskId) -> Option<Position> {
+        match self.work.tasks.get(&id) {
+            Some(Slot::Running(task)) => Some(task.state.now.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether a commit would say anything.
+    pub(super) fn has_work(&self) -> bool {
+        !self.touched().is_empty()
+    }
+
+    fn touched(&self) -> Vec<(TaskId, NextOffset)> {
+        let touched = |(id, slot): (&TaskId, &Slot)| match slot {
+            Slot::Running(task) if task.state.is_touched() => Some((*id, task.state.next())),
+            _ => None,
+        };
+        self.work.tasks.iter().filter_map(touched).collect()
+    }
+
+    /// S3: outputs in order, then each task's changed keys, its Position last (C3). Returns the changes for the store; empty where the
+    /// log itself writes them.
+    fn stage(&mut self, touched: &[(TaskId, NextOffset)]) -> Result<Vec<Change>, StoreError> {
+        let Self { log, work, recent, .. } = self;
+        if recent.is_some() {
+            let commands = work.overlay.outputs.iter().filter(|(_, output)| output.destination == Destination::Commands);
+            work.overlay.told = Told::of(commands.filter_map(|(_, output)| output.value.as_deref()));
+        }
+        for (cause, output) in work.overlay.outputs.drain(..) {
+            log.stage_from(cause, output);
+        }
+        for row in std::mem::take(&mut work.overlay.rows).into_values() {
+            log.stage(row);
+        }
+        for report in work.overlay.sums.drain(log.swarm_partitions())? {
+            log.stage(report);
+        }
+        let mut changes = Vec::with_capacity(work.overlay.dirty.len() * CHANGES_PER_SESSION);
+        for id in &work.overlay.dirty {
+            if let Some(entry) = work.cache.get_mut(*id) {
+                entry.changes(&mut changes)?;
+            }
+        }
+        work.counters.changes(&mut changes)?;
+        let owner = log.owner().to_owned();
+        for (id, _) in touched {
+            if let Some(Slot::Running(task)) = work.tasks.get_mut(id) {
+                task.state.timers.changes(*id, &mut changes);
+                task.state.seen.changes(*id, &mut changes)?;
+                task.state.census.changes(*id, &mut changes)?;
+                owner.clone_into(&mut task.state.now.owner);
+                task.state.now.codec = NEWEST_FORMAT;
+            }
+        }
+        let timestamp_of = |work: &Work<S, M>, id: TaskId| match work.tasks.get(&id) {
+            Some(Slot::Running(task)) => task.state.now.watermark.0.max(0),
+            _ => 0,
+        };
+        let to_log = |work: &_, task: TaskId, key: &StateKey, value: Option<Vec<u8>>| Output {
+            destination: Destination::Changelog(task),
+            key: key.to_changelog(),
+            value,
+            headers: Headers::default(),
+            timestamp_ms: timestamp_of(work, task),
+        };
+        if !log.keeps_changelog() {
+            return Ok(changes);
+        }
+        if log.commits_state() {
+            for change in changes.drain(..) {
+                log.stage(to_log(work, change.task, &change.key, change.value));
+            }
+        } else {
+            for change in &changes {
+                log.stage(to_log(work, change.task, &change.key, change.value.clone()));
+            }
+        }
+        for (id, _) in touched {
+            if let Some(Slot::Running(task)) = work.tasks.get(id) {
+                let value = task.state.now.encode_for_changelog()?;
+                log.stage(to_log(work, *id, &StateKey::position(), Some(value)));
+            }
+        }
+        Ok(changes)
+    }
+
+    fn finish_positions(&mut self, changelog_next: &[(TaskId, u64)], wall_ms: i64) {
+        for (id, next) in changelog_next {
+            if let Some(Slot::Running(task)) = self.work.tasks.get_mut(id) {
+                task.state.now.changelog_next = *next;
+                task.state.now.at_end_ms = wall_ms;
+            }
+        }
+    }
+
+    fn position_changes(&self, touched: &[(TaskId, NextOffset)], changes: &mut Vec<Change>) -> Result<(), StoreError> {
+        for (id, _) in touched {
+            if let Some(Slot::Running(task)) = self.work.tasks.get(id) {
+                let value = Some(task.state.now.encode_for_store()?);
+                changes.push(Change { task: *id, key: StateKey::position(), value });
+            }
+        }
+        Ok(())
+    }
+
+    fn note_commit(&mut self, log_us: u64, store_us: u64) {
+        let [send, drain, offsets, commit, store] = &mut self.stats.commit;
+        store.note_us(store_us);
+        let Some(steps) = self.log.commit_steps() else { return commit.note_us(log_us) };
+        send.note_us(steps.send_us);
+        drain.note_us(steps.drain_us);
+        offsets.note_us(steps.offsets_us);
+        commit.note_us(steps.commit_us);
+    }
+
+    /// S8: what happened may be told.
+    fn publish(&mut self, touched: &[(TaskId, NextOffset)], wall_ms: i64) {
+        bump(&mut self.stats.transactions, 0);
+        self.trouble.is_over();
+        let Self { work, stats, .. } = self;
+        for id in work.overlay.dirty.drain(..) {
+            work.cache.committed(id);
+        }
+        work.cache.make_room();
+        work.counters.committed();
+        for (id, _) in touched {
+            if let Some(Slot::Running(task)) = work.tasks.get_mut(id) {
+                let state = &mut task.state;
+                state.committed.clone_from(&state.now);
+                state.window_committed.clone_from(&state.window);
+                state.is_unwritten = false;
+                state.seen.committed();
+                state.census.committed();
+                if !work.marks.is_empty() {
+                    work.marks.committed(*id, state.now.next_offset.0);
+                }
+            }
+        }
+        let mut overlay = std::mem::take(&mut work.overlay);
+        let told = std::mem::take(&mut overlay.told);
+        if let Some(recent) = &self.recent
+            && !told.is_empty()
+        {
+            recent.extend(told);
+        }
+        stats.add(&overlay.stats);
+        tell(&overlay, stats, wall_ms);
+    }
+
+    /// Everything since the last commit never happened.
+    pub(super) fn drop_overlay(&mut self) {
+        let work = &mut self.work;
+        for id in work.overlay.dirty.drain(..) {
+            work.cache.remove(id);
+        }
+        work.counters.discard();
+        work.overlay = Overlay::default();
+        for slot in work.tasks.values_mut() {
+            if let Slot::Running(task) = slot {
+                task.state.rewind();
+            }
+        }
+        self.log.discard();
+    }
+
+    /// Drops the overlay and reads again from the last commit: nothing was sent, so no transaction is lost (C1).
+    pub(super) fn rewind(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
+        self.drop_overlay();
+        // All of them: a task whose first record was handed over and not applied shows no change, and yet it must be read again.
+        let running: Vec<TaskId> = self.running().collect();
+        running.into_iter().try_for_each(|id| self.start(id, clock))
+    }
+
+    /// Restores every running task: at once, or where the end of the last transaction is not known, together with its tasks.
+    pub(super) fn restore_all(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
+        self.drop_overlay();
+        let running: Vec<TaskId> = self.running().collect();
+        if let Phase::Reopening { restore, .. } = &mut self.phase {
+            restore.extend(running);
+            return Ok(());
+        }
+        for id in running {
+            // Paused or not, nothing is fed to a task that restores.
+            self.log.pause(id).or_else(|error| self.on_log_error(error, clock))?;
+            self.restore_again(id);
+        }
+        Ok(())
+    }
+
+    /// Drops the overlay and stops the flow.
+    fn give_up(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
+        self.drop_overlay();
+        if self.trouble.lasts_too_long(clock.mono_ms()) {
+            return Err(Exit::Failed("no commit for three minutes".to_owned()));
+        }
+        let running: Vec<TaskId> = self.running().collect();
+        for id in running {
+            if let Err(error) = self.log.pause(id) {
+                self.on_log_error(error, clock)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn restore_touched(&mut self, touched: &[(TaskId, NextOffset)], clock: &dyn Clock) -> Result<(), Exit> {
+        self.give_up(clock)?;
+        let restore = touched.iter().map(|(id, _)| *id).collect();
+        self.phase = Phase::Reopening { at_ms: clock.mono_ms(), restore };
+        Ok(())
+    }
+
+    /// Replaces the producer (C15): when it is there, the old transaction is decided and its epoch fenced; then changelog and group
+    /// agree, and restoring makes the store agree.
+    pub(super) fn reopen(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
+        match self.log.reopen() {
+            Ok(()) => {
+                bump(&mut self.stats.reopened, 0);
+                let phase = std::mem::replace(&mut self.phase, Phase::Feeding);
+                let Phase::Reopening { restore, .. } = phase else { return self.resume(clock) };
+                for id in restore {
+                    self.restore_again(id);
+                }
+                self.resume(clock)
+            }
+            Err(LogError::Transient(cause)) => {
+                if let Phase::Reopening { at_ms, .. } = &mut self.phase {
+                    *at_ms = clock.mono_ms() + REOPEN_AGAIN_MS;
+                }
+                self.stands_still(&cause, clock)
+            }
+            Err(error) => self.on_log_error(error, clock),
+        }
+    }
+}
+
+/// Newest value format of any family.
+const NEWEST_FORMAT: u16 = 1;
+
+/// Counts and logs what became visible.
+fn tell(overlay: &Overlay, stats: &mut Stats, wall_ms: i64) {
+    for sent in &overlay.sent {
+        let action = sent.action as usize;
+        if let Some(delay) = stats.command_delay.get_mut(action) {
+            delay.note_us(wall_ms.saturating_sub(sent.caused_at.0).max(0).unsigned_abs().saturating_mul(1_000));
+        }
+        if sent.expires_at.0 <= wall_ms {
+            bump(&mut stats.born_expired, action);
+        }
+    }
+    if overlay.audit.is_empty() {
+        return;
+    }
+    // The writer of log lines writes what is said within it in one go.
+    let _commit = tracing::info_span!(target: "loopwarden::finding", "commit").entered();
+    for audited in &overlay.audit {
+        let finding = &audited.finding;
+        tracing::info!(
+            target: "loopwarden::finding",
+            task = %audited.task,
+            offset = audited.offset,
+            detector = finding.detector.as_str(),
+            mode = finding.mode.as_str(),
+            count = finding.count,
+            threshold = finding.threshold,
+            confidence = finding.confidence,
+            fresh = finding.is_fresh,
+            signal = finding.is_signal,
+            "finding"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loopwarden_core::engine::SwarmReset;
+    use loopwarden_core::event::EventTime;
+
+    use super::*;
+    use crate::settings::LaneSettings;
+
+    struct At(u64);
+
+    impl Clock for At {
+        fn mono_us(&self) -> u64 {
+            self.0 * 1_000
+        }
+
+        fn wall_ms(&self) -> i64 {
+            0
+        }
+    }
+
+    fn timed() -> Pacing {
+        Pacing::new(LaneSettings::default().trigger)
+    }
+
+    #[test]
+    fn a_quiet_lane_commits_a_command_at_once_and_a_record_after_a_while() {
+        let pacing = timed();
+        let mut overlay = Overlay { since_ms: Some(1_000), ..Overlay::default() };
+        assert_eq!(pacing.due_in(&overlay, 1_001), Some(99));
+        overlay.command_waits = true;
+        assert_eq!(pacing.due_in(&overlay, 1_001), Some(0));
+    }
+
+    #[test]
+    fn a_flooded_lane_spends_a_fifth_of_its_time_committing() {
+        let mut pacing = timed();
+        pacing.ended(10_000, 2_000);
+        pacing.polled(true);
+        let overlay = Overlay { since_ms: Some(2_000), command_waits: true, ..Overlay::default() };
+        assert_eq!(pacing.due_in(&overlay, 2_001), Some(39));
+        assert!(!pacing.is_over(&At(2_039)));
+        assert!(pacing.is_over(&At(2_040)));
+    }
+
+    #[test]
+    fn a_lane_that_has_read_all_there_is_rests_half_as_long_as_a_commit_takes() {
+        let overlay = Overlay { since_ms: Some(2_000), command_waits: true, ..Overlay::default() };
+        for (length_us, due_in_ms) in [(1_000, 1), (20_000, 9)] {
+            let mut pacing = timed();
+            pacing.ended(length_us, 2_000);
+            pacing.polled(false);
+            assert_eq!(pacing.due_in(&overlay, 2_001), Some(due_in_ms));
+        }
+    }
+
+    #[test]
+    fn sums_for_the_swarm_stage_wait_half_of_the_time() {
+        let mut pacing = timed();
+        let reset = SwarmReset { tenant: String::new(), swarm_id: "w".to_owned(), time: EventTime(0) };
+        let mut overlay = Overlay { since_ms: Some(1_000), ..Overlay::default() };
+        overlay.sums.reset(reset, EventTime(0));
+        assert_eq!(pacing.due_in(&overlay, 1_001), Some(49));
+        pacing.polled(true);
+        assert_eq!(pacing.due_in(&overlay, 1_001), Some(99));
+    }
+
+    #[test]
+    fn failures_wait_longer_each_time_and_not_for_ever() {
+        let mut trouble = Trouble::default();
+        let waits: Vec<u64> = (0..8)
+            .map(|_| {
+                trouble.lasts_too_long(0);
+                trouble.backoff_ms()
+            })
+            .collect();
+        assert_eq!(waits, [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
+        assert!([60_000, 120_000, 180_000].iter().all(|now_ms| !trouble.lasts_too_long(*now_ms)));
+        assert!(trouble.lasts_too_long(180_001));
+        trouble.is_over();
+        assert!(!trouble.lasts_too_long(200_000));
+    }
+
+    #[test]
+    fn a_failure_long_after_the_last_one_is_the_first_of_another_row() {
+        let mut trouble = Trouble::default();
+        assert!(![0, 100_000, 200_000].iter().any(|now_ms| trouble.lasts_too_long(*now_ms)));
+        assert_eq!((trouble.in_row_at(200_000), trouble.in_row_at(260_001)), (1, 0));
+    }
+
+    #[test]
+    fn being_fenced_ten_times_within_a_minute_means_somebody_else() {
+        let mut trouble = Trouble::default();
+        assert!((0..9).all(|now_ms| !trouble.is_replaced(now_ms)));
+        assert!((60_008..60_016).all(|now_ms| !trouble.is_replaced(now_ms)));
+        assert!(!trouble.is_replaced(61_000));
+        assert!(trouble.is_replaced(61_001));
+    }
+}

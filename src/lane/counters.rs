@@ -1,0 +1,272 @@
+//! Counters of the swarm stage, decoded: bounded in bytes, and what a commit has not written yet is pinned. With them the floors of
+//! swarms that changed since the last commit.
+//!
+//! Which counter leaves is decided by second chance, as for sessions; it reads the same from the store.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+use loopwarden_core::engine::{Pane, SwarmCounter};
+use loopwarden_core::event::{EventTime, TaskId};
+use loopwarden_state::swarm::Floor;
+use loopwarden_state::{Change, StateStore, StoreError, swarm};
+
+/// Bytes of a counter besides names and panes: keys, index, periods.
+const OVERHEAD: usize = 512;
+/// Bytes of an agent in a pane besides its names.
+const AGENT_BYTES: usize = 112;
+
+/// Place of a counter among those held; good until another one is looked up, that of a changed one until it is committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CounterId(u32);
+
+/// A counter and what the store holds of it.
+#[derive(Debug)]
+pub(super) struct Entry {
+    task: TaskId,
+    key: Vec<u8>,
+    pub(super) counter: SwarmCounter,
+    /// Time under which it stands in the order; `None` = it does not exist yet, or no more.
+    pub(super) seen: Option<EventTime>,
+    is_stored: bool,
+    /// Sorted.
+    stored_panes: Vec<EventTime>,
+    touched: BTreeSet<EventTime>,
+    is_dirty: bool,
+    is_referenced: bool,
+    bytes: usize,
+}
+
+impl Entry {
+    fn new((task, key): (TaskId, Vec<u8>), loaded: Option<swarm::LoadedCounter>) -> Self {
+        let is_stored = loaded.is_some();
+        let (counter, seen) = loaded.map_or((SwarmCounter::default(), None), |loaded| (loaded.counter, Some(loaded.seen)));
+        let stored_panes = counter.panes.keys().copied().collect();
+        let mut entry = Self {
+            task,
+            key,
+            counter,
+            seen,
+            is_stored,
+            stored_panes,
+            touched: BTreeSet::new(),
+            is_dirty: false,
+            is_referenced: true,
+            bytes: 0,
+        };
+        entry.bytes = entry.measure();
+        entry
+    }
+
+    fn measure(&self) -> usize {
+        let messages: usize = self.counter.verdicts.iter().map(|verdict| verdict.message.len() + 256).sum();
+        let periods = self.counter.periods.len() * 64;
+        OVERHEAD + 2 * self.key.len() + messages + periods + self.counter.panes.values().map(pane_bytes).sum::<usize>()
+    }
+
+    /// The counter is gone.
+    pub(super) fn clear(&mut self) {
+        self.counter = SwarmCounter::default();
+        self.seen = None;
+        self.touched.clear();
+    }
+
+    fn changes(&self, out: &mut Vec<Change>) -> Result<(), StoreError> {
+        let (task, key, panes) = (self.task, &self.key[..], &self.counter.panes);
+        for (start, pane) in self.touched.iter().filter_map(|start| panes.get_key_value(start)) {
+            out.push(Change { task, key: swarm::pane_key(key, *start), value: Some(swarm::encode_pane(*start, pane)?) });
+        }
+        for start in self.stored_panes.iter().filter(|start| !panes.contains_key(start)) {
+            out.push(Change { task, key: swarm::pane_key(key, *start), value: None });
+        }
+        match self.seen {
+            Some(seen) => {
+                out.push(Change { task, key: swarm::head_key(key), value: Some(swarm::encode_head(&self.counter, seen)?) });
+            }
+            None if self.is_stored => out.push(Change { task, key: swarm::head_key(key), value: None }),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn committed(&mut self) {
+        self.is_stored = self.seen.is_some();
+        self.stored_panes.clear();
+        self.stored_panes.extend(self.counter.panes.keys());
+        self.touched.clear();
+        self.is_dirty = false;
+    }
+}
+
+fn pane_bytes(pane: &Pane) -> usize {
+    64 + pane.agents.keys().map(|(session, agent)| session.len() + agent.len() + AGENT_BYTES).sum::<usize>()
+}
+
+/// The counters of a lane.
+#[derive(Debug)]
+pub(super) struct Counters {
+    index: BTreeMap<(TaskId, Vec<u8>), CounterId>,
+    entries: Vec<Option<Box<Entry>>>,
+    free: Vec<CounterId>,
+    /// In the order of their first change.
+    dirty: Vec<CounterId>,
+    floors: BTreeMap<(TaskId, Vec<u8>), Option<Floor>>,
+    hand: usize,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl Counters {
+    pub(super) const fn new(bytes_max: usize) -> Self {
+        Self {
+            index: BTreeMap::new(),
+            entries: Vec::new(),
+            free: Vec::new(),
+            dirty: Vec::new(),
+            floors: BTreeMap::new(),
+            hand: 0,
+            bytes: 0,
+            bytes_max,
+        }
+    }
+
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Looks a counter up: held, stored, or a new one.
+    pub(super) fn find(&mut self, id: &(TaskId, Vec<u8>), store: &impl StateStore) -> Result<CounterId, StoreError> {
+        if let Some(at) = self.index.get(id) {
+            return Ok(*at);
+        }
+        let entry = Box::new(Entry::new(id.clone(), swarm::load(store, id.0, &id.1)?));
+        self.make_room();
+        self.bytes += entry.bytes;
+        let at = self.free.pop().unwrap_or(CounterId(self.entries.len() as u32));
+        match self.entries.get_mut(at.0 as usize) {
+            Some(place) => *place = Some(entry),
+            None => self.entries.push(Some(entry)),
+        }
+        self.index.insert(id.clone(), at);
+        Ok(at)
+    }
+
+    /// The counter looked up last.
+    pub(super) fn get(&mut self, at: CounterId) -> Result<&mut Entry, StoreError> {
+        let entry = self.entries.get_mut(at.0 as usize).and_then(Option::as_deref_mut);
+        let entry = entry.ok_or_else(|| StoreError::Corrupt("a counter that was just looked up is gone".to_owned()))?;
+        entry.is_referenced = true;
+        Ok(entry)
+    }
+
+    fn held(&self, at: CounterId) -> Option<&Entry> {
+        self.entries.get(at.0 as usize)?.as_deref()
+    }
+
+    /// Notes that a counter was applied to: these panes are to be written again. Returns the bytes it grew by.
+    pub(super) fn touched(&mut self, at: CounterId, panes: impl IntoIterator<Item = EventTime>) -> usize {
+        let Some(Some(entry)) = self.entries.get_mut(at.0 as usize) else { return 0 };
+        entry.touched.extend(panes);
+        if !std::mem::replace(&mut entry.is_dirty, true) {
+            self.dirty.push(at);
+        }
+        let (before, now) = (entry.bytes, entry.measure());
+        entry.bytes = now;
+        self.bytes = self.bytes - before + now;
+        now.saturating_sub(before)
+    }
+
+    /// Counters of a task that are held changed, with keys that begin so, from a key on.
+    pub(super) fn dirty_from(&self, task: TaskId, prefix: &[u8], from: &[u8]) -> BTreeSet<Vec<u8>> {
+        let from = (task, from.max(prefix).to_vec());
+        let range = self.index.range((Bound::Included(from), Bound::Unbounded));
+        let mine = range.take_while(|((of, key), _)| *of == task && key.starts_with(prefix));
+        let is_changed = |at: CounterId| self.held(at).is_some_and(|entry| entry.is_dirty && entry.seen.is_some());
+        mine.filter(|(_, at)| is_changed(**at)).map(|((_, key), _)| key.clone()).collect()
+    }
+
+    /// Whether a counter is held changed: then the store does not know it.
+    pub(super) fn is_dirty(&self, id: &(TaskId, Vec<u8>)) -> bool {
+        self.index.get(id).and_then(|at| self.held(*at)).is_some_and(|entry| entry.is_dirty)
+    }
+
+    /// What a swarm remembers of its last reset.
+    pub(super) fn floor(&self, id: &(TaskId, Vec<u8>), store: &impl StateStore) -> Result<Option<Floor>, StoreError> {
+        if let Some(floor) = self.floors.get(id) {
+            return Ok(*floor);
+        }
+        store.get(id.0, &swarm::floor_key(&id.1))?.map(|bytes| swarm::decode_floor(&bytes)).transpose()
+    }
+
+    pub(super) fn set_floor(&mut self, id: &(TaskId, Vec<u8>), floor: Option<Floor>) {
+        self.floors.insert(id.clone(), floor);
+    }
+
+    /// What the store lacks.
+    pub(super) fn changes(&self, out: &mut Vec<Change>) -> Result<(), StoreError> {
+        for entry in self.dirty.iter().filter_map(|at| self.held(*at)) {
+            entry.changes(out)?;
+        }
+        for ((task, swarm), floor) in &self.floors {
+            let value = floor.as_ref().map(swarm::encode_floor).transpose()?;
+            out.push(Change { task: *task, key: swarm::floor_key(swarm), value });
+        }
+        Ok(())
+    }
+
+    /// The store has it.
+    pub(super) fn committed(&mut self) {
+        self.floors.clear();
+        for at in std::mem::take(&mut self.dirty) {
+            let Some(Some(entry)) = self.entries.get_mut(at.0 as usize) else { continue };
+            entry.committed();
+            if !entry.is_stored {
+                self.remove(at);
+            }
+        }
+        // A lane that looks up no new one must come below its bound too, or it would commit after each record.
+        self.make_room();
+    }
+
+    /// It never happened.
+    pub(super) fn discard(&mut self) {
+        self.floors.clear();
+        for at in std::mem::take(&mut self.dirty) {
+            self.remove(at);
+        }
+    }
+
+    /// Forgets every counter of a task that is given away.
+    pub(super) fn remove_task(&mut self, task: TaskId) {
+        let places: Vec<_> = self.index.iter().filter(|((of, _), _)| *of == task).map(|(_, at)| *at).collect();
+        for at in places {
+            self.remove(at);
+        }
+        // No other counter has taken their places yet.
+        self.dirty.retain(|at| matches!(self.entries.get(at.0 as usize), Some(Some(_))));
+        self.floors.retain(|(of, _), _| *of != task);
+    }
+
+    fn remove(&mut self, at: CounterId) {
+        if let Some(entry) = self.entries.get_mut(at.0 as usize).and_then(Option::take) {
+            self.bytes -= entry.bytes;
+            self.index.remove(&(entry.task, entry.key));
+            self.free.push(at);
+        }
+    }
+
+    fn make_room(&mut self) {
+        // Twice around: once to take the second chances away, once to evict. What is dirty stays; the next commit frees it.
+        let mut left = 2 * self.entries.len();
+        while self.bytes > self.bytes_max && left > 0 {
+            left -= 1;
+            self.hand = if self.hand + 1 < self.entries.len() { self.hand + 1 } else { 0 };
+            if let Some(Some(entry)) = self.entries.get_mut(self.hand)
+                && !entry.is_dirty
+                && !std::mem::replace(&mut entry.is_referenced, false)
+            {
+                self.remove(CounterId(self.hand as u32));
+            }
+        }
+    }
+}

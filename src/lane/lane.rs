@@ -1,0 +1,513 @@
+//! One lane: one thread's worth of log, tasks and sessions, as a closed loop over one enum. A production thread calls [`Lane::turn`]
+//! until it ends; tests and the simulator do the same, with a clock of their own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use loopwarden_core::engine::SessionEngine;
+use loopwarden_core::event::{Reason, TaskId};
+use loopwarden_core::limits::POLL_RECORDS_MAX;
+use loopwarden_core::policy::Policy;
+use loopwarden_log::{E_DAMAGED, Flow, Log, LogError, LogEvent};
+use loopwarden_state::{Position, StateStore, StoreError};
+
+use crate::Slot;
+use crate::commit::{Pacing, Trouble};
+use crate::lease::Leases;
+use crate::poison::{KillerFile, Suspect};
+use crate::recent::Recent;
+use crate::restorer::{Answer, Restorer};
+use crate::session::Machine;
+use crate::settings::{Clock, LaneSettings};
+use crate::stats::Stats;
+use crate::view::Ask;
+use crate::work::{Interrupt, Work};
+
+/// Records of a poll from one look at the clock to the next, while a command waits. Under load one nearly always waits, and a look for
+/// each record would be a part of its cost; so many records take far less time than the shortest pause between two commits.
+const RECORDS_PER_LOOK: usize = 16;
+
+/// Why a lane ended. The process ends with it, except for the first two.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Exit {
+    /// Bounded input was read to its end, and all of it is committed.
+    #[error("end of input")]
+    Done,
+    /// It was told to.
+    #[error("stopped")]
+    Stopped,
+    /// Another process has this identity.
+    #[error("E0501: fenced: {0}")]
+    Fenced(String),
+    /// The store failed; the changelog has what is missing.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Configuration, permission, a vanished topic, moved offsets.
+    #[error("{code}: {message}")]
+    Fatal {
+        /// Documented code.
+        code: &'static str,
+        /// What happened, where, what to do.
+        message: String,
+    },
+    /// It could not go on, and restarting may help.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Where nothing can be tried again: trouble that may pass ends the lane too.
+impl From<LogError> for Exit {
+    fn from(error: LogError) -> Self {
+        match error {
+            LogError::Transient(cause) | LogError::OutOfRange(cause) => Self::Failed(cause),
+            LogError::Lost(cause) => Self::Fenced(cause),
+            LogError::Damaged(message) => Self::Fatal { code: E_DAMAGED, message },
+            LogError::Fatal { code, message } => Self::Fatal { code, message },
+        }
+    }
+}
+
+/// What a turn came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Turn {
+    /// Nothing was to be done.
+    Idle,
+    /// Something was done.
+    Worked,
+    /// The lane is over; further turns say the same.
+    Ended(Exit),
+}
+
+/// What a lane is told from outside.
+#[derive(Debug)]
+pub enum Order {
+    /// Commit, close, end. With `leave` the lane leaves the group (scaling in).
+    Stop {
+        /// Whether to leave the group.
+        leave: bool,
+    },
+    /// A new policy, from the next commit boundary on (rule I13).
+    Policy(Arc<Policy>),
+    /// A question about committed state.
+    Ask(Ask),
+}
+
+/// Everything that can happen to a lane.
+#[derive(Debug)]
+enum LaneEvent {
+    /// A record asked for something that cannot be done while records are handed over.
+    Interrupted(Interrupt),
+    /// Somebody outside wants something.
+    Ordered(Order),
+    /// A restore ended.
+    Restored(Answer),
+    /// The former owner in this process let go of a task.
+    Leased(TaskId),
+    /// It is time to commit.
+    CommitDue,
+    /// The pause after an aborted commit is over.
+    Resume,
+    /// The producer must be replaced.
+    ReopenDue,
+    /// The log answered a poll.
+    Polled(Result<LogEvent, LogError>),
+}
+
+/// Whether records flow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// They do.
+    Feeding,
+    /// All tasks are paused until then, monotonic ms.
+    BackingOff(u64),
+    /// All tasks are paused until the producer was replaced; these are to be restored then.
+    Reopening { at_ms: u64, restore: BTreeSet<TaskId> },
+}
+
+/// One lane.
+pub struct Lane<L, S, M = SessionEngine> {
+    pub(super) log: L,
+    pub(super) work: Work<S, M>,
+    pub(super) settings: Arc<LaneSettings>,
+    pub(super) restorer: Box<dyn Restorer>,
+    pub(super) leases: Leases,
+    pub(super) pacing: Pacing,
+    pub(super) phase: Phase,
+    /// Of commits.
+    pub(super) trouble: Trouble,
+    /// Of polls.
+    log_trouble: Trouble,
+    /// Of seeks and of replacing the producer: over when all tasks are read again. Polls go on meanwhile and say nothing about it.
+    standstill: Trouble,
+    pub(super) attempts: u64,
+    pub(super) stats: Stats,
+    /// When the first of the assignments came that are not yet restored, monotonic us.
+    pub(super) rebalancing_since_us: Option<u64>,
+    /// Positions that the last transaction of unknown outcome would have made true.
+    pub(super) unknown: BTreeMap<TaskId, Position>,
+    /// Where the last commands are shown.
+    pub(super) recent: Option<Recent>,
+    orders: Option<Receiver<Order>>,
+    exit: Option<Exit>,
+    /// When the last turn began, monotonic ms.
+    turned_ms: u64,
+}
+
+impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
+    /// A lane over a log and a store. `leases` is shared by the lanes of the process.
+    #[must_use]
+    pub fn new(log: L, store: S, machine: M, restorer: Box<dyn Restorer>, leases: Leases, settings: Arc<LaneSettings>) -> Self {
+        let work = Work::new(store, machine, &settings);
+        Self {
+            log,
+            work,
+            pacing: Pacing::new(settings.trigger),
+            settings,
+            restorer,
+            leases,
+            phase: Phase::Feeding,
+            trouble: Trouble::default(),
+            log_trouble: Trouble::default(),
+            standstill: Trouble::default(),
+            attempts: 0,
+            stats: Stats::default(),
+            rebalancing_since_us: None,
+            unknown: BTreeMap::new(),
+            recent: None,
+            orders: None,
+            exit: None,
+            turned_ms: 0,
+        }
+    }
+
+    /// Takes orders from a channel.
+    #[must_use]
+    pub fn with_orders(mut self, orders: Receiver<Order>) -> Self {
+        self.orders = Some(orders);
+        self
+    }
+
+    /// Shows its commands, once they are committed, in a ring that the lanes of the process share.
+    #[must_use]
+    pub fn with_recent(mut self, recent: Recent) -> Self {
+        self.recent = Some(recent);
+        self
+    }
+
+    /// Notes what it applies in a file, and treats as poison what kept killing the process (rule I11).
+    #[must_use]
+    pub fn with_killer_file(mut self, file: KillerFile, suspects: &[Suspect]) -> Self {
+        self.work.guard(file, suspects);
+        self
+    }
+
+    /// Counters so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.stats.clone();
+        stats.skipped += self.work.skipped;
+        let [hits, misses] = &mut stats.cache;
+        (*hits, *misses) = (self.work.cache.hits, self.work.cache.misses);
+        stats
+    }
+
+    /// The log, to look at.
+    pub const fn log(&self) -> &L {
+        &self.log
+    }
+
+    /// Changelog offsets that restores still have to read, by stage: session, swarm.
+    #[must_use]
+    pub fn restore_left(&self) -> [u64; 2] {
+        self.restorer.left()
+    }
+
+    /// Bytes of the overlay, and of the cache.
+    #[must_use]
+    pub fn bytes(&self) -> (usize, usize) {
+        (self.work.overlay.bytes, self.work.cache.bytes() + self.work.counters.bytes())
+    }
+
+    /// Sessions held in memory.
+    #[must_use]
+    pub fn sessions_cached(&self) -> usize {
+        self.work.cache.len()
+    }
+
+    /// Whether polls, commits, seeks or a new producer fail more than once in a row. One failure is over within a moment; and of many, the
+    /// next try is no end.
+    #[must_use]
+    pub fn is_held_up(&self) -> bool {
+        let [commits, others, polls] =
+            [&self.trouble, &self.standstill, &self.log_trouble].map(|trouble| trouble.in_row_at(self.turned_ms));
+        commits + others > 1 || polls > 1
+    }
+
+    /// Whether every task it was given is running, none is stopped, and records flow.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.exit.is_none() && !self.is_held_up() && self.work.tasks.values().all(|slot| matches!(slot, Slot::Running(_)))
+    }
+
+    /// Does the next thing: at most one event, one poll, one commit. Waits only in a poll.
+    pub fn turn(&mut self, clock: &dyn Clock) -> Turn {
+        if let Some(exit) = &self.exit {
+            return Turn::Ended(exit.clone());
+        }
+        self.turned_ms = clock.mono_ms();
+        let event = self.next_event(clock);
+        match self.on_event(event, clock) {
+            Ok(true) => Turn::Worked,
+            Ok(false) => Turn::Idle,
+            Err(exit) => {
+                self.end(&exit);
+                self.exit = Some(exit.clone());
+                Turn::Ended(exit)
+            }
+        }
+    }
+
+    fn next_event(&mut self, clock: &dyn Clock) -> LaneEvent {
+        if let Some(interrupt) = self.work.interrupt.take() {
+            return LaneEvent::Interrupted(interrupt);
+        }
+        if let Some(order) = self.orders.as_ref().and_then(|orders| orders.try_recv().ok()) {
+            return LaneEvent::Ordered(order);
+        }
+        if let Some(answer) = self.restorer.poll(clock) {
+            return LaneEvent::Restored(answer);
+        }
+        let mut waiting = self.work.tasks.iter().filter(|(_, slot)| matches!(slot, Slot::Waiting));
+        if let Some((id, _)) = waiting.find(|(id, _)| self.leases.is_free(**id)) {
+            return LaneEvent::Leased(*id);
+        }
+        let now_ms = clock.mono_ms();
+        let mut wait_ms = self.settings.poll_ms_max;
+        match &self.phase {
+            Phase::Feeding => match self.commit_due_in(now_ms) {
+                Some(0) => return LaneEvent::CommitDue,
+                Some(due_ms) => wait_ms = wait_ms.min(due_ms),
+                None => {}
+            },
+            Phase::BackingOff(until_ms) if *until_ms <= now_ms => return LaneEvent::Resume,
+            Phase::BackingOff(until_ms) => wait_ms = wait_ms.min(until_ms - now_ms),
+            Phase::Reopening { at_ms, .. } if *at_ms <= now_ms => return LaneEvent::ReopenDue,
+            Phase::Reopening { at_ms, .. } => wait_ms = wait_ms.min(at_ms - now_ms),
+        }
+        if self.restorer.needs_turns() {
+            wait_ms = wait_ms.min(5);
+        }
+        LaneEvent::Polled(self.poll(Duration::from_millis(wait_ms), clock))
+    }
+
+    fn poll(&mut self, wait: Duration, clock: &dyn Clock) -> Result<LogEvent, LogError> {
+        let Self { log, work, settings, pacing, phase, .. } = self;
+        let is_feeding = *phase == Phase::Feeding;
+        let mut is_cut = false;
+        let mut taken = 0_usize;
+        let event = log.poll(wait, &mut |id, record| {
+            if !is_feeding {
+                // Paused tasks deliver nothing; a record already on its way is read again after the seek.
+                work.strayed += 1;
+                return Flow::Continue;
+            }
+            let flow = work.record(id, record, settings);
+            taken += 1;
+            let is_due = taken.is_multiple_of(RECORDS_PER_LOOK) && work.overlay.command_waits && pacing.is_over(clock);
+            is_cut = flow == Flow::Stop || is_due;
+            if is_cut { Flow::Stop } else { Flow::Continue }
+        });
+        if let Ok(LogEvent::Records(records)) = event {
+            pacing.polled(is_cut || records >= POLL_RECORDS_MAX);
+        }
+        if let Some(killer) = &mut work.killer
+            && let Err(error) = killer.clear()
+        {
+            work.interrupt.get_or_insert(Interrupt::Note(error.to_string()));
+        }
+        if !work.overlay.is_empty() && work.overlay.since_ms.is_none() {
+            work.overlay.since_ms = Some(clock.mono_ms());
+        }
+        event
+    }
+
+    /// True when something was done.
+    fn on_event(&mut self, event: LaneEvent, clock: &dyn Clock) -> Result<bool, Exit> {
+        if matches!(event, LaneEvent::Polled(Ok(_))) && self.log_trouble.is_quiet(clock.mono_ms()) {
+            self.log_trouble.is_over();
+        }
+        match event {
+            LaneEvent::Interrupted(interrupt) => self.on_interrupt(interrupt, clock)?,
+            LaneEvent::Ordered(order) => self.on_order(order, clock)?,
+            LaneEvent::Restored(answer) => self.on_restored(answer, clock)?,
+            LaneEvent::Leased(id) => self.restore(id),
+            LaneEvent::CommitDue => self.commit(clock)?,
+            LaneEvent::Resume => self.resume(clock)?,
+            LaneEvent::ReopenDue => self.reopen(clock)?,
+            LaneEvent::Polled(Ok(LogEvent::Records(0))) => {
+                if !self.only_reports_wait() {
+                    return Ok(false);
+                }
+                self.commit(clock)?;
+            }
+            LaneEvent::Polled(Ok(LogEvent::Records(_))) => {}
+            LaneEvent::Polled(Ok(LogEvent::Assigned(ids))) => self.on_assigned(&ids, clock)?,
+            LaneEvent::Polled(Ok(LogEvent::Revoked(ids))) => self.on_revoked(&ids, clock)?,
+            LaneEvent::Polled(Ok(LogEvent::Lost(ids))) => self.on_lost(&ids, clock)?,
+            LaneEvent::Polled(Ok(LogEvent::End)) => self.on_end(clock)?,
+            LaneEvent::Polled(Err(error)) => self.on_log_error(error, clock)?,
+        }
+        Ok(true)
+    }
+
+    /// Cut by the input, a commit of reports alone moves no cut, and nothing else may come to carry them.
+    fn only_reports_wait(&self) -> bool {
+        let is_cut_by_input = matches!(self.settings.trigger, crate::CommitTrigger::EveryRecords(_));
+        is_cut_by_input && self.work.overlay.events == 0 && !self.work.overlay.is_empty()
+    }
+
+    fn on_interrupt(&mut self, interrupt: Interrupt, clock: &dyn Clock) -> Result<(), Exit> {
+        match interrupt {
+            Interrupt::Full(id) => {
+                self.commit(clock)?;
+                self.start(id, clock)
+            }
+            Interrupt::Panicked(id, culprit) => {
+                tracing::error!(task = %id, ?culprit, "a detector panicked; running again without this input");
+                self.stats.panics += 1;
+                self.work.marks.add(id, culprit, Reason::Panic);
+                self.rewind(clock)
+            }
+            Interrupt::Tripped(id, why) => {
+                self.commit(clock)?;
+                if let Some(Slot::Running(task)) = self.work.tasks.remove(&id) {
+                    tracing::error!(task = %id, code = "E0301", why, next = %task.state.next(), "task stopped");
+                    self.work.tasks.insert(id, Slot::Poisoned(task.poison(why.to_owned())));
+                }
+                self.log.pause(id).or_else(|error| self.on_log_error(error, clock))
+            }
+            Interrupt::Store(error) => Err(Exit::Store(error)),
+            Interrupt::Note(error) => Err(StoreError::Io(format!("cannot note what is being applied: {error}")).into()),
+        }
+    }
+
+    fn on_order(&mut self, order: Order, clock: &dyn Clock) -> Result<(), Exit> {
+        match order {
+            Order::Stop { leave } => {
+                self.commit(clock)?;
+                self.drop_overlay();
+                self.release_all();
+                self.log.close(leave).map_err(|error| Exit::Failed(format!("closing: {error}")))?;
+                Err(Exit::Stopped)
+            }
+            Order::Policy(policy) => {
+                self.commit(clock)?;
+                if self.phase != Phase::Feeding {
+                    // What could not be committed is decided by the new policy: everything is read again when the lane goes on.
+                    self.drop_overlay();
+                }
+                self.work.swap_policy(policy, &self.settings);
+                Ok(())
+            }
+            Order::Ask(ask) => {
+                self.answer(ask);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn on_log_error(&mut self, error: LogError, clock: &dyn Clock) -> Result<(), Exit> {
+        match error {
+            LogError::Transient(cause) => {
+                tracing::warn!(cause, "log in trouble");
+                if self.log_trouble.lasts_too_long(clock.mono_ms()) {
+                    return Err(Exit::Failed(format!("log in trouble for too long: {cause}")));
+                }
+                Ok(())
+            }
+            LogError::OutOfRange(cause) => {
+                tracing::warn!(cause, "comparing every task with its input");
+                self.restore_all(clock)
+            }
+            LogError::Damaged(_) => {
+                // All that was handed over lies before it, and need not be read again. A commit that fails is not the last one: what it
+                // covered is read again, up to here.
+                self.commit(clock)?;
+                if self.phase == Phase::Feeding { Err(error.into()) } else { Ok(()) }
+            }
+            LogError::Lost(cause) => self.rejoin(&cause, clock),
+            LogError::Fatal { code, message } => Err(Exit::Fatal { code, message }),
+        }
+    }
+
+    /// Reads a running task from where it stands; to be tried again after a pause if the log is in trouble.
+    pub(super) fn start(&mut self, id: TaskId, clock: &dyn Clock) -> Result<(), Exit> {
+        let Some(Slot::Running(task)) = self.work.tasks.get(&id) else { return Ok(()) };
+        if self.phase != Phase::Feeding {
+            // Everything starts together when the lane goes on.
+            return Ok(());
+        }
+        let next = task.state.next();
+        match self.log.start(id, next) {
+            Err(LogError::Transient(cause)) => {
+                self.stands_still(&cause, clock)?;
+                self.phase = Phase::BackingOff(clock.mono_ms() + self.standstill.backoff_ms());
+                Ok(())
+            }
+            Err(error) => self.on_log_error(error, clock),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Notes that the lane cannot go on; ends it when that lasts too long.
+    pub(super) fn stands_still(&mut self, cause: &str, clock: &dyn Clock) -> Result<(), Exit> {
+        tracing::warn!(cause, "the lane stands still");
+        if self.standstill.lasts_too_long(clock.mono_ms()) {
+            return Err(Exit::Failed(format!("nothing could be read or committed for three minutes: {cause}")));
+        }
+        Ok(())
+    }
+
+    /// Lets records flow again.
+    pub(super) fn resume(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
+        self.phase = Phase::Feeding;
+        let running: Vec<TaskId> = self.running().collect();
+        running.into_iter().try_for_each(|id| self.start(id, clock))?;
+        if self.phase == Phase::Feeding {
+            self.standstill.is_over();
+        }
+        Ok(())
+    }
+
+    pub(super) fn running(&self) -> impl Iterator<Item = TaskId> + '_ {
+        self.work.tasks.iter().filter(|(_, slot)| matches!(slot, Slot::Running(_))).map(|(id, _)| *id)
+    }
+
+    fn on_end(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
+        let is_restoring = |slot: &Slot| matches!(slot, Slot::Waiting | Slot::Restoring { .. });
+        if self.phase != Phase::Feeding || self.work.tasks.values().any(is_restoring) {
+            return Ok(());
+        }
+        if self.settings.run_timers_at_end {
+            self.work.run_timers(&self.settings);
+            if self.work.interrupt.is_some() {
+                return Ok(());
+            }
+        }
+        let has_work = self.has_work();
+        self.commit(clock)?;
+        // What the commit sends to the swarm stage comes back, and then the end again; so does everything that was not committed.
+        if !has_work && self.phase == Phase::Feeding && self.work.interrupt.is_none() { Err(Exit::Done) } else { Ok(()) }
+    }
+
+    fn end(&mut self, exit: &Exit) {
+        self.drop_overlay();
+        self.release_all();
+        match exit {
+            Exit::Done | Exit::Stopped => tracing::info!(%exit, "lane ended"),
+            _ => tracing::error!(%exit, "lane ended"),
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! The session stage: one record's way from bytes to effects in the overlay.
+//!
+//! Skip what is below the next offset (C12); decode; move the watermark; fire the timers that fell due, in their order; apply (I4: per
+//! record, never per batch). The session comes from the cache, else from the store.
+
+use std::sync::Arc;
+
+use loopwarden_core::detect::Finding;
+use loopwarden_core::engine::{
+    Command, Effects, Input, Place, Session, SessionEngine, SubjectKey, SwarmEngine, TimerChange, TimerKind,
+};
+use loopwarden_core::event::{
+    Content, Event, EventKind, EventTime, Reason, Record, RecordOffset, Rejected, Stage as TaskStage, TaskId, decode,
+    partition_of,
+};
+use loopwarden_core::limits::TIMERS_PER_COMMIT;
+use loopwarden_core::policy::Policy;
+use loopwarden_state::{StateStore, StoreError, TimerKey, session as stored};
+
+use crate::cache::{Cache, EntryId};
+use crate::counters::Counters;
+use crate::encode::{Encoder, Row, dead_letter_id};
+use crate::overlay::{Audited, Overlay, Sent};
+use crate::poison::{Culprit, Marks, guarded};
+use crate::settings::{Breaker, LaneSettings};
+use crate::stats::{Stats, bump};
+use crate::work::is_crowded;
+use crate::{Running, swarm};
+
+/// What applies inputs to sessions. The engine; in tests of the runtime something simpler.
+pub trait Machine: Send {
+    /// Applies one input to the session of `subject`. Must depend on nothing else, and re-arm a timer only later than it was due.
+    fn apply(&mut self, subject: &SubjectKey, session: &mut Session, input: Input<'_>, out: &mut Effects);
+    /// The policy in force.
+    fn policy(&self) -> &Arc<Policy>;
+    /// The application's name.
+    fn app(&self) -> &str;
+    /// Puts another policy in force.
+    fn swap(&mut self, policy: Arc<Policy>);
+}
+
+impl Machine for SessionEngine {
+    fn apply(&mut self, subject: &SubjectKey, session: &mut Session, input: Input<'_>, out: &mut Effects) {
+        Self::apply(self, subject, session, input, out);
+    }
+
+    fn policy(&self) -> &Arc<Policy> {
+        Self::policy(self)
+    }
+
+    fn app(&self) -> &str {
+        Self::app(self)
+    }
+
+    fn swap(&mut self, policy: Arc<Policy>) {
+        *self = Self::new(self.app(), policy);
+    }
+}
+
+/// How a record ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Handled {
+    /// The task stands behind it.
+    Done,
+    /// The overlay is full between two of its timers: commit, then read it again.
+    Full,
+    /// A detector panicked: drop the overlay, mark this, run again.
+    Panicked(Culprit),
+    /// Too many dead letters: the task stops in front of it.
+    Tripped(&'static str),
+}
+
+/// Why an input did not get through.
+pub(super) enum Stop {
+    Handled(Handled),
+    Store(StoreError),
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Everything a record of one task meets.
+pub(super) struct Stage<'a, S, M> {
+    pub(super) id: TaskId,
+    pub(super) task: &'a mut Running,
+    pub(super) store: &'a S,
+    pub(super) machine: &'a mut M,
+    pub(super) encoder: &'a Encoder,
+    pub(super) cache: &'a mut Cache,
+    pub(super) overlay: &'a mut Overlay,
+    pub(super) effects: &'a mut Effects,
+    pub(super) marks: &'a Marks,
+    pub(super) settings: &'a LaneSettings,
+    pub(super) swarm: &'a SwarmEngine,
+    pub(super) counters: &'a mut Counters,
+}
+
+/// What caused an input, for its outputs.
+#[derive(Clone, Copy)]
+pub(super) struct Cause {
+    pub(super) offset: u64,
+    /// Time of the row and of what has no time of its own.
+    pub(super) at: EventTime,
+    pub(super) record_time: EventTime,
+}
+
+impl<S: StateStore, M: Machine> Stage<'_, S, M> {
+    /// Takes one record.
+    pub(super) fn record(&mut self, record: &Record<'_>) -> Result<Handled, StoreError> {
+        match self.try_record(record) {
+            Ok(()) => Ok(Handled::Done),
+            Err(Stop::Handled(handled)) => Ok(handled),
+            Err(Stop::Store(error)) => Err(error),
+        }
+    }
+
+    fn try_record(&mut self, record: &Record<'_>) -> Result<(), Stop> {
+        let offset = record.meta.offset;
+        if let Some(reason) = self.marks.get(self.id, &Culprit::Record(offset.0)) {
+            if reason == Reason::Panic {
+                self.pass_time(record)?;
+            }
+            if reason == Reason::Panic && self.task.window.note_panic(record.meta.timestamp) {
+                self.trip("too many panics within a minute")?;
+            }
+            self.dead_letter(record, &Rejected::whole(reason))?;
+            // The next one may kill too, and what is known of this one dies with the process.
+            self.overlay.must_go |= reason == Reason::Crash;
+        } else if self.settings.tick_header.is_some_and(|tick| record.meta.headers.iter().any(|(name, _)| *name == tick)) {
+            // Time passes although no agent says anything: a record like any other, so a replay sees it too.
+            self.task.advance_watermark(record.meta.timestamp, self.settings.lateness_ms);
+            self.fire_due(record)?;
+        } else if self.id.stage == TaskStage::Swarm {
+            self.swarm_record(record)?;
+        } else {
+            match decode(record.value, &record.meta) {
+                Err(rejected) => self.dead_letter(record, &rejected)?,
+                Ok(event) => self.event(record, &event)?,
+            }
+        }
+        self.overlay.note_record(self.id.stage, record.value.map_or(0, <[u8]>::len));
+        self.task.now.next_offset = offset.next();
+        self.task.halfway = None;
+        Ok(())
+    }
+
+    /// A record that panics has moved the watermark before, and where a commit came between two of the timers that fell due, that stays:
+    /// so its time counts always. What kills the process may do so while it is decoded, and has none.
+    fn pass_time(&mut self, record: &Record<'_>) -> Result<(), Stop> {
+        let time = match self.id.stage {
+            TaskStage::Session => decode(record.value, &record.meta).ok().map(|event| event.time),
+            TaskStage::Swarm => swarm::time_of(record),
+        };
+        if let Some(time) = time {
+            self.task.advance_watermark(time, self.settings.lateness_ms);
+            self.fire_due(record)?;
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, record: &Record<'_>, event: &Event<'_>) -> Result<(), Stop> {
+        self.task.advance_watermark(event.time, self.settings.lateness_ms);
+        self.fire_due(record)?;
+        let place = Place {
+            topic: record.meta.topic,
+            partition: record.meta.partition,
+            offset: record.meta.offset.0,
+            watermark: self.task.now.watermark,
+        };
+        let cause = Cause { offset: record.meta.offset.0, at: event.time.max(event.record_time), record_time: event.record_time };
+        // The sender of a reset that a commit has cut in two has it already.
+        let mut reaches_others = true;
+        if self.task.halfway != Some(record.meta.offset) {
+            let tenant = event.tenant.as_deref().unwrap_or_default();
+            let id = if let Some(id) = self.cache.find(self.id, tenant, &event.session_id, &event.agent_id) {
+                id
+            } else {
+                let key = SubjectKey::session_key(event.tenant.as_deref(), &event.session_id, &event.agent_id);
+                self.load(SubjectKey::of_event(event), key.as_bytes())?
+            };
+            self.apply(id, Input::Event(event, place), cause, || Culprit::Record(record.meta.offset.0))?;
+            reaches_others = self.effects.reaches_others;
+        }
+        if reaches_others {
+            self.reset_others(event, place, cause)?;
+        }
+        self.task.window.note(false);
+        count_event(&mut self.overlay.stats, record, event, self.settings);
+        Ok(())
+    }
+
+    /// Fires every timer due at the watermark, in the order of (due time, kind, subject).
+    pub(super) fn fire_due(&mut self, record: &Record<'_>) -> Result<(), Stop> {
+        let mut fired = 0;
+        while let Some(bytes) = self.task.timers.due(self.store, self.id, self.task.now.watermark)? {
+            if fired > 0 && (self.is_full() || fired >= TIMERS_PER_COMMIT) {
+                return Err(Stop::Handled(Handled::Full));
+            }
+            fired += 1;
+            self.fire(&bytes, record)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a commit must come before more is decided: the overlay's bounds, or sessions and counters that cannot leave memory before
+    /// they are written.
+    pub(super) fn is_full(&self) -> bool {
+        self.overlay.is_full(self.settings) || is_crowded(self.cache, self.counters, self.settings)
+    }
+
+    /// Fires one timer.
+    pub(super) fn fire_one(&mut self, bytes: &[u8], record: &Record<'_>) -> Result<Handled, StoreError> {
+        match self.fire(bytes, record) {
+            Ok(()) => Ok(Handled::Done),
+            Err(Stop::Handled(handled)) => Ok(handled),
+            Err(Stop::Store(error)) => Err(error),
+        }
+    }
+
+    fn fire(&mut self, bytes: &[u8], record: &Record<'_>) -> Result<(), Stop> {
+        // Nearly always empty: the key is copied only to ask for it.
+        if !self.marks.is_empty()
+            && let Some(reason) = self.marks.get(self.id, &Culprit::Timer(bytes.to_vec()))
+        {
+            // Before its key goes: a task that stops here must find the timer again.
+            self.put_aside(bytes, record, reason)?;
+            self.task.timers.remove(bytes);
+            self.overlay.stats.timers_fired += 1;
+            return Ok(());
+        }
+        // Its key goes first: whatever it does, it does once.
+        self.task.timers.remove(bytes);
+        self.overlay.stats.timers_fired += 1;
+        let Some(timer) = TimerKey::decode(bytes) else { return Ok(()) };
+        let Some(kind) = TimerKind::from_number(timer.kind) else { return Ok(()) };
+        if self.id.stage == TaskStage::Swarm {
+            return self.fire_counter(timer, kind, bytes, record.meta.offset.0);
+        }
+        let id = if let Some(id) = self.cache.find_key(self.id, timer.subject) {
+            id
+        } else {
+            // What is the key of no session is none in the cache either.
+            let Some(subject) = stored::subject_of(timer.subject) else { return Ok(()) };
+            self.load(subject, timer.subject)?
+        };
+        // A timer of a session that is gone: nothing is left to do.
+        if !self.cache.get_mut(id).is_some_and(|entry| entry.session.has_begun) {
+            return Ok(());
+        }
+        let cause = Cause { offset: record.meta.offset.0, at: timer.due, record_time: timer.due };
+        self.apply(id, Input::Timer(kind, timer.due), cause, || Culprit::Timer(bytes.to_vec()))
+    }
+
+    /// A timer that panicked becomes a dead letter.
+    fn put_aside(&mut self, bytes: &[u8], record: &Record<'_>, reason: Reason) -> Result<(), Stop> {
+        if self.task.window.note_panic(record.meta.timestamp) {
+            self.trip("too many panics within a minute")?;
+        }
+        let kind = TimerKey::decode(bytes).and_then(|timer| TimerKind::from_number(timer.kind));
+        // The record that moved the watermark is not to blame: the letter names its place and the timer, and has no value.
+        let rejected = Rejected { reason, field: format!("timer:{}", kind.map_or("unknown", TimerKind::as_str)) };
+        let blamed = Record { meta: record.meta.clone(), value: None };
+        self.dead_letter(&blamed, &rejected)
+    }
+
+    pub(super) fn load(&mut self, subject: SubjectKey, key: &[u8]) -> Result<EntryId, StoreError> {
+        let history_steps = self.machine.policy().history_steps;
+        let loaded = stored::load(self.store, self.id, key, history_steps)?;
+        Ok(self.cache.insert(self.id, subject, key, loaded, history_steps))
+    }
+
+    pub(super) fn apply(
+        &mut self,
+        id: EntryId,
+        input: Input<'_>,
+        cause: Cause,
+        culprit: impl FnOnce() -> Culprit,
+    ) -> Result<(), Stop> {
+        let Some(entry) = self.cache.get_mut(id) else { return Ok(()) };
+        let (machine, effects) = (&mut *self.machine, &mut *self.effects);
+        effects.clear();
+        if guarded(|| machine.apply(&entry.subject, &mut entry.session, input, effects)).is_err() {
+            // Half changed: nobody may see it again.
+            if entry.touch() {
+                self.overlay.note_dirty(id);
+            }
+            return Err(Stop::Handled(Handled::Panicked(culprit())));
+        }
+        self.overlay.note_rewritten(entry.session.changed_steps.len().saturating_sub(1));
+        if entry.touch() {
+            self.overlay.note_dirty(id);
+        }
+        move_timers(self.task, &effects.timers, entry.session_key());
+        if effects.forgotten {
+            entry.forget(machine.policy().history_steps);
+            self.overlay.stats.sessions_forgotten += 1;
+        }
+        let at = (self.id, RecordOffset(cause.offset));
+        send_commands(at, self.task, self.encoder, self.overlay, &mut effects.commands, cause.record_time);
+        if effects.verdicts_changed
+            && let Some(row) = self.encoder.row(&entry.subject, &Row::of_head(&entry.session.head), cause.at, self.id)
+        {
+            self.overlay.set_row(self.id, row);
+            self.overlay.command_waits = true;
+        }
+        if self.settings.swarm {
+            for call in effects.counts.drain(..) {
+                self.overlay.bytes += self.overlay.sums.add(call, machine.policy());
+            }
+            if let Some(reset) = effects.swarm_reset.take() {
+                self.overlay.bytes += self.overlay.sums.reset(reset, cause.record_time);
+            }
+        }
+        for finding in effects.findings.drain(..) {
+            note_finding(&mut self.overlay.stats, &finding);
+            self.overlay.audit.push(Audited { task: self.id, offset: cause.offset, finding });
+        }
+        note_tally(&mut self.overlay.stats, &effects.tally);
+        self.task.census.note(&effects.tally, effects.forgotten, self.store, self.id)?;
+        self.cache.touched(id);
+        Ok(())
+    }
+
+    pub(super) fn dead_letter(&mut self, record: &Record<'_>, rejected: &Rejected) -> Result<(), Stop> {
+        if self.task.window.note(true) {
+            self.trip("too many dead letters")?;
+        }
+        let ordinal = self.task.count_output(dead_letter_id(record).as_bytes());
+        let letter = self.encoder.dead_letter(record, rejected, self.id, ordinal);
+        let stats = &mut self.overlay.stats;
+        bump(&mut stats.rejected, Reason::ALL.iter().position(|reason| *reason == rejected.reason).unwrap_or_default());
+        stats.limit_dead_letters += u64::from(letter.headers.get("dlq.bytes").is_some());
+        self.overlay.push((self.id, record.meta.offset), letter);
+        Ok(())
+    }
+
+    fn trip(&self, why: &'static str) -> Result<(), Stop> {
+        match self.settings.breaker {
+            Breaker::Stop => Err(Stop::Handled(Handled::Tripped(why))),
+            Breaker::Report => Ok(()),
+        }
+    }
+}
+
+/// Moves timers of a subject.
+pub(super) fn move_timers(task: &mut Running, changes: &[TimerChange], subject: &[u8]) {
+    for change in changes {
+        let key = |due| TimerKey { due, kind: change.kind.number(), subject };
+        if let Some(was) = change.was {
+            task.timers.remove(&key(was).encode());
+        }
+        if let Some(now) = change.now {
+            task.timers.set(&key(now));
+        }
+    }
+}
+
+/// Brings commands into the overlay, numbered.
+/// `cause` is the task and the record behind the commands.
+pub(super) fn send_commands(
+    cause: (TaskId, RecordOffset),
+    task: &mut Running,
+    encoder: &Encoder,
+    overlay: &mut Overlay,
+    commands: &mut Vec<Command>,
+    caused_at: EventTime,
+) {
+    for command in commands.drain(..) {
+        let name = loopwarden_core::identity::base32(&command.id.0);
+        let ordinal = task.count_output(name.as_bytes());
+        let mode = encoder.mode_of(command.is_shadow);
+        if let Some(by_mode) = overlay.stats.commands.get_mut(command.action as usize) {
+            bump(by_mode, ["live", "shadow", "replay"].iter().position(|known| *known == mode).unwrap_or_default());
+        }
+        overlay.sent.push(Sent { action: command.action, caused_at, expires_at: command.expires_at });
+        overlay.push(cause, encoder.command(&command, cause.0, ordinal));
+        overlay.command_waits = true;
+    }
+}
+
+fn note_finding(stats: &mut Stats, finding: &Finding) {
+    if let Some(by_mode) = stats.detections.get_mut(usize::from(finding.detector.number())) {
+        bump(by_mode, finding.mode as usize);
+    }
+}
+
+fn note_tally(stats: &mut Stats, tally: &loopwarden_core::engine::Tally) {
+    stats.duplicates += u64::from(tally.duplicate);
+    stats.late += u64::from(tally.late);
+    stats.clamped += u64::from(tally.clamped);
+    stats.seq_gaps += u64::from(tally.seq_gap);
+    stats.seq_disorder += u64::from(tally.seq_disorder);
+    stats.orphan_results += u64::from(tally.orphan_result);
+    stats.sessions_begun += u64::from(tally.session_began);
+    if let Some(by) = tally.denied {
+        bump(&mut stats.denied, by as usize);
+    }
+    if let Some(ack) = tally.ack {
+        bump(&mut stats.acks, ack as usize);
+    }
+    if let Some((detector, answer)) = tally.obeyed
+        && let Some(answers) = stats.obeyed.get_mut(usize::from(detector.number()))
+    {
+        bump(answers, answer as usize);
+    }
+    stats.limit_blocks += u64::from(tally.block_left_out);
+    stats.loop_tokens = stats.loop_tokens.saturating_add(tally.loop_tokens);
+    stats.loop_cost_micro_usd = stats.loop_cost_micro_usd.saturating_add(tally.loop_cost_micro_usd);
+}
+
+fn count_event(stats: &mut Stats, record: &Record<'_>, event: &Event<'_>, settings: &LaneSettings) {
+    let (kind, has_args, has_result) = match &event.kind {
+        EventKind::ToolCall(call) => (0, call.args != Content::Absent, true),
+        EventKind::ToolResult(result) => (1, true, result.result != Content::Absent || result.stable_result != Content::Absent),
+        EventKind::Tool(call, result) => {
+            (2, call.args != Content::Absent, result.result != Content::Absent || result.stable_result != Content::Absent)
+        }
+        EventKind::Message(_) => (3, true, true),
+        EventKind::SessionStart => (4, true, true),
+        EventKind::SessionEnd => (5, true, true),
+        EventKind::Progress => (6, true, true),
+        EventKind::Reset(_) => (7, true, true),
+        EventKind::Ack(_) => (8, true, true),
+    };
+    bump(&mut stats.events, kind);
+    let [args, result, time, agent] = &mut stats.without;
+    *args += u64::from(!has_args);
+    *result += u64::from(!has_result);
+    *time += u64::from(!event.has_time);
+    *agent += u64::from(!event.has_agent);
+    stats.in_seconds += u64::from(event.has_time && event.time.looks_like_seconds());
+    stats.limit_texts += u64::from(event.texts_cut);
+    let key = record.meta.key.unwrap_or_default();
+    stats.key_mismatch += u64::from(key != event.session_id.as_bytes());
+    if let Some(partitions) = settings.partitions {
+        bump(&mut stats.placement, usize::from(partition_of(key, partitions.session) != record.meta.partition));
+    }
+}

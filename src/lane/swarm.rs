@@ -1,0 +1,466 @@
+//! The swarm stage: what session tasks add up for it, and the way of one such record to effects in the overlay.
+//!
+//! The way is the session stage's: skip, decode, move the watermark, fire what is due, apply (`session`). The watermark follows the
+//! calls' event times; a pane whose timer has fired takes no call any more, so what it told cannot be told twice.
+
+use std::ops::ControlFlow;
+
+use loopwarden_core::engine::{
+    SwarmCall, SwarmCallKey, SwarmEntry, SwarmInput, SwarmReport, SwarmReset, SwarmSums, TimerChange, TimerKind,
+};
+use loopwarden_core::event::{EventTime, Reason, Record, RecordOffset, Rejected, TaskId};
+use loopwarden_core::limits::{REPORT_BYTES, RESET_COUNTERS};
+use loopwarden_core::policy::{Detector, Policy};
+use loopwarden_log::{Destination, Headers, Output};
+use loopwarden_state::report::{SwarmRecord, is_reset_key, parse_report_key, report_key, reset_key};
+use loopwarden_state::swarm::{CounterKind, Floor};
+use loopwarden_state::{KeyFamily, StateStore, StoreError, TimerKey, swarm};
+
+use crate::counters::CounterId;
+use crate::encode::Row;
+use crate::poison::{Culprit, guarded};
+use crate::session::{Handled, Machine, Stage, Stop, move_timers, send_commands};
+
+/// Bytes an entry of a report takes besides its names.
+const ENTRY_BYTES: usize = 32;
+/// Bytes a sum takes in memory besides its names.
+const SUM_BYTES: usize = 160;
+/// Bytes a reset counts for: a record in each of some partitions.
+const RESET_BYTES: usize = 32 * SUM_BYTES;
+
+/// Sums and resets of a lane since its last commit. Every commit sends them all (rule W1): held back, a crash would lose them, since
+/// the offsets have moved on.
+#[derive(Debug, Default)]
+pub(super) struct Sums {
+    sums: SwarmSums,
+    /// What must come before the rest: a swarm's reset, and in front of it what was counted before it. In the order of the log, so that
+    /// a commit between two of them, or none, ends the same.
+    before: Vec<Part>,
+}
+
+#[derive(Debug)]
+enum Part {
+    Report(SwarmCallKey, SwarmReport),
+    Reset(SwarmReset, EventTime),
+}
+
+impl Sums {
+    /// Whether nothing is to be sent.
+    pub(super) fn is_empty(&self) -> bool {
+        self.before.is_empty() && self.sums.is_empty()
+    }
+
+    /// Counts a call in its pane. Returns the bytes it takes.
+    pub(super) fn add(&mut self, call: SwarmCall, policy: &Policy) -> usize {
+        let bytes = SUM_BYTES + call.session_id.len() + call.agent_id.len() + call.tool.len();
+        if self.sums.add(policy, call) { bytes } else { 0 }
+    }
+
+    /// Calls of a swarm up to a time no longer count. Returns the bytes it takes.
+    pub(super) fn reset(&mut self, reset: SwarmReset, record_time: EventTime) -> usize {
+        self.before.extend(self.sums.take(&reset).into_iter().map(|(key, report)| Part::Report(key, report)));
+        self.before.push(Part::Reset(reset, record_time));
+        RESET_BYTES
+    }
+
+    /// Takes out the records to be staged: resets, each to every partition, and sums in the order of their keys.
+    pub(super) fn drain(&mut self, partitions: u32) -> Result<Vec<Output>, StoreError> {
+        let mut outputs = Vec::new();
+        let rest = self.sums.drain_sorted().into_iter().map(|(key, report)| Part::Report(key, report));
+        for part in std::mem::take(&mut self.before).into_iter().chain(rest) {
+            match part {
+                Part::Report(key, report) => {
+                    let parts = split(report);
+                    for (key, part) in std::iter::repeat_n(report_key(&key), parts.len()).zip(parts) {
+                        let record_time = part.record_time;
+                        let value = SwarmRecord::Report(part).encode()?;
+                        outputs.push(output(Destination::SwarmCounts, key, value, record_time));
+                    }
+                }
+                Part::Reset(floor, record_time) => {
+                    let (key, value) = (reset_key(&floor), SwarmRecord::Reset(floor.time).encode()?);
+                    for partition in 0..partitions {
+                        outputs.push(output(Destination::SwarmPartition { partition }, key.clone(), value.clone(), record_time));
+                    }
+                }
+            }
+        }
+        Ok(outputs)
+    }
+}
+
+fn output(destination: Destination, key: Vec<u8>, value: Vec<u8>, record_time: EventTime) -> Output {
+    Output { destination, key, value: Some(value), headers: Headers::default(), timestamp_ms: record_time.0 }
+}
+
+/// A report of many agents as several: a record too large would never be written, and what they add up to is the same.
+fn split(report: SwarmReport) -> Vec<SwarmReport> {
+    let bytes_of = |entry: &SwarmEntry| entry.session_id.len() + entry.agent_id.len() + ENTRY_BYTES;
+    if report.entries.iter().map(bytes_of).sum::<usize>() < REPORT_BYTES {
+        return vec![report];
+    }
+    let SwarmReport { tool, recipe, record_time, entries } = report;
+    let part = |entries| SwarmReport { tool: tool.clone(), recipe: recipe.clone(), record_time, entries };
+    let (mut parts, mut current, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for entry in entries {
+        bytes += bytes_of(&entry);
+        current.push(entry);
+        if bytes >= REPORT_BYTES {
+            bytes = 0;
+            parts.push(part(std::mem::take(&mut current)));
+        }
+    }
+    if !current.is_empty() {
+        parts.push(part(current));
+    }
+    parts
+}
+
+/// A record of `swarm-counts`, read.
+enum Incoming {
+    Report(SwarmCallKey, SwarmReport),
+    Reset(EventTime),
+}
+
+impl Incoming {
+    /// How late it is with it: the time of the last call in it, or of the reset.
+    fn time(&self) -> EventTime {
+        match self {
+            Self::Report(_, report) => report.entries.iter().map(|entry| entry.last).max().unwrap_or(report.record_time),
+            Self::Reset(time) => *time,
+        }
+    }
+}
+
+/// The event time of a record of `swarm-counts`; none where it is no report.
+pub(super) fn time_of(record: &Record<'_>) -> Option<EventTime> {
+    read(record.meta.key.unwrap_or_default(), record.value).ok()?.ok().map(|incoming| incoming.time())
+}
+
+fn read(key: &[u8], value: Option<&[u8]>) -> Result<Result<Incoming, Rejected>, StoreError> {
+    let reject = |reason, field: &str| Ok(Err(Rejected { reason, field: field.to_owned() }));
+    let Some(value) = value else { return reject(Reason::NullValue, "") };
+    match SwarmRecord::decode(value) {
+        Ok(SwarmRecord::Report(report)) => match parse_report_key(key) {
+            Some(key) => Ok(Ok(Incoming::Report(key, report))),
+            None => reject(Reason::BadValue, "key"),
+        },
+        Ok(SwarmRecord::Reset(time)) if is_reset_key(key) => Ok(Ok(Incoming::Reset(time))),
+        Ok(SwarmRecord::Reset(_)) => reject(Reason::BadValue, "key"),
+        // A newer program of the group wrote it: this one must not go on without it.
+        Err(error @ StoreError::NewerFormat(_)) => Err(error),
+        Err(_) => reject(Reason::BadValue, ""),
+    }
+}
+
+/// What caused an input of a counter.
+#[derive(Clone, Copy)]
+struct Cause {
+    offset: u64,
+    at: EventTime,
+    record_time: EventTime,
+}
+
+const fn kind_of(key: &SwarmCallKey) -> CounterKind {
+    match key {
+        SwarmCallKey::Swarm { .. } => CounterKind::Swarm,
+        SwarmCallKey::Fleet { .. } => CounterKind::Fleet,
+    }
+}
+
+impl<S: StateStore, M: Machine> Stage<'_, S, M> {
+    /// Takes a record of `swarm-counts`.
+    pub(super) fn swarm_record(&mut self, record: &Record<'_>) -> Result<(), Stop> {
+        let key = record.meta.key.unwrap_or_default();
+        match read(key, record.value)? {
+            Err(rejected) => self.dead_letter(record, &rejected),
+            Ok(incoming) => {
+                self.task.advance_watermark(incoming.time(), self.settings.lateness_ms);
+                self.fire_due(record)?;
+                self.incoming(record, key, incoming)
+            }
+        }
+    }
+
+    fn incoming(&mut self, record: &Record<'_>, key: &[u8], incoming: Incoming) -> Result<(), Stop> {
+        match incoming {
+            Incoming::Report(of, report) => {
+                self.report(record, &of, key.to_vec(), report)?;
+                self.task.window.note(false);
+                self.overlay.stats.swarm_reports += 1;
+            }
+            Incoming::Reset(time) => {
+                self.swarm_reset(record, key, time)?;
+                self.task.window.note(false);
+            }
+        }
+        Ok(())
+    }
+
+    fn report(&mut self, record: &Record<'_>, of: &SwarmCallKey, key: Vec<u8>, mut report: SwarmReport) -> Result<(), Stop> {
+        if let Some(life_ms) = self.swarm.pane_life_ms(of) {
+            let watermark = self.task.now.watermark;
+            let mut late = 0;
+            report.entries.retain(|entry| {
+                let lives = entry.pane.plus_ms(life_ms) > watermark;
+                late += if lives { 0 } else { u64::from(entry.calls) };
+                lives
+            });
+            self.overlay.stats.swarm_late += late;
+        }
+        if report.entries.is_empty() {
+            return Ok(());
+        }
+        let id = (self.id, key);
+        let place = self.counters.find(&id, self.store)?;
+        if self.counters.get(place)?.seen.is_none()
+            && let SwarmCallKey::Swarm { tenant, swarm_id, .. } = of
+        {
+            let swarm = SwarmReset { tenant: tenant.clone(), swarm_id: swarm_id.clone(), time: EventTime(0) };
+            let floor = self.counters.floor(&(self.id, reset_key(&swarm)), self.store)?;
+            self.counters.get(place)?.counter.floor = floor.map(|floor| floor.time);
+        }
+        let at = report.entries.iter().map(|entry| entry.last).max().unwrap_or_default().max(report.record_time);
+        let cause = Cause { offset: record.meta.offset.0, at, record_time: report.record_time };
+        let culprit = || Culprit::Record(record.meta.offset.0);
+        self.apply_counter((place, &id.1), of, SwarmInput::Report(report), cause, culprit)
+    }
+
+    /// Forgets what every counter of a swarm holds up to a time, those that begin later included. As many counters as a commit takes:
+    /// then the record is read again, and those that have it already are skipped.
+    fn swarm_reset(&mut self, record: &Record<'_>, swarm: &[u8], time: EventTime) -> Result<(), Stop> {
+        let floor_id = (self.id, swarm.to_vec());
+        let floor = self.counters.floor(&floor_id, self.store)?;
+        if floor.is_some_and(|floor| floor.time > time) {
+            return Ok(());
+        }
+        self.set_floor(&floor_id, floor, time)?;
+        // The record's own timestamp is the broker's: a replay could not know it.
+        let cause = Cause { offset: record.meta.offset.0, at: time, record_time: time };
+        let (mut from, mut is_over, mut applied) = (swarm.to_vec(), false, 0);
+        while !is_over {
+            let (mut keys, mut failed, mut next) = (Vec::new(), None, None);
+            let counters = &*self.counters;
+            let task = self.id;
+            self.store.scan(task, KeyFamily::SwarmCounter, swarm, &from, &mut |key, value| {
+                if keys.len() == RESET_COUNTERS {
+                    next = Some(key.to_vec());
+                    return ControlFlow::Break(());
+                }
+                match swarm::decode_head(value) {
+                    Ok(loaded) if loaded.counter.floor >= Some(time) || counters.is_dirty(&(task, key.to_vec())) => {}
+                    Ok(_) => keys.push(key.to_vec()),
+                    Err(error) => {
+                        failed = Some(error);
+                        return ControlFlow::Break(());
+                    }
+                }
+                ControlFlow::Continue(())
+            })?;
+            if let Some(error) = failed {
+                return Err(error.into());
+            }
+            is_over = next.is_none();
+            from = next.unwrap_or(from);
+            if is_over {
+                keys.extend(self.counters.dirty_from(self.id, swarm, swarm));
+            }
+            for key in keys {
+                let Some(of) = parse_report_key(&key) else { continue };
+                let id = (self.id, key);
+                let place = self.counters.find(&id, self.store)?;
+                if self.counters.get(place)?.counter.floor >= Some(time) {
+                    continue;
+                }
+                if applied > 0 && self.overlay.is_full(self.settings) {
+                    return Err(Stop::Handled(Handled::Full));
+                }
+                applied += 1;
+                let culprit = || Culprit::Record(cause.offset);
+                self.apply_counter((place, &id.1), &of, SwarmInput::Reset(time), cause, culprit)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn set_floor(&mut self, id: &(TaskId, Vec<u8>), before: Option<Floor>, time: EventTime) -> Result<(), Stop> {
+        let due = self.swarm.floor_life_ms().map(|life_ms| time.plus_ms(life_ms));
+        let timer = |due| TimerChange { kind: TimerKind::Panes, was: before.and_then(|floor| floor.due), now: due };
+        move_timers(self.task, &[timer(due)], &id.1);
+        // One that is kept for ever leaves by its age where there are too many, like a counter: else floors alone would fill the task.
+        let until = due.unwrap_or(time);
+        let seen =
+            self.task.seen.note((CounterKind::Swarm, &id.1), before.map(|floor| floor.seen), until, self.store, self.id)?;
+        self.counters.set_floor(id, Some(Floor { time, due, seen }));
+        self.overlay.bytes += SUM_BYTES;
+        self.make_room_for(CounterKind::Swarm, &id.1)
+    }
+
+    fn forget_floor(&mut self, id: &(TaskId, Vec<u8>), floor: Floor) -> Result<(), Stop> {
+        move_timers(self.task, &[TimerChange { kind: TimerKind::Panes, was: floor.due, now: None }], &id.1);
+        self.task.seen.forget((CounterKind::Swarm, &id.1), floor.seen, self.store, self.id)?;
+        self.counters.set_floor(id, None);
+        self.overlay.bytes += SUM_BYTES;
+        Ok(())
+    }
+
+    /// Fires a timer of a counter, or of a swarm's floor.
+    pub(super) fn fire_counter(&mut self, timer: TimerKey<'_>, kind: TimerKind, bytes: &[u8], offset: u64) -> Result<(), Stop> {
+        let id = (self.id, timer.subject.to_vec());
+        let Some(of) = parse_report_key(timer.subject) else {
+            let floor = self.counters.floor(&id, self.store)?;
+            return floor.filter(|floor| floor.due == Some(timer.due)).map_or(Ok(()), |floor| self.forget_floor(&id, floor));
+        };
+        let place = self.counters.find(&id, self.store)?;
+        if self.counters.get(place)?.seen.is_none() {
+            return Ok(());
+        }
+        let cause = Cause { offset, at: timer.due, record_time: timer.due };
+        let culprit = || Culprit::Timer(bytes.to_vec());
+        self.apply_counter((place, &id.1), &of, SwarmInput::Timer(kind, timer.due), cause, culprit)
+    }
+
+    fn apply_counter(
+        &mut self,
+        (place, key): (CounterId, &[u8]),
+        of: &SwarmCallKey,
+        input: SwarmInput,
+        cause: Cause,
+        culprit: impl FnOnce() -> Culprit,
+    ) -> Result<(), Stop> {
+        let entry = self.counters.get(place)?;
+        let (engine, effects) = (self.swarm, &mut *self.effects);
+        effects.clear();
+        let was = entry.seen;
+        let had_verdicts = !entry.counter.verdicts.is_empty();
+        // A pane that is gone afterwards is not written.
+        let touched: Vec<EventTime> = match &input {
+            SwarmInput::Report(report) => report.entries.iter().map(|entry| engine.pane_of(of, entry.pane)).collect(),
+            SwarmInput::Reset(_) => entry.counter.panes.keys().copied().collect(),
+            SwarmInput::Timer(..) => Vec::new(),
+        };
+        let is_applied = guarded(|| engine.apply(of, &mut entry.counter, input, effects)).is_ok();
+        let counter = &entry.counter;
+        // A report that only had calls from before the floor begins no counter.
+        let is_nothing = was.is_none() && counter.panes.is_empty() && counter.periods.is_empty();
+        let now = engine.kept_until(of, counter);
+        let is_row = effects.verdicts_changed || (effects.forgotten && had_verdicts);
+        let row = is_row.then(|| self.encoder.row(&of.subject(), &Row::of_counter(counter), cause.at, self.id)).flatten();
+        if effects.forgotten || is_nothing {
+            entry.clear();
+        }
+        self.overlay.bytes += SUM_BYTES + self.counters.touched(place, touched);
+        if !is_applied {
+            return Err(Stop::Handled(Handled::Panicked(culprit())));
+        }
+        move_timers(self.task, &self.effects.timers, key);
+        let at = (self.id, RecordOffset(cause.offset));
+        send_commands(at, self.task, self.encoder, self.overlay, &mut self.effects.commands, cause.record_time);
+        if let Some(row) = row {
+            self.overlay.set_row(self.id, row);
+            self.overlay.command_waits = true;
+        }
+        let tally = self.effects.tally;
+        self.overlay.stats.swarm_late += u64::from(tally.swarm_late);
+        self.overlay.stats.limit_swarm_workers += u64::from(tally.swarm_further);
+        self.overlay.stats.limit_swarm_steps += u64::from(tally.swarm_steps);
+        let subject = (kind_of(of), key);
+        match (was, self.effects.forgotten) {
+            _ if is_nothing => Ok(()),
+            (Some(was), true) => Ok(self.task.seen.forget(subject, was, self.store, self.id)?),
+            (None, true) => Ok(()),
+            (was, false) => {
+                let seen = self.task.seen.note(subject, was, now, self.store, self.id)?;
+                self.counters.get(place)?.seen = Some(seen);
+                if was.is_none() { self.make_room_for(kind_of(of), key) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Drops what was unseen longest while there is more than may be kept; the newcomer only where it stands alone.
+    fn make_room_for(&mut self, kind: CounterKind, newcomer: &[u8]) -> Result<(), Stop> {
+        let keys_max = self.swarm.keys_max(match kind {
+            CounterKind::Swarm => Detector::SwarmRepeat,
+            CounterKind::Fleet => Detector::FleetRate,
+        });
+        while self.task.seen.count(kind, self.store, self.id)? > keys_max {
+            let Some(first) = self.task.seen.first(kind, self.store, self.id)? else { return Ok(()) };
+            let subject = swarm::seen_subject(&first).to_vec();
+            let is_newcomer = subject == newcomer;
+            self.drop_subject(kind, &(self.id, subject))?;
+            self.overlay.stats.limit_swarm_keys += 1;
+            if is_newcomer {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_subject(&mut self, kind: CounterKind, id: &(TaskId, Vec<u8>)) -> Result<(), Stop> {
+        let Some(of) = parse_report_key(&id.1) else {
+            let floor = self.counters.floor(id, self.store)?;
+            return floor.map_or(Ok(()), |floor| self.forget_floor(id, floor));
+        };
+        let at = self.task.now.watermark;
+        let place = self.counters.find(id, self.store)?;
+        let entry = self.counters.get(place)?;
+        let Some(was) = entry.seen else {
+            return Err(StoreError::Corrupt(format!("{}: a counter in the order of counters does not exist", self.id)).into());
+        };
+        let had_verdicts = !entry.counter.verdicts.is_empty();
+        entry.counter.verdicts.clear();
+        let row = had_verdicts.then(|| self.encoder.row(&of.subject(), &Row::of_counter(&entry.counter), at, self.id)).flatten();
+        let timers = [(TimerKind::Panes, entry.counter.panes_due), (TimerKind::SwarmVerdicts, entry.counter.verdict_due)];
+        entry.clear();
+        self.overlay.bytes += SUM_BYTES + self.counters.touched(place, []);
+        for (kind, was) in timers {
+            move_timers(self.task, &[TimerChange { kind, was, now: None }], &id.1);
+        }
+        self.task.seen.forget((kind, &id.1), was, self.store, self.id)?;
+        if let Some(row) = row {
+            self.overlay.set_row(self.id, row);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loopwarden_core::engine::IdentityRecipe;
+
+    use super::*;
+
+    #[test]
+    fn a_report_too_large_for_a_record_is_several_and_loses_nothing() {
+        let entry = |number: u32| SwarmEntry {
+            pane: EventTime(0),
+            session_id: format!("{number:0250}"),
+            agent_id: format!("{number:0250}"),
+            calls: number,
+            last: EventTime(i64::from(number)),
+        };
+        let report = SwarmReport {
+            tool: "t".to_owned(),
+            recipe: IdentityRecipe::Args,
+            record_time: EventTime(9),
+            entries: (0..5_000).map(entry).collect(),
+        };
+        let parts = split(report.clone());
+        assert!(parts.len() > 5);
+        for part in &parts {
+            assert!(SwarmRecord::Report(part.clone()).encode().unwrap().len() < 2 * REPORT_BYTES);
+        }
+        assert_eq!(parts.into_iter().flat_map(|part| part.entries).collect::<Vec<_>>(), report.entries);
+    }
+
+    #[test]
+    fn what_is_no_record_of_swarm_counts_says_why() {
+        let reset = SwarmRecord::Reset(EventTime(1)).encode().unwrap();
+        let reason = |key: &[u8], value: Option<&[u8]>| read(key, value).unwrap().err().map(|rejected| rejected.reason);
+        assert_eq!(reason(b"\x1fw\x1f", Some(&reset)), None);
+        assert_eq!(reason(b"\x1fw\x1f", None), Some(Reason::NullValue));
+        assert_eq!(reason(b"w", Some(&reset)), Some(Reason::BadValue));
+        assert_eq!(reason(b"\x1fw\x1f", Some(b"\x01nonsense")), Some(Reason::BadValue));
+        assert!(matches!(read(b"\x1fw\x1f", Some(b"\x02")), Err(StoreError::NewerFormat(_))));
+    }
+}

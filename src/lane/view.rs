@@ -1,0 +1,188 @@
+//! What a lane tells about its tasks and sessions: committed state only, read from the store. Surface asks, lanes answer.
+
+use std::ops::ControlFlow;
+use std::sync::mpsc::SyncSender;
+
+use loopwarden_core::engine::{Session, SubjectKey, SwarmCounter, SwarmReset};
+use loopwarden_core::event::{EventTime, Stage as EventStage, TaskId};
+use loopwarden_core::limits::{AGENTS_SHOWN, COUNTERS_SHOWN};
+use loopwarden_log::Log;
+use loopwarden_state::report::reset_key;
+use loopwarden_state::swarm::CounterKind;
+use loopwarden_state::{KeyFamily, Position, StateStore, StoreError, session, swarm};
+
+use crate::Slot;
+use crate::census::Counts;
+use crate::lane::Lane;
+use crate::session::Machine;
+use crate::work::Work;
+
+/// What a task is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TaskState {
+    /// Waits for its former owner, or reads its changelog.
+    Restoring,
+    /// Processes records.
+    Running,
+    /// Stopped, and why.
+    Poisoned(String),
+}
+
+/// A task as of its last commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskView {
+    /// Which.
+    pub id: TaskId,
+    /// What it is doing.
+    pub state: TaskState,
+    /// Where it stands; none while restoring.
+    pub position: Option<Position>,
+}
+
+/// An agent's session as of the last commit.
+#[derive(Debug)]
+pub struct AgentView {
+    /// The task that holds it.
+    pub task: TaskId,
+    /// Whose it is.
+    pub subject: SubjectKey,
+    /// Head and history.
+    pub session: Session,
+}
+
+/// A counter of a swarm as of the last commit: one call, made by its agents.
+#[derive(Debug)]
+pub struct CounterView {
+    /// The task that holds it.
+    pub task: TaskId,
+    /// The call, in 32 hex digits.
+    pub fingerprint: String,
+    /// What is counted.
+    pub counter: SwarmCounter,
+    /// Calls and agents of its newest window.
+    pub held: (u32, u32),
+}
+
+/// A question to a lane. The answer is dropped where nobody waits for it any more.
+#[derive(Debug)]
+pub enum Ask {
+    /// Its tasks.
+    Tasks(SyncSender<Vec<TaskView>>),
+    /// The agents of a session, as far as its tasks hold them; at most [`AGENTS_SHOWN`].
+    Session {
+        /// Tenant.
+        tenant: Option<String>,
+        /// Session.
+        session_id: String,
+        /// Where the answer goes.
+        reply: SyncSender<Result<Vec<AgentView>, StoreError>>,
+    },
+    /// The counters of a swarm, as far as its tasks hold them; at most [`COUNTERS_SHOWN`].
+    Swarm {
+        /// Tenant.
+        tenant: String,
+        /// Swarm.
+        swarm_id: String,
+        /// Where the answer goes.
+        reply: SyncSender<Result<Vec<CounterView>, StoreError>>,
+    },
+}
+
+impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
+    pub(super) fn answer(&self, ask: Ask) {
+        match ask {
+            Ask::Tasks(reply) => drop(reply.try_send(self.tasks())),
+            Ask::Session { tenant, session_id, reply } => {
+                drop(reply.try_send(self.agents(tenant.as_deref(), &session_id)));
+            }
+            Ask::Swarm { tenant, swarm_id, reply } => drop(reply.try_send(self.counters_of(&tenant, &swarm_id))),
+        }
+    }
+
+    /// Its tasks as of their last commit.
+    #[must_use]
+    pub fn tasks(&self) -> Vec<TaskView> {
+        let view = |(id, slot): (&TaskId, &Slot)| {
+            let (state, position) = match slot {
+                Slot::Waiting | Slot::Restoring { .. } => (TaskState::Restoring, None),
+                Slot::Running(task) => (TaskState::Running, Some(task.state.committed.clone())),
+                Slot::Poisoned(task) => (TaskState::Poisoned(task.state.why.clone()), None),
+            };
+            TaskView { id: *id, state, position }
+        };
+        self.work.tasks.iter().map(view).collect()
+    }
+
+    /// Sessions of its tasks, and live blocks in force; one read of the store for a task that has not counted yet.
+    pub fn census(&mut self) -> [u64; 2] {
+        let Work { tasks, store, .. } = &mut self.work;
+        let of = |(id, slot): (&TaskId, &mut Slot)| match slot {
+            Slot::Running(task) if id.stage == EventStage::Session => {
+                task.state.census.load(store, *id).map_or_else(|_| Counts::default(), |counts| *counts)
+            }
+            _ => Counts::default(),
+        };
+        let add = |[sessions, blocks]: Counts, [more, of_them]: Counts| [sessions + more, blocks + of_them];
+        tasks.iter_mut().map(of).fold(Counts::default(), add)
+    }
+
+    /// Counters of its swarm tasks; one read of the store for a task that has not counted yet.
+    pub fn swarm_counters(&mut self) -> u64 {
+        let Work { tasks, store, .. } = &mut self.work;
+        let of = |(id, slot): (&TaskId, &mut Slot)| match slot {
+            Slot::Running(task) if id.stage == EventStage::Swarm => {
+                let mut count = |kind| task.state.seen.count(kind, store, *id).unwrap_or_default();
+                count(CounterKind::Swarm) + count(CounterKind::Fleet)
+            }
+            _ => 0,
+        };
+        tasks.iter_mut().map(of).sum()
+    }
+
+    fn counters_of(&self, tenant: &str, swarm_id: &str) -> Result<Vec<CounterView>, StoreError> {
+        // As a reset of the whole swarm has it: everything but the call.
+        let (tenant, swarm_id) = (tenant.to_owned(), swarm_id.to_owned());
+        let prefix = reset_key(&SwarmReset { tenant, swarm_id, time: EventTime::default() });
+        let mut found = Vec::new();
+        for id in self.running().filter(|id| id.stage == EventStage::Swarm) {
+            let mut keys = Vec::new();
+            self.work.store.scan(id, KeyFamily::SwarmCounter, &prefix, &prefix, &mut |key, _| {
+                keys.push(key.to_vec());
+                if keys.len() < COUNTERS_SHOWN { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+            for key in keys {
+                let fingerprint = key.get(prefix.len()..).map(String::from_utf8_lossy).unwrap_or_default().into_owned();
+                if let Some(loaded) = swarm::load(&self.work.store, id, &key)? {
+                    let held = loaded.counter.newest_window(&self.work.machine.policy().detectors.swarm_repeat);
+                    found.push(CounterView { task: id, fingerprint, counter: loaded.counter, held });
+                }
+            }
+        }
+        // Those that something is in force for, then those that were seen last.
+        found.sort_by_key(|view| (view.counter.verdicts.is_empty(), std::cmp::Reverse(view.counter.time)));
+        found.truncate(COUNTERS_SHOWN);
+        Ok(found)
+    }
+
+    fn agents(&self, tenant: Option<&str>, session_id: &str) -> Result<Vec<AgentView>, StoreError> {
+        let prefix = session::agents_prefix(tenant, session_id);
+        let history_steps = self.work.machine.policy().history_steps;
+        let mut agents = Vec::new();
+        for id in self.running() {
+            let mut keys = Vec::new();
+            self.work.store.scan(id, KeyFamily::Head, prefix.as_bytes(), prefix.as_bytes(), &mut |key, _| {
+                keys.push(key.to_vec());
+                if keys.len() < AGENTS_SHOWN { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+            for key in keys {
+                if let (Some(subject), Some(loaded)) =
+                    (session::subject_of(&key), session::load(&self.work.store, id, &key, history_steps)?)
+                {
+                    agents.push(AgentView { task: id, subject, session: loaded.session });
+                }
+            }
+        }
+        agents.truncate(AGENTS_SHOWN);
+        Ok(agents)
+    }
+}

@@ -1,0 +1,221 @@
+//! What the records of a lane meet: tasks, sessions in memory, the engines, and the overlay they end in. Apart from the log, so that the
+//! log can hand records over while it is borrowed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use loopwarden_core::engine::{Effects, SwarmEngine};
+use loopwarden_core::event::{EventTime, Reason, Record, RecordMeta, RecordOffset, TaskId};
+use loopwarden_core::policy::Policy;
+use loopwarden_log::Flow;
+use loopwarden_state::{StateStore, StoreError};
+
+use crate::cache::Cache;
+use crate::counters::Counters;
+use crate::encode::Encoder;
+use crate::overlay::Overlay;
+use crate::poison::{Culprit, KillerFile, Marks, Suspect};
+use crate::session::{Handled, Machine, Stage};
+use crate::settings::{CommitTrigger, LaneSettings};
+use crate::{Running, Slot, Task};
+
+/// Bytes of events that lie between two cuts of an input at most: a log that can rewind keeps them until then.
+const CUT_BYTES_MAX: u64 = 4 << 20;
+/// Counters of the swarm stage may take one part in so many of what sessions may.
+const COUNTERS_SHARE: usize = 4;
+
+/// What records meet; apart from the log, which hands them over.
+pub(super) struct Work<S, M> {
+    pub(super) store: S,
+    pub(super) machine: M,
+    pub(super) encoder: Encoder,
+    pub(super) cache: Cache,
+    pub(super) swarm: SwarmEngine,
+    pub(super) counters: Counters,
+    pub(super) overlay: Overlay,
+    pub(super) effects: Effects,
+    pub(super) marks: Marks,
+    pub(super) tasks: BTreeMap<TaskId, Slot>,
+    pub(super) killer: Option<KillerFile>,
+    pub(super) interrupt: Option<Interrupt>,
+    pub(super) skipped: u64,
+    pub(super) strayed: u64,
+}
+
+/// Why records stopped in the middle of a poll.
+#[derive(Debug)]
+pub(super) enum Interrupt {
+    /// The overlay is full between two timers of this task: its record must be read again.
+    Full(TaskId),
+    /// A detector panicked.
+    Panicked(TaskId, Culprit),
+    /// Too many dead letters.
+    Tripped(TaskId, &'static str),
+    /// A read failed.
+    Store(StoreError),
+    /// The note about what is being applied cannot be written.
+    Note(String),
+}
+
+/// The policy decides in a task from its next record on; where another one did before, that is told with its place.
+pub(super) fn adopt(id: TaskId, task: &mut Task<Running>, policy: &Policy) {
+    if task.state.adopt_policy(policy.hash.0) {
+        tracing::info!(task = %id, next = %task.state.next(), policy = %policy.hash, profile = policy.profile, "another policy is in force");
+    }
+}
+
+/// Whether more is held than memory is given, of what cannot leave before it is written.
+pub(super) fn is_crowded(cache: &Cache, counters: &Counters, settings: &LaneSettings) -> bool {
+    cache.bytes().max(counters.bytes().saturating_mul(COUNTERS_SHARE)) > settings.cache_bytes_max.saturating_mul(2)
+}
+
+impl<S: StateStore, M: Machine> Work<S, M> {
+    pub(super) fn new(store: S, machine: M, settings: &LaneSettings) -> Self {
+        Self {
+            encoder: Encoder::new(machine.app(), machine.policy(), settings.mode, settings.dead_letters),
+            swarm: SwarmEngine::new(machine.app(), Arc::clone(machine.policy())),
+            counters: Counters::new(settings.cache_bytes_max / COUNTERS_SHARE),
+            cache: Cache::new(settings.cache_bytes_max),
+            store,
+            machine,
+            overlay: Overlay::default(),
+            effects: Effects::default(),
+            marks: Marks::default(),
+            tasks: BTreeMap::new(),
+            killer: None,
+            interrupt: None,
+            skipped: 0,
+            strayed: 0,
+        }
+    }
+
+    /// Puts another policy in force. Nothing may be uncommitted.
+    pub(super) fn swap_policy(&mut self, policy: Arc<Policy>, settings: &LaneSettings) {
+        if policy.history_steps != self.machine.policy().history_steps {
+            // A session in memory would keep its ring, one that is read from the store gets the new size: what is in the cache would show.
+            self.cache.clear();
+        }
+        self.machine.swap(policy);
+        let policy = self.machine.policy();
+        self.swarm = SwarmEngine::new(self.machine.app(), Arc::clone(policy));
+        self.encoder = Encoder::new(self.machine.app(), policy, settings.mode, settings.dead_letters);
+        for (id, slot) in &mut self.tasks {
+            if let Slot::Running(task) = slot {
+                adopt(*id, task, policy);
+            }
+        }
+    }
+
+    /// What killed the process before becomes a dead letter when it comes again (rule I11).
+    pub(super) fn guard(&mut self, file: KillerFile, suspects: &[Suspect]) {
+        for suspect in suspects.iter().filter(|suspect| suspect.is_condemned()) {
+            tracing::error!(task = %suspect.task, offset = suspect.offset, deaths = suspect.deaths,
+                "a record kept killing the process and becomes a dead letter");
+            self.marks.add(suspect.task, Culprit::Record(suspect.offset), Reason::Crash);
+        }
+        self.killer = Some(file);
+    }
+
+    /// A running task with everything its records touch.
+    fn stage<'a>(&'a mut self, id: TaskId, settings: &'a LaneSettings) -> Option<Stage<'a, S, M>> {
+        let Some(Slot::Running(task)) = self.tasks.get_mut(&id) else { return None };
+        Some(Stage {
+            id,
+            task: &mut task.state,
+            store: &self.store,
+            machine: &mut self.machine,
+            encoder: &self.encoder,
+            cache: &mut self.cache,
+            overlay: &mut self.overlay,
+            effects: &mut self.effects,
+            marks: &self.marks,
+            settings,
+            swarm: &self.swarm,
+            counters: &mut self.counters,
+        })
+    }
+
+    /// One record of a poll.
+    pub(super) fn record(&mut self, id: TaskId, record: &Record<'_>, settings: &LaneSettings) -> Flow {
+        let Some(Slot::Running(task)) = self.tasks.get(&id) else {
+            self.strayed += 1;
+            return Flow::Continue;
+        };
+        if record.meta.offset.0 < task.state.next().0 {
+            self.skipped += 1;
+            return Flow::Continue;
+        }
+        if let Some(killer) = &mut self.killer
+            && let Err(error) = killer.before(id, record.meta.offset.0)
+        {
+            self.interrupt = Some(Interrupt::Note(error.to_string()));
+            return Flow::Stop;
+        }
+        let Some(mut stage) = self.stage(id, settings) else { return Flow::Continue };
+        let handled = stage.record(record);
+        self.handled(id, handled, settings)
+    }
+
+    fn handled(&mut self, id: TaskId, handled: Result<Handled, StoreError>, settings: &LaneSettings) -> Flow {
+        self.interrupt = Some(match handled {
+            Ok(Handled::Done) if self.is_full(settings) => return Flow::Stop,
+            Ok(Handled::Done) => return Flow::Continue,
+            Ok(Handled::Full) => Interrupt::Full(id),
+            Ok(Handled::Panicked(culprit)) => Interrupt::Panicked(id, culprit),
+            Ok(Handled::Tripped(why)) => Interrupt::Tripped(id, why),
+            Err(error) => Interrupt::Store(error),
+        });
+        Flow::Stop
+    }
+
+    /// Whether a commit must come before anything else: the overlay's own bounds, the cut of a replay, or sessions that cannot leave
+    /// the cache before they are written.
+    pub(super) fn is_full(&self, settings: &LaneSettings) -> bool {
+        let is_cut = match settings.trigger {
+            CommitTrigger::EveryRecords(records) => {
+                self.overlay.events >= records || self.overlay.stats.event_bytes >= CUT_BYTES_MAX
+            }
+            CommitTrigger::Timed { .. } => false,
+        };
+        is_cut || self.overlay.is_full(settings) || is_crowded(&self.cache, &self.counters, settings)
+    }
+
+    /// Drops what is held of a task that is given away, or read back from the log.
+    pub(super) fn forget_task(&mut self, id: TaskId) {
+        self.cache.remove_task(id);
+        self.counters.remove_task(id);
+    }
+
+    /// Lets every timer of every task fire, or as many as a commit takes: the end of time, for a report.
+    pub(super) fn run_timers(&mut self, settings: &LaneSettings) {
+        let ids: Vec<TaskId> = self.tasks.keys().copied().collect();
+        for id in ids {
+            while let Some(mut stage) = self.stage(id, settings) {
+                if stage.is_full() {
+                    return;
+                }
+                let due = stage.task.timers.due(stage.store, id, EventTime(i64::MAX));
+                let handled = match due {
+                    Ok(None) => break,
+                    Ok(Some(timer)) => {
+                        let meta = RecordMeta {
+                            topic: "",
+                            partition: id.partition,
+                            offset: RecordOffset(stage.task.next().0.saturating_sub(1)),
+                            timestamp: stage.task.now.watermark,
+                            key: None,
+                            headers: Vec::new(),
+                            value_bytes_max: 0,
+                        };
+                        stage.fire_one(&timer, &Record { meta, value: None })
+                    }
+                    Err(error) => Err(error),
+                };
+                if handled != Ok(Handled::Done) {
+                    self.handled(id, handled, settings);
+                    return;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! `check`: configuration, policy and native settings; with `--connect` what the brokers say.
+
+use loopwarden_core::policy::{Detector, Policy};
+use loopwarden_kafka::admin::{Admin, Severity, TopicProblem};
+use loopwarden_kafka::{KafkaOptions, fate, permissions, settings};
+use loopwarden_settings::{Config, Diagnostic, KafkaConfig};
+
+use crate::cli::args::{CheckArgs, LogArgs};
+use crate::cli::failure::{Failure, Outcome};
+use crate::cli::output::Output;
+use crate::cli::{exit_code, setup, topics};
+
+/// Tools that lost their rule, named.
+const TOOLS_SHOWN: usize = 12;
+
+/// Looks for mistakes.
+///
+/// # Errors
+/// All that were found, with the exit code of the first.
+pub fn run(args: &CheckArgs, log: &LogArgs) -> Outcome {
+    let config = setup::load(&args.config, log)?.config;
+    let mut failures = Vec::new();
+    let mut out = Output::stdout();
+    out.line(format!("configuration  ok: mode {}, instance {}, {} lanes", config.mode.as_str(), config.instance, config.lanes))?;
+    match loopwarden_settings::policy::load_with(&config.policy, &serde_json::Map::new()) {
+        Ok(loaded) => {
+            out.line(format!("policy         ok: {} ({})", loaded.policy.profile, loaded.policy.hash))?;
+            if let Some(told) = replaced(&loaded.tools_without_rules) {
+                out.line(told)?;
+            }
+            if let Some(told) = nudging(&loaded.policy) {
+                out.line(told)?;
+            }
+        }
+        Err(problems) => failures.push(problems.into()),
+    }
+    // May be for another machine, whose environment names it.
+    if config.data_dir.is_none() {
+        out.line("data_dir       not set: `run` needs it, from here, from LOOPWARDEN_DATA_DIR or from --data-dir")?;
+    }
+    if let Err(problem) = config.http.token() {
+        failures.push(problem.into());
+    }
+    match &config.kafka {
+        None => out.line("kafka          not set: embedded mode, events come in over HTTP")?,
+        Some(kafka) => match native(&config, kafka) {
+            Err(failure) => failures.push(failure),
+            Ok(options) => {
+                out.line(format!("kafka          settings ok: {}", kafka.bootstrap_servers))?;
+                if args.connect {
+                    setup::log_as_configured(&config)?;
+                    failures.extend(connect(&options, &mut out)?);
+                }
+            }
+        },
+    }
+    if args.connect && config.kafka.is_none() {
+        failures.push(match setup::kafka_of(&config) {
+            Err(failure) => failure,
+            Ok(_) => Failure::silent(exit_code::FAILED),
+        });
+    }
+    out.flush()?;
+    let Some(first) = failures.first() else { return Ok(()) };
+    let messages: Vec<String> = failures.iter().filter_map(|failure| failure.message.clone()).collect();
+    Err(Failure::new(first.exit, messages.join("\n\n")))
+}
+
+/// What a `[[tool]]` of a policy's own takes away: polling tools, for example, that count as loops from then on.
+fn replaced(tools: &[String]) -> Option<String> {
+    let shown: Vec<&str> = tools.iter().take(TOOLS_SHOWN).map(String::as_str).collect();
+    let more = tools.len().saturating_sub(shown.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!tools.is_empty()).then(|| {
+        format!(
+            "               its [[tool]] replaces the base's: without a rule now {}{more}\n               \
+             repeat those that it should keep, as `Own rules` in src/docs/detection.md does",
+            shown.join(", ")
+        )
+    })
+}
+
+/// Who asks for blocks where only nudges can come.
+fn nudging(policy: &Policy) -> Option<String> {
+    let names: Vec<&str> = policy.detectors.that_only_nudge().into_iter().map(Detector::as_str).collect();
+    (!names.is_empty() && !policy.fusion.decides).then(|| {
+        format!(
+            "               mode \"block\" is as \"nudge\" for {}: they have no count of a block, and detectors do not decide together",
+            names.join(", ")
+        )
+    })
+}
+
+fn native(config: &Config, kafka: &KafkaConfig) -> Result<KafkaOptions, Failure> {
+    let options = setup::kafka_options(config, kafka, 0)?;
+    settings::check(&options).map_err(|bad| Diagnostic::new("E0207", bad.to_string()))?;
+    Ok(options)
+}
+
+fn connect(options: &KafkaOptions, out: &mut Output) -> Result<Vec<Failure>, Failure> {
+    let admin = match Admin::new(options).and_then(|admin| admin.cluster_id().map(|cluster| (admin, cluster))) {
+        Ok((admin, cluster)) => {
+            out.line(format!("brokers        ok: cluster {cluster} on {}", options.bootstrap_servers))?;
+            admin
+        }
+        Err(error) => return Ok(vec![error.into()]),
+    };
+    let problems = match topics::compare(&admin, options) {
+        Ok(problems) => problems,
+        Err(failure) => return Ok(vec![failure]),
+    };
+    for problem in problems.iter().filter(|problem| problem.severity == Severity::Warning) {
+        out.line(topics::told(problem))?;
+    }
+    let errors: Vec<&TopicProblem> = problems.iter().filter(|problem| problem.severity == Severity::Error).collect();
+    let mut failures: Vec<Failure> =
+        errors.iter().map(|problem| Failure::new(exit_code::of_error(problem.code), topics::told(problem))).collect();
+    if failures.is_empty() {
+        out.line("topics         ok")?;
+    }
+    let unknown: Vec<&str> = errors.iter().map(|problem| problem.topic.as_str()).collect();
+    let denied = permissions::missing(options, &unknown)?;
+    if denied.is_empty() && problems.iter().all(|problem| problem.code != fate::E_NOT_AUTHORISED) {
+        out.line("permissions    ok, as far as they can be tried without writing")?;
+    }
+    failures.extend(denied.into_iter().map(|message| Failure::coded(fate::E_NOT_AUTHORISED, message)));
+    Ok(failures)
+}

@@ -1,0 +1,51 @@
+//! `config`: a file to begin from, what is in force and where it came from, JSON Schemas of both kinds of files.
+
+use loopwarden_lab::report::{Column, Table};
+use loopwarden_settings::{DEFAULT_TOML, Origin};
+
+use crate::cli::args::{ConfigCommand, LogArgs, SchemaOf};
+use crate::cli::failure::Outcome;
+use crate::cli::output::Output;
+use crate::cli::setup;
+
+/// Prints settings.
+///
+/// # Errors
+/// Every problem of the settings.
+pub fn run(command: &ConfigCommand, log: &LogArgs) -> Outcome {
+    let mut out = Output::stdout();
+    match command {
+        ConfigCommand::Init => out.text(to_begin_from())?,
+        ConfigCommand::Schema { of } => {
+            let schema = match of {
+                SchemaOf::Config => loopwarden_settings::schema::config()?,
+                SchemaOf::Policy => loopwarden_settings::schema::policy()?,
+            };
+            out.line(format!("{schema:#}"))?;
+        }
+        ConfigCommand::Print { config, effective, output } => {
+            let loaded = setup::load(config, log)?;
+            let mut table = Table::new(&[Column::text("key"), Column::text("value"), Column::text("origin")]);
+            for value in loaded.effective() {
+                if *effective || value.origin != Origin::Default {
+                    table.row(vec![value.key.into(), value.value.into(), value.origin.to_string().into()]);
+                }
+            }
+            out.table(&table, *output)?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// The defaults, with the keys of Kafka behind a `#`: written ones without brokers are a mistake.
+fn to_begin_from() -> String {
+    let mut is_kafka = false;
+    let line = |line: &str| {
+        if line.starts_with('[') {
+            is_kafka = line.starts_with("[kafka");
+        }
+        let is_key = line.starts_with(|letter: char| letter.is_ascii_lowercase());
+        if is_kafka && is_key { format!("#{line}\n") } else { format!("{line}\n") }
+    };
+    DEFAULT_TOML.lines().map(line).collect()
+}

@@ -1,0 +1,126 @@
+//! Why a command ended without success: an exit code, and what is said about it on standard error.
+
+use std::io;
+
+use loopwarden_lane::Exit;
+use loopwarden_log::{E_DAMAGED, LogError};
+use loopwarden_settings::{Diagnostic, Diagnostics};
+use loopwarden_state::StoreError;
+
+use crate::cli::exit_code;
+
+/// What every command answers.
+pub type Outcome = Result<(), Failure>;
+
+/// Why a command ended without success.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// One of [`exit_code`].
+    pub exit: u8,
+    /// What to say; nothing where it was said already, or nobody listens any more.
+    pub message: Option<String>,
+}
+
+impl Failure {
+    /// A failure with something to say.
+    pub fn new(exit: u8, message: impl Into<String>) -> Self {
+        Self { exit, message: Some(message.into()) }
+    }
+
+    /// A failure that has been told already.
+    #[must_use]
+    pub const fn silent(exit: u8) -> Self {
+        Self { exit, message: None }
+    }
+
+    /// A documented code with a message that may go over several lines.
+    #[must_use]
+    pub fn coded(code: &'static str, message: impl Into<String>) -> Self {
+        Diagnostic::new(code, message).into()
+    }
+
+    /// The answer is no, and it is on standard output.
+    #[must_use]
+    pub const fn answer_is_no() -> Self {
+        Self::silent(exit_code::ANSWER_IS_NO)
+    }
+}
+
+impl From<Diagnostic> for Failure {
+    fn from(diagnostic: Diagnostic) -> Self {
+        Self::new(exit_code::of_error(diagnostic.code), diagnostic.to_string())
+    }
+}
+
+impl From<Diagnostics> for Failure {
+    fn from(problems: Diagnostics) -> Self {
+        let exit = problems.0.first().map_or(exit_code::FAILED, |first| exit_code::of_error(first.code));
+        Self::new(exit, problems.to_string())
+    }
+}
+
+impl From<LogError> for Failure {
+    fn from(error: LogError) -> Self {
+        match error {
+            LogError::Transient(cause) | LogError::OutOfRange(cause) => Self::new(exit_code::FAILED, format!("error: {cause}")),
+            LogError::Damaged(cause) => Self::coded(E_DAMAGED, cause),
+            LogError::Lost(cause) => Self::coded("E0501", cause.trim_start_matches("E0501: ")),
+            LogError::Fatal { code, message } => Self::coded(code, message),
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let (code, message) = match error {
+            StoreError::Locked(message) => ("E0401", format!("another process holds the state: {message}")),
+            StoreError::NewerFormat(message) => ("E0402", message),
+            StoreError::DiskFull(message) => ("E0403", message),
+            StoreError::Corrupt(message) => ("E0404", message),
+            StoreError::OtherOwner(message) => ("E0405", message),
+            StoreError::Io(message) => ("E0406", message),
+        };
+        Diagnostic::new(code, message).help(format!("what to do: loopwarden explain {code}")).into()
+    }
+}
+
+/// A lane's end that is no success.
+impl From<Exit> for Failure {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Done | Exit::Stopped => Self::silent(exit_code::DONE),
+            Exit::Fenced(cause) => Self::coded("E0501", cause.trim_start_matches("E0501: ")),
+            Exit::Store(error) => error.into(),
+            Exit::Fatal { code, message } => Self::coded(code, message),
+            Exit::Failed(cause) => Self::new(exit_code::FAILED, format!("error: {cause}")),
+        }
+    }
+}
+
+/// Input and output of the command itself. Whoever reads our output may stop at any time: that is no failure.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::silent(exit_code::DONE),
+            _ => Self::new(exit_code::FAILED, format!("error: {error}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_goes_away_is_no_failure() {
+        assert_eq!(Failure::from(io::Error::from(io::ErrorKind::BrokenPipe)), Failure::silent(0));
+        assert_eq!(Failure::from(io::Error::from(io::ErrorKind::StorageFull)).exit, exit_code::FAILED);
+    }
+
+    #[test]
+    fn a_fatal_log_error_keeps_its_code_and_decides_the_exit_code() {
+        let failure = Failure::from(LogError::Fatal { code: "E0102", message: "topic \"a\" does not exist".into() });
+        assert_eq!(failure.exit, exit_code::UNAVAILABLE);
+        assert_eq!(failure.message.as_deref(), Some("error[E0102]: topic \"a\" does not exist"));
+    }
+}

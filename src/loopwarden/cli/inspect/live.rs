@@ -1,0 +1,171 @@
+//! What a running process holds, asked over HTTP: hashes, flags and numbers as of its last commit. Events it does not keep.
+
+use std::time::Duration;
+
+use loopwarden_lab::report::{Column, Table, plain};
+use serde_json::Value;
+
+use crate::cli::args::{ConfigArgs, InspectArgs, LogArgs};
+use crate::cli::failure::Failure;
+use crate::cli::inspect::{Part, Shown, task};
+use crate::cli::{ask, exit_code, setup};
+
+/// Longest wait for the answer.
+const WAIT: Duration = Duration::from_secs(10);
+/// Bytes of an answer: 4,096 steps of 256 agents are more than anybody reads.
+const ANSWER_BYTES_MAX: usize = 32 << 20;
+
+/// Asks for a session.
+pub(super) fn session(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
+    let json = get(args, log, &format!("/sessions/{}?steps={}", ask::path_part(&args.id), args.limit))?;
+    let mut parts = Vec::new();
+    for agent in json.get("agents").and_then(Value::as_array).into_iter().flatten() {
+        parts.push(Part::Text(format!(
+            "session {}, agent {}, task {}, last event {}: {} steps kept, the newest shown",
+            plain(&args.id),
+            plain(&word(agent, "agent_id")),
+            word(agent, "task"),
+            word(agent, "time"),
+            agent.get("steps_kept").unwrap_or(&Value::Null),
+        )));
+        parts.push(Part::Table(steps(agent)));
+        for what in ["streaks", "episodes", "shadow_episodes", "verdicts"] {
+            let told: Vec<String> = match agent.get(what) {
+                Some(Value::Object(fields)) => fields
+                    .iter()
+                    .filter(|(_, value)| value.as_u64().is_some_and(|count| count > 0))
+                    .map(|(name, value)| format!("{name} {value}"))
+                    .collect(),
+                Some(Value::Array(items)) => items.iter().map(flat).collect(),
+                _ => Vec::new(),
+            };
+            if !told.is_empty() {
+                parts.push(Part::Text(format!("{what}: {}", told.join("; "))));
+            }
+        }
+    }
+    parts.push(Part::Text("why, and other thresholds: from the events, with --file or --topic".to_owned()));
+    Ok(Shown { json, parts })
+}
+
+/// Asks for a swarm.
+pub(super) fn swarm(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
+    let json = get(args, log, &format!("/swarms/{}", ask::path_part(&args.id)))?;
+    let rows: Vec<String> = json.get("active").and_then(Value::as_array).into_iter().flatten().map(in_force).collect();
+    let mut parts = vec![Part::Text(format!("swarm {}: what is counted", plain(&args.id))), Part::Table(counters(&json))];
+    if !rows.is_empty() {
+        parts.push(Part::Text(format!("in force:\n{}", rows.join("\n"))));
+    }
+    Ok(Shown { json, parts })
+}
+
+/// Asks for a task.
+pub(super) fn task(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
+    let (stage, partition) = task::parse(&args.id)?;
+    let json = get(args, log, &format!("/tasks/{}/{partition}", stage.as_str()))?;
+    Ok(Shown { parts: vec![Part::Table(task::facts(&json))], json })
+}
+
+fn get(args: &InspectArgs, log: &LogArgs, path: &str) -> Result<Value, Failure> {
+    let config = ConfigArgs { config: args.range.config.clone(), set: args.set.clone(), ..ConfigArgs::default() };
+    let http = setup::load(&config, log)?.config.http;
+    let (address, token) = ask::process(args.address.as_deref(), &http)?;
+    let sign = if path.contains('?') { '&' } else { '?' };
+    let tenant = args.tenant.as_ref().map(|tenant| format!("{sign}tenant={}", ask::path_part(tenant))).unwrap_or_default();
+    let asked = format!("{path}{tenant}");
+    let fail = |cause: String| Failure::new(exit_code::FAILED, format!("error: http://{address}{asked}: {cause}"));
+    let answer = ask::get(address, &asked, token.as_deref(), WAIT, ANSWER_BYTES_MAX)
+        .map_err(|error| fail(format!("{error}; with --file or --topic no process is needed")))?;
+    let (status, code, body) = ask::parts(&answer);
+    let json: Option<Value> = serde_json::from_str(body).ok();
+    if code != "200" {
+        let why = json.as_ref().map(|json| word(json, "message")).filter(|why| !why.is_empty());
+        let why = why.unwrap_or_else(|| format!("answered {status:?}"));
+        return Err(fail(format!("{why}{}", ask::way_in(code))));
+    }
+    json.ok_or_else(|| fail("the answer is no JSON, or too long; ask for fewer steps with --limit".to_owned()))
+}
+
+fn counters(swarm: &Value) -> Table {
+    let mut table = Table::new(&[
+        Column::text("tool"),
+        Column::text("fingerprint"),
+        Column::number("calls"),
+        Column::number("agents"),
+        Column::text("time"),
+        Column::text("verdicts"),
+    ]);
+    for counter in swarm.get("counters").and_then(Value::as_array).into_iter().flatten() {
+        let verdicts: Vec<String> = counter.get("verdicts").and_then(Value::as_array).into_iter().flatten().map(flat).collect();
+        table.row(vec![
+            word(counter, "tool").into(),
+            word(counter, "fingerprint").into(),
+            counter.get("calls").cloned().unwrap_or_default(),
+            counter.get("agents").cloned().unwrap_or_default(),
+            word(counter, "time").into(),
+            verdicts.join("; ").into(),
+        ]);
+    }
+    table
+}
+
+fn steps(agent: &Value) -> Table {
+    let mut table = Table::new(&[
+        Column::number("step"),
+        Column::text("time"),
+        Column::text("tool"),
+        Column::text("call"),
+        Column::text("outcome"),
+        Column::text("flags"),
+        Column::text("seen_by"),
+    ]);
+    for step in agent.get("steps").and_then(Value::as_array).into_iter().flatten() {
+        let short = |name: &str| word(step, name).chars().take(8).collect::<String>();
+        let list = |name: &str| -> String {
+            let items = step.get(name).and_then(Value::as_array).into_iter().flatten();
+            items.filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
+        };
+        table.row(vec![
+            step.get("sequence").cloned().unwrap_or_default(),
+            word(step, "time").into(),
+            word(step, "tool").into(),
+            short("call").into(),
+            short("outcome").into(),
+            list("flags").into(),
+            list("fired").into(),
+        ]);
+    }
+    table
+}
+
+/// A row of the topic of verdicts, a line for each verdict.
+fn in_force(row: &Value) -> String {
+    let lines = row.get("active").and_then(Value::as_array).into_iter().flatten().map(|verdict| {
+        let tool = verdict.pointer("/scope/tool").and_then(Value::as_str).unwrap_or("every tool");
+        format!(
+            "  {} by {}, level {}, {}, until {}",
+            word(verdict, "action"),
+            word(verdict, "code"),
+            verdict.get("level").unwrap_or(&Value::Null),
+            plain(tool),
+            word(verdict, "expires_at")
+        )
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn word(json: &Value, name: &str) -> String {
+    json.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// An object in a line; what is empty is left out.
+fn flat(json: &Value) -> String {
+    let fields = json.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    fields
+        .map(|(name, value)| match value {
+            Value::String(text) => format!("{name} {text}"),
+            other => format!("{name} {other}"),
+        })
+        .collect::<Vec<_>>()
+        .join(", ")
+}

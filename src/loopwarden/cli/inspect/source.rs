@@ -1,0 +1,96 @@
+//! Every record of the input, one after the other: files or a range of a topic, as a replay reads them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use loopwarden_core::event::{Event, NextOffset, Record, decode};
+use loopwarden_core::policy::Policy;
+use loopwarden_log::{Flow, Log as _, LogEvent};
+use loopwarden_settings::policy::load_with_overrides;
+
+use crate::cli::args::{InspectArgs, LogArgs};
+use crate::cli::failure::Failure;
+use crate::cli::output::say;
+use crate::cli::range;
+use crate::cli::replay::input;
+use crate::cli::replay::input::Source;
+use crate::cli::replay::overrides::overrides;
+
+/// One wait for records.
+const WAIT: Duration = Duration::from_millis(200);
+
+/// The input of an inspection, and the policy it is judged by.
+pub(super) struct Input {
+    source: Source,
+    pub(super) app: String,
+    pub(super) policy: Arc<Policy>,
+    /// Name or path of the policy, and what is changed of it.
+    pub(super) policy_name: String,
+    pub(super) overrides: serde_json::Value,
+}
+
+impl Input {
+    pub(super) fn of(args: &InspectArgs, log: &LogArgs) -> Result<Self, Failure> {
+        let (settings, keys) = range::split_sets(&args.set);
+        let source = Source::of(&args.files, &args.range, settings, log)?;
+        let policy_name = args.policy.clone().unwrap_or_else(|| source.policy().to_owned());
+        let overrides = overrides(&keys)?;
+        let policy = Arc::new(load_with_overrides(&policy_name, &overrides)?);
+        Ok(Self { app: source.app().to_owned(), source, policy, policy_name, overrides })
+    }
+
+    /// Hands over every event in order. Records that are none are counted and told: replay says where they stand.
+    pub(super) fn events(self, mut visit: impl FnMut(&Event<'_>, &Record<'_>)) -> Result<(), Failure> {
+        let (mut rejected, mut first) = (0_u64, None);
+        self.read(|record| match decode(record.value, &record.meta) {
+            Ok(event) => visit(&event, record),
+            Err(why) => {
+                rejected += 1;
+                first.get_or_insert(why);
+            }
+        })?;
+        if let Some(why) = first {
+            say(format!("{rejected} records of this input are no events, the first: {why}; replay says where they stand"));
+        }
+        Ok(())
+    }
+
+    /// Hands over every record in order, and says what was read of logs of agents.
+    pub(super) fn read(self, mut visit: impl FnMut(&Record<'_>)) -> Result<(), Failure> {
+        let mut replay = self.source.open(1, false, false)?;
+        let Some(mut log) = replay.lanes.pop() else { return Ok(()) };
+        loop {
+            let mut last = None;
+            let event = log.poll(WAIT, &mut |task, record| {
+                visit(record);
+                last = Some((task, record.meta.offset.next()));
+                Flow::Continue
+            })?;
+            // What is behind need not be kept.
+            if let Some(last) = last {
+                log.commit(&[last]);
+            }
+            match event {
+                LogEvent::Assigned(tasks) => {
+                    log.assign(&tasks)?;
+                    for task in tasks {
+                        log.start(task, NextOffset(0))?;
+                    }
+                }
+                LogEvent::End => break,
+                _ => {}
+            }
+        }
+        for line in input::told(&replay) {
+            say(line);
+        }
+        let (refused, total) = replay.refused();
+        for (file, line, reason) in refused.iter().take(3) {
+            say(format!("{file}:{line}: no event: {reason}"));
+        }
+        if total > 3 {
+            say(format!("… and {} more lines that are no events", total - 3));
+        }
+        Ok(())
+    }
+}

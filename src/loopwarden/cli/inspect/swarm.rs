@@ -1,0 +1,175 @@
+//! A swarm: its members' calls, added up as the swarm stage does, and what was said to it.
+
+use std::collections::BTreeMap;
+
+use loopwarden_core::engine::{Command, SubjectKey, SwarmCallKey};
+use loopwarden_core::event::{EventKind, EventTime};
+use loopwarden_core::identity::Hash128;
+use loopwarden_core::policy::Policy;
+use loopwarden_lab::report::{Column, Table};
+use serde_json::{Value, json};
+
+use crate::cli::args::{InspectArgs, LogArgs};
+use crate::cli::cases::Bench;
+use crate::cli::failure::Failure;
+use crate::cli::inspect::session::{of_tenant, step_of};
+use crate::cli::inspect::source::Input;
+use crate::cli::inspect::{Part, Shown, not_found};
+
+/// Sessions and fingerprints of one swarm that are followed; of more only the events count.
+const FOLLOWED_MAX: usize = 10_000;
+
+/// A fingerprint of the swarm.
+#[derive(Default)]
+struct Counted {
+    tool: String,
+    /// Calls and agents of the window that came nearest to a finding.
+    calls: u32,
+    agents: u32,
+    first: EventTime,
+    last: EventTime,
+    commands: Vec<Command>,
+}
+
+/// Decides the swarm anew.
+pub(super) fn inspect(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
+    let input = Input::of(args, log)?;
+    let policy = std::sync::Arc::clone(&input.policy);
+    let mut bench = Bench::of_app(&input.app, std::sync::Arc::clone(&policy));
+    let mut counted: BTreeMap<Hash128, Counted> = BTreeMap::new();
+    let mut members: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    let mut events = 0_u64;
+    input.events(|event, record| {
+        let is_named = event.swarm_id.as_deref() == Some(args.id.as_str());
+        if event.tenant.as_deref() != args.tenant.as_deref() || !(is_named || members.contains_key(&*event.session_id)) {
+            return;
+        }
+        events += 1;
+        if members.len() >= FOLLOWED_MAX && !members.contains_key(&*event.session_id) {
+            return;
+        }
+        let member = members.entry(event.session_id.to_string()).or_default();
+        member.0 += 1;
+        member.1 += u64::from(matches!(event.kind, EventKind::ToolCall(_) | EventKind::Tool(..)));
+        let place = (record.meta.topic, record.meta.partition, record.meta.offset.0);
+        let answer = bench.apply(event, place);
+        let tool = bench.session(event).and_then(|session| Some(session.history.tool(step_of(event, session)?).to_owned()));
+        for (key, held) in &answer.counted {
+            let SwarmCallKey::Swarm { swarm_id, fingerprint, .. } = key else { continue };
+            if *swarm_id != args.id || (counted.len() >= FOLLOWED_MAX && !counted.contains_key(fingerprint)) {
+                continue;
+            }
+            let is_new = !counted.contains_key(fingerprint);
+            let one = counted.entry(*fingerprint).or_default();
+            if is_new {
+                (one.tool, one.first) = (tool.clone().unwrap_or_default(), event.time);
+            }
+            one.last = event.time;
+            let rank = |(calls, agents): (u32, u32)| (agents >= policy.detectors.swarm_repeat.workers_min, calls);
+            if rank(*held) > rank((one.calls, one.agents)) {
+                (one.calls, one.agents) = *held;
+            }
+        }
+        for command in answer.commands {
+            if let SubjectKey::Swarm { fingerprint, .. } = &command.subject {
+                counted.entry(*fingerprint).or_default().commands.push(command);
+            }
+        }
+    })?;
+    if events == 0 {
+        return Err(not_found(&format!("no event of swarm {:?}{} in this input", args.id, of_tenant(args))));
+    }
+    Ok(show(args, &policy, events, &counted, &members))
+}
+
+fn show(
+    args: &InspectArgs,
+    policy: &Policy,
+    events: u64,
+    counted: &BTreeMap<Hash128, Counted>,
+    members: &BTreeMap<String, (u64, u64)>,
+) -> Shown {
+    let settings = &policy.detectors.swarm_repeat;
+    let mut calls = Table::new(&[
+        Column::text("tool"),
+        Column::text("fingerprint"),
+        Column::number("calls"),
+        Column::number("agents"),
+        Column::text("first"),
+        Column::text("last"),
+        Column::text("said_or_why_not"),
+        Column::text("would_be_told_up_to"),
+    ]);
+    let mut rows: Vec<(&Hash128, &Counted)> = counted.iter().collect();
+    rows.sort_by_key(|(fingerprint, one)| (std::cmp::Reverse(one.calls), **fingerprint));
+    for (fingerprint, one) in rows.iter().take(args.limit as usize) {
+        let enough_agents = one.agents >= settings.workers_min;
+        calls.row(vec![
+            one.tool.as_str().into(),
+            fingerprint.to_string().into(),
+            one.calls.into(),
+            one.agents.into(),
+            one.first.to_rfc3339().into(),
+            one.last.to_rfc3339().into(),
+            why(policy, one).into(),
+            if enough_agents { format!("threshold {}", one.calls) } else { "no threshold".to_owned() }.into(),
+        ]);
+    }
+    let mut sessions = Table::new(&[Column::text("session"), Column::number("events"), Column::number("calls")]);
+    for (session, (events, calls)) in members.iter().take(args.limit as usize) {
+        sessions.row(vec![session.as_str().into(), (*events).into(), (*calls).into()]);
+    }
+    let head = format!(
+        "swarm {}{}: {events} events of {} sessions; policy {}: {} calls of {} agents within {} min, {} calls counted\n",
+        args.id,
+        of_tenant(args),
+        members.len(),
+        policy.profile,
+        settings.threshold,
+        settings.workers_min,
+        settings.window_ms / 60_000,
+        if settings.count == loopwarden_core::policy::Counted::All { "all" } else { "unproductive" },
+    );
+    let commands: Vec<Value> = rows.iter().flat_map(|(_, one)| &one.commands).map(command).collect();
+    let json = json!({
+        "swarm_id": args.id,
+        "tenant": args.tenant,
+        "policy": { "profile": policy.profile, "sha256": policy.hash.to_string() },
+        "events": events,
+        "fingerprints": calls.to_objects(),
+        "sessions": sessions.to_objects(),
+        "sessions_total": members.len(),
+        "commands": commands,
+    });
+    let mut parts = vec![Part::Text(head)];
+    parts.push(if calls.is_empty() { Part::Text("no call was counted".to_owned()) } else { Part::Table(calls) });
+    parts.extend([Part::Text(String::new()), Part::Table(sessions)]);
+    Shown { json, parts }
+}
+
+fn why(policy: &Policy, one: &Counted) -> String {
+    let settings = &policy.detectors.swarm_repeat;
+    let said: Vec<String> = one
+        .commands
+        .iter()
+        .map(|command| format!("{} at {}", command.action.as_str().to_uppercase(), command.issued_at.to_rfc3339()))
+        .collect();
+    match () {
+        () if !said.is_empty() => said.join(", "),
+        () if !settings.mode.is_on() => "swarm_repeat is off".to_owned(),
+        () if one.calls < settings.threshold => format!("{} calls, {} needed", one.calls, settings.threshold),
+        () if one.agents < settings.workers_min => format!("{} agents, {} needed", one.agents, settings.workers_min),
+        () => "told before, in the same cooldown".to_owned(),
+    }
+}
+
+fn command(command: &Command) -> Value {
+    json!({
+        "id": loopwarden_core::identity::base32(&command.id.0),
+        "action": command.action.as_str(),
+        "code": command.reason.as_str(),
+        "summary": command.summary,
+        "is_shadow": command.is_shadow,
+        "issued_at": command.issued_at.to_rfc3339(),
+    })
+}

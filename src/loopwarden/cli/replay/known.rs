@@ -1,0 +1,102 @@
+//! What people know about the sessions: labelled stretches, and how they ended.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use loopwarden_lab::file::FileInput;
+use loopwarden_lab::report::{BadRow, Ending, EventIndex, Judgement, Keep, Label, Ledger, judge};
+
+use crate::cli::exit_code;
+use crate::cli::failure::Failure;
+
+/// Bytes of a file of labels or outcomes, unpacked.
+const ROWS_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Labels and outcomes, where they are given.
+#[derive(Debug, Default)]
+pub(in crate::cli) struct Known {
+    labels: Option<Vec<Label>>,
+    endings: Option<Vec<Ending>>,
+}
+
+impl Known {
+    /// Reads them.
+    pub(in crate::cli) fn read(labels: Option<&PathBuf>, outcomes: Option<&PathBuf>) -> Result<Self, Failure> {
+        Ok(Self {
+            labels: labels.map(|file| rows(file, label_once(BTreeMap::new()))).transpose()?,
+            endings: outcomes.map(|file| rows(file, one_each(BTreeMap::new()))).transpose()?,
+        })
+    }
+
+    /// Whether there is nothing to judge by.
+    pub(in crate::cli) const fn is_empty(&self) -> bool {
+        self.labels.is_none() && self.endings.is_none()
+    }
+
+    /// What a replay must keep to be judged by them.
+    pub(in crate::cli) fn keep(&self, fates: bool) -> Keep {
+        let (labels, endings) = self.all();
+        let labelled = labels.iter().map(|label| (label.tenant.clone(), label.session.clone()));
+        let ended = endings.iter().map(|ending| (ending.tenant.clone(), ending.session.clone()));
+        Keep { said_of: labelled.chain(ended).collect(), index: EventIndex::of(labels, endings), fates, only_commands: false }
+    }
+
+    fn all(&self) -> (&[Label], &[Ending]) {
+        (self.labels.as_deref().unwrap_or_default(), self.endings.as_deref().unwrap_or_default())
+    }
+
+    /// Judges what was found.
+    pub(in crate::cli) fn judge(&self, ledger: &Ledger) -> Option<Judgement> {
+        let (labels, endings) = self.all();
+        (!self.is_empty()).then(|| judge(&ledger.said, labels, &ledger.index, endings))
+    }
+}
+
+/// A stretch: tenant, session, agent, first and last event.
+type Stretch = (String, String, Option<String>, u64, u64);
+
+/// Reads labels. A row that comes again says nothing new; one that says something else of the same stretch is refused.
+fn label_once(mut known: BTreeMap<Stretch, Label>) -> impl FnMut(&str) -> Result<Option<Label>, BadRow> {
+    move |line| {
+        let label = Label::parse(line)?;
+        let Label { tenant, session, agent, first, last, .. } = &label;
+        let before = known.insert((tenant.clone(), session.clone(), agent.clone(), *first, *last), label.clone());
+        match before {
+            None => Ok(Some(label)),
+            Some(before) if before == label => Ok(None),
+            Some(_) => Err(BadRow(format!("another row says something else of this stretch of session {:?}", label.session))),
+        }
+    }
+}
+
+/// Reads outcomes, and refuses a second one of a session that says something else.
+fn one_each(mut known: BTreeMap<(String, String), Option<bool>>) -> impl FnMut(&str) -> Result<Option<Ending>, BadRow> {
+    move |line| {
+        let ending = Ending::parse(line)?;
+        let before = known.insert((ending.tenant.clone(), ending.session.clone()), ending.success);
+        if before.is_some_and(|before| before != ending.success) {
+            return Err(BadRow(format!("another row says something else of session {:?}", ending.session)));
+        }
+        Ok(Some(ending))
+    }
+}
+
+/// Reads the rows of a file, plain or packed as events may be; those that bring nothing new are left out.
+fn rows<T>(file: &Path, mut parse: impl FnMut(&str) -> Result<Option<T>, BadRow>) -> Result<Vec<T>, Failure> {
+    use std::io::Read as _;
+    let name = file.display();
+    let fail = |cause: String| Failure::new(exit_code::FAILED, format!("error: cannot read {name}: {cause}"));
+    let mut text = String::new();
+    let unpacked = FileInput::Path(file.to_owned()).unpacked();
+    let read = unpacked.and_then(|source| source.take(ROWS_BYTES_MAX + 1).read_to_string(&mut text));
+    if read.map_err(|error| fail(error.to_string()))? as u64 > ROWS_BYTES_MAX {
+        return Err(fail(format!("it holds more than {ROWS_BYTES_MAX} bytes")));
+    }
+    let lines = text.strip_prefix('\u{feff}').unwrap_or(&text).lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    lines
+        .filter_map(|(at, line)| {
+            let bad = |bad: BadRow| Failure::new(exit_code::FAILED, format!("error: {name}:{}: {bad}", at + 1));
+            parse(line).map_err(bad).transpose()
+        })
+        .collect()
+}

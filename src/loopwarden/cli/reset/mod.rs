@@ -1,0 +1,212 @@
+//! `reset`: an operator forgets what was counted. A session and a swarm by an event like any other; a task, whose state cannot be
+//! trusted any more, by beginning it anew.
+
+mod task;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use loopwarden_core::event::{EventTime, RecordMeta, RecordOffset, decode};
+use loopwarden_core::limits::AGENTS_SHOWN;
+use loopwarden_kafka::writer::Writer;
+use loopwarden_log::clock;
+use loopwarden_settings::Config;
+use serde_json::{Value, json};
+
+use crate::cli::args::{ConfigArgs, LogArgs};
+use crate::cli::failure::{Failure, Outcome};
+use crate::cli::output::{Output, say};
+use crate::cli::{ask, exit_code, setup};
+
+/// Longest wait for the running process.
+const WAIT: Duration = Duration::from_secs(10);
+/// Bytes of its answer.
+const ANSWER_BYTES_MAX: usize = 64 * 1_024;
+/// Bytes of what it says about a session: all its agents, with their newest steps.
+const STATE_BYTES_MAX: usize = 32 << 20;
+/// Agents that a warning names.
+const AGENTS_NAMED: usize = 8;
+
+/// `reset`.
+#[derive(Debug, Subcommand)]
+pub enum ResetCommand {
+    /// One session, or one of its agents: sends the event `reset`, to the topic of events or to the running process
+    #[command(after_long_help = "\
+Examples:
+  loopwarden reset session sess-42 --config loopwarden.toml
+  loopwarden reset session sess-42 --agent fixer --set kafka.bootstrap_servers=localhost:9092
+  loopwarden reset session sess-42 --address localhost:9464
+
+Blocks in force are lifted with `unblock`; what was counted is forgotten. A replay sees it too.")]
+    Session(ResetArgs),
+    /// One swarm: what was counted for it, and its blocks
+    Swarm(ResetArgs),
+    /// One task, as session:3, whose changelog and group do not fit together any more (E0502, E0105): begins anew without its state
+    Task(ResetTaskArgs),
+}
+
+/// Whose blocks are to be lifted. With Kafka the event goes to the topic of events; else to the running process.
+#[derive(Debug, Args)]
+pub struct ResetArgs {
+    /// Id of the session or swarm
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// Only this agent of the session
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
+    /// Its tenant
+    #[arg(long, value_name = "NAME")]
+    pub tenant: Option<String>,
+    /// Address of the running process, in embedded mode; default: the setting http.listen
+    #[arg(long, value_name = "HOST:PORT")]
+    pub address: Option<String>,
+    /// Where settings come from.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+}
+
+/// `reset task`.
+#[derive(Debug, Args)]
+pub struct ResetTaskArgs {
+    /// Stage and partition, as session:3
+    #[arg(value_name = "TASK")]
+    pub id: String,
+    /// Do it; without, only what would be lost is told
+    #[arg(long)]
+    pub yes: bool,
+    /// Longest wait for the group to be empty: processes that were killed are members until their sessions and rebalances are over
+    #[arg(long, value_name = "MS", default_value_t = 90_000, value_parser = clap::value_parser!(u64).range(0..=600_000))]
+    pub timeout_ms: u64,
+    /// Where settings come from.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+}
+
+/// Resets.
+///
+/// # Errors
+/// Settings, brokers, the running process; that there is no such task, or its group still has members.
+pub fn run(command: &ResetCommand, log: &LogArgs) -> Outcome {
+    setup::log_quietly(log)?;
+    match command {
+        ResetCommand::Session(args) => send(args, log, if args.agent.is_some() { "agent" } else { "session" }),
+        ResetCommand::Swarm(args) if args.agent.is_some() => {
+            Err(Failure::new(exit_code::USAGE, "error: --agent is about a session; a swarm is reset as a whole"))
+        }
+        ResetCommand::Swarm(args) => send(args, log, "swarm"),
+        ResetCommand::Task(args) => task::run(args, &setup::load(&args.config, log)?.config),
+    }
+}
+
+/// Sends the event, to wherever the others go.
+fn send(args: &ResetArgs, log: &LogArgs, scope: &str) -> Outcome {
+    let config = setup::load(&args.config, log)?.config;
+    let event = event(args, scope);
+    expect_sound(&event, config.limits.record_bytes_max)?;
+    match &config.kafka {
+        Some(_) if args.address.is_some() => {
+            Err(Failure::new(exit_code::USAGE, "error: --address is about embedded mode; with Kafka the event goes to the topic"))
+        }
+        Some(kafka) => {
+            let options = setup::kafka_options(&config, kafka, 0)?;
+            let writer = Writer::new(&options)?;
+            writer.write(&kafka.input, None, args.id.as_bytes(), Some(event.as_bytes()))?;
+            writer.flush()?;
+            told(&format!("sent to {}: {event}", kafka.input))
+        }
+        None => post(args, &config, (scope, &event)),
+    }
+}
+
+fn event(args: &ResetArgs, scope: &str) -> String {
+    let now_ms = clock::now_ms();
+    json!({
+        "id": format!("reset-{now_ms}-{}", std::process::id()),
+        "kind": "reset",
+        "scope": scope,
+        "time": EventTime(now_ms).to_rfc3339(),
+        "tenant": args.tenant,
+        // Every event belongs to a session; that of a swarm's reset is nobody's.
+        "session_id": args.id,
+        "swarm_id": (scope == "swarm").then_some(&args.id),
+        "agent": args.agent.as_ref().map(|agent| json!({ "id": agent })),
+    })
+    .to_string()
+}
+
+/// What is no event would become a dead letter, and nobody would say so here.
+fn expect_sound(event: &str, value_bytes_max: usize) -> Outcome {
+    let meta = RecordMeta {
+        topic: "",
+        partition: 0,
+        offset: RecordOffset(0),
+        timestamp: EventTime(clock::now_ms()),
+        key: None,
+        headers: Vec::new(),
+        value_bytes_max,
+    };
+    decode(Some(event.as_bytes()), &meta)
+        .map(|_| ())
+        .map_err(|rejected| Failure::new(exit_code::USAGE, format!("error: no such name can be: {rejected}")))
+}
+
+fn post(args: &ResetArgs, config: &Config, (scope, event): (&str, &str)) -> Outcome {
+    let (address, token) = ask::process(args.address.as_deref(), &config.http)?;
+    let fail = |cause: String| Failure::new(exit_code::FAILED, format!("error: http://{address}/v1/events: {cause}"));
+    expect_known(args, (address, token.as_deref()), scope);
+    expect_live(address, token.as_deref());
+    let answer = ask::post(address, ("/v1/events", event), token.as_deref(), WAIT, ANSWER_BYTES_MAX)
+        .map_err(|error| fail(format!("{error}; with Kafka, say so: --config, or --set kafka.bootstrap_servers=…")))?;
+    let (status, code, body) = ask::parts(&answer);
+    if code != "202" {
+        return Err(fail(format!("answered {status:?} {}{}", body.trim(), ask::way_in(code))));
+    }
+    told(&format!("taken by {address}: {event}"))
+}
+
+/// Says when the process holds nothing of that name: it may be a slip. The event is sent all the same: the name may come yet.
+fn expect_known(args: &ResetArgs, (address, token): (SocketAddr, Option<&str>), scope: &str) {
+    let (what, path) = if scope == "swarm" { ("swarm", "swarms") } else { ("session", "sessions") };
+    let tenant = args.tenant.as_ref().map(|tenant| format!("?tenant={}", ask::path_part(tenant))).unwrap_or_default();
+    let asked = format!("/{path}/{}{tenant}", ask::path_part(&args.id));
+    let answer = ask::get(address, &asked, token, WAIT, STATE_BYTES_MAX).unwrap_or_default();
+    let (_, code, body) = ask::parts(&answer);
+    if code == "404" {
+        say(format!("warning: {address} holds no {what} {:?}", args.id));
+    } else if let Some(warning) = args.agent.as_deref().and_then(|agent| unknown_agent(agent, body)) {
+        say(format!("warning: {address} holds {warning}"));
+    }
+}
+
+/// Says when the process lifts nothing for workers.
+fn expect_live(address: SocketAddr, token: Option<&str>) {
+    let version = ask::get(address, "/version", token, WAIT, ANSWER_BYTES_MAX).unwrap_or_default();
+    let (_, _, body) = ask::parts(&version);
+    if serde_json::from_str::<Value>(body).is_ok_and(|version| version.get("mode").is_some_and(|mode| mode == "shadow")) {
+        say(format!(
+            "warning: {address} runs in shadow: workers keep the blocks they have from live until those expire, and no later reset lifts them"
+        ));
+    }
+}
+
+/// What there is instead of an agent that is not among those of its session. Of an answer that is cut, or shows as many as it may, nobody
+/// knows who is missing.
+fn unknown_agent(agent: &str, body: &str) -> Option<String> {
+    let session: Value = serde_json::from_str(body).ok()?;
+    let agents = session.get("agents")?.as_array()?;
+    let known: Vec<&str> = agents.iter().filter_map(|known| known.get("agent_id")?.as_str()).collect();
+    if known.is_empty() || known.len() >= AGENTS_SHOWN || known.contains(&agent) {
+        return None;
+    }
+    let named: Vec<String> = known.iter().take(AGENTS_NAMED).map(|known| format!("{known:?}")).collect();
+    let more = known.len().saturating_sub(AGENTS_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Some(format!("no agent {agent:?} of that session; --agent may be one of {}{more}", named.join(", ")))
+}
+
+fn told(line: &str) -> Outcome {
+    let mut out = Output::stdout();
+    out.line(line)?;
+    Ok(out.flush()?)
+}

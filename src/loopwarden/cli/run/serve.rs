@@ -1,0 +1,68 @@
+//! The listener of the running process, and what to try first.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use loopwarden_log::clock;
+use loopwarden_settings::Config;
+
+use crate::cli::failure::Failure;
+use crate::cli::run::station::Station;
+use crate::http::{Options, Server, Token};
+
+/// Starts to listen.
+///
+/// # Errors
+/// E0702 where the address cannot be had.
+pub(super) fn start(config: &Config, token: Option<Token>, station: &Arc<Station>) -> Result<Server, Failure> {
+    let options = Options {
+        listen: config.http.listen,
+        token,
+        embedded: station.broker.clone(),
+        event_bytes_max: config.limits.record_bytes_max,
+        topic: station.facts.topic.clone(),
+    };
+    let warden: Arc<Station> = Arc::clone(station);
+    Server::start(options, warden).map_err(|error| {
+        let message = format!(
+            "cannot listen on {}: {error}\n  set `http.listen` to another address, as 127.0.0.1:0 for any free port",
+            config.http.listen
+        );
+        Failure::coded("E0702", message)
+    })
+}
+
+/// Addresses, and in embedded mode two lines to try: they work as they stand, one after the other.
+pub(super) fn first_contact(config: &Config, server: &Server, is_embedded: bool) -> String {
+    let listen = server.address();
+    let is_loopback = listen.ip().is_loopback() || listen.ip().is_unspecified();
+    // An address for every interface is no address to ask.
+    let host = if listen.ip().is_unspecified() { "127.0.0.1".to_owned() } else { listen.ip().to_string() };
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    let base = format!("http://{host}:{}", listen.port());
+    let mut text = format!("  {base}/ shows what goes on; {base}/readyz, {base}/metrics");
+    let header = match &config.http.token_file {
+        _ if is_loopback => String::new(),
+        Some(file) => format!(" -H \"authorization: Bearer $(cat '{}')\"", file.display()),
+        None => {
+            text.push_str(
+                "\n  all but health, metrics and version needs http.token_file, since http.listen is no loopback address",
+            );
+            return text;
+        }
+    };
+    if is_embedded {
+        // A session of its own for each start: a second try is no redelivery of the first.
+        let session = format!("try-{}", clock::now_ms() / 1_000);
+        // Writing to a string does not fail.
+        let _ = write!(
+            text,
+            "\n  an agent that makes the same failing call four times, and what is said to it:\n    \
+             for n in 1 2 3 4; do curl -sS{header} {base}/v1/events -H 'content-type: application/json' -d \
+             '{{\"id\":\"{session}-'$n'\",\"kind\":\"tool\",\"session_id\":\"{session}\",\"tool\":\"Bash\",\
+             \"args\":{{\"command\":\"make test\"}},\"outcome\":\"error\"}}'; done\n    \
+             curl -sS{header} '{base}/v1/commands?session_id={session}&wait=30s'"
+        );
+    }
+    text
+}

@@ -1,0 +1,289 @@
+//! What the listener may know of the running process: lanes asked with a bound, settings, policy, health.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use loopwarden_core::event::partition_of;
+use loopwarden_core::policy::{Detector, Policy};
+use loopwarden_lane::{AgentView, Ask, Clock as _, CounterView, LaneHandle, Numbered, Recent, SystemClock, TaskState, TaskView};
+use loopwarden_log::clock;
+use loopwarden_log::clock::{Deadline, Stopwatch};
+use loopwarden_log::embedded::EmbeddedBroker;
+use loopwarden_settings::Effective;
+use loopwarden_state::{RocksStore, StoreError};
+use serde_json::{Map, Value, json};
+
+use crate::cli::run::status::Sum;
+use crate::http::{Answered, Probe, Unanswered, Warden};
+use crate::telemetry::logging::LogControl;
+use crate::telemetry::metrics;
+
+/// A lane that has not turned for so long does not live. The watchdog ends the process a little later.
+const TURN_MS_MAX: u64 = 20_000;
+/// Wait for the lanes' answers.
+const ASK_WAIT: Duration = Duration::from_secs(2);
+
+/// What does not change while the process runs.
+pub(super) struct Facts {
+    /// `shadow` or `live`.
+    pub(super) mode: &'static str,
+    /// Topics and brokers, for people.
+    pub(super) place: String,
+    /// Topic of events.
+    pub(super) topic: String,
+    /// Its partitions, where known.
+    pub(super) partitions: Option<u32>,
+    /// Tasks that the process has in any case.
+    pub(super) tasks_min: usize,
+    /// By how much watermarks stay behind the newest event. Milliseconds.
+    pub(super) lateness_ms: i64,
+    /// Settings in force.
+    pub(super) config: Value,
+}
+
+/// A policy and its values with their origins.
+pub(super) struct InForce {
+    pub(super) policy: Arc<Policy>,
+    pub(super) values: Value,
+}
+
+/// The running process.
+pub(super) struct Station {
+    pub(super) facts: Facts,
+    pub(super) lanes: Vec<LaneHandle>,
+    pub(super) clock: SystemClock,
+    pub(super) store: RocksStore,
+    pub(super) broker: Option<EmbeddedBroker>,
+    /// With Kafka, the last commands.
+    pub(super) recent: Recent,
+    pub(super) control: LogControl,
+    pub(super) in_force: Mutex<InForce>,
+    pub(super) since: Stopwatch,
+    /// Every assigned task was restored once.
+    pub(super) has_started: AtomicBool,
+    pub(super) is_draining: AtomicBool,
+}
+
+/// Values with their origins, as JSON.
+pub(super) fn values(effective: Vec<Effective>) -> Value {
+    let of = |value: Effective| (value.key, json!({ "value": value.value, "origin": value.origin.to_string() }));
+    Value::Object(effective.into_iter().map(of).collect::<Map<String, Value>>())
+}
+
+impl Station {
+    /// Another policy is in force.
+    pub(super) fn adopt(&self, in_force: InForce) {
+        *self.in_force.lock().unwrap_or_else(PoisonError::into_inner) = in_force;
+    }
+
+    fn sum(&self) -> Sum {
+        let sum = Sum::of(&self.lanes, self.facts.tasks_min);
+        if sum.is_restored() {
+            self.has_started.store(true, Ordering::Release);
+        }
+        sum
+    }
+
+    /// Asks every lane, and puts their answers together.
+    fn ask_all<T>(&self, ask: impl Fn(SyncSender<Result<Vec<T>, StoreError>>) -> Ask) -> Result<Vec<T>, Unanswered> {
+        let (reply, answers) = sync_channel(self.lanes.len().max(1));
+        for (number, lane) in self.lanes.iter().enumerate() {
+            if !lane.ask(ask(reply.clone())) {
+                return Err(Unanswered(format!("lane {number} is too busy to answer")));
+            }
+        }
+        drop(reply);
+        if let Some(broker) = &self.broker {
+            broker.call_lanes();
+        }
+        let deadline = Deadline::after(ASK_WAIT);
+        let mut found = Vec::new();
+        for _ in &self.lanes {
+            let answer = answers.recv_timeout(deadline.left());
+            let answer = answer.map_err(|_| Unanswered("a lane did not answer in time".to_owned()))?;
+            found.extend(answer.map_err(|error| Unanswered(error.to_string()))?);
+        }
+        Ok(found)
+    }
+
+    fn policy_name(&self) -> (String, String) {
+        let in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        (in_force.policy.profile.clone(), in_force.policy.hash.to_string())
+    }
+}
+
+/// Commit the program was built from, where the build says so.
+fn revision() -> &'static str {
+    option_env!("LOOPWARDEN_REVISION").unwrap_or("unknown")
+}
+
+impl Warden for Station {
+    fn live(&self) -> Probe {
+        let now_ms = self.clock.mono_ms();
+        let mut probe = Probe::default();
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let silent_ms = now_ms.saturating_sub(lane.beat_ms());
+            let is_turning = silent_ms <= TURN_MS_MAX;
+            probe.check(
+                format!("lane {number} turns"),
+                if is_turning { Ok(()) } else { Err(format!("silent for {} s", silent_ms / 1_000)) },
+            );
+        }
+        probe
+    }
+
+    fn ready(&self) -> Probe {
+        let sum = self.sum();
+        let mut probe = Probe::default();
+        let draining = self.is_draining.load(Ordering::Acquire);
+        probe.check("not stopping", if draining { Err("stopping".to_owned()) } else { Ok(()) });
+        // Nothing assigned yet is not joined; a member of a large group may well have nothing to do later.
+        let has_joined = sum.has_joined() || self.has_started.load(Ordering::Acquire);
+        probe.check(
+            "joined",
+            if has_joined { Ok(()) } else { Err("a lane has no identity yet, or no task is assigned".to_owned()) },
+        );
+        probe.check(
+            format!("{} of {} tasks run", sum.running, sum.tasks),
+            if sum.running + sum.poisoned.len() >= sum.tasks { Ok(()) } else { Err("restoring".to_owned()) },
+        );
+        let held_up = sum.held_up;
+        probe.check(
+            "lanes go on",
+            if held_up == 0 { Ok(()) } else { Err(format!("{held_up} cannot commit or read; see the log")) },
+        );
+        for task in &sum.poisoned {
+            // Why is in the log and behind an admin route: it may name records.
+            let name = task.split(':').next().unwrap_or_default();
+            probe.check(format!("task {name}"), Err("stopped itself; see the log".to_owned()));
+        }
+        if let Ok(stats) = self.store.stats() {
+            probe.check(
+                "store takes writes",
+                if stats.write_stopped { Err("RocksDB holds writes back".to_owned()) } else { Ok(()) },
+            );
+        } else {
+            probe.check("store takes writes", Err("it does not answer".to_owned()));
+        }
+        probe
+    }
+
+    fn started(&self) -> Probe {
+        let sum = self.sum();
+        let mut probe = Probe::default();
+        let has_started = self.has_started.load(Ordering::Acquire);
+        probe.check(
+            "every task was restored",
+            if has_started { Ok(()) } else { Err(format!("{} of {} tasks run", sum.running, sum.tasks)) },
+        );
+        probe
+    }
+
+    fn metrics(&self, http: Vec<Answered>, readers: u64) -> String {
+        let (profile, hash) = self.policy_name();
+        metrics::render(metrics::Snapshot {
+            build: (env!("CARGO_PKG_VERSION").to_owned(), revision().to_owned()),
+            policy: (profile, hash, self.facts.mode.to_owned()),
+            topic: self.facts.topic.clone(),
+            lanes: self.lanes.iter().map(LaneHandle::report).collect(),
+            now_ms: clock::now_ms(),
+            lateness_ms: self.facts.lateness_ms,
+            store: self.store.stats().ok(),
+            log: self.broker.as_ref().map(|broker| (broker.input_bytes(), readers)),
+            http,
+        })
+    }
+
+    fn version(&self) -> Value {
+        let (profile, hash) = self.policy_name();
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "revision": revision(),
+            "mode": self.facts.mode,
+            "policy": { "profile": profile, "sha256": hash },
+        })
+    }
+
+    fn config(&self) -> Value {
+        self.facts.config.clone()
+    }
+
+    fn policy(&self) -> Value {
+        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).values.clone()
+    }
+
+    fn overview(&self) -> Value {
+        let sum = self.sum();
+        let stats = &sum.stats;
+        let by_detector = |rows: &[[u64; 4]]| -> Value {
+            let of =
+                |(detector, row): (&Detector, &[u64; 4])| (detector.as_str().to_owned(), Value::from(row.iter().sum::<u64>()));
+            Value::Object(Detector::ALL.iter().zip(rows).map(of).collect::<Map<String, Value>>())
+        };
+        let [nudges, blocks, unblocks] = stats.commands.map(|modes| modes.iter().sum::<u64>());
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "mode": self.facts.mode,
+            "place": self.facts.place,
+            "policy": self.policy_name().0,
+            "uptime_ms": self.since.elapsed().as_millis() as u64,
+            "is_embedded": self.broker.is_some(),
+            "events": stats.events.iter().sum::<u64>(),
+            "rejected": stats.rejected.iter().sum::<u64>(),
+            "duplicates": stats.duplicates,
+            "sessions": sum.sessions,
+            "commands": { "nudge": nudges, "block": blocks, "unblock": unblocks },
+            "detections": by_detector(&stats.detections),
+            "tasks": { "all": sum.tasks, "running": sum.running, "poisoned": sum.poisoned.len() },
+            "lag_records": sum.lag_records,
+        })
+    }
+
+    fn log_filter(&self) -> String {
+        self.control.filter()
+    }
+
+    fn set_log_filter(&self, filter: &str) -> Result<(), String> {
+        self.control.set(filter).map_err(|bad| bad.to_string())
+    }
+
+    fn tasks(&self) -> Vec<(TaskView, usize, Option<u64>)> {
+        let mut tasks = Vec::new();
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let report = lane.report();
+            tasks.extend(report.tasks.iter().map(|task| (task.clone(), number, report.lag(task))));
+        }
+        tasks.sort_by_key(|(task, ..)| task.id);
+        tasks
+    }
+
+    fn session(&self, tenant: Option<&str>, session_id: &str) -> Result<Vec<AgentView>, Unanswered> {
+        let (tenant, session_id) = (tenant.map(str::to_owned), session_id.to_owned());
+        self.ask_all(|reply| Ask::Session { tenant: tenant.clone(), session_id: session_id.clone(), reply })
+    }
+
+    fn swarm(&self, tenant: &str, swarm_id: &str) -> Result<Vec<CounterView>, Unanswered> {
+        let (tenant, swarm_id) = (tenant.to_owned(), swarm_id.to_owned());
+        self.ask_all(|reply| Ask::Swarm { tenant: tenant.clone(), swarm_id: swarm_id.clone(), reply })
+    }
+
+    fn recent(&self, after: u64) -> (Vec<Numbered>, u64) {
+        self.recent.after(after)
+    }
+
+    fn place_of(&self, session_id: &str) -> String {
+        let Some(partitions) = self.facts.partitions else {
+            return "no such session here; with several processes, another one may have it".to_owned();
+        };
+        let partition = partition_of(session_id.as_bytes(), partitions);
+        let is_here = self.tasks().iter().any(|(task, ..)| {
+            task.id.stage == loopwarden_core::event::Stage::Session
+                && task.id.partition == partition
+                && task.state == TaskState::Running
+        });
+        let here = if is_here { "which this process reads" } else { "which another process reads" };
+        format!("no such session here; its events would be in partition {partition} of {}, {here}", self.facts.topic)
+    }
+}

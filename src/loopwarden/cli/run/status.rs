@@ -1,0 +1,171 @@
+//! How the lanes are doing, summed: the ready line, the status line, and whether nothing comes in.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use loopwarden_lane::{LaneHandle, Stats, TaskState};
+use loopwarden_log::clock::Deadline;
+use loopwarden_settings::Diagnostic;
+
+use crate::cli::blind_spots;
+
+/// How often the status line is written, and how long nothing may be consumed before it is said.
+const EVERY: Duration = Duration::from_secs(30);
+
+/// The lanes at one moment.
+#[derive(Debug, Default)]
+pub(super) struct Sum {
+    pub(super) stats: Stats,
+    pub(super) tasks: usize,
+    pub(super) running: usize,
+    pub(super) poisoned: Vec<String>,
+    /// Lanes whose log is not open yet: what tasks they will have is not known.
+    pub(super) opening: usize,
+    /// Lanes that cannot commit or read.
+    pub(super) held_up: usize,
+    pub(super) sessions_cached: usize,
+    /// Begun and not forgotten.
+    pub(super) sessions: u64,
+    /// Tasks there must be at the least: all of them where no other process has any.
+    pub(super) tasks_min: usize,
+    /// Records all tasks together are behind; none where no end is known yet.
+    pub(super) lag_records: Option<u64>,
+}
+
+impl Sum {
+    /// Of all lanes; `tasks_min`: tasks that the process has in any case.
+    pub(super) fn of(handles: &[LaneHandle], tasks_min: usize) -> Self {
+        let mut sum = Self { tasks_min, ..Self::default() };
+        for report in handles.iter().map(LaneHandle::report) {
+            sum.stats.add(&report.stats);
+            sum.sessions_cached += report.sessions_cached;
+            let [sessions, _] = report.census;
+            sum.sessions += sessions;
+            sum.opening += usize::from(!report.has_opened);
+            sum.held_up += usize::from(report.is_held_up);
+            for task in &report.tasks {
+                if let Some(lag) = report.lag(task) {
+                    *sum.lag_records.get_or_insert(0) += lag;
+                }
+                sum.tasks += 1;
+                match &task.state {
+                    TaskState::Running => sum.running += 1,
+                    TaskState::Poisoned(why) => sum.poisoned.push(format!("{}: {why}", task.id)),
+                    TaskState::Restoring => {}
+                }
+            }
+        }
+        sum
+    }
+
+    /// Every task was restored, and there is one; no lane is held up. A task that has stopped itself since was restored too: to start the
+    /// process again would help nobody, and send what stopped it to the dead letters once more.
+    pub(super) const fn is_restored(&self) -> bool {
+        self.has_joined() && self.running + self.poisoned.len() == self.tasks && self.held_up == 0
+    }
+
+    /// Every lane takes part, there is a task, and all are there that must be: lanes take theirs one after the other.
+    pub(super) const fn has_joined(&self) -> bool {
+        self.opening == 0 && self.tasks > 0 && self.tasks >= self.tasks_min
+    }
+
+    /// Every task runs, and there is one; no lane is held up.
+    pub(super) const fn is_ready(&self) -> bool {
+        self.has_joined() && self.running == self.tasks && self.held_up == 0
+    }
+
+    fn events(&self) -> u64 {
+        self.stats.events.iter().sum()
+    }
+}
+
+/// What may be the cause where nothing comes in.
+fn silence(is_embedded: bool) -> Diagnostic {
+    let (message, help): (_, &[&str]) = if is_embedded {
+        ("no event has arrived yet", &["POST events to /v1/events at the address above, one JSON object a line"])
+    } else {
+        (
+            "nothing consumed for 30 s",
+            &[
+                "wrong topic, `start = \"latest\"`, or no permission: loopwarden check --connect",
+                "nothing produced: kafka-console-consumer --topic … --from-beginning shows what is there",
+            ],
+        )
+    };
+    help.iter().fold(Diagnostic::new("W0304", message), |told, help| told.help(*help))
+}
+
+/// Says from time to time how it goes, on a terminal's standard error; and once, anywhere, what the events keep detectors from seeing.
+#[derive(Debug)]
+pub(super) struct StatusLine {
+    is_shown: bool,
+    next: Deadline,
+    last_events: u64,
+    is_embedded: bool,
+    /// Of the events.
+    partitions: Option<u32>,
+    /// Codes of warnings that were given: each is given once.
+    told: Vec<&'static str>,
+}
+
+impl StatusLine {
+    pub(super) fn new(is_embedded: bool, partitions: Option<u32>) -> Self {
+        let is_shown = std::io::stderr().is_terminal();
+        Self { is_shown, next: Deadline::after(EVERY), last_events: 0, is_embedded, partitions, told: Vec::new() }
+    }
+
+    /// What is to be said now, if anything.
+    pub(super) fn due(&mut self, sum: impl FnOnce() -> Sum) -> Vec<String> {
+        if !self.next.is_over() {
+            return Vec::new();
+        }
+        self.next = Deadline::after(EVERY);
+        let sum = sum();
+        let events = sum.events();
+        let mut lines = Vec::new();
+        if self.is_shown {
+            let detections: u64 = sum.stats.detections.iter().flatten().sum();
+            let commands: u64 = sum.stats.commands.iter().flatten().sum();
+            let rate = events.saturating_sub(self.last_events) / EVERY.as_secs();
+            let lag = sum.lag_records.map_or_else(|| "unknown".to_owned(), |lag| lag.to_string());
+            lines.push(format!(
+                "{events} events ({rate}/s), lag {lag}, {} sessions in memory, {detections} findings, {commands} commands, {} of {} tasks \
+                 running",
+                sum.sessions_cached, sum.running, sum.tasks
+            ));
+        }
+        let mut found = blind_spots::of_stream(&sum.stats, self.partitions);
+        if events == 0 && sum.is_ready() {
+            found.push(silence(self.is_embedded));
+        }
+        found.retain(|found| !self.told.contains(&found.code));
+        self.told.extend(found.iter().map(|found| found.code));
+        lines.extend(found.iter().map(ToString::to_string));
+        self.last_events = events;
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_that_has_stopped_itself_is_restored_but_not_ready() {
+        let stopped = Sum { tasks: 2, running: 1, poisoned: vec!["0-1: panicked".to_owned()], ..Sum::default() };
+        assert!(stopped.is_restored() && !stopped.is_ready());
+        let restoring = Sum { tasks: 2, running: 1, ..Sum::default() };
+        assert!(!restoring.is_restored() && !restoring.is_ready());
+        let half = Sum { tasks: 2, running: 2, tasks_min: 4, ..Sum::default() };
+        assert!(!half.is_restored() && !half.is_ready() && !half.has_joined(), "the other lane has not taken its tasks yet");
+        let opening = Sum { tasks: 2, running: 2, opening: 1, ..Sum::default() };
+        assert!(!opening.is_restored() && !opening.is_ready() && !opening.has_joined(), "the other lane has no identity yet");
+    }
+
+    #[test]
+    fn silence_without_kafka_is_no_matter_of_topics() {
+        let told = |is_embedded| silence(is_embedded).to_string();
+        assert!(told(true).contains("/v1/events") && !told(true).contains("kafka"), "{}", told(true));
+        assert!(told(false).contains("--connect"));
+    }
+}

@@ -1,0 +1,276 @@
+//! The two worlds a process can live in: Kafka, or the embedded log. Each opens its store and starts its lanes.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use loopwarden_core::engine::SessionEngine;
+use loopwarden_core::event::Stage;
+use loopwarden_core::policy::Policy;
+use loopwarden_kafka::admin::{Admin, Purpose, Severity, TopicPlan, TopicProblem};
+use loopwarden_kafka::fate::E_NOT_AUTHORISED;
+use loopwarden_kafka::{KafkaLog, KafkaOptions, admin};
+use loopwarden_lane::{
+    Clock, CommitTrigger, DeadLetterContent, Exit, Fleet, InlineRestorer, KillerFile, Lane, LaneSettings, Leases, OnInputLoss,
+    ProcessMode, Recent, RestorePool, Suspect, SystemClock,
+};
+use loopwarden_log::embedded::{EmbeddedBroker, EmbeddedOptions, TICK_HEADER};
+use loopwarden_log::{Changelog, InputNames, Log, LogError};
+use loopwarden_settings::{Config, KafkaConfig};
+use loopwarden_state::{RocksOptions, RocksStore, StoreOwner};
+
+use crate::cli::failure::Failure;
+use crate::cli::output::say;
+use crate::cli::setup::SWARM;
+use crate::cli::{exit_code, setup, topics};
+
+/// Restore threads of a lane: a restore waits for the network most of its time.
+const RESTORE_THREADS: usize = 2;
+
+/// Restore threads of all lanes, to be ended after the lanes.
+pub(super) type Pools = Arc<Mutex<Vec<RestorePool<RocksStore>>>>;
+
+/// A world with its lanes running.
+pub(super) struct World {
+    /// The lanes.
+    pub(super) fleet: Fleet,
+    /// Their restore threads.
+    pub(super) pools: Pools,
+    /// The database.
+    pub(super) store: RocksStore,
+    /// Which lane holds which task.
+    pub(super) leases: Leases,
+    /// The embedded log, in embedded mode.
+    pub(super) broker: Option<EmbeddedBroker>,
+    /// With Kafka, its last commands.
+    pub(super) recent: Recent,
+    /// Topics and brokers, for people.
+    pub(super) place: String,
+    /// Topic of events.
+    pub(super) topic: String,
+    /// Its partitions.
+    pub(super) partitions: Option<u32>,
+}
+
+impl World {
+    /// Tasks that the process has in any case: on the embedded log all there are; members of a group may have none.
+    pub(super) fn tasks_min(&self) -> usize {
+        self.broker.as_ref().map_or(0, |broker| {
+            let partitions = broker.partitions();
+            (partitions.session + partitions.swarm) as usize
+        })
+    }
+}
+
+/// Everything a world is made of.
+pub(super) struct Parts<'a> {
+    pub(super) config: &'a Config,
+    pub(super) policy: &'a Arc<Policy>,
+    pub(super) data_dir: &'a Path,
+    pub(super) clock: SystemClock,
+}
+
+impl Parts<'_> {
+    fn settings(&self) -> LaneSettings {
+        let Config { commit, limits, .. } = self.config;
+        LaneSettings {
+            mode: match self.config.mode {
+                loopwarden_settings::ProcessMode::Shadow => ProcessMode::Shadow,
+                loopwarden_settings::ProcessMode::Live => ProcessMode::Live,
+            },
+            lateness_ms: self.config.lateness_ms,
+            trigger: CommitTrigger::Timed { max_ms: commit.commit_ms_max, min_ms: commit.commit_ms_min },
+            cache_bytes_max: limits.session_cache_bytes / self.config.lanes.max(1) as usize,
+            overlay_bytes_max: commit.overlay_bytes_max,
+            overlay_records_max: commit.overlay_records_max as u64,
+            on_input_loss: match self.config.kafka.as_ref().map(|kafka| kafka.on_input_loss) {
+                Some(loopwarden_settings::OnInputLoss::Stop) => OnInputLoss::Stop,
+                _ => OnInputLoss::Continue,
+            },
+            dead_letters: match self.config.kafka.as_ref().map(|kafka| kafka.dlq_content) {
+                Some(loopwarden_settings::DlqContent::Hash) => DeadLetterContent::Hash,
+                Some(loopwarden_settings::DlqContent::None) => DeadLetterContent::None,
+                _ => DeadLetterContent::Full,
+            },
+            swarm: SWARM,
+            ..LaneSettings::default()
+        }
+    }
+
+    fn store(&self, cluster: Option<String>) -> Result<RocksStore, Failure> {
+        let limits = &self.config.limits;
+        let owner = StoreOwner { app: self.config.app().to_owned(), instance: self.config.instance.clone(), cluster };
+        let sizes = RocksOptions {
+            block_cache_bytes: limits.block_cache_bytes,
+            write_buffer_bytes: limits.write_buffer_bytes,
+            ..RocksOptions::default()
+        };
+        Ok(RocksStore::open(&self.data_dir.join("state"), &sizes, &owner)?)
+    }
+
+    fn suspects(&self) -> Result<Vec<Suspect>, Failure> {
+        Ok(KillerFile::leftovers(self.data_dir)?)
+    }
+}
+
+/// Gives a lane its note of what it applies.
+fn noted<L: Log>(
+    lane: Lane<L, RocksStore, SessionEngine>,
+    dir: &Path,
+    number: u32,
+    suspects: &[Suspect],
+) -> Result<Lane<L, RocksStore, SessionEngine>, Exit> {
+    let file = KillerFile::open(&KillerFile::path(dir, number as usize), suspects);
+    let file = file.map_err(|error| Exit::Failed(format!("cannot write to {}: {error}", dir.display())))?;
+    Ok(lane.with_killer_file(file, suspects))
+}
+
+/// Events come in over HTTP, everything stays in the directory.
+pub(super) fn embedded(parts: &Parts<'_>) -> Result<World, Failure> {
+    let config = parts.config;
+    let store = parts.store(None)?;
+    let options = EmbeddedOptions {
+        app: config.app().to_owned(),
+        instance: config.instance.clone(),
+        partitions: config.embedded.partitions,
+        lanes: config.lanes,
+        value_bytes_max: config.limits.record_bytes_max,
+        ..EmbeddedOptions::default()
+    };
+    let broker = EmbeddedBroker::open(store.clone(), options)?;
+    let settings =
+        Arc::new(LaneSettings { partitions: Some(broker.partitions()), tick_header: Some(TICK_HEADER), ..parts.settings() });
+    let suspects = Arc::new(parts.suspects()?);
+    let leases = Leases::new();
+    let mut fleet = Fleet::new(parts.clock, config.lanes as usize);
+    for number in 0..config.lanes {
+        let (broker, settings, leases, suspects) = (broker.clone(), Arc::clone(&settings), leases.clone(), Arc::clone(&suspects));
+        let (policy, dir) = (Arc::clone(parts.policy), parts.data_dir.to_owned());
+        fleet.spawn(move || {
+            let store = broker.store();
+            let restorer = Box::new(InlineRestorer::new(store.clone(), None, Arc::clone(&settings)));
+            let engine = SessionEngine::new("loopwarden", policy);
+            noted(Lane::new(broker.lane(number), store, engine, restorer, leases, settings), &dir, number, &suspects)
+        })?;
+    }
+    let place = format!("embedded log in {}", parts.data_dir.display());
+    let (topic, partitions) = (InputNames::default().events, Some(broker.partitions().session));
+    Ok(World {
+        fleet,
+        pools: Pools::default(),
+        store,
+        leases,
+        broker: Some(broker),
+        recent: Recent::default(),
+        place,
+        topic,
+        partitions,
+    })
+}
+
+/// Lanes of a process on Kafka: those that were asked for read events, and one more reads the sums of all swarms.
+pub(super) const fn kafka_lanes(config: &Config) -> u32 {
+    if SWARM { config.lanes + 1 } else { config.lanes }
+}
+
+/// The fleet's Kafka.
+pub(super) fn kafka(parts: &Parts<'_>, kafka: &KafkaConfig) -> Result<World, Failure> {
+    let config = parts.config;
+    let options = setup::kafka_options(config, kafka, 0)?;
+    let admin = Admin::new(&options)?;
+    let cluster = admin.cluster_id()?;
+    prepare_topics(&admin, &options)?;
+    let store = parts.store(Some(cluster))?;
+    let settings = Arc::new(parts.settings());
+    let suspects = Arc::new(parts.suspects()?);
+    let (leases, pools, recent) = (Leases::new(), Pools::default(), Recent::default());
+    let lanes = kafka_lanes(config);
+    let mut fleet = Fleet::new(parts.clock, lanes as usize);
+    for number in 0..lanes {
+        // Sums are few: one lane of a process reads them, whatever the number of those that read events.
+        let reads: &[Stage] = if number < config.lanes { &[Stage::Session] } else { &[Stage::Swarm] };
+        let options = KafkaOptions { lane: number, reads, ..options.clone() };
+        let (settings, leases, suspects, pools, recent) =
+            (Arc::clone(&settings), leases.clone(), Arc::clone(&suspects), Arc::clone(&pools), recent.clone());
+        let (store, policy, dir, clock) = (store.clone(), Arc::clone(parts.policy), parts.data_dir.to_owned(), parts.clock);
+        fleet.spawn(move || {
+            let app = options.app.clone();
+            let log = KafkaLog::open(options)?;
+            let settings = Arc::new(LaneSettings { partitions: Some(log.partitions()), ..(*settings).clone() });
+            let mut readers: Vec<Box<dyn Changelog>> = Vec::new();
+            for _ in 0..RESTORE_THREADS {
+                readers.extend(log.changelog()?);
+            }
+            let clock: Arc<dyn Clock + Send + Sync> = Arc::new(clock);
+            let pool = RestorePool::start(store.clone(), Arc::clone(&settings), readers, &clock);
+            let pool = pool.map_err(|error| Exit::Failed(format!("cannot start a restore thread: {error}")))?;
+            let restorer = pool.client();
+            pools.lock().unwrap_or_else(PoisonError::into_inner).push(pool);
+            let lane = Lane::new(log, store, SessionEngine::new(&app, policy), restorer, leases, settings).with_recent(recent);
+            noted(lane, &dir, number, &suspects)
+        })?;
+    }
+    let place = format!(
+        "Kafka {}, group {}, {} → {}",
+        options.bootstrap_servers, options.app, options.topics.input, options.topics.commands
+    );
+    let partitions = admin.describe(&options.topics.input)?.map(|facts| facts.partitions);
+    Ok(World { fleet, pools, store, leases, broker: None, recent, place, topic: options.topics.input, partitions })
+}
+
+/// Makes the internal topics of a group that has never worked; those that vanished are an error, and no fresh start. Refuses topics that
+/// would lose state, and says what else is not as it should be.
+fn prepare_topics(admin: &Admin, options: &KafkaOptions) -> Result<(), Failure> {
+    let Some(input) = admin.describe(&options.topics.input)? else {
+        let mut message = format!("topic \"{}\" does not exist on {}", options.topics.input, options.bootstrap_servers);
+        let similar = admin.similar_to(&options.topics.input)?;
+        if !similar.is_empty() {
+            message.push_str("\n  topics that look similar: ");
+            message.push_str(&similar.join(", "));
+        }
+        message.push_str("\n  create it with: loopwarden topics create");
+        return Err(Failure::coded("E0102", message));
+    };
+    let plans = admin::plan(options, input.partitions, input.replication.max(1));
+    let (mut missing, mut problems) = (Vec::new(), Vec::new());
+    for plan in plans {
+        let found = if plan.purpose == Purpose::Input { Ok(Some(input.clone())) } else { admin.describe(&plan.name) };
+        match found {
+            Ok(Some(found)) => problems.extend(admin::compare(&plan, &found)),
+            Ok(None) if plan.purpose.is_internal() => missing.push(plan),
+            // What is for others is theirs to make, and need not be described by this identity.
+            Ok(None) => {}
+            Err(LogError::Fatal { code: E_NOT_AUTHORISED, .. }) if !plan.purpose.is_internal() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    make_internal(admin, options, &missing)?;
+    refuse(&problems)
+}
+
+fn make_internal(admin: &Admin, options: &KafkaOptions, missing: &[TopicPlan]) -> Result<(), Failure> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if admin.group_has_offsets(options)? {
+        let names: Vec<&str> = missing.iter().map(|plan| plan.name.as_str()).collect();
+        return Err(Failure::coded(
+            "E0105",
+            format!(
+                "group \"{}\" has worked before, but {} is gone; see `loopwarden explain E0105` before making it anew",
+                options.app,
+                names.join(", ")
+            ),
+        ));
+    }
+    admin.create(missing)?;
+    Ok(())
+}
+
+/// Refuses what would lose state (rules I6 and R2), and tells the rest.
+fn refuse(problems: &[TopicProblem]) -> Result<(), Failure> {
+    let (errors, warnings): (Vec<_>, Vec<_>) = problems.iter().partition(|problem| problem.severity == Severity::Error);
+    warnings.into_iter().map(topics::told).for_each(say);
+    let Some(first) = errors.first() else { return Ok(()) };
+    let told: Vec<String> = errors.iter().map(|problem| topics::told(problem)).collect();
+    Err(Failure::new(exit_code::of_error(first.code), told.join("\n")))
+}

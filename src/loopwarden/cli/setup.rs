@@ -1,0 +1,132 @@
+//! What commands share before they do anything: settings from their layers, the policy, the log, the options of Kafka.
+
+use std::sync::Arc;
+
+use loopwarden_core::event::Stage;
+use loopwarden_core::policy::Policy;
+use loopwarden_kafka::{KafkaOptions, NativeSettings, Secret, Security, Start, TopicNames};
+use loopwarden_settings::{Config, Diagnostic, Flag, KafkaConfig, Layers, Loaded, LogFormat, read_secret};
+
+use crate::cli::args::{ConfigArgs, LogArgs, LogFormatArg};
+use crate::cli::failure::Failure;
+use crate::telemetry::logging;
+use crate::telemetry::logging::LogControl;
+
+/// Whether the swarm stage runs.
+pub const SWARM: bool = true;
+
+/// Loads the settings of a command.
+///
+/// # Errors
+/// Every problem of every layer.
+pub fn load(args: &ConfigArgs, log: &LogArgs) -> Result<Loaded, Failure> {
+    let flag = |name: &str, key: &str, value: &str| Flag { name: name.to_owned(), key: key.to_owned(), value: value.to_owned() };
+    let mut flags = args.set.iter().map(|text| Flag::set(text)).collect::<Result<Vec<_>, _>>()?;
+    flags.extend(args.data_dir.iter().map(|dir| flag("--data-dir", "data_dir", dir)));
+    flags.extend(args.kafka_debug.iter().map(|contexts| flag("--kafka-debug", "kafka.librdkafka.debug", contexts)));
+    flags.extend(log.log_level.iter().map(|filter| flag("--log-level", "log.level", filter)));
+    flags.extend(log.log_format.iter().map(|format| flag("--log-format", "log.format", format.as_str())));
+    let layers = Layers { file: args.config.clone(), environment: environment(), flags };
+    let loaded = loopwarden_settings::load(&layers)?;
+    if let Err(bad) = logging::check(&loaded.config.log.level) {
+        return Err(Diagnostic::new("E0202", bad.to_string())
+            .help("a filter is a level, or target=level, separated by commas")
+            .into());
+    }
+    Ok(loaded)
+}
+
+/// The environment. What is no UTF-8 cannot be a setting.
+fn environment() -> Vec<(String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+}
+
+/// Starts to log as the settings say.
+///
+/// # Errors
+/// The filter cannot be understood.
+pub fn log_as_configured(config: &Config) -> Result<LogControl, Failure> {
+    let format = match config.log.format {
+        LogFormat::Auto => logging::Format::Auto,
+        LogFormat::Text => logging::Format::Text,
+        LogFormat::Json => logging::Format::Json,
+    };
+    logging::start(format, &config.log.level).map_err(|bad| Diagnostic::new("E0202", bad.to_string()).into())
+}
+
+/// Starts to log for a command without settings: warnings, unless asked for more.
+///
+/// # Errors
+/// The filter cannot be understood.
+pub fn log_quietly(args: &LogArgs) -> Result<LogControl, Failure> {
+    let format = match args.log_format {
+        None | Some(LogFormatArg::Auto) => logging::Format::Auto,
+        Some(LogFormatArg::Text) => logging::Format::Text,
+        Some(LogFormatArg::Json) => logging::Format::Json,
+    };
+    let from_environment = || std::env::var("LOOPWARDEN_LOG").ok().filter(|filter| !filter.is_empty());
+    let filter = args.log_level.clone().or_else(from_environment).unwrap_or_else(|| "warn".to_owned());
+    logging::start(format, &filter).map_err(|bad| Diagnostic::new("E0202", bad.to_string()).into())
+}
+
+/// Loads the policy that the settings name.
+///
+/// # Errors
+/// Every problem of the policy.
+pub fn policy(name_or_path: &str) -> Result<Arc<Policy>, Failure> {
+    Ok(Arc::new(loopwarden_settings::policy::load(name_or_path)?))
+}
+
+/// Kafka as the settings have it, for a lane.
+///
+/// # Errors
+/// The password file cannot be read.
+pub fn kafka_options(config: &Config, kafka: &KafkaConfig, lane: u32) -> Result<KafkaOptions, Failure> {
+    let password = kafka.password_file.as_ref().map(|file| read_secret(file, "kafka.password_file")).transpose()?;
+    Ok(KafkaOptions {
+        bootstrap_servers: kafka.bootstrap_servers.clone(),
+        app: kafka.group.clone(),
+        instance: config.instance.clone(),
+        lane,
+        topics: TopicNames {
+            input: kafka.input.clone(),
+            commands: kafka.commands.clone(),
+            state: kafka.state.clone(),
+            dead_letters: kafka.dlq.clone(),
+        },
+        start: match kafka.start {
+            loopwarden_settings::Start::Earliest => Start::Earliest,
+            loopwarden_settings::Start::Latest => Start::Latest,
+            loopwarden_settings::Start::Time(ms) => Start::Time(ms),
+        },
+        security: Security {
+            ca_file: kafka.ca_file.clone(),
+            cert_file: kafka.cert_file.clone(),
+            key_file: kafka.key_file.clone(),
+            sasl_mechanism: kafka.sasl_mechanism.clone(),
+            username: kafka.username.clone(),
+            password: password.map(Secret),
+        },
+        native: NativeSettings {
+            all: kafka.librdkafka.clone(),
+            consumer: kafka.consumer_librdkafka.clone(),
+            producer: kafka.producer_librdkafka.clone(),
+        },
+        fetch_bytes_max: config.limits.fetch_queue_bytes,
+        swarm: SWARM,
+        reads: &[Stage::Session],
+        value_bytes_max: config.limits.record_bytes_max,
+    })
+}
+
+/// The settings of Kafka, for commands that make no sense without.
+///
+/// # Errors
+/// There are none.
+pub fn kafka_of(config: &Config) -> Result<&KafkaConfig, Failure> {
+    config.kafka.as_ref().ok_or_else(|| {
+        Diagnostic::new("E0202", "kafka.bootstrap_servers is not set, so there is no Kafka to ask")
+            .help("as in: --set kafka.bootstrap_servers=localhost:9092, or in the file that --config names")
+            .into()
+    })
+}

@@ -1,0 +1,173 @@
+//! `topics`: the topics as they should be, created and compared.
+
+use std::fmt::Write as _;
+
+use loopwarden_kafka::admin::{Admin, Created, Severity, TopicPlan, TopicProblem};
+use loopwarden_kafka::{KafkaOptions, admin, fate};
+use loopwarden_lab::report::{Column, Table};
+use loopwarden_settings::{Config, KafkaConfig};
+use serde_json::Value;
+
+use crate::cli::args::{ConfigArgs, LogArgs, TopicFormat, TopicsCommand};
+use crate::cli::failure::{Failure, Outcome};
+use crate::cli::output::Output;
+use crate::cli::setup;
+
+/// Prints, creates or compares.
+///
+/// # Errors
+/// Settings, brokers, or topics that are not as they must be.
+pub fn run(command: &TopicsCommand, log: &LogArgs) -> Outcome {
+    match command {
+        TopicsCommand::Print { config, size, format } => {
+            let config = setup::load(config, log)?.config;
+            let options = options_to_print(&config)?;
+            let plans = admin::plan(&options, size.partitions, size.replication.unwrap_or(admin::REPLICATION_DEFAULT));
+            print(&plans, *format)
+        }
+        TopicsCommand::Create { config, size } => {
+            let (options, admin) = connect(config, log)?;
+            let replication = match size.replication {
+                Some(replication) => replication,
+                None => admin::REPLICATION_DEFAULT.min(admin.brokers()?.max(1)),
+            };
+            create(&admin, &admin::plan(&options, size.partitions, replication))
+        }
+        TopicsCommand::Check { config } => {
+            let (options, admin) = connect(config, log)?;
+            let problems = compare(&admin, &options)?;
+            let mut out = Output::stdout();
+            for problem in &problems {
+                out.line(told(problem))?;
+            }
+            let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+            out.line(format!("{errors} errors, {} warnings", problems.len() - errors))?;
+            out.flush()?;
+            match problems.iter().find(|problem| problem.severity == Severity::Error) {
+                Some(problem) => Err(Failure::silent(crate::cli::exit_code::of_error(problem.code))),
+                None => Ok(()),
+            }
+        }
+    }
+}
+
+fn connect(args: &ConfigArgs, log: &LogArgs) -> Result<(KafkaOptions, Admin), Failure> {
+    let config = setup::load(args, log)?.config;
+    setup::log_quietly(log)?;
+    let options = setup::kafka_options(&config, setup::kafka_of(&config)?, 0)?;
+    let admin = Admin::new(&options)?;
+    Ok((options, admin))
+}
+
+/// Compares the topics with the plan for as many partitions and copies as the event topic has.
+///
+/// # Errors
+/// Brokers that do not answer, or do not allow to ask.
+pub fn compare(admin: &Admin, options: &KafkaOptions) -> Result<Vec<TopicProblem>, Failure> {
+    let input = admin.describe(&options.topics.input)?;
+    let (partitions, replication) =
+        input.map_or((admin::PARTITIONS_DEFAULT, admin::REPLICATION_DEFAULT), |facts| (facts.partitions, facts.replication));
+    let plans = admin::plan(options, partitions, replication);
+    let problems = admin.check(&plans, false)?;
+    // Only where something is missing it matters whether the group has ever worked: then an internal topic has vanished.
+    let is_missing = |problem: &TopicProblem| problem.code == fate::E_TOPIC_MISSING && problem.topic != options.topics.input;
+    if problems.iter().any(is_missing) && admin.group_has_offsets(options).unwrap_or(false) {
+        return Ok(admin.check(&plans, true)?);
+    }
+    Ok(problems)
+}
+
+/// A problem as people read it.
+#[must_use]
+pub fn told(problem: &TopicProblem) -> String {
+    let severity = match problem.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    };
+    format!("{severity}[{}]: topic \"{}\": {}", problem.code, problem.topic, problem.message)
+}
+
+fn create(admin: &Admin, plans: &[TopicPlan]) -> Outcome {
+    let mut table =
+        Table::new(&[Column::text("topic"), Column::number("partitions"), Column::number("replication"), Column::text("state")]);
+    for (name, created) in admin.create(plans)? {
+        let plan = plans.iter().find(|plan| plan.name == name);
+        let state = match created {
+            Created::New => "created",
+            Created::Existed => "was there, unchanged",
+        };
+        table.row(vec![
+            name.into(),
+            plan.map(|plan| plan.partitions).into(),
+            plan.map(|plan| plan.replication).into(),
+            state.into(),
+        ]);
+    }
+    let mut out = Output::stdout();
+    out.table(&table, crate::cli::output::OutputFormat::Table)?;
+    Ok(out.flush()?)
+}
+
+/// Without brokers the names alone are wanted: those of the defaults.
+fn options_to_print(config: &Config) -> Result<KafkaOptions, Failure> {
+    let layers = loopwarden_settings::Layers {
+        flags: vec![
+            loopwarden_settings::Flag::set("kafka.bootstrap_servers=localhost:9092")?,
+            loopwarden_settings::Flag::set("instance=print")?,
+        ],
+        ..loopwarden_settings::Layers::default()
+    };
+    let defaults = loopwarden_settings::load(&layers)?.config;
+    let none: Option<&KafkaConfig> = config.kafka.as_ref();
+    match none.or(defaults.kafka.as_ref()) {
+        // A password is not needed for names.
+        Some(kafka) => setup::kafka_options(config, &KafkaConfig { password_file: None, ..kafka.clone() }, 0),
+        None => Err(Failure::coded("E0202", "kafka.bootstrap_servers is not set")),
+    }
+}
+
+fn print(plans: &[TopicPlan], format: TopicFormat) -> Outcome {
+    let mut out = Output::stdout();
+    match format {
+        TopicFormat::Plain => {
+            for plan in plans {
+                out.line(format!("{}  ({} partitions, {} copies)", plan.name, plan.partitions, plan.replication))?;
+                for (key, value) in &plan.config {
+                    out.line(format!("  {key}={value}"))?;
+                }
+            }
+        }
+        TopicFormat::Strimzi => {
+            for plan in plans {
+                out.text(strimzi(plan))?;
+            }
+        }
+        TopicFormat::Json => {
+            let topics: Vec<Value> = plans
+                .iter()
+                .map(|plan| {
+                    let config: serde_json::Map<String, Value> =
+                        plan.config.iter().map(|(key, value)| ((*key).to_owned(), value.clone().into())).collect();
+                    serde_json::json!({ "name": plan.name, "partitions": plan.partitions, "replication": plan.replication,
+                        "internal": plan.purpose.is_internal(), "config": config })
+                })
+                .collect();
+            out.line(format!("{:#}", Value::Array(topics)))?;
+        }
+    }
+    Ok(out.flush()?)
+}
+
+/// A `KafkaTopic` resource. Names of topics and settings are plain words, so nothing needs quoting but what YAML would read as a
+/// number or a boolean, and there both are meant.
+fn strimzi(plan: &TopicPlan) -> String {
+    let mut text = format!(
+        "---\napiVersion: kafka.strimzi.io/v1\nkind: KafkaTopic\nmetadata:\n  name: {}\n  labels: {{ strimzi.io/cluster: kafka }}\nspec:\n  \
+         partitions: {}\n  replicas: {}\n  config:\n",
+        plan.name, plan.partitions, plan.replication
+    );
+    for (key, value) in &plan.config {
+        let _ = writeln!(text, "    {key}: {value}");
+    }
+    text
+}

@@ -1,0 +1,224 @@
+//! `tune`: a replay for every policy of a grid of thresholds, each judged by labels and outcomes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use clap::Args;
+use loopwarden_lab::report::{Axis, Keep, Point, Scores, Sweep, counted, html};
+
+use crate::cli::args::{LogArgs, RangeArgs, ReplayArgs, ReplayFormat};
+use crate::cli::failure::{Failure, Outcome};
+use crate::cli::output::{Output, OutputFormat, say};
+use crate::cli::replay::input::Source;
+use crate::cli::replay::known::Known;
+use crate::cli::replay::{Found, forms, input, overrides};
+use crate::cli::{blind_spots, exit_code, range, replay, setup, signals};
+
+/// Policies of a grid. Each is a whole replay.
+const POINTS_MAX: usize = 256;
+/// Width and height of the plot in a terminal.
+const PLOT: (usize, usize) = (60, 16);
+
+/// `tune`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  loopwarden tune events.ndjson --labels labels.jsonl --set detectors.exact_repeat.threshold=2,3,4,5
+  loopwarden tune events.ndjson --labels labels.jsonl --outcomes outcomes.jsonl --output html \\
+      --set detectors.stuck.threshold=3,4,5 --set detectors.dead_end.threshold=3,4,5 > tune.html
+  loopwarden tune --topic agents.tool-events.v1 --from 7d --outcomes outcomes.jsonl \\
+      --set kafka.bootstrap_servers=localhost:9092 --set detectors.exact_repeat.threshold=2,3,4,5
+
+Every combination is replayed, 256 at most. Marked best is what finds more loops than anything else
+with as few false alarms.")]
+#[command(group = clap::ArgGroup::new("known").args(["labels", "outcomes"]).required(true).multiple(true))]
+pub struct TuneArgs {
+    /// Files of events, one a line; several are read one after the other
+    #[arg(required_unless_present = "topic", conflicts_with = "topic", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Policy to begin from: the name of a shipped profile, or a file; without: default, and with --topic the setting policy
+    #[arg(long, value_name = "NAME|FILE")]
+    pub policy: Option<String>,
+    /// A key of the policy and its values, as detectors.exact_repeat.threshold=3,4,5, or with --topic a setting of Kafka; may be repeated
+    #[arg(long = "set", required = true, value_name = "KEY=VALUE,…")]
+    pub set: Vec<String>,
+    /// Labelled stretches to judge by: {session, label, first_event_index, last_event_index, kind}
+    #[arg(long, value_name = "FILE")]
+    pub labels: Option<PathBuf>,
+    /// Outcomes of sessions to judge by: {session, success}
+    #[arg(long, value_name = "FILE")]
+    pub outcomes: Option<PathBuf>,
+    /// Threads; 0: one per core
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub lanes: u32,
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t)]
+    pub output: ReplayFormat,
+    /// Write the plot and the table also to this file, as one HTML page
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// A range of a topic instead of files.
+    #[command(flatten)]
+    pub range: RangeArgs,
+}
+
+/// Sweeps.
+///
+/// # Errors
+/// Policy, files, or a grid that is too large.
+pub fn run(args: &TuneArgs, log: &LogArgs) -> Outcome {
+    setup::log_quietly(log)?;
+    input::must_last(&args.files, "every policy reads the input again")?;
+    args.report.as_deref().map_or(Ok(()), forms::expect_writable)?;
+    let (settings, keys) = range::split_sets(&args.set);
+    let axes = keys.iter().map(|set| axis(set)).collect::<Result<Vec<Axis>, Failure>>()?;
+    if axes.is_empty() {
+        return Err(usage("--set names no key of the policy: there is nothing to vary"));
+    }
+    if let Some(twice) = axes.iter().enumerate().find(|(at, axis)| axes.iter().take(*at).any(|before| before.key == axis.key)) {
+        return Err(usage(&format!("--set names {} twice; give its values together, as {0}=2,3", twice.1.key)));
+    }
+    let grid = grid(&axes)?;
+    let known = Known::read(args.labels.as_ref(), args.outcomes.as_ref())?;
+    let keep = Arc::new(Keep { only_commands: true, ..known.keep(false) });
+    let stop = signals::stop_flag()?;
+    let source = Source::of(&args.files, &args.range, settings, log)?;
+    let base = args.policy.as_deref().unwrap_or(source.policy()).to_owned();
+    let mut sweep = Sweep { sources: input::names(&args.files, &args.range), profile: base.clone(), axes, ..Sweep::default() };
+    let once = ReplayArgs { lanes: args.lanes, ..ReplayArgs::default() };
+    let (all, mut is_told) = (grid.len(), false);
+    for values in grid {
+        let sets: Vec<String> = sweep.axes.iter().zip(&values).map(|(axis, value)| format!("{}={value}", axis.key)).collect();
+        let policy = loopwarden_settings::policy::load_with_overrides(&base, &overrides::overrides(&sets)?);
+        let scores = match policy {
+            Ok(policy) => {
+                let found = replay::replay(&once, &source, &Arc::new(policy), &keep, &stop, None)?;
+                if let Some(error) = found.damaged {
+                    return Err(error.into());
+                }
+                if found.is_partial {
+                    sweep.is_partial = true;
+                    break;
+                }
+                if !is_told {
+                    is_told = true;
+                    forms::tell_rejected(&found);
+                    forms::expect_events(forms::events(&found.stats), forms::rejected(&found) + found.skipped)?;
+                    sweep.notes = notes(&found, &known);
+                    sweep.notes.iter().for_each(say);
+                }
+                Ok(Scores::of(&found.ledger.counts, known.judge(&found.ledger).unwrap_or_default()))
+            }
+            Err(problems) => Err(one_line(&problems.to_string())),
+        };
+        sweep.points.push(Point { values, scores });
+        say(format!("{} of {all} policies", sweep.points.len()));
+        if stop.load(Ordering::Acquire) {
+            sweep.is_partial = sweep.points.len() < all;
+            break;
+        }
+    }
+    if !sweep.is_partial && sweep.points.iter().all(|point| point.scores.is_err()) {
+        let why = sweep.points.into_iter().find_map(|point| point.scores.err()).unwrap_or_default();
+        return Err(Failure::new(exit_code::CONFIG, format!("error: no policy of the grid is valid; the first: {why}")));
+    }
+    write(args, &sweep)
+}
+
+/// Why numbers may be lower than they should be: it is the same under every policy.
+fn notes(found: &Found, known: &Known) -> Vec<String> {
+    let mut notes = Vec::new();
+    let rejected = forms::rejected(found);
+    if rejected > 0 {
+        notes.push(format!("no events, and left out: {}", counted(rejected, "line")));
+    }
+    notes.extend(blind_spots::of_input(&found.stats));
+    let judged = known.judge(&found.ledger).unwrap_or_default();
+    for (absent, what) in [(judged.absent, "label"), (judged.endings_absent, "outcome")] {
+        if absent > 0 {
+            notes.push(format!("not in this input: the sessions of {}", counted(absent, what)));
+        }
+    }
+    if judged.off > 0 {
+        notes.push(format!("not judged: {}, since no event of the session lies in its range", counted(judged.off, "label")));
+    }
+    notes
+}
+
+fn write(args: &TuneArgs, sweep: &Sweep) -> Outcome {
+    if let Some(file) = &args.report {
+        replay::forms::write_page(file, &html::sweep(sweep))?;
+    }
+    let mut out = Output::stdout();
+    match args.output {
+        ReplayFormat::Html => out.text(html::sweep(sweep))?,
+        ReplayFormat::Json => out.line(format!("{:#}", sweep.to_json()))?,
+        ReplayFormat::Csv => out.table(&sweep.table(), OutputFormat::Csv)?,
+        ReplayFormat::Ndjson => out.table(&sweep.table(), OutputFormat::Ndjson)?,
+        ReplayFormat::Table => {
+            out.table(&sweep.table(), OutputFormat::Table)?;
+            for plot in sweep.plots() {
+                out.line("")?;
+                out.text(plot.to_text(PLOT.0, PLOT.1))?;
+            }
+            if sweep.is_partial {
+                out.line("\npartial: stopped before the end of the grid")?;
+            }
+        }
+    }
+    Ok(out.flush()?)
+}
+
+fn usage(what: &str) -> Failure {
+    Failure::new(exit_code::USAGE, format!("error: {what}"))
+}
+
+/// `key=1,2,3`. A value that holds commas itself is a JSON list, and the only one.
+fn axis(set: &str) -> Result<Axis, Failure> {
+    let (key, values) = overrides::split(set)?;
+    let values: Vec<String> = if values.starts_with(['[', '{', '"']) {
+        vec![values.to_owned()]
+    } else {
+        values.split(',').map(|value| value.trim().to_owned()).collect()
+    };
+    if values.iter().any(String::is_empty) {
+        return Err(usage(&format!("--set {set:?} has an empty value")));
+    }
+    Ok(Axis { key: key.to_owned(), values })
+}
+
+/// Every combination of values, the last axis fastest.
+fn grid(axes: &[Axis]) -> Result<Vec<Vec<String>>, Failure> {
+    let points = axes.iter().fold(1_usize, |points, axis| points.saturating_mul(axis.values.len()));
+    if points > POINTS_MAX {
+        return Err(usage(&format!("the grid has {points} policies, more than {POINTS_MAX}; give fewer values")));
+    }
+    let mut grid: Vec<Vec<String>> = vec![Vec::new()];
+    for axis in axes {
+        let longer = grid
+            .iter()
+            .flat_map(|point| axis.values.iter().map(|value| [point.as_slice(), std::slice::from_ref(value)].concat()));
+        grid = longer.collect();
+    }
+    Ok(grid)
+}
+
+fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grid_is_every_combination_in_order_and_has_a_bound() {
+        let axes = [axis("a.b=1,2").unwrap(), axis("c = x, y").unwrap(), axis("d=[1,2]").unwrap()];
+        let points: Vec<String> = grid(&axes).unwrap().iter().map(|point| point.join(" ")).collect();
+        assert_eq!(points, ["1 x [1,2]", "1 y [1,2]", "2 x [1,2]", "2 y [1,2]"]);
+        let long = Axis { key: "a".to_owned(), values: vec!["1".to_owned(); 17] };
+        assert_eq!(grid(&[long.clone(), long]).unwrap_err().exit, exit_code::USAGE);
+        assert!(axis("a=1,,2").is_err() && axis("a").is_err());
+    }
+}

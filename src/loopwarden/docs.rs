@@ -1,0 +1,56 @@
+//! The project's pages, so that they are read, linked and compiled where the code is. They hold no code.
+
+/// Map of the source, the one direction of flow, the invariants.
+pub mod architecture {
+    #![doc = include_str!("../docs/architecture.md")]
+}
+
+/// How a lane commits, restores and shares its tasks: the rules that comments name.
+pub mod commit {
+    #![doc = include_str!("../docs/commit.md")]
+}
+
+/// What is kept: in memory, on disk, in the changelogs.
+pub mod state {
+    #![doc = include_str!("../docs/state.md")]
+}
+
+/// What is promised, to whom, and the test behind each line.
+pub mod guarantees {
+    #![doc = include_str!("../docs/guarantees.md")]
+}
+
+/// The sixteen detectors: rule, example, limits, the cases that pin them.
+pub mod detection {
+    #![doc = include_str!("../docs/detection.md")]
+}
+
+/// Running it: settings, metrics, alerts, errors, deployment.
+pub mod operations {
+    #![doc = include_str!("../docs/operations.md")]
+}
+
+/// What replay and inspect read: files, logs of agents, ranges of topics.
+pub mod inputs {
+    #![doc = include_str!("../docs/inputs.md")]
+}
+
+/// Replays: the report, labels, two policies, thresholds.
+pub mod replay {
+    #![doc = include_str!("../docs/replay.md")]
+}
+
+/// Where time goes, and how it is measured.
+pub mod performance {
+    #![doc = include_str!("../docs/performance.md")]
+}
+
+/// What was decided, when and why.
+pub mod decisions {
+    #![doc = include_str!("../docs/decisions.md")]
+}
+
+/// What changed for users, by version.
+pub mod changelog {
+    #![doc = include_str!("../docs/changelog.md")]
+}

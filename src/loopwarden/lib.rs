@@ -1,0 +1,25 @@
+//! loopwarden finds AI agents that go round in circles and says so exactly once.
+//!
+//! The program: command line, server, telemetry. The crates below it are shown here under the names of their modules.
+
+pub mod docs;
+
+pub use loopwarden_core::{detect, engine, event, identity, limits, policy};
+pub use loopwarden_lab::{report, transcript};
+pub use loopwarden_lane as task;
+pub use loopwarden_log::clock;
+pub use loopwarden_settings as config;
+pub use loopwarden_state as store;
+
+/// The logs.
+pub mod log {
+    pub use loopwarden_kafka as kafka;
+    pub use loopwarden_lab::file;
+    pub use loopwarden_log::*;
+}
+
+pub mod telemetry;
+
+pub mod http;
+
+pub mod cli;

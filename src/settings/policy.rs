@@ -1,0 +1,229 @@
+//! Policies from their layers: shipped profiles along the chain of bases, a user's file, overrides.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use loopwarden_core::policy::raw::RawPolicy;
+use loopwarden_core::policy::{PROFILES, Policy, Profile};
+use serde::{Deserialize as _, Serialize};
+
+use crate::diagnostic::{Diagnostic, Diagnostics, Origin};
+use crate::shape::Codes;
+use crate::suggest::closest;
+use crate::tree::{Effective, Node, Source, Table, Value};
+use crate::{file, shape, tree};
+
+/// Code of everything that is wrong with a policy.
+const CODE: &str = "E0601";
+
+/// The profile that a policy file without `base` begins from.
+const BASE_DEFAULT: &str = "default";
+
+/// A policy with the origin of each of its values.
+#[derive(Debug, Clone)]
+pub struct LoadedPolicy {
+    /// The policy.
+    pub policy: Policy,
+    /// Names of tools, or prefixes, whose rules of the base are gone: a list of `[[tool]]` replaces the one below it.
+    pub tools_without_rules: Vec<String>,
+    tree: Table,
+}
+
+impl LoadedPolicy {
+    /// Every effective value with its origin, sorted by key.
+    #[must_use]
+    pub fn effective(&self) -> Vec<Effective> {
+        tree::effective(&self.tree)
+    }
+
+    /// The complete policy as a file of its own: loads to the same hash.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        tree::to_toml(&self.tree).to_string()
+    }
+}
+
+/// Loads a shipped profile by name, or a file.
+///
+/// # Errors
+/// Every problem of the policy, or why the file cannot be read.
+pub fn load(name_or_path: &str) -> Result<Policy, Diagnostics> {
+    load_with(name_or_path, &toml::Table::new()).map(|loaded| loaded.policy)
+}
+
+/// Loads a policy from a file's text; `file` names it in messages.
+///
+/// # Errors
+/// Every problem of the policy.
+pub fn load_from_str(text: &str, file: &str) -> Result<Policy, Diagnostics> {
+    resolve(file_layer(text, file)?, Table::new()).map(|loaded| loaded.policy)
+}
+
+/// Loads a profile or file with overrides: anything that serialises to the tables and keys of a policy file.
+///
+/// # Errors
+/// Every problem of the policy; overrides that hold nulls, or numbers beyond 64 bits.
+pub fn load_with_overrides(name_or_path: &str, overrides: &impl Serialize) -> Result<Policy, Diagnostics> {
+    load_with(name_or_path, overrides).map(|loaded| loaded.policy)
+}
+
+/// As [`load_with_overrides`], with the origin of each value.
+///
+/// # Errors
+/// As [`load_with_overrides`].
+pub fn load_with(name_or_path: &str, overrides: &impl Serialize) -> Result<LoadedPolicy, Diagnostics> {
+    let overrides = toml::Table::try_from(overrides)
+        .map_err(|error| Diagnostic::new(CODE, format!("the overrides are no policy: {error}")))?;
+    let overrides = tree::from_toml(&overrides, &Origin::Override);
+    match Profile::named(name_or_path) {
+        // What a shipped one leaves out it means to.
+        Some(profile) => Ok(LoadedPolicy { tools_without_rules: Vec::new(), ..resolve(shipped(profile)?, overrides)? }),
+        None => resolve(from_file(name_or_path)?, overrides),
+    }
+}
+
+fn shipped(profile: Profile) -> Result<Table, Diagnostics> {
+    tree::parse(profile.text, &Source::Profile(Arc::from(profile.name)), CODE).map_err(Diagnostics)
+}
+
+fn from_file(path: &str) -> Result<Table, Diagnostics> {
+    let looks_like_a_name = !path.contains(['/', '.']) && !Path::new(path).exists();
+    if looks_like_a_name {
+        return Err(unknown_profile("there is no policy", path, "").into());
+    }
+    file_layer(&file::read(Path::new(path), CODE)?, path)
+}
+
+/// A file's own layer. One without a key is what a full disk leaves of a policy: taken as it is, it would silently be the default one.
+fn file_layer(text: &str, file: &str) -> Result<Table, Diagnostics> {
+    let layer = tree::parse(text, &Source::File(Arc::from(file)), CODE).map_err(Diagnostics)?;
+    if layer.is_empty() {
+        let help = format!("if the policy {BASE_DEFAULT:?} is meant, write: base = {BASE_DEFAULT:?}");
+        return Err(Diagnostic::new(CODE, format!("{file} holds no key, but must hold a policy")).help(help).into());
+    }
+    Ok(layer)
+}
+
+fn unknown_profile(what: &str, name: &str, but: &str) -> Diagnostic {
+    let names = PROFILES.map(|profile| profile.name);
+    let meant = closest(name, names).map(|meant| format!(" (did you mean \"{meant}\"?)")).unwrap_or_default();
+    Diagnostic::new(CODE, format!("{what} {name:?}{but}{meant}")).help(format!("shipped profiles: {}", names.join(", ")))
+}
+
+/// What to do about a key of a policy that stands in the configuration, where policies are only named.
+pub(super) fn misplaced(key: &str) -> Option<String> {
+    let shape = tree::parse(Profile::DEFAULT.text, &Source::Default, CODE).ok()?;
+    let is_of_policy = key == "base" || shape.contains_key(key);
+    is_of_policy.then(|| format!("{key} is a key of policies: it belongs into a policy file, whose path `policy` is to name"))
+}
+
+/// Merges the chain of bases, the layer and the overrides, then checks.
+fn resolve(layer: Table, overrides: Table) -> Result<LoadedPolicy, Diagnostics> {
+    let mut told = Vec::new();
+    let mut layers = vec![overrides, layer];
+    // Bases are shipped, and a shipped base never leads back: the chain ends at the profile without one.
+    while let Some(base) = layers.last_mut().and_then(|layer| take_base(layer, &mut told)) {
+        layers.push(shipped(base)?);
+    }
+    let mut effective = layers.pop().unwrap_or_default();
+    let mut names_below = BTreeSet::new();
+    let shape = tree::parse(Profile::DEFAULT.text, &Source::Default, CODE).map_err(Diagnostics)?;
+    while let Some(mut layer) = layers.pop() {
+        // Above the policy itself there are only overrides.
+        if layers.len() == 1 {
+            names_below = effective.get("tool").map(tool_names).unwrap_or_default();
+        }
+        shape::check(&mut layer, &shape, "", Codes { unknown: CODE, bad: CODE }, &mut told);
+        move_thresholds(&mut effective, &layer);
+        tree::merge(&mut effective, layer);
+    }
+    let raw = RawPolicy::deserialize(tree::to_toml(&effective))
+        .map_err(|error| Diagnostics::from(Diagnostic::new(CODE, format!("this is no policy: {}", error.message()))))?;
+    match Policy::from_raw(&raw, &tree::to_json(&effective)) {
+        Ok(policy) if told.is_empty() => {
+            let names = effective.get("tool").map(tool_names).unwrap_or_default();
+            let tools_without_rules = names_below.difference(&names).cloned().collect();
+            Ok(LoadedPolicy { policy, tools_without_rules, tree: effective })
+        }
+        Ok(_) => Err(Diagnostics::sorted(told)),
+        Err(problems) => {
+            told.extend(problems.into_iter().map(|problem| {
+                let diagnostic = Diagnostic::new(CODE, problem.message);
+                match tree::nearest(&effective, &problem.path) {
+                    Some(node) => diagnostic.at(&node.origin, problem.path),
+                    None => diagnostic,
+                }
+            }));
+            Err(Diagnostics::sorted(told))
+        }
+    }
+}
+
+/// The names in all entries of `[[tool]]`.
+fn tool_names(tools: &Node) -> BTreeSet<String> {
+    let Value::Array(entries) = &tools.value else { return BTreeSet::new() };
+    let names = entries.iter().filter_map(|entry| match &entry.value {
+        Value::Table(entry) => entry.get("names"),
+        _ => None,
+    });
+    let all = names.flat_map(|names| match &names.value {
+        Value::Array(names) => names.as_slice(),
+        _ => &[],
+    });
+    let text = all.filter_map(|name| match &name.value {
+        Value::Text(name) => Some(name.clone()),
+        _ => None,
+    });
+    text.collect()
+}
+
+/// Takes `base` out of a layer. A file without one stands on the default profile; that one on nothing.
+fn take_base(layer: &mut Table, told: &mut Vec<Diagnostic>) -> Option<Profile> {
+    let is_default = |name: &Node| matches!(&name.origin, Origin::Profile(profile) if &**profile == BASE_DEFAULT);
+    let base = layer.remove("base");
+    if base.is_none() && layer.get("profile").is_some_and(is_default) {
+        return None;
+    }
+    let Some(base) = base else { return Some(Profile::DEFAULT) };
+    let found = match &base.value {
+        Value::Text(name) => {
+            Profile::named(name).ok_or_else(|| unknown_profile("base is", name, ", but must be a shipped profile"))
+        }
+        other => Err(Diagnostic::new(CODE, format!("base is {}, but must be the name of a profile", shape::kind(other)))),
+    };
+    match found {
+        Ok(profile) => Some(profile),
+        Err(diagnostic) => {
+            told.push(diagnostic.at(&base.origin, "base"));
+            Some(Profile::DEFAULT)
+        }
+    }
+}
+
+/// `exact_repeat.threshold` alone moves its `failures_at`, `near_repeat.threshold` and both `block_at` by the same amount, so that near
+/// stays one more than exact and no block comes before its finding.
+fn move_thresholds(effective: &mut Table, layer: &Table) {
+    const EXACT: [&str; 3] = ["detectors", "exact_repeat", "threshold"];
+    const MOVED: [[&str; 3]; 4] = [
+        ["detectors", "exact_repeat", "block_at"],
+        ["detectors", "exact_repeat", "failures_at"],
+        ["detectors", "near_repeat", "threshold"],
+        ["detectors", "near_repeat", "block_at"],
+    ];
+    let Some(Node { value: Value::Integer(new), origin, .. }) = tree::at(layer, &EXACT) else { return };
+    let Some(Node { value: Value::Integer(old), .. }) = tree::at(effective, &EXACT) else { return };
+    if *new < 1 || MOVED.iter().any(|path| tree::at(layer, path).is_some()) {
+        return;
+    }
+    let by = new.saturating_sub(*old);
+    for path in MOVED {
+        if let Some(node) = tree::at_mut(effective, &path)
+            && let Value::Integer(value) = &mut node.value
+            && *value > 0
+        {
+            *value = value.saturating_add(by);
+            node.origin = origin.clone();
+        }
+    }
+}

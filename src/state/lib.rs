@@ -1,0 +1,119 @@
+//! Keyed state of tasks: `rocks` on disk, `memory` for tests, replay and simulation. Same trait, same contract suite.
+//!
+//! RocksDB is always a prefix of the committed changelog (invariant 3): [`StateStore::commit`] is called after the log said yes,
+//! with one batch for all tasks of the lane, each task's Position inside.
+
+pub mod codec;
+mod hash;
+mod keys;
+mod load;
+mod memory;
+pub mod migrate;
+mod position;
+pub mod report;
+mod ring;
+mod rocks;
+pub mod session;
+pub mod step;
+pub mod swarm;
+mod timer;
+mod verdict;
+
+pub use hash::state_hash;
+pub use keys::{KeyFamily, StateKey, task_of, task_prefix};
+pub use load::LoadBatch;
+use loopwarden_core::event::TaskId;
+pub use memory::MemoryStore;
+pub use position::{Position, chain};
+pub use ring::StoredRing;
+pub use rocks::{Area, RocksBatch, RocksOptions, RocksStore, StoreOwner, StoreStats};
+pub use timer::{TimerKey, due_bytes};
+
+/// One change of a task's state: a value, or a deletion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Task it belongs to.
+    pub task: TaskId,
+    /// Family and key.
+    pub key: StateKey,
+    /// New value; `None` deletes.
+    pub value: Option<Vec<u8>>,
+}
+
+/// Errors by fate: every one of them ends the process, with its own code; the changelog has what was not written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The directory is in use by another process.
+    #[error("E0401: {0}")]
+    Locked(String),
+    /// State written by a newer version of this program.
+    #[error("E0402: {0}")]
+    NewerFormat(String),
+    /// No space left.
+    #[error("E0403: {0}")]
+    DiskFull(String),
+    /// Bytes that cannot be what was written.
+    #[error("E0404: {0}")]
+    Corrupt(String),
+    /// The directory belongs to another instance, cluster or application, or to another kind of log.
+    #[error("E0405: {0}")]
+    OtherOwner(String),
+    /// Any other input or output error.
+    #[error("E0406: {0}")]
+    Io(String),
+}
+
+/// Whether a scan goes on.
+pub type ScanFlow = std::ops::ControlFlow<()>;
+
+/// Keyed state of the tasks of one process. Cloneable handles share one database; a task has one owner at a time.
+pub trait StateStore: Send {
+    /// Reads one value.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn get(&self, task: TaskId, key: &StateKey) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Visits the keys of one family that begin with `prefix`, in key order, from `from` (a key of the family) on.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn scan(
+        &self,
+        task: TaskId,
+        family: KeyFamily,
+        prefix: &[u8],
+        from: &[u8],
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> ScanFlow,
+    ) -> Result<(), StoreError>;
+
+    /// Every task of which anything is held.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn tasks(&self) -> Result<Vec<TaskId>, StoreError>;
+
+    /// Writes changes of any number of tasks, all or nothing.
+    ///
+    /// # Errors
+    /// See [`StoreError`]. After one the caller must not use the store again.
+    fn commit(&mut self, changes: Vec<Change>) -> Result<(), StoreError>;
+
+    /// Writes restored records without a write-ahead log; durable after [`StateStore::flush`] only (rule R4).
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn load(&mut self, batch: &mut LoadBatch) -> Result<(), StoreError>;
+
+    /// Makes everything loaded durable.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn flush(&mut self) -> Result<(), StoreError>;
+
+    /// Forgets a task: its Position first, durably, then the rest (rule R2).
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    fn wipe(&mut self, task: TaskId) -> Result<(), StoreError>;
+}

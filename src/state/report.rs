@@ -1,0 +1,200 @@
+//! The records of `swarm-counts`: what one commit of one lane adds to a key of the swarm stage. Internal, versioned like state.
+//!
+//! Sums merge in any order (rule W2), so how calls are cut into reports does not matter.
+
+use std::borrow::Cow;
+
+use loopwarden_core::engine::{SEPARATOR, SwarmCallKey, SwarmEntry, SwarmReport, SwarmReset, joined};
+use loopwarden_core::event::EventTime;
+use loopwarden_core::identity::Hash128;
+use serde::{Deserialize, Serialize};
+
+use crate::verdict::StoredRecipe;
+use crate::{StoreError, codec};
+
+/// Newest format of a record.
+const VERSION: u8 = 1;
+
+/// One record of `swarm-counts`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SwarmRecord {
+    /// Sums of a key.
+    Report(SwarmReport),
+    /// The counters of a swarm are forgotten: calls up to this time no longer count.
+    Reset(EventTime),
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredEntry<'a> {
+    pane: i64,
+    #[serde(borrow)]
+    session_id: Cow<'a, str>,
+    agent_id: Cow<'a, str>,
+    calls: u32,
+    last: i64,
+}
+
+/// The numbers of the variants are stored and never reused.
+#[derive(Serialize, Deserialize)]
+enum Stored<'a> {
+    Report {
+        #[serde(borrow)]
+        tool: Cow<'a, str>,
+        recipe: StoredRecipe<'a>,
+        record_time: i64,
+        entries: Vec<StoredEntry<'a>>,
+    },
+    Reset {
+        time: i64,
+    },
+}
+
+/// Key of a report: tenant, swarm, fingerprint joined by U+001F. A fleet's has no swarm.
+#[must_use]
+pub fn report_key(key: &SwarmCallKey) -> Vec<u8> {
+    let (tenant, swarm_id, fingerprint) = match key {
+        SwarmCallKey::Swarm { tenant, swarm_id, fingerprint } => (tenant, swarm_id.as_str(), fingerprint),
+        SwarmCallKey::Fleet { tenant, fingerprint } => (tenant, "", fingerprint),
+    };
+    joined(&[tenant, swarm_id, &fingerprint.to_string()]).into_bytes()
+}
+
+/// Key of a reset: a report's without a fingerprint.
+#[must_use]
+pub fn reset_key(reset: &SwarmReset) -> Vec<u8> {
+    joined(&[&reset.tenant, &reset.swarm_id, ""]).into_bytes()
+}
+
+/// Whether bytes are the key of a reset.
+#[must_use]
+pub fn is_reset_key(key: &[u8]) -> bool {
+    let separators = key.iter().fold(0, |count, byte| count + usize::from(*byte == SEPARATOR as u8));
+    separators == 2
+        && key.ends_with(&[SEPARATOR as u8])
+        && !key.ends_with(&[SEPARATOR as u8; 2])
+        && std::str::from_utf8(key).is_ok()
+}
+
+/// Reads the key of a report; `None` for a reset's, and for bytes that are none.
+#[must_use]
+pub fn parse_report_key(key: &[u8]) -> Option<SwarmCallKey> {
+    let mut parts = std::str::from_utf8(key).ok()?.split(SEPARATOR);
+    let (tenant, swarm_id, hex) = (parts.next()?.to_owned(), parts.next()?.to_owned(), parts.next()?);
+    if parts.next().is_some() || hex.len() != 32 {
+        return None;
+    }
+    let fingerprint = Hash128(u128::from_str_radix(hex, 16).ok()?);
+    Some(if swarm_id.is_empty() {
+        SwarmCallKey::Fleet { tenant, fingerprint }
+    } else {
+        SwarmCallKey::Swarm { tenant, swarm_id, fingerprint }
+    })
+}
+
+impl SwarmRecord {
+    /// Bytes of the record.
+    ///
+    /// # Errors
+    /// As [`codec::encode`].
+    pub fn encode(&self) -> Result<Vec<u8>, StoreError> {
+        let stored = match self {
+            Self::Report(report) => {
+                let entries = report.entries.iter().map(|entry| StoredEntry {
+                    pane: entry.pane.0,
+                    session_id: Cow::Borrowed(&entry.session_id),
+                    agent_id: Cow::Borrowed(&entry.agent_id),
+                    calls: entry.calls,
+                    last: entry.last.0,
+                });
+                Stored::Report {
+                    tool: Cow::Borrowed(&report.tool),
+                    recipe: StoredRecipe::of(&report.recipe),
+                    record_time: report.record_time.0,
+                    entries: entries.collect(),
+                }
+            }
+            Self::Reset(time) => Stored::Reset { time: time.0 },
+        };
+        codec::encode(VERSION, &stored)
+    }
+
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// As [`codec::decode`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
+        Ok(match codec::decode("swarm record", VERSION, bytes)? {
+            Stored::Report { tool, recipe, record_time, entries } => {
+                let entry = |entry: StoredEntry<'_>| SwarmEntry {
+                    pane: EventTime(entry.pane),
+                    session_id: entry.session_id.into_owned(),
+                    agent_id: entry.agent_id.into_owned(),
+                    calls: entry.calls,
+                    last: EventTime(entry.last),
+                };
+                Self::Report(SwarmReport {
+                    tool: tool.into_owned(),
+                    recipe: recipe.into_recipe(),
+                    record_time: EventTime(record_time),
+                    entries: entries.into_iter().map(entry).collect(),
+                })
+            }
+            Stored::Reset { time } => Self::Reset(EventTime(time)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loopwarden_core::engine::IdentityRecipe;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_report_reads_back(
+            tool in any::<String>(),
+            (args, args_ignored) in any::<(Vec<String>, Vec<String>)>(),
+            entries in any::<Vec<(i64, String, String, u32, i64)>>(),
+            record_time in any::<i64>(),
+        ) {
+            let entry = |(pane, session_id, agent_id, calls, last)| SwarmEntry {
+                pane: EventTime(pane), session_id, agent_id, calls, last: EventTime(last),
+            };
+            let record = SwarmRecord::Report(SwarmReport {
+                tool,
+                recipe: IdentityRecipe::Call { args: args.into(), args_ignored: args_ignored.into() },
+                record_time: EventTime(record_time),
+                entries: entries.into_iter().map(entry).collect(),
+            });
+            prop_assert_eq!(SwarmRecord::decode(&record.encode().unwrap()).unwrap(), record);
+        }
+
+        #[test]
+        fn hostile_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            if let Some(version) = bytes.first_mut() {
+                *version = VERSION;
+            }
+            let _ = SwarmRecord::decode(&bytes);
+            let _ = parse_report_key(&bytes);
+        }
+    }
+
+    #[test]
+    fn keys_read_back_and_a_reset_is_none() {
+        let (tenant, fingerprint) = ("t".to_owned(), Hash128(7));
+        let swarm = SwarmCallKey::Swarm { tenant: tenant.clone(), swarm_id: "w".to_owned(), fingerprint };
+        assert_eq!(report_key(&swarm), b"t\x1fw\x1f00000000000000000000000000000007");
+        let fleet = SwarmCallKey::Fleet { tenant: tenant.clone(), fingerprint };
+        for key in [swarm, fleet] {
+            assert_eq!(parse_report_key(&report_key(&key)), Some(key));
+        }
+        let reset = SwarmReset { tenant, swarm_id: "w".to_owned(), time: EventTime(1) };
+        assert_eq!(parse_report_key(&reset_key(&reset)), None);
+        assert!(is_reset_key(&reset_key(&reset)));
+        for other in [&b"t\x1f\x1f"[..], b"t\x1fw", b"t\x1fw\x1f0", b"\x1f\x1f\x1f", b"\xff\x1fw\x1f"] {
+            assert!(!is_reset_key(other), "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Verdicts in force, as the heads of sessions and of swarm counters hold them. The numbers are stored and never reused.
+
+use std::borrow::Cow;
+
+use loopwarden_core::engine::{Action, Advice, CommandId, IdentityRecipe, Placement, Scope, ScopeKind, Verdict};
+use loopwarden_core::event::EventTime;
+use loopwarden_core::identity::Hash128;
+use loopwarden_core::policy::Detector;
+use serde::{Deserialize, Serialize};
+
+use crate::StoreError;
+
+pub(super) fn corrupt(what: &str) -> StoreError {
+    StoreError::Corrupt(format!("head: {what}"))
+}
+
+pub(super) fn detector(number: u8) -> Result<Detector, StoreError> {
+    Detector::from_number(number).ok_or_else(|| corrupt("unknown detector"))
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredScope<'a> {
+    kind: u8,
+    #[serde(borrow)]
+    tool: Option<Cow<'a, str>>,
+    fingerprint: Option<([u8; 16], StoredRecipe<'a>)>,
+    only: Cow<'a, [(String, String)]>,
+}
+
+/// The numbers of the variants are stored and never reused.
+#[derive(Serialize, Deserialize)]
+pub(super) enum StoredRecipe<'a> {
+    Call { args: Cow<'a, [String]>, args_ignored: Cow<'a, [String]> },
+    Coarse { args: Cow<'a, [String]> },
+    Args,
+    Opaque,
+}
+
+impl<'a> StoredRecipe<'a> {
+    pub(super) fn of(recipe: &'a IdentityRecipe) -> Self {
+        match recipe {
+            IdentityRecipe::Call { args, args_ignored } => {
+                Self::Call { args: Cow::Borrowed(args), args_ignored: Cow::Borrowed(args_ignored) }
+            }
+            IdentityRecipe::Coarse { args } => Self::Coarse { args: Cow::Borrowed(args) },
+            IdentityRecipe::Args => Self::Args,
+            IdentityRecipe::Opaque => Self::Opaque,
+        }
+    }
+
+    pub(super) fn into_recipe(self) -> IdentityRecipe {
+        match self {
+            Self::Call { args, args_ignored } => {
+                IdentityRecipe::Call { args: args.into_owned().into(), args_ignored: args_ignored.into_owned().into() }
+            }
+            Self::Coarse { args } => IdentityRecipe::Coarse { args: args.into_owned().into() },
+            Self::Args => IdentityRecipe::Args,
+            Self::Opaque => IdentityRecipe::Opaque,
+        }
+    }
+}
+
+impl<'a> StoredScope<'a> {
+    fn of(scope: &'a Scope) -> Self {
+        Self {
+            kind: match scope.kind {
+                ScopeKind::Agent => 0,
+                ScopeKind::Swarm => 1,
+                ScopeKind::Fleet => 2,
+            },
+            tool: scope.tool.as_deref().map(Cow::Borrowed),
+            fingerprint: scope.fingerprint.as_ref().map(|(hash, recipe)| (hash.0.to_be_bytes(), StoredRecipe::of(recipe))),
+            only: scope.only.as_slice().into(),
+        }
+    }
+
+    fn into_scope(self) -> Result<Scope, StoreError> {
+        Ok(Scope {
+            kind: match self.kind {
+                0 => ScopeKind::Agent,
+                1 => ScopeKind::Swarm,
+                2 => ScopeKind::Fleet,
+                _ => return Err(corrupt("unknown scope")),
+            },
+            tool: self.tool.map(Cow::into_owned),
+            fingerprint: self.fingerprint.map(|(hash, recipe)| (Hash128(u128::from_be_bytes(hash)), recipe.into_recipe())),
+            only: self.only.into_owned(),
+        })
+    }
+}
+
+/// The numbers of the variants are stored and never reused.
+#[derive(Serialize, Deserialize)]
+enum StoredPlacement<'a> {
+    NextTurn,
+    #[serde(borrow)]
+    AppendToResult(Option<Cow<'a, str>>),
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct StoredVerdict<'a> {
+    command_id: [u8; 16],
+    action: u8,
+    #[serde(borrow)]
+    scope: StoredScope<'a>,
+    level: u8,
+    episode: [u8; 16],
+    detector: u8,
+    message: Cow<'a, str>,
+    placement: StoredPlacement<'a>,
+    advice: Option<u8>,
+    issued_at: i64,
+    expires_at: i64,
+}
+
+impl<'a> StoredVerdict<'a> {
+    pub(super) fn of(verdict: &'a Verdict) -> Self {
+        Self {
+            command_id: verdict.command_id.0,
+            action: match verdict.action {
+                Action::Nudge => 0,
+                Action::Block => 1,
+                Action::Unblock => 2,
+            },
+            scope: StoredScope::of(&verdict.scope),
+            level: verdict.level,
+            episode: verdict.episode.0,
+            detector: verdict.detector.number(),
+            message: Cow::Borrowed(&verdict.message),
+            placement: match &verdict.placement {
+                Placement::NextTurn => StoredPlacement::NextTurn,
+                Placement::AppendToResult { call_id } => StoredPlacement::AppendToResult(call_id.as_deref().map(Cow::Borrowed)),
+            },
+            advice: verdict.advice.map(Advice::number),
+            issued_at: verdict.issued_at.0,
+            expires_at: verdict.expires_at.0,
+        }
+    }
+
+    pub(super) fn into_verdict(self) -> Result<Verdict, StoreError> {
+        Ok(Verdict {
+            command_id: CommandId(self.command_id),
+            action: match self.action {
+                0 => Action::Nudge,
+                1 => Action::Block,
+                2 => Action::Unblock,
+                _ => return Err(corrupt("unknown action")),
+            },
+            scope: self.scope.into_scope()?,
+            level: self.level,
+            episode: CommandId(self.episode),
+            detector: detector(self.detector)?,
+            message: self.message.into_owned(),
+            placement: match self.placement {
+                StoredPlacement::NextTurn => Placement::NextTurn,
+                StoredPlacement::AppendToResult(call_id) => Placement::AppendToResult { call_id: call_id.map(Cow::into_owned) },
+            },
+            advice: match self.advice {
+                None => None,
+                Some(number) => Some(Advice::from_number(number).ok_or_else(|| corrupt("unknown advice"))?),
+            },
+            issued_at: EventTime(self.issued_at),
+            expires_at: EventTime(self.expires_at),
+        })
+    }
+}
