@@ -1,4 +1,4 @@
-//! The transactional producer of a lane: one commit is begin, send, offsets, drain, commit (`decisions.md`).
+//! The transactional producer of a lane: one commit is begin, send, offsets, drain, commit (page `commit`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;

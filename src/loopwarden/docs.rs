@@ -20,14 +20,39 @@ pub mod guarantees {
     #![doc = include_str!("../docs/guarantees.md")]
 }
 
+/// The words that all detectors share: call, outcome, evidence, episode.
+pub mod concepts {
+    #![doc = include_str!("../docs/concepts.md")]
+}
+
 /// The sixteen detectors: rule, example, limits, the cases that pin them.
 pub mod detection {
     #![doc = include_str!("../docs/detection.md")]
 }
 
-/// Running it: settings, metrics, alerts, errors, deployment.
+/// Running it: deployment, permissions, topics, upgrades, exit codes, error codes.
 pub mod operations {
     #![doc = include_str!("../docs/operations.md")]
+}
+
+/// Where settings come from, and how they are checked.
+pub mod settings {
+    #![doc = include_str!("../docs/settings.md")]
+}
+
+/// Every metric with its type and labels.
+pub mod metrics {
+    #![doc = include_str!("../docs/metrics.md")]
+}
+
+/// What to do when an alert fires.
+pub mod alerts {
+    #![doc = include_str!("../docs/alerts.md")]
+}
+
+/// The routes of the listener: access, events in, commands out.
+pub mod http {
+    #![doc = include_str!("../docs/http.md")]
 }
 
 /// What replay and inspect read: files, logs of agents, ranges of topics.

@@ -223,10 +223,16 @@ fn the_tables_of_detectors_are_complete() {
     assert_eq!(explained, all);
 }
 
+/// Name and labels of each row of the page on metrics.
+fn metric_rows(page: &str) -> Vec<(&str, &str)> {
+    let cells = page.lines().filter_map(|line| line.strip_prefix("| `")).map(|row| row.split('|').map(str::trim).collect());
+    cells.map(|cells: Vec<&str>| (cells[0].trim_matches('`'), cells[2])).collect()
+}
+
 #[test]
 fn alerts_and_dashboard_use_documented_metrics_and_pages() {
-    let operations = read("src/docs/operations.md");
-    let metrics = first_column(&operations, "## Metrics");
+    let page = read("src/docs/metrics.md");
+    let metrics: BTreeSet<String> = metric_rows(&page).into_iter().map(|(name, _)| name.to_owned()).collect();
     let alerts = read("deploy/alerts.yaml");
     let names = |text: &str| -> BTreeSet<String> {
         text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
@@ -245,44 +251,34 @@ fn alerts_and_dashboard_use_documented_metrics_and_pages() {
     for (file, text) in [("alerts.yaml", alerts.clone()), ("grafana.json", read("deploy/grafana.json"))] {
         for name in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| word.starts_with("process_")) {
             assert!(standard.contains(name), "{file}: {name}");
-            assert!(operations.contains(&format!("`{name}`")), "{name} is not in the documentation");
+            assert!(page.contains(&format!("`{name}`")), "{name} is not in the documentation");
         }
     }
     let ours: BTreeSet<String> = METRICS.iter().map(|metric| metric.name.to_owned()).collect();
     assert_eq!(metrics, ours, "the documentation and the program differ");
     let defined: BTreeSet<String> =
         alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).map(str::to_owned).collect();
-    let explained: BTreeSet<String> = operations
+    let explained: BTreeSet<String> = read("src/docs/alerts.md")
         .lines()
         .filter_map(|line| line.strip_prefix("### Loopwarden"))
         .map(|name| format!("Loopwarden{name}"))
         .collect();
     assert_eq!(defined, explained);
     for alert in &defined {
-        assert!(alerts.contains(&format!("operations.md#{}", alert.to_lowercase())), "{alert} has no link to its page");
+        assert!(alerts.contains(&format!("src/docs/alerts.md#{}", alert.to_lowercase())), "{alert} has no link to its page");
     }
 }
 
 #[test]
 fn every_metric_has_the_labels_of_the_documentation() {
-    let operations = read("src/docs/operations.md");
-    let section = operations.split("## Metrics").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("a section");
-    let mut rows = 0;
-    for row in section.lines().filter(|line| line.starts_with("| `")) {
-        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
-        let names: Vec<&str> = cells[0].split('`').skip(1).step_by(2).collect();
-        // One group of labels for all names of the row, or one for each name, divided by semicolons.
-        let groups: Vec<&str> = cells[2].split(';').collect();
-        assert!(groups.len() == 1 || groups.len() == names.len(), "{names:?}: {groups:?}");
-        for (at, name) in names.iter().enumerate() {
-            let group = groups.get(at).unwrap_or(&groups[0]);
-            let documented: BTreeSet<&str> = group.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
-            let metric = METRICS.iter().find(|metric| metric.name == *name).expect("a metric of ours");
-            assert_eq!(documented, metric.labels.iter().copied().collect::<BTreeSet<&str>>(), "{name}");
-        }
-        rows += 1;
+    let page = read("src/docs/metrics.md");
+    let rows = metric_rows(&page);
+    for (name, labels) in &rows {
+        let documented: BTreeSet<&str> = labels.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
+        let metric = METRICS.iter().find(|metric| metric.name == *name).expect("a metric of ours");
+        assert_eq!(documented, metric.labels.iter().copied().collect::<BTreeSet<&str>>(), "{name}");
     }
-    assert!(rows > 20, "only {rows} rows");
+    assert!(rows.len() > 20, "only {} rows", rows.len());
 }
 
 #[test]

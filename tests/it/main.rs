@@ -25,6 +25,7 @@ mod loss;
 mod poison;
 mod policy;
 mod properties;
+mod prose;
 mod protocol;
 mod reset;
 mod restore;

@@ -33,7 +33,7 @@ fn examples(page: &str) -> Vec<String> {
 #[test]
 fn the_schema_of_the_configuration_takes_what_the_program_takes() {
     let validator = validator(&schema::config().expect("a schema"));
-    let mut files = examples("src/docs/operations.md");
+    let mut files = examples("src/docs/settings.md");
     files.push(loopwarden::config::DEFAULT_TOML.to_owned());
     files.push(
         "instance = \"a\"\n[http]\ntoken_file = \"t\"\n[kafka]\nbootstrap_servers = \"h:1\"\nsasl_mechanism = \"PLAIN\"\n\

@@ -111,10 +111,10 @@ fn every_route_answers_as_its_access_says() {
     let token = scratch.0.join("token");
     fs::write(&token, "s3cret\n").unwrap();
     let running = Running::start(&scratch.0, &[&format!("http.token_file={}", token.display())]);
-    let documented = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/src/docs/operations.md")).unwrap();
+    let documented = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/src/docs/http.md")).unwrap();
     for route in &ROUTES {
         let name = format!("{} {}", route.method, route.path);
-        assert!(documented.contains(&format!("`{}", route.path)), "{name} is not in src/docs/operations.md");
+        assert!(documented.contains(&format!("`{}", route.path)), "{name} is not in src/docs/http.md");
         let local = ask(&running.client, route, &[]);
         assert!(!matches!(local.status, 401 | 403 | 405), "{name}: {}", local.text);
         assert!(!local.text.contains("there is no such route"), "{name}");
