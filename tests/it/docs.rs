@@ -410,6 +410,57 @@ fn the_cases_that_the_page_on_detection_names_exist() {
 }
 
 #[test]
+fn the_map_of_the_source_names_files_that_are_there() {
+    let page = read("src/docs/architecture.md");
+    let is_path = |span: &&str| ["src/", "config/", "tests/", "deploy/"].iter().any(|folder| span.starts_with(folder));
+    let paths: Vec<&str> = spans(&page).filter(is_path).collect();
+    let gone: Vec<&&str> = paths.iter().filter(|path| !root().join(path).exists()).collect();
+    assert!(gone.is_empty(), "{gone:?}");
+    assert!(paths.len() > 30, "{paths:?}");
+    // The crates, as the workspace has them.
+    let manifest: toml::Table = read("Cargo.toml").parse().expect("a manifest");
+    let members = manifest["workspace"]["members"].as_array().expect("a list").iter().filter_map(toml::Value::as_str);
+    let crates: BTreeSet<String> = members.filter_map(|path| path.strip_prefix("src/")).map(str::to_owned).collect();
+    let mut documented = first_column(&page, "| crate | for |");
+    documented.retain(|name| !["limits", "event", "identity", "policy", "detect", "engine", "loopwarden"].contains(&name.as_str()));
+    assert_eq!(documented, crates);
+}
+
+/// Code spans of a text.
+fn spans(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn what_the_pages_of_errors_look_for_is_what_the_program_writes() {
+    let mut files = Vec::new();
+    below(&root().join("src"), "rs", &mut files);
+    let sources: String = files.iter().map(|file| fs::read_to_string(file).expect("a source file")).collect();
+    let mut checked = 0;
+    for page in loopwarden::config::PAGES {
+        let code = page.code;
+        let section = page.text.split("\n## Look for\n").nth(1).unwrap_or_else(|| panic!("{code} has nothing to look for"));
+        for item in section.split("\n## ").next().unwrap_or_default().split("\n- ") {
+            if item.starts_with("Log: ") || item.starts_with("Message: ") {
+                for line in spans(item) {
+                    assert!(sources.contains(line), "{code}: no source writes {line:?}");
+                    checked += 1;
+                }
+            } else if item.starts_with("Metric: ") {
+                let name = spans(item).next().expect("a name");
+                assert!(METRICS.iter().any(|metric| metric.name == name), "{code}: there is no metric {name}");
+                checked += 1;
+            } else if item.starts_with("Exit code") {
+                let number = item.trim().trim_end_matches('.').rsplit(' ').next().and_then(|number| number.parse().ok());
+                assert_eq!(number, Some(loopwarden::cli::exit_code::of_error(code)), "{code}: {item}");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 40, "only {checked} lines, metrics and exit codes are named");
+}
+
+#[test]
 fn every_command_that_people_are_told_to_run_exists() {
     let mut files = vec![root().join("README.md"), root().join("CONTRIBUTING.md")];
     below(&root().join("src"), "md", &mut files);
