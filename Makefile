@@ -1,10 +1,13 @@
 # One command per check; CI calls nothing else. All of them share one native build: always --release, never other features.
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/loopwarden/target
 
-.PHONY: demo test check setup fmt lint unit it golden kafka browser chaos upgrade soak soak-embedded mutants doc deny deploy bench bench-guard
+.PHONY: demo test check setup fmt lint unit it golden kafka browser chaos upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check
 
 demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
 	cargo run --release --locked --quiet -- demo
+
+install: setup ## the program into ~/.cargo/bin, from what is built already
+	cargo install --locked --quiet --path .
 
 test: setup ## everything, with a real broker from Apache Kafka's jars
 	bash tests/kafka/broker/fetch.sh
@@ -67,6 +70,14 @@ deny: ## licences, bans, sources, advisories
 
 deploy: ## what can be checked of deploy/ with the tools that are there
 	@bash .ci/deploy
+
+wheel: ## the Python wheel from the built binary; installed with pip, uv and pipx, and started
+	cargo build --release --locked --quiet
+	@bash .ci/wheel
+
+release-check: ## what can be checked of a release without making one: workflows, versions, the archive
+	cargo build --release --locked --quiet
+	@bash .ci/release-check
 
 bench-guard: ## instruction counts of fixed work against the committed figures
 	bash tests/bench/guard.sh

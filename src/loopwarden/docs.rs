@@ -25,6 +25,16 @@ pub mod concepts {
     #![doc = include_str!("../docs/concepts.md")]
 }
 
+/// What agents report: kinds of events, their fields, ways in.
+pub mod events {
+    #![doc = include_str!("../docs/events.md")]
+}
+
+/// What workers must do with commands.
+pub mod workers {
+    #![doc = include_str!("../docs/workers.md")]
+}
+
 /// The sixteen detectors: rule, example, limits, the cases that pin them.
 pub mod detection {
     #![doc = include_str!("../docs/detection.md")]
@@ -73,9 +83,4 @@ pub mod performance {
 /// What was decided, when and why.
 pub mod decisions {
     #![doc = include_str!("../docs/decisions.md")]
-}
-
-/// What changed for users, by version.
-pub mod changelog {
-    #![doc = include_str!("../docs/changelog.md")]
 }
