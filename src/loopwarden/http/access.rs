@@ -11,37 +11,16 @@ use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use loopwarden_core::limits;
 use loopwarden_log::clock::Stopwatch;
 
 use crate::http::connection::Peer;
 use crate::http::routes::Access;
-use crate::http::{Shared, answer, routes};
-
-/// The secret that opens admin and api routes to other hosts.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
-
-impl Token {
-    /// A token; an empty one opens nothing.
-    #[must_use]
-    pub const fn new(secret: String) -> Self {
-        Self(secret)
-    }
-
-    /// Compares in a time that depends on the lengths only.
-    fn is(&self, given: &[u8]) -> bool {
-        let own = self.0.as_bytes();
-        let differing = own.iter().zip(given).fold(0, |differing, (own, given)| std::hint::black_box(differing | (own ^ given)));
-        differing == 0 && own.len() == given.len() && !own.is_empty()
-    }
-}
-
-impl std::fmt::Debug for Token {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token(***)")
-    }
-}
+use crate::http::shared::Shared;
+use crate::http::token::Token;
+use crate::http::{answer, routes};
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,30 +125,9 @@ fn secret_of(given: &HeaderValue) -> Option<Vec<u8>> {
     if scheme.eq_ignore_ascii_case("bearer") {
         return Some(rest.trim().as_bytes().to_vec());
     }
-    let pair = scheme.eq_ignore_ascii_case("basic").then(|| from_base64(rest.trim()))??;
+    let pair = scheme.eq_ignore_ascii_case("basic").then(|| STANDARD.decode(rest.trim()).ok())??;
     let colon = pair.iter().position(|byte| *byte == b':')?;
     pair.get(colon + 1..).map(<[u8]>::to_vec)
-}
-
-fn from_base64(text: &str) -> Option<Vec<u8>> {
-    let (mut bytes, mut bits, mut held) = (Vec::new(), 0_u32, 0_u32);
-    for letter in text.trim_end_matches('=').bytes() {
-        let value = match letter {
-            b'A'..=b'Z' => letter - b'A',
-            b'a'..=b'z' => letter - b'a' + 26,
-            b'0'..=b'9' => letter - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return None,
-        };
-        held = (held << 6 | u32::from(value)) & 0xffff;
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            bytes.push((held >> bits) as u8);
-        }
-    }
-    Some(bytes)
 }
 
 fn refusal(refusal: Refusal) -> Response {

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 use crate::http::answer::Refusal;
 use crate::http::query::Pairs;
-use crate::http::{Probe, Shared, Warden, answer, query, state, view};
+use crate::http::shared::Shared;
+use crate::http::{Probe, Warden, answer, query, state, view};
 
 /// Longest log filter. Bytes.
 const FILTER_BYTES_MAX: usize = 4_096;

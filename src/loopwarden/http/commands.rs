@@ -23,10 +23,11 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
+use crate::http::answer;
 use crate::http::answer::Refusal;
 use crate::http::connection::Answering;
 use crate::http::query::{Pairs, Parameters};
-use crate::http::{Embedded, Shared, answer};
+use crate::http::shared::{Embedded, Shared};
 
 /// Commands looked at in one read, whether they are wanted or not.
 const LOOKED_AT_MAX: u64 = 10_000;

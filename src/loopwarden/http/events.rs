@@ -17,8 +17,9 @@ use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
+use crate::http::answer;
 use crate::http::answer::Refusal;
-use crate::http::{Embedded, Shared, answer};
+use crate::http::shared::{Embedded, Shared};
 use crate::{clock, limits};
 
 /// Memory for bodies is handed out in these. Bytes.

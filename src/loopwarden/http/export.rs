@@ -21,10 +21,11 @@ use loopwarden_log::embedded::{EmbeddedEvent, EmbeddedReader};
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::http::answer;
 use crate::http::answer::Refusal;
 use crate::http::connection::Answering;
 use crate::http::query::{Pairs, Parameters};
-use crate::http::{Shared, answer};
+use crate::http::shared::Shared;
 
 /// Lines are sent in pieces of about so many bytes.
 const PIECE_BYTES: usize = 64 * 1024;

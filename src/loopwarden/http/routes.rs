@@ -1,13 +1,5 @@
 //! Every route with its access, in one table: the router is made of it, and a test walks it.
 
-use std::sync::Arc;
-
-use axum::Router;
-use axum::middleware::from_fn_with_state;
-use axum::routing::{MethodRouter, any, get, post, put};
-
-use crate::http::{Shared, access, admin, answer, commands, events, export, page, state};
-
 /// Who may ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
@@ -45,11 +37,12 @@ pub struct Route {
     pub access: Access,
     /// Whose limit counts.
     pub group: Group,
-    handler: Handler,
+    pub(super) handler: Handler,
 }
 
+/// What answers a route.
 #[derive(Debug, Clone, Copy)]
-enum Handler {
+pub(super) enum Handler {
     Page,
     Livez,
     Readyz,
@@ -106,41 +99,6 @@ pub(super) const UNKNOWN: Route = route("GET", "other", Access::Open, Group::Ope
 /// A route by its place in the table; beyond it, [`UNKNOWN`].
 pub(super) fn at(index: usize) -> &'static Route {
     ROUTES.get(index).unwrap_or(&UNKNOWN)
-}
-
-/// The router of the table, each route behind the gate.
-pub(super) fn router(shared: &Arc<Shared>) -> Router {
-    let gate = |index: usize| from_fn_with_state((Arc::clone(shared), index), access::gate);
-    let mut router = Router::new();
-    for (index, route) in ROUTES.iter().enumerate() {
-        router = router.route(route.path, handler(route.handler).layer(gate(index)));
-    }
-    let unknown = any(answer::not_found).layer(gate(ROUTES.len()));
-    router.fallback_service(unknown.with_state(())).with_state(Arc::clone(shared))
-}
-
-fn handler(handler: Handler) -> MethodRouter<Arc<Shared>> {
-    match handler {
-        Handler::Page => get(page::page),
-        Handler::Livez => get(admin::livez),
-        Handler::Readyz => get(admin::readyz),
-        Handler::Startupz => get(admin::startupz),
-        Handler::Metrics => get(admin::metrics),
-        Handler::Version => get(admin::version),
-        Handler::Config => get(admin::config),
-        Handler::Policy => get(admin::policy),
-        Handler::LogFilter => get(admin::log_filter),
-        Handler::SetLogFilter => put(admin::set_log_filter),
-        Handler::Overview => get(admin::overview),
-        Handler::Tasks => get(admin::tasks),
-        Handler::Task => get(admin::task),
-        Handler::Session => get(state::session),
-        Handler::Swarm => get(state::swarm),
-        Handler::Events => post(events::post),
-        Handler::Export => get(export::get),
-        Handler::Commands => get(commands::get),
-        Handler::State => get(state::rows),
-    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 use crate::http::answer::Refusal;
 use crate::http::query::{Pairs, Parameters};
-use crate::http::{Embedded, Shared, answer, query, view};
+use crate::http::shared::{Embedded, Shared};
+use crate::http::{answer, query, view};
 use crate::{clock, limits};
 
 /// Wait for the sync that covers what was read.
