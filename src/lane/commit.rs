@@ -11,149 +11,20 @@ use loopwarden_state::{Change, Position, StateKey, StateStore, StoreError};
 
 use crate::lane::{Exit, Lane, Phase};
 use crate::overlay::Overlay;
+use crate::processor::Machine;
 use crate::recent::Told;
-use crate::session::Machine;
-use crate::settings::{Clock, CommitTrigger};
+use crate::settings::Clock;
 use crate::stats::{Stats, bump};
 use crate::work::Work;
 use crate::{Running, Slot};
 
-/// Longest pause after a failed commit. Milliseconds.
-const BACKOFF_MS_MAX: u64 = 5_000;
-/// First pause after a failed commit. Milliseconds.
-const BACKOFF_MS: u64 = 100;
 /// Failures in a row after which the producer is replaced.
 const FAILURES_BEFORE_REOPEN: u32 = 10;
-/// Without a commit for so long, the process is of no use. Milliseconds.
-const TROUBLE_MS_MAX: u64 = 180_000;
-/// Fenced so often within [`FENCED_WITHIN_MS`], another process has this identity: two that take it from one another fence at each commit.
-/// A broker that ends a transaction for its age fences too, but six times within a minute at the most, so old must each have become, and
-/// a coordinator once each time it moves.
-const FENCED_MAX: usize = 10;
-/// See [`FENCED_MAX`]. Milliseconds.
-const FENCED_WITHIN_MS: u64 = 60_000;
-/// Failures that lie further apart have not one cause: what a lane tries it tries again much sooner. Milliseconds.
-const APART_MS: u64 = 60_000;
-/// Polls that fail from time to time fail in a row: a client asks again within seconds. Milliseconds.
-const QUIET_MS: u64 = 10_000;
 /// Pause between two attempts to replace the producer. Milliseconds.
 const REOPEN_AGAIN_MS: u64 = 500;
-/// A flooded lane spends at most one part in this many plus one of its time committing. One that has read all there is would only
-/// wait, and rests half as long as its commits take: where they take long, brokers and processors are busy, and more of them would make
-/// each take longer.
-const PAUSE_FACTOR: u64 = 4;
-/// One part in so many of a commit's length is the rest of a lane that has read all there is.
-const REST_PART: u64 = 2;
 
 /// Records that a changed session has in a commit, as a rule: head, a page or two, timers.
 const CHANGES_PER_SESSION: usize = 4;
-
-/// Sums for the swarm stage wait at most this part of the longest wait in a lane that has read all there is: their command has a second
-/// commit before it. Each commit for sums alone is one that a session's command may have to wait for.
-const REPORT_PART: u64 = 2;
-
-/// When to commit.
-#[derive(Debug)]
-pub(super) struct Pacing {
-    trigger: CommitTrigger,
-    /// Moving average of a commit's length.
-    average_us: u64,
-    ended_ms: u64,
-    /// The last poll ended before the input did.
-    is_flooded: bool,
-}
-
-impl Pacing {
-    pub(super) const fn new(trigger: CommitTrigger) -> Self {
-        Self { trigger, average_us: 0, ended_ms: 0, is_flooded: false }
-    }
-
-    /// Whether the pause after the last commit is over even for a flooded lane: then reading on would only delay a command.
-    pub(super) fn is_over(&self, clock: &dyn Clock) -> bool {
-        match self.trigger {
-            CommitTrigger::Timed { min_ms, .. } => clock.mono_ms() >= self.ended_ms + self.flooded_pause_ms(min_ms),
-            CommitTrigger::EveryRecords(_) => false,
-        }
-    }
-
-    fn flooded_pause_ms(&self, min_ms: u64) -> u64 {
-        min_ms.max(PAUSE_FACTOR * self.average_us / 1_000)
-    }
-
-    /// Learns from a poll whether it ended before the input did.
-    pub(super) const fn polled(&mut self, is_flooded: bool) {
-        self.is_flooded = is_flooded;
-    }
-
-    /// In how many milliseconds the clock wants a commit; `None`: never by itself.
-    fn due_in(&self, overlay: &Overlay, now_ms: u64) -> Option<u64> {
-        let CommitTrigger::Timed { max_ms, min_ms } = self.trigger else { return None };
-        let since_ms = overlay.since_ms?;
-        let mut due_ms = since_ms + max_ms;
-        if overlay.command_waits {
-            let pause_ms =
-                if self.is_flooded { self.flooded_pause_ms(min_ms) } else { min_ms.max(self.average_us / REST_PART / 1_000) };
-            due_ms = due_ms.min(self.ended_ms + pause_ms);
-        } else if !self.is_flooded && !overlay.sums.is_empty() {
-            due_ms = due_ms.min(since_ms + max_ms / REPORT_PART);
-        }
-        Some(due_ms.saturating_sub(now_ms))
-    }
-
-    fn ended(&mut self, length_us: u64, now_ms: u64) {
-        self.average_us = if self.average_us == 0 { length_us } else { (7 * self.average_us + length_us) / 8 };
-        self.ended_ms = now_ms;
-    }
-}
-
-/// How long things have been going wrong.
-#[derive(Debug, Default)]
-pub(super) struct Trouble {
-    in_row: u32,
-    since_ms: Option<u64>,
-    last_ms: u64,
-    /// When it was fenced, within the last while.
-    fenced_ms: Vec<u64>,
-}
-
-impl Trouble {
-    /// Notes a failure; true when it has gone on for too long. A lane that had nothing to do after one has not failed since.
-    pub(super) fn lasts_too_long(&mut self, now_ms: u64) -> bool {
-        if now_ms.saturating_sub(self.last_ms) > APART_MS {
-            self.is_over();
-        }
-        self.last_ms = now_ms;
-        self.in_row = self.in_row.saturating_add(1);
-        now_ms.saturating_sub(*self.since_ms.get_or_insert(now_ms)) > TROUBLE_MS_MAX
-    }
-
-    pub(super) fn backoff_ms(&self) -> u64 {
-        let doublings = self.in_row.saturating_sub(1).min(6);
-        (BACKOFF_MS << doublings).min(BACKOFF_MS_MAX)
-    }
-
-    /// Failures of the present row; none where the last one lies so far back that the next would begin another.
-    pub(super) const fn in_row_at(&self, now_ms: u64) -> u32 {
-        if now_ms.saturating_sub(self.last_ms) > APART_MS { 0 } else { self.in_row }
-    }
-
-    /// Whether nothing has failed for a while. Of many partitions one may fail at each try, between good answers of the others.
-    pub(super) const fn is_quiet(&self, now_ms: u64) -> bool {
-        now_ms.saturating_sub(self.last_ms) > QUIET_MS
-    }
-
-    pub(super) fn is_over(&mut self) {
-        self.in_row = 0;
-        self.since_ms = None;
-    }
-
-    /// Notes that it was fenced; true when that was too often for chance.
-    fn is_replaced(&mut self, now_ms: u64) -> bool {
-        self.fenced_ms.retain(|before| now_ms.saturating_sub(*before) < FENCED_WITHIN_MS);
-        self.fenced_ms.push(now_ms);
-        self.fenced_ms.len() >= FENCED_MAX
-    }
-}
 
 impl Running {
     /// A policy decides from the next record on. Says whether another one did before.
@@ -363,7 +234,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// S8: what happened may be told.
     fn publish(&mut self, touched: &[(TaskId, NextOffset)], wall_ms: i64) {
         bump(&mut self.stats.transactions, 0);
-        self.trouble.is_over();
+        self.trouble.reset();
         let Self { work, stats, .. } = self;
         for id in work.overlay.dirty.drain(..) {
             work.cache.committed(id);
@@ -437,7 +308,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// Drops the overlay and stops the flow.
     fn give_up(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
         self.drop_overlay();
-        if self.trouble.lasts_too_long(clock.mono_ms()) {
+        if self.trouble.is_exhausted_by(clock.mono_ms()) {
             return Err(Exit::Failed("no commit for three minutes".to_owned()));
         }
         let running: Vec<TaskId> = self.running().collect();
@@ -514,104 +385,5 @@ fn tell(overlay: &Overlay, stats: &mut Stats, wall_ms: i64) {
             signal = finding.is_signal,
             "finding"
         );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use loopwarden_core::engine::SwarmReset;
-    use loopwarden_core::event::EventTime;
-
-    use super::*;
-    use crate::settings::LaneSettings;
-
-    struct At(u64);
-
-    impl Clock for At {
-        fn mono_us(&self) -> u64 {
-            self.0 * 1_000
-        }
-
-        fn wall_ms(&self) -> i64 {
-            0
-        }
-    }
-
-    fn timed() -> Pacing {
-        Pacing::new(LaneSettings::default().trigger)
-    }
-
-    #[test]
-    fn a_quiet_lane_commits_a_command_at_once_and_a_record_after_a_while() {
-        let pacing = timed();
-        let mut overlay = Overlay { since_ms: Some(1_000), ..Overlay::default() };
-        assert_eq!(pacing.due_in(&overlay, 1_001), Some(99));
-        overlay.command_waits = true;
-        assert_eq!(pacing.due_in(&overlay, 1_001), Some(0));
-    }
-
-    #[test]
-    fn a_flooded_lane_spends_a_fifth_of_its_time_committing() {
-        let mut pacing = timed();
-        pacing.ended(10_000, 2_000);
-        pacing.polled(true);
-        let overlay = Overlay { since_ms: Some(2_000), command_waits: true, ..Overlay::default() };
-        assert_eq!(pacing.due_in(&overlay, 2_001), Some(39));
-        assert!(!pacing.is_over(&At(2_039)));
-        assert!(pacing.is_over(&At(2_040)));
-    }
-
-    #[test]
-    fn a_lane_that_has_read_all_there_is_rests_half_as_long_as_a_commit_takes() {
-        let overlay = Overlay { since_ms: Some(2_000), command_waits: true, ..Overlay::default() };
-        for (length_us, due_in_ms) in [(1_000, 1), (20_000, 9)] {
-            let mut pacing = timed();
-            pacing.ended(length_us, 2_000);
-            pacing.polled(false);
-            assert_eq!(pacing.due_in(&overlay, 2_001), Some(due_in_ms));
-        }
-    }
-
-    #[test]
-    fn sums_for_the_swarm_stage_wait_half_of_the_time() {
-        let mut pacing = timed();
-        let reset = SwarmReset { tenant: String::new(), swarm_id: "w".to_owned(), time: EventTime(0) };
-        let mut overlay = Overlay { since_ms: Some(1_000), ..Overlay::default() };
-        overlay.sums.reset(reset, EventTime(0));
-        assert_eq!(pacing.due_in(&overlay, 1_001), Some(49));
-        pacing.polled(true);
-        assert_eq!(pacing.due_in(&overlay, 1_001), Some(99));
-    }
-
-    #[test]
-    fn failures_wait_longer_each_time_and_not_for_ever() {
-        let mut trouble = Trouble::default();
-        let waits: Vec<u64> = (0..8)
-            .map(|_| {
-                trouble.lasts_too_long(0);
-                trouble.backoff_ms()
-            })
-            .collect();
-        assert_eq!(waits, [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
-        assert!([60_000, 120_000, 180_000].iter().all(|now_ms| !trouble.lasts_too_long(*now_ms)));
-        assert!(trouble.lasts_too_long(180_001));
-        trouble.is_over();
-        assert!(!trouble.lasts_too_long(200_000));
-    }
-
-    #[test]
-    fn a_failure_long_after_the_last_one_is_the_first_of_another_row() {
-        let mut trouble = Trouble::default();
-        assert!(![0, 100_000, 200_000].iter().any(|now_ms| trouble.lasts_too_long(*now_ms)));
-        assert_eq!((trouble.in_row_at(200_000), trouble.in_row_at(260_001)), (1, 0));
-    }
-
-    #[test]
-    fn being_fenced_ten_times_within_a_minute_means_somebody_else() {
-        let mut trouble = Trouble::default();
-        assert!((0..9).all(|now_ms| !trouble.is_replaced(now_ms)));
-        assert!((60_008..60_016).all(|now_ms| !trouble.is_replaced(now_ms)));
-        assert!(!trouble.is_replaced(61_000));
-        assert!(trouble.is_replaced(61_001));
     }
 }

@@ -14,15 +14,16 @@ use loopwarden_log::{E_DAMAGED, Flow, Log, LogError, LogEvent};
 use loopwarden_state::{Position, StateStore, StoreError};
 
 use crate::Slot;
-use crate::commit::{Pacing, Trouble};
+use crate::health::RetryState;
 use crate::lease::Leases;
+use crate::pacing::CommitPacing;
 use crate::poison::{KillerFile, Suspect};
+use crate::processor::Machine;
+use crate::query::Ask;
 use crate::recent::Recent;
 use crate::restorer::{Answer, Restorer};
-use crate::session::Machine;
 use crate::settings::{Clock, LaneSettings};
 use crate::stats::Stats;
-use crate::view::Ask;
 use crate::work::{Interrupt, Work};
 
 /// Records of a poll from one look at the clock to the next, while a command waits. Under load one nearly always waits, and a look for
@@ -133,14 +134,14 @@ pub struct Lane<L, S, M = SessionEngine> {
     pub(super) settings: Arc<LaneSettings>,
     pub(super) restorer: Box<dyn Restorer>,
     pub(super) leases: Leases,
-    pub(super) pacing: Pacing,
+    pub(super) pacing: CommitPacing,
     pub(super) phase: Phase,
     /// Of commits.
-    pub(super) trouble: Trouble,
+    pub(super) trouble: RetryState,
     /// Of polls.
-    log_trouble: Trouble,
+    log_trouble: RetryState,
     /// Of seeks and of replacing the producer: over when all tasks are read again. Polls go on meanwhile and say nothing about it.
-    standstill: Trouble,
+    standstill: RetryState,
     pub(super) attempts: u64,
     pub(super) stats: Stats,
     /// When the first of the assignments came that are not yet restored, monotonic us.
@@ -163,14 +164,14 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         Self {
             log,
             work,
-            pacing: Pacing::new(settings.trigger),
+            pacing: CommitPacing::new(settings.trigger),
             settings,
             restorer,
             leases,
             phase: Phase::Feeding,
-            trouble: Trouble::default(),
-            log_trouble: Trouble::default(),
-            standstill: Trouble::default(),
+            trouble: RetryState::default(),
+            log_trouble: RetryState::default(),
+            standstill: RetryState::default(),
             attempts: 0,
             stats: Stats::default(),
             rebalancing_since_us: None,
@@ -336,7 +337,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// True when something was done.
     fn on_event(&mut self, event: LaneEvent, clock: &dyn Clock) -> Result<bool, Exit> {
         if matches!(event, LaneEvent::Polled(Ok(_))) && self.log_trouble.is_quiet(clock.mono_ms()) {
-            self.log_trouble.is_over();
+            self.log_trouble.reset();
         }
         match event {
             LaneEvent::Interrupted(interrupt) => self.on_interrupt(interrupt, clock)?,
@@ -422,7 +423,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         match error {
             LogError::Transient(cause) => {
                 tracing::warn!(cause, "log in trouble");
-                if self.log_trouble.lasts_too_long(clock.mono_ms()) {
+                if self.log_trouble.is_exhausted_by(clock.mono_ms()) {
                     return Err(Exit::Failed(format!("log in trouble for too long: {cause}")));
                 }
                 Ok(())
@@ -464,7 +465,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// Notes that the lane cannot go on; ends it when that lasts too long.
     pub(super) fn stands_still(&mut self, cause: &str, clock: &dyn Clock) -> Result<(), Exit> {
         tracing::warn!(cause, "the lane stands still");
-        if self.standstill.lasts_too_long(clock.mono_ms()) {
+        if self.standstill.is_exhausted_by(clock.mono_ms()) {
             return Err(Exit::Failed(format!("nothing could be read or committed for three minutes: {cause}")));
         }
         Ok(())
@@ -476,7 +477,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         let running: Vec<TaskId> = self.running().collect();
         running.into_iter().try_for_each(|id| self.start(id, clock))?;
         if self.phase == Phase::Feeding {
-            self.standstill.is_over();
+            self.standstill.reset();
         }
         Ok(())
     }

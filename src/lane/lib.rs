@@ -14,13 +14,19 @@
 mod cache;
 mod census;
 mod commit;
+mod context;
 mod counters;
+mod effects;
 mod encode;
+mod health;
 mod json;
 mod lane;
 mod lease;
 mod overlay;
+mod pacing;
 mod poison;
+mod processor;
+mod query;
 mod rebalance;
 mod recent;
 mod reset;
@@ -33,6 +39,7 @@ mod session;
 mod settings;
 mod sorted;
 mod stats;
+mod sums;
 mod supervise;
 mod swarm;
 mod timers;
@@ -47,18 +54,18 @@ use loopwarden_core::event::{EventTime, NextOffset, RecordOffset, TaskId};
 use loopwarden_state::Position;
 use poison::DeadLetterWindow;
 pub use poison::{KillerFile, Suspect};
+pub use processor::Machine;
+pub use query::{AgentView, Ask, CounterView, TaskState, TaskView};
 pub use recent::{Numbered, Recent};
 pub use restore::Restore;
 pub use restored::{Ready, RestoreError, RestoreStep, Waited};
 pub use restorer::{Answer, InlineRestorer, RestorePool, Restorer};
 pub use retention::sweep;
 use seen::Seen;
-pub use session::Machine;
 pub use settings::{Breaker, Clock, CommitTrigger, DeadLetterContent, LaneSettings, OnInputLoss, ProcessMode};
 pub use stats::{BUCKETS_US, COMMIT_STEPS, Histogram, Stats};
 pub use supervise::{Fleet, LaneHandle, LaneReport, SystemClock, run_to_end};
 use timers::TimerQueue;
-pub use view::{AgentView, Ask, CounterView, TaskState, TaskView};
 
 /// A task in a state. Only [`Running`] processes records.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use crate::cache::EntryId;
 use crate::recent::Told;
 use crate::settings::LaneSettings;
 use crate::stats::Stats;
-use crate::swarm::Sums;
+use crate::sums::Sums;
 
 /// Bytes a changed session counts for: head and bookkeeping. Its newest steps, which lie in the head's record, count with the events.
 const SESSION_BYTES: usize = 512;

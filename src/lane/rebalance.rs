@@ -5,9 +5,9 @@ use loopwarden_log::{Log, LogError};
 use loopwarden_state::{Position, StateStore};
 
 use crate::lane::{Exit, Lane, Phase};
+use crate::processor::Machine;
 use crate::restored::RestoreError;
 use crate::restorer::Answer;
-use crate::session::Machine;
 use crate::settings::Clock;
 use crate::stats::{bump, stage_at};
 use crate::work::adopt;
@@ -103,7 +103,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         self.unknown.clear();
         if is_committed {
             // As any other commit: the next failure is the first of its row.
-            self.trouble.is_over();
+            self.trouble.reset();
         }
     }
 

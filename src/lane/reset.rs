@@ -8,8 +8,9 @@ use loopwarden_core::event::{Event, RecordOffset};
 use loopwarden_core::limits::RESET_AGENTS_MAX;
 use loopwarden_state::{KeyFamily, StateStore, StoreError, session as stored};
 
+use crate::context::{Cause, Handled, Stage, Stop};
 use crate::poison::Culprit;
-use crate::session::{Cause, Handled, Machine, Stage, Stop};
+use crate::processor::Machine;
 
 impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     /// Brings a reset to the other agents of the session, in the order of their keys: those in the store, and those begun since. When

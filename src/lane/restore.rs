@@ -71,25 +71,25 @@ pub struct Restore<S> {
 }
 
 /// A failure of a step: the log's, or final.
-enum Trouble {
+enum RetryState {
     Log(LogError),
     Final(RestoreError),
 }
 
-impl From<LogError> for Trouble {
+impl From<LogError> for RetryState {
     fn from(error: LogError) -> Self {
         Self::Log(error)
     }
 }
 
-impl From<StoreError> for Trouble {
+impl From<StoreError> for RetryState {
     fn from(error: StoreError) -> Self {
         Self::Final(RestoreError::Store(error))
     }
 }
 
-fn stop(code: &'static str, message: String) -> Trouble {
-    Trouble::Final(RestoreError::Stop { code, message })
+fn stop(code: &'static str, message: String) -> RetryState {
+    RetryState::Final(RestoreError::Stop { code, message })
 }
 
 impl<S: StateStore> Restore<S> {
@@ -146,8 +146,8 @@ impl<S: StateStore> Restore<S> {
                 }
                 step
             }
-            Err(Trouble::Final(error)) => RestoreStep::Failed(error),
-            Err(Trouble::Log(LogError::Transient(cause) | LogError::OutOfRange(cause))) => {
+            Err(RetryState::Final(error)) => RestoreStep::Failed(error),
+            Err(RetryState::Log(LogError::Transient(cause) | LogError::OutOfRange(cause))) => {
                 let now = clock.mono_ms();
                 let since = *self.failing_since_ms.get_or_insert(now);
                 if now - since < TRANSIENT_MS_MAX {
@@ -157,9 +157,11 @@ impl<S: StateStore> Restore<S> {
                 let message = format!("changelog of {} cannot be read: {cause}", self.id);
                 RestoreStep::Failed(RestoreError::Stop { code: "E0101", message })
             }
-            Err(Trouble::Log(LogError::Damaged(message))) => RestoreStep::Failed(RestoreError::Stop { code: E_DAMAGED, message }),
-            Err(Trouble::Log(LogError::Lost(message))) => RestoreStep::Failed(RestoreError::Stop { code: "E0501", message }),
-            Err(Trouble::Log(LogError::Fatal { code, message })) => RestoreStep::Failed(RestoreError::Stop { code, message }),
+            Err(RetryState::Log(LogError::Damaged(message))) => {
+                RestoreStep::Failed(RestoreError::Stop { code: E_DAMAGED, message })
+            }
+            Err(RetryState::Log(LogError::Lost(message))) => RestoreStep::Failed(RestoreError::Stop { code: "E0501", message }),
+            Err(RetryState::Log(LogError::Fatal { code, message })) => RestoreStep::Failed(RestoreError::Stop { code, message }),
         }
     }
 
@@ -172,13 +174,13 @@ impl<S: StateStore> Restore<S> {
         }
     }
 
-    fn take_stored(&mut self) -> Result<RestoreStep, Trouble> {
+    fn take_stored(&mut self) -> Result<RestoreStep, RetryState> {
         let position = self.read_position()?;
         let is_first = position.is_none();
         Ok(self.ready(position.unwrap_or_else(|| first(NextOffset(0))), is_first, None))
     }
 
-    fn try_step(&mut self, changelog: &mut (dyn Changelog + '_), clock: &dyn Clock) -> Result<RestoreStep, Trouble> {
+    fn try_step(&mut self, changelog: &mut (dyn Changelog + '_), clock: &dyn Clock) -> Result<RestoreStep, RetryState> {
         match self.phase {
             Phase::Begin => self.begin(changelog, clock),
             Phase::Ask { from } => {
@@ -210,7 +212,7 @@ impl<S: StateStore> Restore<S> {
     }
 
     /// R2, R8: may the store be trusted, and from where on must the changelog be read?
-    fn begin(&mut self, changelog: &mut (dyn Changelog + '_), clock: &dyn Clock) -> Result<RestoreStep, Trouble> {
+    fn begin(&mut self, changelog: &mut (dyn Changelog + '_), clock: &dyn Clock) -> Result<RestoreStep, RetryState> {
         let range = changelog.range(self.id)?;
         let now_wall_ms = clock.wall_ms();
         self.end = range.end;
@@ -270,7 +272,7 @@ impl<S: StateStore> Restore<S> {
     }
 
     /// R4: reads on; true when the end was reached.
-    fn read(&mut self, changelog: &mut (dyn Changelog + '_), from: u64) -> Result<(u64, bool), Trouble> {
+    fn read(&mut self, changelog: &mut (dyn Changelog + '_), from: u64) -> Result<(u64, bool), RetryState> {
         let mut bad = None;
         let mut is_end = true;
         let next = changelog.read(self.id, from, &mut |offset, key, value| {
@@ -345,7 +347,7 @@ impl<S: StateStore> Restore<S> {
         next: u64,
         group: Option<NextOffset>,
         clock: &dyn Clock,
-    ) -> Result<RestoreStep, Trouble> {
+    ) -> Result<RestoreStep, RetryState> {
         let Some(position) = self.position.clone() else {
             let Some(group) = group else {
                 self.finish(next, None, clock)?;
@@ -431,7 +433,7 @@ impl<S: StateStore> Restore<S> {
     }
 
     /// Once: from the first record on. The second time somebody has moved the offsets.
-    fn start_over(&mut self, position: &Position, group: NextOffset) -> Result<RestoreStep, Trouble> {
+    fn start_over(&mut self, position: &Position, group: NextOffset) -> Result<RestoreStep, RetryState> {
         if self.is_second {
             let message = format!(
                 "{} stands at {} in its changelog, but the group at {group}: somebody moved the offsets; {}",

@@ -3,109 +3,24 @@
 //! Skip what is below the next offset (C12); decode; move the watermark; fire the timers that fell due, in their order; apply (I4: per
 //! record, never per batch). The session comes from the cache, else from the store.
 
-use std::sync::Arc;
-
 use loopwarden_core::detect::Finding;
-use loopwarden_core::engine::{
-    Command, Effects, Input, Place, Session, SessionEngine, SubjectKey, SwarmEngine, TimerChange, TimerKind,
-};
+use loopwarden_core::engine::{Input, Place, SubjectKey, TimerKind};
 use loopwarden_core::event::{
-    Content, Event, EventKind, EventTime, Reason, Record, RecordOffset, Rejected, Stage as TaskStage, TaskId, decode,
-    partition_of,
+    Content, Event, EventKind, Reason, Record, RecordOffset, Rejected, Stage as TaskStage, decode, partition_of,
 };
 use loopwarden_core::limits::TIMERS_PER_COMMIT;
-use loopwarden_core::policy::Policy;
 use loopwarden_state::{StateStore, StoreError, TimerKey, session as stored};
 
-use crate::cache::{Cache, EntryId};
-use crate::counters::Counters;
-use crate::encode::{Encoder, Row, dead_letter_id};
-use crate::overlay::{Audited, Overlay, Sent};
-use crate::poison::{Culprit, Marks, guarded};
+use crate::cache::EntryId;
+use crate::context::{Cause, Handled, Stage, Stop};
+use crate::effects::{move_timers, send_commands};
+use crate::encode::{Row, dead_letter_id};
+use crate::overlay::Audited;
+use crate::poison::{Culprit, guarded};
+use crate::processor::Machine;
 use crate::settings::{Breaker, LaneSettings};
 use crate::stats::{Stats, bump};
-use crate::work::is_crowded;
-use crate::{Running, swarm};
-
-/// What applies inputs to sessions. The engine; in tests of the runtime something simpler.
-pub trait Machine: Send {
-    /// Applies one input to the session of `subject`. Must depend on nothing else, and re-arm a timer only later than it was due.
-    fn apply(&mut self, subject: &SubjectKey, session: &mut Session, input: Input<'_>, out: &mut Effects);
-    /// The policy in force.
-    fn policy(&self) -> &Arc<Policy>;
-    /// The application's name.
-    fn app(&self) -> &str;
-    /// Puts another policy in force.
-    fn swap(&mut self, policy: Arc<Policy>);
-}
-
-impl Machine for SessionEngine {
-    fn apply(&mut self, subject: &SubjectKey, session: &mut Session, input: Input<'_>, out: &mut Effects) {
-        Self::apply(self, subject, session, input, out);
-    }
-
-    fn policy(&self) -> &Arc<Policy> {
-        Self::policy(self)
-    }
-
-    fn app(&self) -> &str {
-        Self::app(self)
-    }
-
-    fn swap(&mut self, policy: Arc<Policy>) {
-        *self = Self::new(self.app(), policy);
-    }
-}
-
-/// How a record ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Handled {
-    /// The task stands behind it.
-    Done,
-    /// The overlay is full between two of its timers: commit, then read it again.
-    Full,
-    /// A detector panicked: drop the overlay, mark this, run again.
-    Panicked(Culprit),
-    /// Too many dead letters: the task stops in front of it.
-    Tripped(&'static str),
-}
-
-/// Why an input did not get through.
-pub(super) enum Stop {
-    Handled(Handled),
-    Store(StoreError),
-}
-
-impl From<StoreError> for Stop {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-/// Everything a record of one task meets.
-pub(super) struct Stage<'a, S, M> {
-    pub(super) id: TaskId,
-    pub(super) task: &'a mut Running,
-    pub(super) store: &'a S,
-    pub(super) machine: &'a mut M,
-    pub(super) encoder: &'a Encoder,
-    pub(super) cache: &'a mut Cache,
-    pub(super) overlay: &'a mut Overlay,
-    pub(super) effects: &'a mut Effects,
-    pub(super) marks: &'a Marks,
-    pub(super) settings: &'a LaneSettings,
-    pub(super) swarm: &'a SwarmEngine,
-    pub(super) counters: &'a mut Counters,
-}
-
-/// What caused an input, for its outputs.
-#[derive(Clone, Copy)]
-pub(super) struct Cause {
-    pub(super) offset: u64,
-    /// Time of the row and of what has no time of its own.
-    pub(super) at: EventTime,
-    pub(super) record_time: EventTime,
-}
+use crate::swarm;
 
 impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     /// Takes one record.
@@ -203,12 +118,6 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             self.fire(&bytes, record)?;
         }
         Ok(())
-    }
-
-    /// Whether a commit must come before more is decided: the overlay's bounds, or sessions and counters that cannot leave memory before
-    /// they are written.
-    pub(super) fn is_full(&self) -> bool {
-        self.overlay.is_full(self.settings) || is_crowded(self.cache, self.counters, self.settings)
     }
 
     /// Fires one timer.
@@ -342,42 +251,6 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             Breaker::Stop => Err(Stop::Handled(Handled::Tripped(why))),
             Breaker::Report => Ok(()),
         }
-    }
-}
-
-/// Moves timers of a subject.
-pub(super) fn move_timers(task: &mut Running, changes: &[TimerChange], subject: &[u8]) {
-    for change in changes {
-        let key = |due| TimerKey { due, kind: change.kind.number(), subject };
-        if let Some(was) = change.was {
-            task.timers.remove(&key(was).encode());
-        }
-        if let Some(now) = change.now {
-            task.timers.set(&key(now));
-        }
-    }
-}
-
-/// Brings commands into the overlay, numbered.
-/// `cause` is the task and the record behind the commands.
-pub(super) fn send_commands(
-    cause: (TaskId, RecordOffset),
-    task: &mut Running,
-    encoder: &Encoder,
-    overlay: &mut Overlay,
-    commands: &mut Vec<Command>,
-    caused_at: EventTime,
-) {
-    for command in commands.drain(..) {
-        let name = loopwarden_core::identity::base32(&command.id.0);
-        let ordinal = task.count_output(name.as_bytes());
-        let mode = encoder.mode_of(command.is_shadow);
-        if let Some(by_mode) = overlay.stats.commands.get_mut(command.action as usize) {
-            bump(by_mode, ["live", "shadow", "replay"].iter().position(|known| *known == mode).unwrap_or_default());
-        }
-        overlay.sent.push(Sent { action: command.action, caused_at, expires_at: command.expires_at });
-        overlay.push(cause, encoder.command(&command, cause.0, ordinal));
-        overlay.command_waits = true;
     }
 }
 

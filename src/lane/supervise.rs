@@ -13,10 +13,10 @@ use loopwarden_state::StateStore;
 
 use crate::lane::{Exit, Lane, Order, Turn};
 use crate::poison::guarded;
-use crate::session::Machine;
+use crate::processor::Machine;
+use crate::query::{Ask, TaskView};
 use crate::settings::Clock;
 use crate::stats::Stats;
-use crate::view::{Ask, TaskView};
 
 /// A lane silent for longer is hung, and the process ends (rule C11). Milliseconds.
 const HEARTBEAT_MS_MAX: u64 = 30_000;
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn a_lane_that_waits_for_its_start_does_not_hang() {
         use loopwarden_core::engine::SessionEngine;
-        use loopwarden_log::memory::MemoryLog;
+        use loopwarden_sim::MemoryLog;
         use loopwarden_state::MemoryStore;
         let mut fleet = Fleet::new(SystemClock::start(), 1);
         let (release, released) = sync_channel::<()>(1);

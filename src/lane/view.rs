@@ -1,92 +1,21 @@
 //! What a lane tells about its tasks and sessions: committed state only, read from the store. Surface asks, lanes answer.
 
 use std::ops::ControlFlow;
-use std::sync::mpsc::SyncSender;
 
-use loopwarden_core::engine::{Session, SubjectKey, SwarmCounter, SwarmReset};
+use loopwarden_core::engine::SwarmReset;
 use loopwarden_core::event::{EventTime, Stage as EventStage, TaskId};
 use loopwarden_core::limits::{AGENTS_SHOWN, COUNTERS_SHOWN};
 use loopwarden_log::Log;
 use loopwarden_state::report::reset_key;
 use loopwarden_state::swarm::CounterKind;
-use loopwarden_state::{KeyFamily, Position, StateStore, StoreError, session, swarm};
+use loopwarden_state::{KeyFamily, StateStore, StoreError, session, swarm};
 
 use crate::Slot;
 use crate::census::Counts;
 use crate::lane::Lane;
-use crate::session::Machine;
+use crate::processor::Machine;
+use crate::query::{AgentView, Ask, CounterView, TaskState, TaskView};
 use crate::work::Work;
-
-/// What a task is doing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TaskState {
-    /// Waits for its former owner, or reads its changelog.
-    Restoring,
-    /// Processes records.
-    Running,
-    /// Stopped, and why.
-    Poisoned(String),
-}
-
-/// A task as of its last commit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TaskView {
-    /// Which.
-    pub id: TaskId,
-    /// What it is doing.
-    pub state: TaskState,
-    /// Where it stands; none while restoring.
-    pub position: Option<Position>,
-}
-
-/// An agent's session as of the last commit.
-#[derive(Debug)]
-pub struct AgentView {
-    /// The task that holds it.
-    pub task: TaskId,
-    /// Whose it is.
-    pub subject: SubjectKey,
-    /// Head and history.
-    pub session: Session,
-}
-
-/// A counter of a swarm as of the last commit: one call, made by its agents.
-#[derive(Debug)]
-pub struct CounterView {
-    /// The task that holds it.
-    pub task: TaskId,
-    /// The call, in 32 hex digits.
-    pub fingerprint: String,
-    /// What is counted.
-    pub counter: SwarmCounter,
-    /// Calls and agents of its newest window.
-    pub held: (u32, u32),
-}
-
-/// A question to a lane. The answer is dropped where nobody waits for it any more.
-#[derive(Debug)]
-pub enum Ask {
-    /// Its tasks.
-    Tasks(SyncSender<Vec<TaskView>>),
-    /// The agents of a session, as far as its tasks hold them; at most [`AGENTS_SHOWN`].
-    Session {
-        /// Tenant.
-        tenant: Option<String>,
-        /// Session.
-        session_id: String,
-        /// Where the answer goes.
-        reply: SyncSender<Result<Vec<AgentView>, StoreError>>,
-    },
-    /// The counters of a swarm, as far as its tasks hold them; at most [`COUNTERS_SHOWN`].
-    Swarm {
-        /// Tenant.
-        tenant: String,
-        /// Swarm.
-        swarm_id: String,
-        /// Where the answer goes.
-        reply: SyncSender<Result<Vec<CounterView>, StoreError>>,
-    },
-}
 
 impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     pub(super) fn answer(&self, ask: Ask) {

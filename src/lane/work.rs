@@ -11,18 +11,17 @@ use loopwarden_log::Flow;
 use loopwarden_state::{StateStore, StoreError};
 
 use crate::cache::Cache;
+use crate::context::{COUNTERS_SHARE, Handled, Stage, is_crowded};
 use crate::counters::Counters;
 use crate::encode::Encoder;
 use crate::overlay::Overlay;
 use crate::poison::{Culprit, KillerFile, Marks, Suspect};
-use crate::session::{Handled, Machine, Stage};
+use crate::processor::Machine;
 use crate::settings::{CommitTrigger, LaneSettings};
 use crate::{Running, Slot, Task};
 
 /// Bytes of events that lie between two cuts of an input at most: a log that can rewind keeps them until then.
 const CUT_BYTES_MAX: u64 = 4 << 20;
-/// Counters of the swarm stage may take one part in so many of what sessions may.
-const COUNTERS_SHARE: usize = 4;
 
 /// What records meet; apart from the log, which hands them over.
 pub(super) struct Work<S, M> {
@@ -62,11 +61,6 @@ pub(super) fn adopt(id: TaskId, task: &mut Task<Running>, policy: &Policy) {
     if task.state.adopt_policy(policy.hash.0) {
         tracing::info!(task = %id, next = %task.state.next(), policy = %policy.hash, profile = policy.profile, "another policy is in force");
     }
-}
-
-/// Whether more is held than memory is given, of what cannot leave before it is written.
-pub(super) fn is_crowded(cache: &Cache, counters: &Counters, settings: &LaneSettings) -> bool {
-    cache.bytes().max(counters.bytes().saturating_mul(COUNTERS_SHARE)) > settings.cache_bytes_max.saturating_mul(2)
 }
 
 impl<S: StateStore, M: Machine> Work<S, M> {

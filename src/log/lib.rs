@@ -7,7 +7,6 @@
 pub mod clock;
 pub mod embedded;
 mod headers;
-pub mod memory;
 mod names;
 
 use std::time::Duration;

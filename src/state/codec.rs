@@ -1,10 +1,9 @@
 //! Values on disk and in changelogs: one version byte, then postcard. A format that changes gets a new byte and a step in `migrate`.
 
 use loopwarden_core::identity::{Hash64, Hash128};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{KeyFamily, StoreError, migrate};
+use crate::StoreError;
 
 /// Writes `version`, then `value`.
 ///
@@ -45,14 +44,6 @@ pub fn decode<'a, T: Deserialize<'a>>(what: &str, version: u8, bytes: &'a [u8]) 
     } else {
         Err(StoreError::Corrupt(format!("{what}, format {found}: {} bytes too many", rest.len())))
     }
-}
-
-/// Reads a value of a family, whatever version wrote it, as its newest format.
-///
-/// # Errors
-/// As [`decode`].
-pub fn decode_family<T: DeserializeOwned>(family: KeyFamily, bytes: &[u8]) -> Result<T, StoreError> {
-    decode(family.as_str(), migrate::newest(family), &migrate::current(family, bytes)?)
 }
 
 pub(super) fn newer(what: &str, found: u8, known: u8) -> StoreError {

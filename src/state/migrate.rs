@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use serde::de::DeserializeOwned;
+
 use crate::{KeyFamily, StoreError, codec};
 
 /// Rewrites a value, version byte included, as the next higher version.
@@ -38,6 +40,14 @@ pub const fn newest(family: KeyFamily) -> u8 {
 /// [`StoreError::NewerFormat`]; [`StoreError::Corrupt`] for no bytes or a format that no step leads out of.
 pub fn current(family: KeyFamily, bytes: &[u8]) -> Result<Cow<'_, [u8]>, StoreError> {
     step_up(family, newest(family), MIGRATIONS, bytes)
+}
+
+/// Reads a value of a family, whatever version wrote it, as its newest format.
+///
+/// # Errors
+/// As [`codec::decode`].
+pub fn decode_family<T: DeserializeOwned>(family: KeyFamily, bytes: &[u8]) -> Result<T, StoreError> {
+    codec::decode(family.as_str(), newest(family), &current(family, bytes)?)
 }
 
 fn step_up<'a>(family: KeyFamily, newest: u8, steps: &[Migration], bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, StoreError> {

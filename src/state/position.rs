@@ -91,7 +91,7 @@ impl Position {
     /// # Errors
     /// As [`codec::decode`].
     pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
-        let stored: Stored = codec::decode_family(KeyFamily::Position, bytes)?;
+        let stored: Stored = migrate::decode_family(KeyFamily::Position, bytes)?;
         let (changelog_next, at_end_ms) = stored.local.map_or((0, 0), |local| (local.changelog_next, local.at_end_ms));
         Ok(Self {
             next_offset: NextOffset(stored.next_offset),

@@ -235,7 +235,7 @@ pub fn encode_floor(floor: &Floor) -> Result<Vec<u8>, StoreError> {
 /// # Errors
 /// As [`codec::decode`].
 pub fn decode_floor(bytes: &[u8]) -> Result<Floor, StoreError> {
-    let (time, due, seen): (i64, Option<i64>, i64) = codec::decode_family(KeyFamily::Swarm, bytes)?;
+    let (time, due, seen): (i64, Option<i64>, i64) = migrate::decode_family(KeyFamily::Swarm, bytes)?;
     Ok(Floor { time: EventTime(time), due: due.map(EventTime), seen: EventTime(seen) })
 }
 
@@ -252,7 +252,7 @@ pub fn encode_counts(counts: [u64; 2]) -> Result<Vec<u8>, StoreError> {
 /// # Errors
 /// As [`codec::decode`].
 pub fn decode_counts(bytes: &[u8]) -> Result<[u64; 2], StoreError> {
-    codec::decode_family(KeyFamily::Swarm, bytes)
+    migrate::decode_family(KeyFamily::Swarm, bytes)
 }
 
 #[cfg(test)]

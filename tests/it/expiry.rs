@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use loopwarden::config::policy::load_with_overrides;
 use loopwarden::event::{EventTime, Stage};
-use loopwarden::log::memory::MemoryTopic;
 use loopwarden::store::{Change, KeyFamily, MemoryStore, Position, RocksOptions, RocksStore, StateKey, StateStore, StoreOwner};
 use loopwarden::task::{CommitTrigger, Leases, sweep};
+use loopwarden_sim::MemoryTopic;
 use serde_json::Value;
 
 use crate::store::temp_dir::TempDir;

@@ -10,10 +10,10 @@ use loopwarden::engine::SubjectKey;
 use loopwarden::event::{EventTime, partition_of};
 use loopwarden::identity::base32;
 use loopwarden::log::Partitions;
-use loopwarden::log::memory::{Fault, Faults, MemoryConfig, MemoryTopic, Step};
 use loopwarden::policy::Policy;
 use loopwarden::store::state_hash;
 use loopwarden::task::{CommitTrigger, LaneSettings};
+use loopwarden_sim::{Fault, Faults, MemoryConfig, MemoryTopic, Step};
 use serde_json::Value;
 
 use crate::world::{Dice, FAMILIES, Seen, TestStore, TestWorld, outputs_by_task, session_task, settings};

@@ -8,9 +8,9 @@ use std::{fs, io};
 use loopwarden::engine::SessionEngine;
 use loopwarden::log::Destination;
 use loopwarden::log::file::{FileInput, FileOptions, FileReplay};
-use loopwarden::log::memory::MemoryTopic;
 use loopwarden::store::MemoryStore;
 use loopwarden::task::{Breaker, CommitTrigger, InlineRestorer, Lane, LaneSettings, Leases, ProcessMode, SystemClock, Turn};
+use loopwarden_sim::MemoryTopic;
 
 use crate::store::temp_dir::TempDir;
 use crate::world::{APP, Fed, PARTITIONS, TestWorld, config, feed, fleet, outputs_by_task, policy, settings};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use loopwarden::event::NextOffset;
-use loopwarden::log::memory::{Fault, Faults, MemoryConfig, MemoryTopic, Step};
 use loopwarden::store::{KeyFamily, Position, StateKey, StateStore};
 use loopwarden::task::{CommitTrigger, Exit, LaneSettings, ProcessMode, TaskState};
+use loopwarden_sim::{Fault, Faults, MemoryConfig, MemoryTopic, Step};
 
 use crate::world::{
     Fed, PARTITIONS, TestStore, TestWorld, config, feed, fleet, header, outputs_by_task, policy_with, reference, session_task,

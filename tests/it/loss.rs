@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use loopwarden::event::NextOffset;
-use loopwarden::log::memory::MemoryConfig;
 use loopwarden::log::{CommitOutcome, Destination, Flow, Headers, Log, LogEvent, Output};
 use loopwarden::store::{Change, MemoryStore, Position, StateKey, StateStore};
 use loopwarden::task::Exit;
+use loopwarden_sim::MemoryConfig;
 
 use crate::lane::{TIMED, records};
 use crate::world::{PARTITIONS, TestStore, TestWorld, config, feed, reference, session_task, settings};

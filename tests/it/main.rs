@@ -5,6 +5,7 @@
 
 #[path = "../common/bounded.rs"]
 mod bounded;
+mod circles;
 mod cli;
 mod config;
 mod decode;
@@ -32,6 +33,7 @@ mod restore;
 mod schema;
 mod sim;
 mod skew;
+mod source;
 mod store;
 mod swarm;
 mod swarm_blocks;

@@ -1,8 +1,8 @@
 //! Records and timers that cannot be used: dead letters, waves of them, panics, inputs that kill their process.
 
 use loopwarden::event::NextOffset;
-use loopwarden::log::memory::MemoryTopic;
 use loopwarden::task::{LaneSettings, TaskState};
+use loopwarden_sim::MemoryTopic;
 
 use crate::lane::TIMED;
 use crate::world::{Fed, PARTITIONS, TestWorld, config, feed, fleet, header, reference, session_task, settings};
@@ -10,12 +10,12 @@ use crate::world::{Fed, PARTITIONS, TestWorld, config, feed, fleet, header, refe
 #[test]
 fn a_bad_record_becomes_a_dead_letter_with_its_place_and_its_own_headers() {
     let mut world = TestWorld::new(config(20), settings(TIMED));
-    let record = loopwarden::log::memory::MemoryRecord {
+    let record = loopwarden_sim::MemoryRecord {
         key: Some(b"s1".to_vec()),
         value: Some(b"{\"id\":1}".to_vec()),
         headers: vec![("trace".to_owned(), Some(b"t".to_vec())), ("dlq.reason".to_owned(), Some(b"old".to_vec()))],
         timestamp_ms: 1_795_291_200_000,
-        ..loopwarden::log::memory::MemoryRecord::default()
+        ..loopwarden_sim::MemoryRecord::default()
     };
     world.broker.append_record(session_task(2), record);
     world.start("lw", 1);

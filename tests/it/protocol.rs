@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use loopwarden::event::{NextOffset, Stage, TaskId, partition_of};
 use loopwarden::log::embedded::{EmbeddedBroker, EmbeddedOptions, Feed};
-use loopwarden::log::memory::{Faults, MemoryBroker, MemoryTopic};
 use loopwarden::log::{CommitOutcome, Destination, Headers, Log, LogEvent, Output};
 use loopwarden::store::{KeyFamily, Position, RocksOptions, RocksStore, StateKey, StateStore, StoreOwner};
 use loopwarden::task::{CommitTrigger, LaneSettings, Leases, Restore, RestoreStep, SystemClock, Task};
+use loopwarden_sim::{Faults, MemoryBroker, MemoryTopic};
 use serde_json::Value;
 
 use crate::store::temp_dir::TempDir;

@@ -1,8 +1,8 @@
 //! A `reset` with scope `session`: the same agents whatever the cuts are, and no more of them at a time than a commit takes.
 
 use loopwarden::limits::RESET_AGENTS_MAX;
-use loopwarden::log::memory::{Fault, Faults, Step};
 use loopwarden::task::{CommitTrigger, LaneSettings};
+use loopwarden_sim::{Fault, Faults, Step};
 
 use crate::world::{Fed, TestWorld, config, feed, reference, settings};
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loopwarden::event::{NextOffset, TaskId};
-use loopwarden::log::memory::{Fault, Faults, Step};
 use loopwarden::log::{Changelog, ChangelogRange, Flow, Log, LogError};
 use loopwarden::store::{Change, KeyFamily, MemoryStore, Position, StateKey, StateStore};
 use loopwarden::task::{Clock, CommitTrigger, LaneSettings, Leases, Restore, RestoreStep, Task};
+use loopwarden_sim::{Fault, Faults, Step};
 
 use crate::world::{Fed, PARTITIONS, TestWorld, WALL_MS, config, feed, fleet, session_task, settings};
 

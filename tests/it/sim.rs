@@ -1,8 +1,8 @@
 //! The whole runtime from a seed: processes, lanes, group, clock, faults at every step; then calm (T18). A seed twice is the same
 //! trace; every seed ends with the outcome of one lane without faults.
 
-use loopwarden::log::memory::Faults;
 use loopwarden::task::{CommitTrigger, LaneSettings};
+use loopwarden_sim::Faults;
 
 use crate::world::{Dice, Outcome, TestWorld, config, feed, fleet, reference, settings};
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use loopwarden::event::partition_of;
 use loopwarden::log::Partitions;
-use loopwarden::log::memory::{MemoryConfig, MemoryTopic};
 use loopwarden::task::{CommitTrigger, LaneSettings};
+use loopwarden_sim::{MemoryConfig, MemoryTopic};
 use serde_json::Value;
 
 use crate::world::{TestWorld, header, session_task, settings};

@@ -8,11 +8,11 @@ use loopwarden::engine::{IdentityRecipe, SwarmCallKey, SwarmEntry, SwarmReport, 
 use loopwarden::event::{EventTime, Stage, TaskId, partition_of};
 use loopwarden::identity::{Hash128, hash_text};
 use loopwarden::log::Partitions;
-use loopwarden::log::memory::{Faults, MemoryConfig, MemoryTopic};
 use loopwarden::policy::Policy;
 use loopwarden::store::report::{SwarmRecord, report_key, reset_key};
 use loopwarden::store::{KeyFamily, ScanFlow, StateKey, StateStore, swarm};
 use loopwarden::task::{CommitTrigger, LaneSettings, Stats};
+use loopwarden_sim::{Faults, MemoryConfig, MemoryTopic};
 use serde_json::Value;
 
 use crate::swarm_cases::SWARM_CASES;

@@ -2,9 +2,9 @@
 
 use loopwarden::engine::{IdentityRecipe, SwarmCallKey};
 use loopwarden::identity::Hash128;
-use loopwarden::log::memory::MemoryTopic;
 use loopwarden::store::report::report_key;
 use loopwarden::store::swarm;
+use loopwarden_sim::MemoryTopic;
 use serde_json::Value;
 
 use crate::swarm::{

@@ -1,8 +1,8 @@
 //! What holds a lane up: seeks and producers that fail while polls go on, timers that stop their task.
 
 use loopwarden::event::partition_of;
-use loopwarden::log::memory::{Fault, Faults, MemoryTopic, Step};
 use loopwarden::task::{CommitTrigger, Exit, TaskState};
+use loopwarden_sim::{Fault, Faults, MemoryTopic, Step};
 
 use crate::world::{Fed, PARTITIONS, TestWorld, config, feed, fleet, reference, settings};
 

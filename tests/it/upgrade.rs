@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use loopwarden::event::{Stage, TaskId, partition_of};
 use loopwarden::log::Partitions;
-use loopwarden::log::memory::MemoryConfig;
 use loopwarden::store::{Change, KeyFamily, Position, ScanFlow, StateKey, StateStore, migrate, state_hash};
 use loopwarden::task::CommitTrigger;
+use loopwarden_sim::MemoryConfig;
 use serde_json::{Value, json};
 
 use crate::world::{Fed, TestStore, TestWorld, fleet, outputs_by_task, session_task, settings};

@@ -9,7 +9,6 @@ use std::time::Duration;
 use loopwarden::config::policy::load_with_overrides;
 use loopwarden::engine::{Effects, Input, Session, SessionEngine, SubjectKey, TimerKind};
 use loopwarden::event::{EventKind, NextOffset, Record, Stage, TaskId};
-use loopwarden::log::memory::{Faults, MemoryBroker, MemoryConfig, MemoryLog, MemoryRecord, MemoryTopic};
 use loopwarden::log::{Changelog, CommitOutcome, Flow, Log, LogError, LogEvent, Output, Partitions};
 use loopwarden::policy::Policy;
 use loopwarden::store::{
@@ -18,6 +17,7 @@ use loopwarden::store::{
 use loopwarden::task::{
     Clock, CommitTrigger, Exit, InlineRestorer, Lane, LaneSettings, Leases, Machine, Order, ProcessMode, Turn,
 };
+use loopwarden_sim::{Faults, MemoryBroker, MemoryConfig, MemoryLog, MemoryRecord, MemoryTopic};
 
 pub(crate) const APP: &str = "loopwarden";
 pub(crate) const PARTITIONS: u32 = 3;

@@ -7,8 +7,11 @@ use loopwarden_core::event::{Header, Stage, TaskId, partition_of};
 use loopwarden_state::{Area, RocksBatch};
 
 use crate::LogError;
+use crate::embedded::broker::EmbeddedBroker;
 use crate::embedded::record::Stored;
-use crate::embedded::{EmbeddedBroker, Extent, TICK_HEADER, Writer, fatal, layout};
+use crate::embedded::scan::fatal;
+use crate::embedded::shared::{Extent, Writer, Written};
+use crate::embedded::{TICK_HEADER, layout};
 
 /// Longest wait for a sync before an append gives up. The record may be there all the same: its sender tries again, and a
 /// duplicate is dropped by its id.
@@ -26,10 +29,6 @@ pub struct Append<'a> {
     /// Record timestamp, Unix ms: the time of the append; in a demo the event's.
     pub timestamp_ms: i64,
 }
-
-/// How far the log was written at some moment. For [`EmbeddedBroker::wait_synced`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Written(pub(super) u64);
 
 impl EmbeddedBroker {
     /// Appends events, all or none, and waits until they are durable. Returns partition and offset of each.

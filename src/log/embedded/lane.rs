@@ -9,8 +9,12 @@ use loopwarden_core::event::{EventTime, NextOffset, Record, RecordMeta, RecordOf
 use loopwarden_state::{Area, Change, RocksBatch, StateKey};
 
 use crate::embedded::append::put_event;
+use crate::embedded::broker::EmbeddedBroker;
+use crate::embedded::feed::Feed;
+use crate::embedded::layout;
 use crate::embedded::record::Stored;
-use crate::embedded::{EmbeddedBroker, Extent, Feed, Writer, corrupt, layout, scan};
+use crate::embedded::scan::{corrupt, scan};
+use crate::embedded::shared::{Extent, Writer};
 use crate::{Changelog, CommitOutcome, Destination, Flow, InputEnd, Log, LogError, LogEvent, Output};
 
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +43,14 @@ pub struct EmbeddedLog {
     /// Calls it has heard. One that comes between two waits ends the second.
     calls: u64,
     staged: Vec<Output>,
+}
+
+impl EmbeddedBroker {
+    /// The log of a lane. A lane has one.
+    #[must_use]
+    pub fn lane(&self, lane: u32) -> EmbeddedLog {
+        EmbeddedLog::new(self.clone(), lane)
+    }
 }
 
 impl EmbeddedLog {

@@ -16,7 +16,9 @@ use loopwarden_core::event::TaskId;
 use loopwarden_state::{Area, RocksBatch, RocksStore, task_of, task_prefix};
 
 use crate::LogError;
-use crate::embedded::{Extent, Writer, corrupt, fatal, scan};
+use crate::embedded::feed::Feed;
+use crate::embedded::scan::{corrupt, fatal, scan};
+use crate::embedded::shared::{Extent, Writer};
 
 const LAYOUT: &[u8] = b"layout";
 const LAYOUT_VERSION: u8 = 1;
@@ -25,21 +27,6 @@ const FEED: u8 = b'f';
 const POSITION: u8 = b'p';
 /// First byte of state rows among the outputs. Feeds stay below.
 const ROW: u8 = 0x80;
-
-/// Outputs that readers follow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Feed {
-    /// Commands.
-    Commands = 1,
-    /// Dead letters.
-    DeadLetters = 2,
-}
-
-impl Feed {
-    /// Every feed.
-    pub const ALL: [Self; 2] = [Self::Commands, Self::DeadLetters];
-}
 
 /// Key of an input record.
 pub(super) fn event_key(task: TaskId, offset: u64) -> [u8; 13] {

@@ -8,8 +8,12 @@ use loopwarden_core::event::TaskId;
 use loopwarden_state::Area;
 
 use crate::LogError;
+use crate::embedded::broker::EmbeddedBroker;
+use crate::embedded::feed::Feed;
+use crate::embedded::layout;
 use crate::embedded::record::Stored;
-use crate::embedded::{EmbeddedBroker, Feed, Written, corrupt, layout, scan};
+use crate::embedded::scan::{corrupt, scan};
+use crate::embedded::shared::Written;
 
 /// One output, with its number in its feed: from 0, without gaps, for ever the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +50,14 @@ pub type StateRow = (Vec<u8>, Vec<u8>);
 #[derive(Debug, Clone)]
 pub struct EmbeddedReader {
     broker: EmbeddedBroker,
+}
+
+impl EmbeddedBroker {
+    /// A reader of outputs and state rows.
+    #[must_use]
+    pub fn reader(&self) -> EmbeddedReader {
+        EmbeddedReader::new(self.clone())
+    }
 }
 
 impl EmbeddedReader {
@@ -117,7 +129,7 @@ impl EmbeddedReader {
     pub fn wait(&self, feed: Feed, from: u64, wait: Duration) -> Result<bool, LogError> {
         let shared = &self.broker.shared;
         let has = |feeds: &std::collections::BTreeMap<Feed, _>| {
-            feeds.get(&feed).is_some_and(|extent: &super::Extent| extent.next > from)
+            feeds.get(&feed).is_some_and(|extent: &crate::embedded::shared::Extent| extent.next > from)
         };
         let waiting =
             shared.synced.wait_timeout_while(shared.durable(), wait, |durable| !has(&durable.feeds) && durable.failed.is_none());

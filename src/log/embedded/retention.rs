@@ -7,8 +7,12 @@ use loopwarden_core::event::TaskId;
 use loopwarden_state::Area;
 
 use crate::LogError;
+use crate::embedded::broker::EmbeddedBroker;
+use crate::embedded::feed::Feed;
+use crate::embedded::layout;
 use crate::embedded::record::Stored;
-use crate::embedded::{EmbeddedBroker, Extent, Feed, corrupt, layout, scan};
+use crate::embedded::scan::{corrupt, scan};
+use crate::embedded::shared::Extent;
 
 /// Records looked at per partition or feed and call. The rest waits for the next call.
 const RECORDS_MAX: usize = 100_000;

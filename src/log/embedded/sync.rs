@@ -4,7 +4,8 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::LogError;
-use crate::embedded::{Shared, fatal};
+use crate::embedded::scan::fatal;
+use crate::embedded::shared::Shared;
 
 /// Dropping it syncs what is left and ends the thread.
 pub(super) struct SyncThread {

@@ -4,6 +4,7 @@
 //! Write-ahead log on, `sync=false`: `kill -9` loses nothing, power loss cuts the end off, at one point for all areas
 //! (point-in-time recovery; before a memtable is flushed, RocksDB syncs the logs it leaves behind).
 
+mod area;
 mod batch;
 mod error;
 mod options;
@@ -12,6 +13,7 @@ mod owner;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use area::Area;
 pub use batch::RocksBatch;
 use loopwarden_core::event::TaskId;
 pub use options::RocksOptions;
@@ -24,34 +26,6 @@ use crate::{Change, KeyFamily, LoadBatch, ScanFlow, StateKey, StateStore, StoreE
 
 /// Bytes that a change takes in a batch besides its value and the end of its key: tag, lengths, the task's prefix. An upper bound.
 const CHANGE_BYTES: usize = 32;
-
-/// A part of the database with its own keys. One batch may write to all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Area {
-    /// State of tasks.
-    State,
-    /// Records of the embedded log's inputs.
-    Events,
-    /// Records of the embedded log's outputs.
-    Outputs,
-    /// What the database itself is, and the embedded log's counters.
-    Meta,
-}
-
-impl Area {
-    /// Every area.
-    pub const ALL: [Self; 4] = [Self::State, Self::Events, Self::Outputs, Self::Meta];
-
-    /// Name of the column family.
-    const fn column_family(self) -> &'static str {
-        match self {
-            Self::State => rocksdb::DEFAULT_COLUMN_FAMILY_NAME,
-            Self::Events => "events",
-            Self::Outputs => "outputs",
-            Self::Meta => "meta",
-        }
-    }
-}
 
 /// What the database uses, as of now. Bytes, unless the name says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -95,6 +69,17 @@ impl std::fmt::Debug for Shared {
 }
 
 impl RocksStore {
+    /// Checks whose directory it is, and writes it down where nobody has.
+    fn claim(&self, owner: &StoreOwner) -> Result<(), StoreError> {
+        if let Some(bytes) = self.get_raw(Area::Meta, owner::KEY)? {
+            return owner.check(&bytes, self.dir());
+        }
+        let mut batch = self.batch();
+        batch.put(Area::Meta, owner::KEY, &owner.encode()?);
+        self.write(batch)?;
+        self.sync_wal()
+    }
+
     /// Opens the database in `dir`, or makes it. RocksDB's own lock keeps a second process out.
     ///
     /// # Errors
@@ -106,7 +91,7 @@ impl RocksStore {
         let db = DB::open_cf_with_opts(&options.database, dir, areas)
             .map_err(|error| error::store(&format!("cannot open {}", dir.display()), &error))?;
         let store = Self { shared: Arc::new(Shared { db, options, dir: dir.to_owned(), failed: Mutex::new(None) }) };
-        owner::claim(&store, owner)?;
+        store.claim(owner)?;
         Ok(store)
     }
 

@@ -1,12 +1,15 @@
 //! Whose database it is: format, application, instance, cluster. Two processes with one directory would be two owners of one state.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{Area, RocksStore, StoreError, codec};
+use crate::{StoreError, codec};
 
 /// Format of the whole directory: areas and keys.
 const FORMAT: u8 = 1;
-const KEY: &[u8] = b"owner";
+/// Its key in [`Area::Meta`](crate::Area).
+pub(super) const KEY: &[u8] = b"owner";
 
 /// Whom a directory belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,27 +22,32 @@ pub struct StoreOwner {
     pub cluster: Option<String>,
 }
 
-/// Checks the record of a directory, and writes it where it is missing.
-pub(super) fn claim(store: &RocksStore, owner: &StoreOwner) -> Result<(), StoreError> {
-    let Some(bytes) = store.get_raw(Area::Meta, KEY)? else {
-        let mut batch = store.batch();
-        batch.put(Area::Meta, KEY, &codec::encode(FORMAT, owner)?);
-        store.write(batch)?;
-        return store.sync_wal();
-    };
-    let found: StoreOwner = codec::decode("the state directory", FORMAT, &bytes)?;
-    let facts = |owner: &StoreOwner| {
-        let (instance, world) = match &owner.cluster {
-            Some(cluster) => (format!("instance \"{}\"", owner.instance), format!("the Kafka cluster \"{cluster}\"")),
+impl StoreOwner {
+    /// The record of a directory.
+    pub(super) fn encode(&self) -> Result<Vec<u8>, StoreError> {
+        codec::encode(FORMAT, self)
+    }
+
+    /// Whether the record of a directory names this owner.
+    ///
+    /// # Errors
+    /// [`StoreError::OtherOwner`], with the first thing that differs.
+    pub(super) fn check(&self, record: &[u8], dir: &Path) -> Result<(), StoreError> {
+        let found: Self = codec::decode("the state directory", FORMAT, record)?;
+        match found.facts().into_iter().zip(self.facts()).find(|(theirs, ours)| theirs != ours) {
+            Some((theirs, ours)) => {
+                Err(StoreError::OtherOwner(format!("state in {} belongs to {theirs}, this is {ours}", dir.display())))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn facts(&self) -> [String; 3] {
+        let (instance, log) = match &self.cluster {
+            Some(cluster) => (format!("instance \"{}\"", self.instance), format!("the Kafka cluster \"{cluster}\"")),
             // Nobody else can have the identity of a log that lies beside its state; a host that is renamed goes on with both.
             None => (String::new(), "an embedded log".to_owned()),
         };
-        [format!("application \"{}\"", owner.app), world, instance]
-    };
-    match facts(&found).into_iter().zip(facts(owner)).find(|(theirs, ours)| theirs != ours) {
-        Some((theirs, ours)) => {
-            Err(StoreError::OtherOwner(format!("state in {} belongs to {theirs}, this is {ours}", store.dir().display())))
-        }
-        None => Ok(()),
+        [format!("application \"{}\"", self.app), log, instance]
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use loopwarden::event::{NextOffset, Stage, TaskId};
-use loopwarden::log::memory::{Fault, Faults, MemoryBroker, MemoryConfig, MemoryLog, MemoryTopic, Step};
 use loopwarden::log::{CommitOutcome, Destination, Flow, Log, LogError, LogEvent, Output, Partitions};
+use loopwarden_sim::{Fault, Faults, MemoryBroker, MemoryConfig, MemoryLog, MemoryTopic, Step};
 
 use super::log_contract;
 use super::log_contract::{Feed, Seen, Transactional, World, change, command, commit, session, take_all};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use loopwarden_core::event::{NextOffset, TaskId};
 
-use crate::memory::broker::State;
-use crate::memory::{MemoryRecord, MemoryTopic};
+use crate::broker::State;
+use crate::{MemoryRecord, MemoryTopic};
 
 /// Why a request was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use loopwarden_core::event::{NextOffset, Stage, TaskId};
+use loopwarden_log::{Changelog, ChangelogRange, Flow, LogError};
 
-use crate::memory::{MemoryBroker, MemoryRecord, MemoryTopic};
-use crate::{Changelog, ChangelogRange, Flow, LogError};
+use crate::{MemoryBroker, MemoryRecord, MemoryTopic};
 
 #[derive(Debug)]
 pub(super) struct MemoryChangelog {

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use loopwarden_core::event::{EventTime, Header, NextOffset, Record, RecordMeta, RecordOffset, TaskId};
+use loopwarden_log::{Changelog, CommitOutcome, Destination, Flow, Log, LogError, LogEvent, Output};
 
-use crate::memory::broker::State;
-use crate::memory::changelog::MemoryChangelog;
-use crate::memory::group::Answer;
-use crate::memory::transaction::{Markers, Refused};
-use crate::memory::{Fault, MemoryBroker, MemoryRecord, MemoryTopic, Step};
-use crate::{Changelog, CommitOutcome, Destination, Flow, Log, LogError, LogEvent, Output};
+use crate::broker::State;
+use crate::changelog::MemoryChangelog;
+use crate::group::Answer;
+use crate::transaction::{Markers, Refused};
+use crate::{Fault, MemoryBroker, MemoryRecord, MemoryTopic, Step};
 
 #[derive(Debug, Clone, Copy)]
 struct Reading {

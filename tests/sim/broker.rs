@@ -5,13 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use loopwarden_core::event::{NextOffset, Stage, TaskId, partition_of};
 use loopwarden_core::limits;
+use loopwarden_log::{ChangelogRange, Destination, InputNames, Output, Partitions};
 
-use crate::memory::group::Group;
-use crate::memory::partition::Partition;
-use crate::memory::transaction::{Markers, Producer};
-use crate::memory::{Faults, MemoryLog, MemoryRecord};
-use crate::names::InputNames;
-use crate::{ChangelogRange, Destination, Output, Partitions};
+use crate::group::Group;
+use crate::partition::Partition;
+use crate::transaction::{Markers, Producer};
+use crate::{Faults, MemoryLog, MemoryRecord};
 
 /// Topics of the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

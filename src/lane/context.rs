@@ -1,0 +1,79 @@
+//! Everything that a record of one task meets, and how its processing ends.
+
+use loopwarden_core::engine::{Effects, SwarmEngine};
+use loopwarden_core::event::{EventTime, TaskId};
+use loopwarden_state::StoreError;
+
+use crate::Running;
+use crate::cache::Cache;
+use crate::counters::Counters;
+use crate::encode::Encoder;
+use crate::overlay::Overlay;
+use crate::poison::{Culprit, Marks};
+use crate::settings::LaneSettings;
+
+/// Counters of the swarm stage may take one part in so many of what sessions may.
+pub(super) const COUNTERS_SHARE: usize = 4;
+
+/// How a record ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Handled {
+    /// The task stands behind it.
+    Done,
+    /// The overlay is full between two of its timers: commit, then read it again.
+    Full,
+    /// A detector panicked: drop the overlay, mark this, run again.
+    Panicked(Culprit),
+    /// Too many dead letters: the task stops in front of it.
+    Tripped(&'static str),
+}
+
+/// Why an input did not get through.
+pub(super) enum Stop {
+    Handled(Handled),
+    Store(StoreError),
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Everything a record of one task meets.
+pub(super) struct Stage<'a, S, M> {
+    pub(super) id: TaskId,
+    pub(super) task: &'a mut Running,
+    pub(super) store: &'a S,
+    pub(super) machine: &'a mut M,
+    pub(super) encoder: &'a Encoder,
+    pub(super) cache: &'a mut Cache,
+    pub(super) overlay: &'a mut Overlay,
+    pub(super) effects: &'a mut Effects,
+    pub(super) marks: &'a Marks,
+    pub(super) settings: &'a LaneSettings,
+    pub(super) swarm: &'a SwarmEngine,
+    pub(super) counters: &'a mut Counters,
+}
+
+/// What caused an input, for its outputs.
+#[derive(Clone, Copy)]
+pub(super) struct Cause {
+    pub(super) offset: u64,
+    /// Time of the row and of what has no time of its own.
+    pub(super) at: EventTime,
+    pub(super) record_time: EventTime,
+}
+
+/// Whether more is held than memory is given, of what cannot leave before it is written.
+pub(super) fn is_crowded(cache: &Cache, counters: &Counters, settings: &LaneSettings) -> bool {
+    cache.bytes().max(counters.bytes().saturating_mul(COUNTERS_SHARE)) > settings.cache_bytes_max.saturating_mul(2)
+}
+
+impl<S, M> Stage<'_, S, M> {
+    /// Whether a commit must come before more is decided: the overlay's bounds, or sessions and counters that cannot leave memory before
+    /// they are written.
+    pub(super) fn is_full(&self) -> bool {
+        self.overlay.is_full(self.settings) || is_crowded(self.cache, self.counters, self.settings)
+    }
+}

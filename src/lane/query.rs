@@ -1,0 +1,78 @@
+//! Questions to a lane about committed state, and the answers.
+
+use std::sync::mpsc::SyncSender;
+
+use loopwarden_core::engine::{Session, SubjectKey, SwarmCounter};
+use loopwarden_core::event::TaskId;
+use loopwarden_state::{Position, StoreError};
+
+/// What a task is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TaskState {
+    /// Waits for its former owner, or reads its changelog.
+    Restoring,
+    /// Processes records.
+    Running,
+    /// Stopped, and why.
+    Poisoned(String),
+}
+
+/// A task as of its last commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskView {
+    /// Which.
+    pub id: TaskId,
+    /// What it is doing.
+    pub state: TaskState,
+    /// Where it stands; none while restoring.
+    pub position: Option<Position>,
+}
+
+/// An agent's session as of the last commit.
+#[derive(Debug)]
+pub struct AgentView {
+    /// The task that holds it.
+    pub task: TaskId,
+    /// Whose it is.
+    pub subject: SubjectKey,
+    /// Head and history.
+    pub session: Session,
+}
+
+/// A counter of a swarm as of the last commit: one call, made by its agents.
+#[derive(Debug)]
+pub struct CounterView {
+    /// The task that holds it.
+    pub task: TaskId,
+    /// The call, in 32 hex digits.
+    pub fingerprint: String,
+    /// What is counted.
+    pub counter: SwarmCounter,
+    /// Calls and agents of its newest window.
+    pub held: (u32, u32),
+}
+
+/// A question to a lane. The answer is dropped where nobody waits for it any more.
+#[derive(Debug)]
+pub enum Ask {
+    /// Its tasks.
+    Tasks(SyncSender<Vec<TaskView>>),
+    /// The agents of a session, as far as its tasks hold them; at most [`AGENTS_SHOWN`](loopwarden_core::limits::AGENTS_SHOWN).
+    Session {
+        /// Tenant.
+        tenant: Option<String>,
+        /// Session.
+        session_id: String,
+        /// Where the answer goes.
+        reply: SyncSender<Result<Vec<AgentView>, StoreError>>,
+    },
+    /// The counters of a swarm, as far as its tasks hold them; at most [`COUNTERS_SHOWN`](loopwarden_core::limits::COUNTERS_SHOWN).
+    Swarm {
+        /// Tenant.
+        tenant: String,
+        /// Swarm.
+        swarm_id: String,
+        /// Where the answer goes.
+        reply: SyncSender<Result<Vec<CounterView>, StoreError>>,
+    },
+}
