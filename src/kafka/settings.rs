@@ -6,20 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use loopwarden_core::event::Stage;
+pub use loopwarden_settings::Start;
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
-
-/// Where a task begins when the group has no offset of it yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
-    /// With the oldest record that exists.
-    Earliest,
-    /// With the next record.
-    Latest,
-    /// With the first record whose timestamp is not before this, Unix ms; the end where there is none.
-    Time(i64),
-}
 
 /// Names of the topics that people know. The internal ones follow from the application's name.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -86,11 +86,7 @@ impl Encoder {
     /// The word for who is bound: a shadow detector binds nobody, whatever the process may do.
     #[must_use]
     pub const fn mode_of(&self, is_shadow: bool) -> &'static str {
-        match (self.mode, is_shadow) {
-            (_, true) | (ProcessMode::Shadow, false) => "shadow",
-            (ProcessMode::Live, false) => "live",
-            (ProcessMode::Replay, false) => "replay",
-        }
+        if is_shadow { ProcessMode::Shadow.as_str() } else { self.mode.as_str() }
     }
 
     /// A command with its place in its task's outputs.

@@ -1,6 +1,7 @@
-//! What a lane is told once. Valid values only; `config` checks them.
+//! What a lane is told once. Valid values only; `loopwarden_settings` checks them.
 
 use loopwarden_log::Partitions;
+pub use loopwarden_settings::{DeadLetterContent, OnInputLoss, ProcessMode};
 
 /// Time as a lane sees it: it bounds waits and measures; no output depends on it (rule C14).
 pub trait Clock {
@@ -12,30 +13,6 @@ pub trait Clock {
     }
     /// Wall clock, Unix milliseconds: for `at_end_ms` of a Position and for delays.
     fn wall_ms(&self) -> i64;
-}
-
-/// What the commands of this process are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ProcessMode {
-    /// They bind.
-    Live,
-    /// They are published, and bind nobody.
-    #[default]
-    Shadow,
-    /// They belong to a report.
-    Replay,
-}
-
-/// What a dead letter carries of the original value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum DeadLetterContent {
-    /// Its bytes, as far as they fit.
-    #[default]
-    Full,
-    /// Its SHA-256 in hex.
-    Hash,
-    /// Nothing.
-    None,
 }
 
 /// When a commit is due (page `commit`).
@@ -67,16 +44,6 @@ pub enum Breaker {
     Stop,
     /// It is only counted (replay).
     Report,
-}
-
-/// What happens when the input no longer holds the next record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnInputLoss {
-    /// Go on at the input's start, loudly.
-    #[default]
-    Continue,
-    /// Stop the process.
-    Stop,
 }
 
 /// Settings of a lane.

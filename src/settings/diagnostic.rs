@@ -3,6 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+/// Code of a key that is unknown.
+pub(crate) const UNKNOWN: &str = "E0201";
+/// Code of a value that is bad.
+pub(crate) const BAD: &str = "E0202";
+
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use loopwarden_core::limits::CONFIG_BYTES_MAX;
 
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{BAD, Diagnostic};
 
 /// The text of a file of at most `CONFIG_BYTES_MAX` bytes.
 pub(super) fn read(path: &Path, code: &'static str) -> Result<String, Diagnostic> {
@@ -18,4 +18,17 @@ pub(super) fn read(path: &Path, code: &'static str) -> Result<String, Diagnostic
         return Err(fail(format!("larger than {CONFIG_BYTES_MAX} bytes")));
     }
     String::from_utf8(bytes).map_err(|error| fail(format!("not UTF-8 after byte {}", error.utf8_error().valid_up_to())))
+}
+
+/// The secret in a file: its text without the line end after it.
+///
+/// # Errors
+/// E0202 where the file cannot be read, is too large or empty.
+pub fn read_secret(path: &Path, key: &str) -> Result<String, Diagnostic> {
+    let text = read(path, BAD).map_err(|error| Diagnostic { message: format!("{key}: {}", error.message), ..error })?;
+    let secret = text.trim_end_matches(['\r', '\n']);
+    if secret.is_empty() {
+        return Err(Diagnostic::new(BAD, format!("{key} names {}, which is empty", path.display())));
+    }
+    Ok(secret.to_owned())
 }

@@ -3,21 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::Deserialize as _;
+use loopwarden_core::limits::LANES_MAX;
 
-use crate::diagnostic::{Diagnostic, Diagnostics, Origin};
-use crate::raw::RawConfig;
+use crate::config::Config;
+use crate::diagnostic::{BAD, Diagnostic, Diagnostics, Origin, UNKNOWN};
+use crate::entry::{Entry as _, Reader, Setting};
+use crate::relations::Places;
 use crate::shape::Codes;
 use crate::tree::{Effective, Node, Source, Table, Value};
-use crate::validate::BAD;
-use crate::{Config, file, native, shape, tree, validate};
+use crate::{file, names, native, reference, relations, shape, tree};
 
-/// The file of defaults, each key with unit and reason.
-pub const DEFAULT_TOML: &str = include_str!("../../config/default.toml");
-
-const UNKNOWN: &str = "E0201";
 const CODES: Codes = Codes { unknown: UNKNOWN, bad: BAD };
-const PREFIX: &str = "LOOPWARDEN_";
 
 /// What stands above the defaults. Nothing is read from the process itself, so that tests say everything.
 #[derive(Debug, Clone, Default)]
@@ -94,42 +90,57 @@ impl Loaded {
 /// Every problem of every layer.
 pub fn load(layers: &Layers) -> Result<Loaded, Diagnostics> {
     let mut told = Vec::new();
-    let mut merged = tree::parse(DEFAULT_TOML, &Source::Default, BAD).map_err(Diagnostics)?;
-    let shape = tree::parse(&with_undefaulted(DEFAULT_TOML), &Source::Default, BAD).map_err(Diagnostics)?;
+    let settings = reference::settings();
+    let (mut merged, shape) = (reference::defaults_of(&settings), reference::shape_of(&settings));
     let file = layers.file.clone().or_else(|| variable(layers, "LOOPWARDEN_CONFIG").map(PathBuf::from));
     if let Some(path) = &file {
         match read_file(path) {
             Ok(mut layer) => {
                 native::flatten(&mut layer);
                 shape::check(&mut layer, &shape, "", CODES, &mut told);
-                resolve_paths(&mut layer, path.parent().unwrap_or(Path::new("")));
+                resolve_paths(&mut layer, &settings, path.parent().unwrap_or(Path::new("")));
                 tree::merge(&mut merged, layer);
             }
             Err(problems) => told.extend(problems),
         }
     }
     for (name, value) in &layers.environment {
-        if let Some(key) = name.strip_prefix(PREFIX).filter(|key| !is_other(key) && !value.is_empty()) {
-            let path = environment_path(key);
+        if let Some(key) = name.strip_prefix(names::PREFIX).filter(|key| !names::is_other(key) && !value.is_empty()) {
+            let path = names::environment_path(key);
             set(&mut merged, &shape, &path, value, &Origin::Environment(Arc::from(name.as_str())), &mut told);
         }
     }
     for flag in &layers.flags {
-        let path = flag_path(&flag.key);
+        let path = names::flag_path(&flag.key);
         set(&mut merged, &shape, &path, &flag.value, &Origin::Flag(Arc::from(flag.name.as_str())), &mut told);
     }
-    if !merged.contains_key("instance")
-        && let Some(host) = host_name(layers)
-    {
-        merged.insert("instance".to_owned(), Node { value: Value::Text(host), key: Origin::Host, origin: Origin::Host });
+    if !merged.contains_key("instance") {
+        match host_name(layers) {
+            Some(host) => drop(merged.insert("instance".to_owned(), Value::Text(host).with_origin(&Origin::Host))),
+            None => told.push(Diagnostic::new(BAD, "instance is not set, and this host has no name to take instead")),
+        }
     }
     native::check(&mut merged, &mut told);
-    let raw = RawConfig::deserialize(tree::to_toml(&merged))
-        .map_err(|error| Diagnostic::new(BAD, format!("this is no configuration: {}", error.message())))?;
     let file = file.as_deref().and_then(Path::parent).filter(|directory| !directory.as_os_str().is_empty());
-    let places = validate::Places { temporary: variable(layers, "TMPDIR"), file };
-    let config = validate::config(&raw, &merged, &places, &mut told);
-    if told.is_empty() { Ok(Loaded { config, tree: merged }) } else { Err(Diagnostics::sorted(told)) }
+    let places = Places { temporary: variable(layers, "TMPDIR"), file };
+    match read(&merged, &places, &mut told) {
+        Some(config) if told.is_empty() => Ok(Loaded { config, tree: merged }),
+        _ => Err(Diagnostics::sorted(told)),
+    }
+}
+
+/// The configuration of the merged layers; where `told` grows, there is none.
+fn read(merged: &Table, places: &Places<'_>, told: &mut Vec<Diagnostic>) -> Option<Config> {
+    let reader = &mut Reader { tree: merged, problems: told };
+    relations::commit(reader);
+    let config = Config::read(reader, "", None);
+    relations::data_dir(reader, places);
+    relations::kafka(reader);
+    let mut config = config?;
+    if config.lanes == 0 {
+        config.lanes = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32).min(LANES_MAX);
+    }
+    Some(config)
 }
 
 fn read_file(path: &Path) -> Result<Table, Vec<Diagnostic>> {
@@ -137,59 +148,9 @@ fn read_file(path: &Path) -> Result<Table, Vec<Diagnostic>> {
     tree::parse(&text, &Source::File(Arc::from(path.to_string_lossy().as_ref())), BAD)
 }
 
-/// The defaults with the keys that have none: a line that begins with `#key` has an example as its value.
-pub(super) fn with_undefaulted(text: &str) -> String {
-    let line = |line: &str| match line.strip_prefix('#') {
-        Some(key) if key.starts_with(|letter: char| letter.is_ascii_lowercase()) => format!("{key}\n"),
-        _ => format!("{line}\n"),
-    };
-    text.lines().map(line).collect()
-}
-
 fn variable<'a>(layers: &'a Layers, name: &str) -> Option<&'a str> {
     let found = layers.environment.iter().find(|(variable, _)| variable == name);
     found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
-}
-
-/// Variables that begin like ours and are no settings: the file's name, the address for client scripts, and what Kubernetes sets in every pod beside a service
-/// whose name begins with `loopwarden`.
-fn is_other(key: &str) -> bool {
-    let is_port = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    let parts: Vec<&str> = key.split('_').collect();
-    let is_service = parts.windows(2).any(|pair| matches!(pair, ["SERVICE", "HOST" | "PORT"]));
-    let is_link = parts.windows(3).any(|three| matches!(three, ["PORT", port, "TCP" | "UDP" | "SCTP"] if is_port(port)));
-    let is_foreign = is_service || is_link || parts.last() == Some(&"PORT");
-    matches!(key, "CONFIG" | "URL") || (is_foreign && !key.contains("__"))
-}
-
-fn environment_path(key: &str) -> Vec<String> {
-    if key == "LOG" {
-        return vec!["log".to_owned(), "level".to_owned()];
-    }
-    let path: Vec<String> = key.split("__").map(str::to_ascii_lowercase).collect();
-    native_path(path, native::from_environment)
-}
-
-/// The variable that sets the key at a path.
-pub(super) fn environment_name(path: &str) -> String {
-    format!("{PREFIX}{}", path.replace('.', "__").to_ascii_uppercase())
-}
-
-fn flag_path(key: &str) -> Vec<String> {
-    native_path(key.split('.').map(str::to_owned).collect(), str::to_owned)
-}
-
-/// Joins what follows a librdkafka table into one name.
-fn native_path(path: Vec<String>, name: impl Fn(&str) -> String) -> Vec<String> {
-    for table in native::TABLES {
-        if let Some((head, tail)) = path.split_at_checked(table.len())
-            && head.iter().map(String::as_str).eq(table.iter().copied())
-            && !tail.is_empty()
-        {
-            return head.iter().cloned().chain([name(&tail.join("."))]).collect();
-        }
-    }
-    path
 }
 
 /// Puts one value, written as text, at its path.
@@ -230,10 +191,8 @@ fn set(merged: &mut Table, shape: &Table, path: &[String], value: &str, origin: 
 }
 
 fn insert(merged: &mut Table, tables: &[String], key: &str, value: Value, origin: &Origin) {
-    let node = Node { value, key: origin.clone(), origin: origin.clone() };
-    let layer = tables.iter().rev().fold(Table::from([(key.to_owned(), node)]), |inner, table| {
-        let node = Node { value: Value::Table(inner), key: origin.clone(), origin: origin.clone() };
-        Table::from([(table.clone(), node)])
+    let layer = tables.iter().rev().fold(Table::from([(key.to_owned(), value.with_origin(origin))]), |inner, table| {
+        Table::from([(table.clone(), Value::Table(inner).with_origin(origin))])
     });
     tree::merge(merged, layer);
 }
@@ -250,7 +209,7 @@ fn parse(text: &str, expected: &Value) -> Option<Value> {
 }
 
 /// Paths in a file are relative to that file, wherever the process was started.
-fn resolve_paths(layer: &mut Table, directory: &Path) {
+fn resolve_paths(layer: &mut Table, settings: &[Setting], directory: &Path) {
     let resolve = |node: Option<&mut Node>| {
         if let Some(Node { value: Value::Text(path), .. }) = node
             && !path.is_empty()
@@ -258,8 +217,8 @@ fn resolve_paths(layer: &mut Table, directory: &Path) {
             *path = directory.join(path.as_str()).to_string_lossy().into_owned();
         }
     };
-    for path in validate::PATHS {
-        resolve(tree::at_mut(layer, path));
+    for path in reference::paths_of(settings) {
+        resolve(tree::at_mut(layer, &path));
     }
     let policy = tree::at_mut(layer, &["policy"]);
     let is_file = |node: &Node| matches!(&node.value, Value::Text(policy) if policy.contains(['/', '.']));

@@ -111,13 +111,6 @@ fn unknown_profile(what: &str, name: &str, but: &str) -> Diagnostic {
     Diagnostic::new(CODE, format!("{what} {name:?}{but}{meant}")).help(format!("shipped profiles: {}", names.join(", ")))
 }
 
-/// What to do about a key of a policy that stands in the configuration, where policies are only named.
-pub(super) fn misplaced(key: &str) -> Option<String> {
-    let shape = tree::parse(Profile::DEFAULT.text, &Source::Default, CODE).ok()?;
-    let is_of_policy = key == "base" || shape.contains_key(key);
-    is_of_policy.then(|| format!("{key} is a key of policies: it belongs into a policy file, whose path `policy` is to name"))
-}
-
 /// Merges the chain of bases, the layer and the overrides, then checks.
 fn resolve(layer: Table, overrides: Table) -> Result<LoadedPolicy, Diagnostics> {
     let mut told = Vec::new();

@@ -1,54 +1,19 @@
-//! JSON Schemas of the configuration and of a policy, made from what documents them: the shipped files with all their keys.
-//!
-//! Types are those of the defaults, bounds those of the check, and the words of a choice stand at the beginning of its comment
-//! (`# shadow | live: …`). Editors complete from it, and a pipeline can refuse a file before anything runs.
+//! The JSON Schema of the configuration. Editors complete from it, and a pipeline can refuse a file before anything runs.
 
-use std::collections::BTreeMap;
-
-use loopwarden_core::policy::{PROFILES, Profile};
 use serde_json::{Map, Value as Json, json};
 
-use crate::diagnostic::Diagnostics;
-use crate::load::{DEFAULT_TOML, with_undefaulted};
-use crate::tree;
-use crate::tree::{Source, Table, Value, join};
-use crate::validate::{BAD, BOUNDS};
+use crate::entry::{Form, Rule, Setting};
+use crate::reference;
+use crate::tree::Value;
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// What the comments say, and the defaults that exist.
-struct Documented<'a> {
-    texts: BTreeMap<String, String>,
-    defaults: Option<&'a Table>,
-}
-
 /// The schema of a configuration file.
-///
-/// # Errors
-/// None: the defaults are TOML.
-pub fn config() -> Result<Json, Diagnostics> {
-    let shape = tree::parse(&with_undefaulted(DEFAULT_TOML), &Source::Default, BAD).map_err(Diagnostics)?;
-    let defaults = tree::parse(DEFAULT_TOML, &Source::Default, BAD).map_err(Diagnostics)?;
-    let source = Documented { texts: comments(DEFAULT_TOML), defaults: Some(&defaults) };
-    Ok(titled("Configuration of loopwarden", object(&shape, "", &source)))
+pub fn config() -> Json {
+    titled("Configuration of loopwarden", table(&reference::settings()))
 }
 
-/// The schema of a policy file. What it leaves out comes from its base, so that no key is required and no default is told.
-///
-/// # Errors
-/// None: the profiles are TOML.
-pub fn policy() -> Result<Json, Diagnostics> {
-    let shape = tree::parse(Profile::DEFAULT.text, &Source::Default, BAD).map_err(Diagnostics)?;
-    let source = Documented { texts: comments(Profile::DEFAULT.text), defaults: None };
-    let mut schema = titled("Policy of loopwarden", object(&shape, "", &source));
-    let base = json!({ "enum": PROFILES.map(|profile| profile.name), "description": "profile that this policy begins from" });
-    if let Some(properties) = schema.get_mut("properties").and_then(Json::as_object_mut) {
-        properties.insert("base".to_owned(), base);
-    }
-    Ok(schema)
-}
-
-fn titled(title: &str, schema: Json) -> Json {
+pub(super) fn titled(title: &str, schema: Json) -> Json {
     let mut whole = Map::from_iter([("$schema".to_owned(), DIALECT.into()), ("title".to_owned(), title.into())]);
     if let Json::Object(schema) = schema {
         whole.extend(schema);
@@ -56,98 +21,34 @@ fn titled(title: &str, schema: Json) -> Json {
     Json::Object(whole)
 }
 
-fn object(shape: &Table, path: &str, source: &Documented<'_>) -> Json {
-    // An empty table stands for any keys.
-    if shape.is_empty() {
-        return json!({ "type": "object" });
-    }
-    let properties: Map<String, Json> =
-        shape.iter().map(|(key, node)| (key.clone(), property(&node.value, &join(path, key), source))).collect();
+/// A table of these settings and no others.
+pub(super) fn table(settings: &[Setting]) -> Json {
+    let properties: Map<String, Json> = settings.iter().map(|setting| (setting.key.to_owned(), property(setting))).collect();
     json!({ "type": "object", "additionalProperties": false, "properties": properties })
 }
 
-fn property(value: &Value, path: &str, source: &Documented<'_>) -> Json {
-    let mut schema = match value {
-        Value::Table(table) => object(table, path, source),
-        Value::Array(elements) => {
-            let items = elements.first().map_or_else(|| json!({ "type": "string" }), |node| property(&node.value, path, source));
-            json!({ "type": "array", "items": items })
-        }
-        Value::Text(_) => json!({ "type": "string" }),
-        Value::Integer(_) => json!({ "type": "integer" }),
-        Value::Float(_) => json!({ "type": "number" }),
-        Value::Boolean(_) => json!({ "type": "boolean" }),
+fn property(setting: &Setting) -> Json {
+    let kind = match &setting.form {
+        Form::Table(inner) => return table(inner),
+        Form::Open => return json!({ "type": "object" }),
+        Form::Integer => "integer",
+        Form::Boolean => "boolean",
+        Form::Text | Form::Path | Form::Choice { .. } => "string",
     };
-    let Json::Object(rules) = &mut schema else { return schema };
-    let text = source.texts.get(path);
-    if let Some(text) = text.filter(|text| !text.is_empty()) {
-        rules.insert("description".to_owned(), text.as_str().into());
+    let mut rules = Map::from_iter([("type".to_owned(), kind.into()), ("description".to_owned(), setting.description().into())]);
+    if let Form::Choice { words, is_closed: true } = &setting.form {
+        rules.insert("enum".to_owned(), words.clone().into());
     }
-    // Each detector has a mode; one comment stands for all.
-    let is_mode = path.starts_with("detectors.") && path.rsplit('.').next() == Some("mode");
-    let words = if is_mode { source.texts.get("detectors.exact_repeat.mode") } else { text };
-    if let (Value::Text(_), Some(words)) = (value, words.and_then(|text| choice(text))) {
-        rules.insert("enum".to_owned(), words.into());
+    if let Some(Rule::Range(least, most)) = setting.rule {
+        rules.insert("minimum".to_owned(), least.into());
+        rules.insert("maximum".to_owned(), most.into());
     }
-    if let Some((_, least, most)) = BOUNDS.iter().find(|(key, ..)| source.defaults.is_some() && *key == path) {
-        rules.insert("minimum".to_owned(), (*least).into());
-        rules.insert("maximum".to_owned(), (*most).into());
-    }
-    let keys: Vec<&str> = path.split('.').collect();
-    if let Some(default) = source.defaults.and_then(|defaults| tree::at(defaults, &keys)).and_then(|node| leaf(&node.value)) {
-        rules.insert("default".to_owned(), default);
-    }
-    schema
-}
-
-fn leaf(value: &Value) -> Option<Json> {
-    match value {
-        Value::Text(text) => Some(text.as_str().into()),
-        Value::Integer(integer) => Some((*integer).into()),
-        Value::Float(float) => Some((*float).into()),
-        Value::Boolean(boolean) => Some((*boolean).into()),
-        Value::Array(_) | Value::Table(_) => None,
-    }
-}
-
-/// `auto | text | json: auto is …` gives three words; one that is no plain word means that other values are possible too.
-fn choice(text: &str) -> Option<Vec<String>> {
-    let words = text.split([':', ';', ',']).next()?;
-    let words: Vec<&str> = words.split(" | ").map(str::trim).collect();
-    let is_word =
-        |word: &&str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
-    (words.len() > 1 && words.iter().all(is_word)).then(|| words.into_iter().map(str::to_owned).collect())
-}
-
-/// The comment behind each key, by its path; also behind keys that stand behind a `#` of their own.
-fn comments(text: &str) -> BTreeMap<String, String> {
-    let mut table = String::new();
-    let mut found = BTreeMap::new();
-    for line in text.lines() {
-        if let Some(name) = line.strip_prefix('[') {
-            name.trim_start_matches('[').split(']').next().unwrap_or_default().clone_into(&mut table);
-            continue;
-        }
-        let line = line.strip_prefix('#').unwrap_or(line);
-        let is_key = |key: &&str| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-        if let Some((key, rest)) = line.split_once(" = ").filter(|(key, _)| is_key(key)) {
-            let text = rest.split_once(" # ").map_or("", |(_, text)| text.trim());
-            // Of several tables of an array the first documents all.
-            found.entry(join(&table, key)).or_insert_with(|| text.to_owned());
-        }
-    }
-    found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_choice_is_read_from_the_beginning_of_a_comment() {
-        assert_eq!(choice("shadow | live: live must be said"), Some(vec!["shadow".into(), "live".into()]));
-        assert_eq!(choice("PLAIN | SCRAM-SHA-256; switches SASL on").map(|words| words.len()), Some(2));
-        assert_eq!(choice("earliest | latest | a time as 2026-01-31T00:00:00Z: where"), None);
-        assert_eq!(choice("address and port"), None);
-    }
+    let default = match &setting.default {
+        Some(Value::Text(text)) => Some(text.as_str().into()),
+        Some(Value::Integer(integer)) => Some((*integer).into()),
+        Some(Value::Boolean(boolean)) => Some((*boolean).into()),
+        _ => None,
+    };
+    rules.extend(default.map(|default| ("default".to_owned(), default)));
+    Json::Object(rules)
 }

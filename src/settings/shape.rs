@@ -1,10 +1,10 @@
 //! The shape of a file is the shape of its defaults: their keys are the known keys, their types the expected ones.
 
 use crate::diagnostic::{Diagnostic, Origin};
-use crate::load::environment_name;
+use crate::names::{environment_name, misplaced};
 use crate::suggest::closest;
+use crate::tree;
 use crate::tree::{Node, Table, Value, join};
-use crate::{policy, tree};
 
 /// Letters of which a known key may be the rest: fewer begin too many.
 const BEGINNING_MIN: usize = 3;
@@ -43,7 +43,7 @@ pub(super) fn unknown_key(code: &'static str, written: &str, at: (&str, &str), k
     let meant = meant(written, at, known, origin).map(|meant| format!(" (did you mean \"{meant}\"?)")).unwrap_or_default();
     let diagnostic = Diagnostic::new(code, format!("unknown key \"{written}\"{meant}"));
     // In a policy nothing is misplaced: the keys that it knows are not unknown.
-    match policy::misplaced(at.0) {
+    match misplaced(at.0) {
         Some(help) => diagnostic.help(help),
         None => diagnostic,
     }

@@ -37,6 +37,31 @@ pub(super) enum Value {
     Table(Table),
 }
 
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<i64> for Value {
+    fn from(integer: i64) -> Self {
+        Self::Integer(integer)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(boolean: bool) -> Self {
+        Self::Boolean(boolean)
+    }
+}
+
+impl Value {
+    /// With the same origin for key and value.
+    pub(super) fn with_origin(self, origin: &Origin) -> Node {
+        Node { value: self, key: origin.clone(), origin: origin.clone() }
+    }
+}
+
 /// An effective value, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Effective {
@@ -135,7 +160,7 @@ pub(super) fn node_from_toml(value: &toml::Value, origin: &Origin) -> Node {
         toml::Value::Array(array) => Value::Array(array.iter().map(|value| node_from_toml(value, origin)).collect()),
         toml::Value::Table(table) => Value::Table(from_toml(table, origin)),
     };
-    Node { value, key: origin.clone(), origin: origin.clone() }
+    value.with_origin(origin)
 }
 
 /// Puts a layer over another: tables key by key, everything else replaced.

@@ -93,12 +93,8 @@ fn every_probe_and_scrape_asks_a_route_and_the_port_is_the_default_one() {
         }
     }
     assert!(asked >= 4, "only {asked}");
-    let port = loopwarden::config::DEFAULT_TOML
-        .split("127.0.0.1:")
-        .nth(1)
-        .and_then(|rest| rest.split('"').next())
-        .expect("a port")
-        .to_owned();
+    let layers = Layers { environment: vec![("HOSTNAME".to_owned(), "host".to_owned())], ..Layers::default() };
+    let port = loopwarden::config::load(&layers).expect("the defaults").config.http.listen.port().to_string();
     for path in
         ["deploy/Dockerfile", "deploy/compose.yaml", "deploy/helm/templates/statefulset.yaml", "deploy/compose/prometheus.yaml"]
     {

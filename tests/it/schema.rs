@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use jsonschema::Validator;
-use loopwarden::config::{Flag, Layers, schema};
+use loopwarden::config::{Flag, Layers, config_schema, policy_schema};
 use serde_json::Value;
 
 fn validator(schema: &Value) -> Validator {
@@ -32,9 +32,9 @@ fn examples(page: &str) -> Vec<String> {
 
 #[test]
 fn the_schema_of_the_configuration_takes_what_the_program_takes() {
-    let validator = validator(&schema::config().expect("a schema"));
+    let validator = validator(&config_schema());
     let mut files = examples("src/docs/settings.md");
-    files.push(loopwarden::config::DEFAULT_TOML.to_owned());
+    files.push(loopwarden::config::default_file());
     files.push(
         "instance = \"a\"\n[http]\ntoken_file = \"t\"\n[kafka]\nbootstrap_servers = \"h:1\"\nsasl_mechanism = \"PLAIN\"\n\
          [kafka.librdkafka]\n\"linger.ms\" = 1\n"
@@ -48,7 +48,7 @@ fn the_schema_of_the_configuration_takes_what_the_program_takes() {
 
 #[test]
 fn the_schema_of_the_configuration_refuses_what_the_program_refuses() {
-    let validator = validator(&schema::config().expect("a schema"));
+    let validator = validator(&config_schema());
     for text in
         ["laness = 1", "[kafka]\ngruop = \"a\"", "lanes = \"two\"", "mode = \"loud\"", "lanes = -1", "lanes = 257", "kafka = 1"]
     {
@@ -81,7 +81,7 @@ fn said(key: &str, value: &str) -> String {
 #[test]
 fn words_and_bounds_of_the_schema_are_those_of_the_program() {
     let mut all = Vec::new();
-    leaves(&schema::config().expect("a schema"), "", &mut all);
+    leaves(&config_schema(), "", &mut all);
     let (mut words, mut bounds) = (0, 0);
     for (key, schema) in &all {
         for word in schema.get("enum").and_then(Value::as_array).into_iter().flatten() {
@@ -124,7 +124,7 @@ fn the_schema_of_commands_takes_the_longest_excerpts_that_a_policy_may_ask_for()
 
 #[test]
 fn the_schema_of_a_policy_takes_every_profile_and_example() {
-    let validator = validator(&schema::policy().expect("a schema"));
+    let validator = validator(&policy_schema().expect("a schema"));
     let mut files: Vec<String> = loopwarden::policy::PROFILES.iter().map(|profile| profile.text.to_owned()).collect();
     files.extend(examples("src/docs/detection.md"));
     assert!(files.len() > 6);
@@ -148,7 +148,7 @@ fn the_schema_of_a_policy_takes_every_profile_and_example() {
 #[test]
 fn words_of_a_policys_schema_are_those_of_the_program() {
     let mut all = Vec::new();
-    leaves(&schema::policy().expect("a schema"), "", &mut all);
+    leaves(&policy_schema().expect("a schema"), "", &mut all);
     let mut checked = 0;
     for (key, schema) in all.iter().filter(|(key, schema)| key != "base" && schema.get("enum").is_some()) {
         let say = |word: &str| {

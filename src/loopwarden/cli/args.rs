@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use loopwarden_settings::LogFormat;
 
 use crate::cli::output::OutputFormat;
 use crate::cli::reset::ResetCommand;
@@ -48,34 +50,19 @@ pub struct CommandLine {
 #[command(next_help_heading = "Log lines (standard error)")]
 pub struct LogArgs {
     /// How log lines look; auto: text on a terminal, JSON otherwise
-    #[arg(long, global = true, value_enum, value_name = "FORM")]
-    pub log_format: Option<LogFormatArg>,
+    #[arg(long, global = true, value_parser = log_formats(), value_name = "FORM")]
+    pub log_format: Option<LogFormat>,
     /// Filter of log lines, as info or warn,loopwarden::task=debug [env: LOOPWARDEN_LOG]
     #[arg(long, global = true, value_name = "FILTER")]
     pub log_level: Option<String>,
 }
 
-/// How log lines look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogFormatArg {
-    /// Text on a terminal, JSON otherwise.
-    Auto,
-    /// For people.
-    Text,
-    /// For machines.
-    Json,
-}
-
-impl LogFormatArg {
-    /// The name in the configuration.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Text => "text",
-            Self::Json => "json",
-        }
-    }
+/// The words of a choice among the settings, as the value of a flag.
+fn log_formats() -> impl TypedValueParser<Value = LogFormat> {
+    let words = LogFormat::WORDS.iter().map(|(_, word, text)| PossibleValue::new(*word).help(text.trim().trim_end_matches('.')));
+    PossibleValuesParser::new(words).map(|written| {
+        LogFormat::WORDS.iter().find(|(_, word, _)| *word == written).map(|(format, ..)| *format).unwrap_or_default()
+    })
 }
 
 /// Where settings come from.

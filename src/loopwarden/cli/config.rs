@@ -1,7 +1,7 @@
 //! `config`: a file to begin from, what is in force and where it came from, JSON Schemas of both kinds of files.
 
 use loopwarden_lab::report::{Column, Table};
-use loopwarden_settings::{DEFAULT_TOML, Origin};
+use loopwarden_settings::{Origin, config_schema, default_file, policy_schema};
 
 use crate::cli::args::{ConfigCommand, LogArgs, SchemaOf};
 use crate::cli::failure::Outcome;
@@ -18,8 +18,8 @@ pub fn run(command: &ConfigCommand, log: &LogArgs) -> Outcome {
         ConfigCommand::Init => out.text(to_begin_from())?,
         ConfigCommand::Schema { of } => {
             let schema = match of {
-                SchemaOf::Config => loopwarden_settings::schema::config()?,
-                SchemaOf::Policy => loopwarden_settings::schema::policy()?,
+                SchemaOf::Config => config_schema(),
+                SchemaOf::Policy => policy_schema()?,
             };
             out.line(format!("{schema:#}"))?;
         }
@@ -47,5 +47,5 @@ fn to_begin_from() -> String {
         let is_key = line.starts_with(|letter: char| letter.is_ascii_lowercase());
         if is_kafka && is_key { format!("#{line}\n") } else { format!("{line}\n") }
     };
-    DEFAULT_TOML.lines().map(line).collect()
+    default_file().lines().map(line).collect()
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use loopwarden_core::event::Stage;
 use loopwarden_core::policy::Policy;
-use loopwarden_kafka::{KafkaOptions, NativeSettings, Secret, Security, Start, TopicNames};
-use loopwarden_settings::{Config, Diagnostic, Flag, KafkaConfig, Layers, Loaded, LogFormat, read_secret};
+use loopwarden_kafka::{KafkaOptions, NativeSettings, Secret, Security, TopicNames};
+use loopwarden_settings::{Config, Diagnostic, Flag, KafkaConfig, Layers, Loaded, read_secret};
 
-use crate::cli::args::{ConfigArgs, LogArgs, LogFormatArg};
+use crate::cli::args::{ConfigArgs, LogArgs};
 use crate::cli::failure::Failure;
 use crate::telemetry::logging;
 use crate::telemetry::logging::LogControl;
@@ -46,12 +46,7 @@ fn environment() -> Vec<(String, String)> {
 /// # Errors
 /// The filter cannot be understood.
 pub fn log_as_configured(config: &Config) -> Result<LogControl, Failure> {
-    let format = match config.log.format {
-        LogFormat::Auto => logging::Format::Auto,
-        LogFormat::Text => logging::Format::Text,
-        LogFormat::Json => logging::Format::Json,
-    };
-    logging::start(format, &config.log.level).map_err(|bad| Diagnostic::new("E0202", bad.to_string()).into())
+    logging::start(config.log.format, &config.log.level).map_err(|bad| Diagnostic::new("E0202", bad.to_string()).into())
 }
 
 /// Starts to log for a command without settings: warnings, unless asked for more.
@@ -59,14 +54,9 @@ pub fn log_as_configured(config: &Config) -> Result<LogControl, Failure> {
 /// # Errors
 /// The filter cannot be understood.
 pub fn log_quietly(args: &LogArgs) -> Result<LogControl, Failure> {
-    let format = match args.log_format {
-        None | Some(LogFormatArg::Auto) => logging::Format::Auto,
-        Some(LogFormatArg::Text) => logging::Format::Text,
-        Some(LogFormatArg::Json) => logging::Format::Json,
-    };
     let from_environment = || std::env::var("LOOPWARDEN_LOG").ok().filter(|filter| !filter.is_empty());
     let filter = args.log_level.clone().or_else(from_environment).unwrap_or_else(|| "warn".to_owned());
-    logging::start(format, &filter).map_err(|bad| Diagnostic::new("E0202", bad.to_string()).into())
+    logging::start(args.log_format.unwrap_or_default(), &filter).map_err(|bad| Diagnostic::new("E0202", bad.to_string()).into())
 }
 
 /// Loads the policy that the settings name.
@@ -94,23 +84,19 @@ pub fn kafka_options(config: &Config, kafka: &KafkaConfig, lane: u32) -> Result<
             state: kafka.state.clone(),
             dead_letters: kafka.dlq.clone(),
         },
-        start: match kafka.start {
-            loopwarden_settings::Start::Earliest => Start::Earliest,
-            loopwarden_settings::Start::Latest => Start::Latest,
-            loopwarden_settings::Start::Time(ms) => Start::Time(ms),
-        },
+        start: kafka.start,
         security: Security {
             ca_file: kafka.ca_file.clone(),
             cert_file: kafka.cert_file.clone(),
             key_file: kafka.key_file.clone(),
-            sasl_mechanism: kafka.sasl_mechanism.clone(),
+            sasl_mechanism: kafka.sasl_mechanism.map(|mechanism| mechanism.as_str().to_owned()),
             username: kafka.username.clone(),
             password: password.map(Secret),
         },
         native: NativeSettings {
-            all: kafka.librdkafka.clone(),
-            consumer: kafka.consumer_librdkafka.clone(),
-            producer: kafka.producer_librdkafka.clone(),
+            all: kafka.librdkafka.0.clone(),
+            consumer: kafka.consumer.librdkafka.0.clone(),
+            producer: kafka.producer.librdkafka.0.clone(),
         },
         fetch_bytes_max: config.limits.fetch_queue_bytes,
         swarm: SWARM,

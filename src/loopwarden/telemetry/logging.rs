@@ -3,6 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::{io, panic, thread};
 
+use loopwarden_settings::LogFormat;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -10,18 +11,6 @@ use tracing_subscriber::{EnvFilter, Layer as _, Registry, reload};
 
 use crate::telemetry::lines::{Lines, Together};
 use crate::telemetry::repeats::Repeats;
-
-/// How lines look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
-    /// Text on a terminal, JSON otherwise.
-    #[default]
-    Auto,
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
-}
 
 /// A filter that cannot be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -90,14 +79,14 @@ fn parse(filter: &str) -> Result<EnvFilter, BadFilter> {
 ///
 /// # Errors
 /// The filter cannot be understood.
-pub fn start(format: Format, filter: &str) -> Result<LogControl, BadFilter> {
+pub fn start(format: LogFormat, filter: &str) -> Result<LogControl, BadFilter> {
     let (filter, handle) = reload::Layer::new(parse(filter)?);
     let repeats = Repeats::new();
     let is_terminal = io::stderr().is_terminal();
     let is_json = match format {
-        Format::Auto => !is_terminal,
-        Format::Text => false,
-        Format::Json => true,
+        LogFormat::Auto => !is_terminal,
+        LogFormat::Text => false,
+        LogFormat::Json => true,
     };
     let lines = if is_json {
         tracing_subscriber::fmt::layer()
@@ -153,7 +142,7 @@ mod tests {
             hide_panic_messages();
             let content = std::env::args().next().map_or_else(String::new, |_| "the pässword is xyzzy".to_owned());
             let cut = panic::catch_unwind(|| content[..6].len());
-            let _ = start(Format::Json, "info");
+            let _ = start(LogFormat::Json, "info");
             let fixed = panic::catch_unwind(|| content.strip_prefix("no").unwrap().len());
             assert!(cut.is_err() && fixed.is_err());
             return;

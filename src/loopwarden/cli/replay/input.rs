@@ -72,7 +72,7 @@ impl Source {
     pub(in crate::cli) fn lateness_ms(&self) -> i64 {
         match self {
             Self::Files(..) => LaneSettings::default().lateness_ms,
-            Self::Topic(topic) => topic.config.lateness_ms,
+            Self::Topic(topic) => topic.config.time.lateness_ms,
         }
     }
 

@@ -114,7 +114,7 @@ fn station(loaded: &Loaded, in_force: InForce, control: &LogControl, clock: &Sys
             topic: world.topic.clone(),
             partitions: world.partitions,
             tasks_min: world.tasks_min(),
-            lateness_ms: loaded.config.lateness_ms,
+            lateness_ms: loaded.config.time.lateness_ms,
             config: station::values(loaded.effective()),
         },
         lanes: world.fleet.handles().to_vec(),

@@ -10,8 +10,8 @@ use loopwarden_kafka::admin::{Admin, Purpose, Severity, TopicPlan, TopicProblem}
 use loopwarden_kafka::fate::E_NOT_AUTHORISED;
 use loopwarden_kafka::{KafkaLog, KafkaOptions, admin};
 use loopwarden_lane::{
-    Clock, CommitTrigger, DeadLetterContent, Exit, Fleet, InlineRestorer, KillerFile, Lane, LaneSettings, Leases, OnInputLoss,
-    ProcessMode, Recent, RestorePool, Suspect, SystemClock,
+    Clock, CommitTrigger, Exit, Fleet, InlineRestorer, KillerFile, Lane, LaneSettings, Leases, Recent, RestorePool, Suspect,
+    SystemClock,
 };
 use loopwarden_log::embedded::{EmbeddedBroker, EmbeddedOptions, TICK_HEADER};
 use loopwarden_log::{Changelog, InputNames, Log, LogError};
@@ -72,25 +72,16 @@ pub(super) struct Parts<'a> {
 impl Parts<'_> {
     fn settings(&self) -> LaneSettings {
         let Config { commit, limits, .. } = self.config;
+        let kafka = self.config.kafka.as_ref();
         LaneSettings {
-            mode: match self.config.mode {
-                loopwarden_settings::ProcessMode::Shadow => ProcessMode::Shadow,
-                loopwarden_settings::ProcessMode::Live => ProcessMode::Live,
-            },
-            lateness_ms: self.config.lateness_ms,
+            mode: self.config.mode,
+            lateness_ms: self.config.time.lateness_ms,
             trigger: CommitTrigger::Timed { max_ms: commit.commit_ms_max, min_ms: commit.commit_ms_min },
             cache_bytes_max: limits.session_cache_bytes / self.config.lanes.max(1) as usize,
             overlay_bytes_max: commit.overlay_bytes_max,
-            overlay_records_max: commit.overlay_records_max as u64,
-            on_input_loss: match self.config.kafka.as_ref().map(|kafka| kafka.on_input_loss) {
-                Some(loopwarden_settings::OnInputLoss::Stop) => OnInputLoss::Stop,
-                _ => OnInputLoss::Continue,
-            },
-            dead_letters: match self.config.kafka.as_ref().map(|kafka| kafka.dlq_content) {
-                Some(loopwarden_settings::DlqContent::Hash) => DeadLetterContent::Hash,
-                Some(loopwarden_settings::DlqContent::None) => DeadLetterContent::None,
-                _ => DeadLetterContent::Full,
-            },
+            overlay_records_max: commit.overlay_records_max,
+            on_input_loss: kafka.map(|kafka| kafka.on_input_loss).unwrap_or_default(),
+            dead_letters: kafka.map(|kafka| kafka.dlq_content).unwrap_or_default(),
             swarm: SWARM,
             ..LaneSettings::default()
         }

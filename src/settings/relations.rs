@@ -1,0 +1,102 @@
+//! What settings demand of one another, and what a single one cannot know by itself.
+
+use std::path::Path;
+
+use crate::diagnostic::Origin;
+use crate::entry::Reader;
+use crate::tree;
+use crate::tree::{Node, Table, Value};
+
+/// Directories that other programs clean up.
+const TEMPORARY: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", "/run/user"];
+
+/// Directories that paths are judged by.
+pub(super) struct Places<'a> {
+    /// The environment's temporary directory.
+    pub(super) temporary: Option<&'a str>,
+    /// Where the configuration file lies.
+    pub(super) file: Option<&'a Path>,
+}
+
+/// Checks commits; before their bounds, so that the reader of both messages sees the relation first.
+pub(super) fn commit(reader: &mut Reader<'_>) {
+    let integer = |key: &str| match tree::at(reader.tree, &["commit", key]).map(|node| &node.value) {
+        Some(Value::Integer(integer)) => *integer,
+        _ => 0,
+    };
+    let (pause, wait) = (integer("commit_ms_min"), integer("commit_ms_max"));
+    if pause > wait {
+        let key = "commit.commit_ms_min";
+        reader.bad(key, format!("{key} is {pause}, but must not be above commit_ms_max ({wait})"));
+    }
+}
+
+/// A path relative to the user or to the file lies where they are, also in a scratch directory; whoever writes a temporary directory
+/// out forgot that state must outlive a reboot.
+pub(super) fn data_dir(reader: &mut Reader<'_>, places: &Places<'_>) {
+    let Some(Value::Text(written)) = reader.tree.get("data_dir").map(|node| &node.value) else { return };
+    let path = Path::new(written);
+    let is_temporary =
+        |path: &Path| TEMPORARY.iter().copied().chain(places.temporary).any(|directory| path.starts_with(directory));
+    let is_beside_the_file = places.file.is_some_and(|directory| path.starts_with(directory));
+    let resolved = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    if path.is_absolute() && !is_beside_the_file && (is_temporary(path) || is_temporary(&resolved)) {
+        let message = format!("data_dir is {written:?}, but must not be a temporary directory: cleaners delete state there");
+        reader.bad("data_dir", message);
+    }
+}
+
+/// Checks the settings of Kafka.
+pub(super) fn kafka(reader: &mut Reader<'_>) {
+    let Some(Node { value: Value::Table(kafka), .. }) = reader.tree.get("kafka") else { return };
+    if !kafka.contains_key("bootstrap_servers") {
+        // A forgotten key must not start a second, empty log in embedded mode.
+        if let Some(key) = written_key(kafka, "kafka") {
+            reader.bad(&key, format!("kafka.bootstrap_servers is not set, but {key} is"));
+        }
+        return;
+    }
+    let topics = ["input", "commands", "state", "dlq"].map(|name| (name, kafka.get(name).map(|node| &node.value)));
+    for (index, (name, topic)) in topics.iter().enumerate() {
+        if let Some((other, _)) = topics.iter().take(index).find(|(_, other)| other == topic)
+            && let Some(Value::Text(topic)) = topic
+        {
+            let key = format!("kafka.{name}");
+            reader.bad(&key, format!("{key} is {topic:?}, but must not be the topic of kafka.{other}"));
+        }
+    }
+    security(reader, kafka);
+}
+
+/// Settings that need another, and names by which librdkafka itself may have been given that one.
+const NEEDS: [(&str, &str, &[&str]); 6] = [
+    ("cert_file", "key_file", &["ssl.key.location"]),
+    ("key_file", "cert_file", &["ssl.certificate.location"]),
+    ("username", "sasl_mechanism", &["sasl.mechanism", "sasl.mechanisms"]),
+    ("password_file", "sasl_mechanism", &["sasl.mechanism", "sasl.mechanisms"]),
+    ("sasl_mechanism", "username", &["sasl.username"]),
+    ("sasl_mechanism", "password_file", &["sasl.password"]),
+];
+
+fn security(reader: &mut Reader<'_>, kafka: &Table) {
+    let has_native = |name: &&str| match kafka.get("librdkafka").map(|node| &node.value) {
+        Some(Value::Table(table)) => table.contains_key(*name),
+        _ => false,
+    };
+    for (key, needed, native) in NEEDS {
+        if kafka.contains_key(key) && !kafka.contains_key(needed) && !native.iter().any(has_native) {
+            reader.bad(&format!("kafka.{key}"), format!("kafka.{key} is set, but kafka.{needed} is not"));
+        }
+    }
+}
+
+/// A key of a table that a layer above the defaults wrote.
+fn written_key(table: &Table, path: &str) -> Option<String> {
+    table.iter().find_map(|(key, node)| {
+        let path = tree::join(path, key);
+        match &node.value {
+            Value::Table(inner) => written_key(inner, &path),
+            _ => (node.origin != Origin::Default).then_some(path),
+        }
+    })
+}
