@@ -1,13 +1,13 @@
-//! How many different names there are, in bounded memory: exact as far as the bound, an estimate beyond it.
+//! The number of different names, in bounded memory: exact up to the bound, an estimate beyond it.
 
 use std::collections::BTreeSet;
 
 use loopwarden_core::identity::Fnv64;
 
-/// Hashes kept. Up to so many names the number is exact; beyond it is off by a thousandth, as a rule.
+/// Hashes kept. Up to so many names the number is exact; beyond it usually differs by a thousandth.
 const KEPT_MAX: usize = 1 << 20;
 
-/// Counts names by their hashes. Of more than it may keep, it keeps the smallest: how densely these lie tells how many there are.
+/// Counts names by their hashes. Beyond the bound the smallest hashes stay: their density gives the number.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Distinct {
     hashes: BTreeSet<u64>,
@@ -15,11 +15,6 @@ pub struct Distinct {
 }
 
 impl Distinct {
-    /// Notes a name.
-    pub fn note(&mut self, name: &[u8]) {
-        self.note_hash(hash(name));
-    }
-
     /// Notes a name by its hash.
     pub(super) fn note_hash(&mut self, hash: u64) {
         self.hashes.insert(hash);
@@ -29,16 +24,13 @@ impl Distinct {
         }
     }
 
-    /// Adds what another has noted.
-    pub fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         self.is_full |= other.is_full;
         for hash in other.hashes {
             self.note_hash(hash);
         }
     }
 
-    /// How many there are.
-    #[must_use]
     pub fn count(&self) -> u64 {
         match self.hashes.last() {
             Some(largest) if self.is_full => {
@@ -50,26 +42,25 @@ impl Distinct {
     }
 
     /// Whether the count is an estimate.
-    #[must_use]
     pub const fn is_estimate(&self) -> bool {
         self.is_full
     }
 }
 
-/// Hash of a name of a tenant; empty = none.
+/// Hash of a name of a tenant; an empty tenant is none.
 pub(super) fn hash_of(tenant: &str, name: &str) -> u64 {
     if tenant.is_empty() { hash(name.as_bytes()) } else { hash(name.as_bytes()) ^ hash(tenant.as_bytes()).rotate_left(32) }
 }
 
-/// Hash of a name within a thing of that hash.
+/// Hash of a name inside something with this hash.
 pub(super) fn hash_within(of: u64, name: &str) -> u64 {
     of.rotate_left(16) ^ hash(name.as_bytes())
 }
 
-/// FNV-1a, mixed once more: it only counts.
-pub(super) fn hash(bytes: &[u8]) -> u64 {
+/// FNV-1a, mixed once more.
+fn hash(bytes: &[u8]) -> u64 {
     let mut state = Fnv64::new().with(bytes).finish();
-    // The finaliser of SplitMix64: an estimate needs hashes that lie evenly.
+    // The finaliser of SplitMix64: an estimate needs evenly spread hashes.
     state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     state ^ (state >> 31)
@@ -83,8 +74,8 @@ mod tests {
     fn few_names_are_counted_exactly_and_in_any_parts() {
         let (mut one, mut other) = (Distinct::default(), Distinct::default());
         for name in 0..1_000_u32 {
-            one.note(&(name % 700).to_be_bytes());
-            other.note(&name.max(300).to_be_bytes());
+            one.note_hash(hash(&(name % 700).to_be_bytes()));
+            other.note_hash(hash(&name.max(300).to_be_bytes()));
         }
         assert_eq!((one.count(), one.is_estimate()), (700, false));
         one.add(other);
@@ -96,7 +87,7 @@ mod tests {
         let mut names = Distinct::default();
         let all = 3 * KEPT_MAX as u32;
         for name in 0..all {
-            names.note(&name.to_be_bytes());
+            names.note_hash(hash(&name.to_be_bytes()));
         }
         assert!(names.is_estimate() && names.hashes.len() == KEPT_MAX);
         let off = (names.count() as f64 / f64::from(all) - 1.0).abs();

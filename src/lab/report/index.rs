@@ -1,28 +1,27 @@
-//! Where the events of labelled stretches lie in their sessions: by index from 0, of the session and of the agent.
+//! Places of events in labelled stretches: their index from 0, among the events of the session and of the agent.
 
 use std::collections::BTreeMap;
 
+use crate::report::PublishedCommand;
+use crate::report::labels::{Ending, Label};
 use loopwarden_core::event::Event;
 
-use crate::report::{Ending, Label, Said};
-
-/// Index of each event inside a labelled stretch, and which of the sessions that somebody knows about were there at all. Grows with
-/// the stretches, not with the input.
+/// The events of labelled stretches, and which of the known sessions occurred. Its size depends on the stretches, not on the input.
 #[derive(Debug, Clone, Default)]
 pub struct EventIndex {
     /// By tenant, then by session.
-    tenants: BTreeMap<String, BTreeMap<String, Known>>,
+    tenants: BTreeMap<String, BTreeMap<String, KnownSession>>,
 }
 
-/// A session that somebody knows about.
+/// A session with a label or an ending.
 #[derive(Debug, Clone, Default)]
-struct Known {
+struct KnownSession {
     stretches: Vec<Stretch>,
-    /// Its events so far.
+    /// Events so far.
     seen: u64,
     /// Those of the agents that labels name.
     seen_of: BTreeMap<String, u64>,
-    events: BTreeMap<String, Placed>,
+    events: BTreeMap<String, EventPlace>,
 }
 
 #[derive(Debug, Clone)]
@@ -33,15 +32,13 @@ struct Stretch {
 }
 
 #[derive(Debug, Clone)]
-struct Placed {
+struct EventPlace {
     agent: String,
     in_session: u64,
     in_agent: u64,
 }
 
 impl EventIndex {
-    /// An index that will know these sessions.
-    #[must_use]
     pub fn of(labels: &[Label], endings: &[Ending]) -> Self {
         let mut index = Self::default();
         for label in labels {
@@ -55,19 +52,22 @@ impl EventIndex {
         index
     }
 
-    fn known(&mut self, tenant: &str, session: &str) -> &mut Known {
+    fn known(&mut self, tenant: &str, session: &str) -> &mut KnownSession {
         self.tenants.entry(tenant.to_owned()).or_default().entry(session.to_owned()).or_default()
     }
 
-    /// Notes an event, if its session is one of them.
-    pub fn note_event(&mut self, event: &Event<'_>) {
+    fn get(&self, tenant: &str, session: &str) -> Option<&KnownSession> {
+        self.tenants.get(tenant)?.get(session)
+    }
+
+    pub(super) fn note_event(&mut self, event: &Event<'_>) {
         if !self.tenants.is_empty() {
             let whose = (event.tenant.as_deref().unwrap_or_default(), &*event.session_id, &*event.agent_id);
             self.note(whose, &event.id, event.seq);
         }
     }
 
-    /// Notes an event of a tenant, session and agent. Its index is its `seq`, else how many came before.
+    /// Notes an event of a tenant, session and agent. Its index is its `seq`, or else the number of events before it.
     pub(super) fn note(&mut self, (tenant, session, agent): (&str, &str, &str), id: &str, seq: Option<u64>) {
         let Some(known) = self.tenants.get_mut(tenant).and_then(|sessions| sessions.get_mut(session)) else { return };
         let seen_of = known.seen_of.get_mut(agent);
@@ -82,12 +82,12 @@ impl EventIndex {
             Some(named) => named == agent && (stretch.first..=stretch.last).contains(&in_agent),
         });
         if is_inside {
-            known.events.entry(id.to_owned()).or_insert_with(|| Placed { agent: agent.to_owned(), in_session, in_agent });
+            known.events.entry(id.to_owned()).or_insert_with(|| EventPlace { agent: agent.to_owned(), in_session, in_agent });
         }
     }
 
-    /// Adds what another index has seen.
-    pub fn add(&mut self, other: Self) {
+    /// Adds the events of another part of the input.
+    pub(super) fn add(&mut self, other: Self) {
         for (tenant, sessions) in other.tenants {
             for (session, more) in sessions {
                 let known = self.known(&tenant, &session);
@@ -98,29 +98,28 @@ impl EventIndex {
     }
 
     /// The index of the event that caused a command, if it lies inside the labelled stretch.
-    pub(super) fn inside(&self, label: &Label, said: &Said) -> Option<u64> {
-        let placed = self.tenants.get(&label.tenant)?.get(&label.session)?.events.get(said.event_id.as_ref()?)?;
-        place(label, placed)
+    pub(super) fn inside(&self, label: &Label, command: &PublishedCommand) -> Option<u64> {
+        let known = self.get(&label.tenant, &label.session)?;
+        index_in(label, known.events.get(command.event_id.as_ref()?)?)
     }
 
-    /// Whether the labelled stretch holds an event of its session, and of its agent.
+    /// Whether the labelled stretch holds an event of its session and agent.
     pub(super) fn has_event_in(&self, label: &Label) -> bool {
-        let known = self.tenants.get(&label.tenant).and_then(|sessions| sessions.get(&label.session));
-        let mut placed = known.into_iter().flat_map(|known| known.events.values());
-        placed.any(|placed| place(label, placed).is_some())
+        let known = self.get(&label.tenant, &label.session);
+        known.is_some_and(|known| known.events.values().any(|event| index_in(label, event).is_some()))
     }
 
-    /// Whether the input held an event of the session.
+    /// Whether the input holds an event of the session.
     pub(super) fn has_seen(&self, tenant: &str, session: &str) -> bool {
-        self.tenants.get(tenant).and_then(|sessions| sessions.get(session)).is_some_and(|known| known.seen > 0)
+        self.get(tenant, session).is_some_and(|known| known.seen > 0)
     }
 }
 
 /// The index of an event, if it lies inside the labelled stretch.
-fn place(label: &Label, placed: &Placed) -> Option<u64> {
+fn index_in(label: &Label, event: &EventPlace) -> Option<u64> {
     let at = match &label.agent {
-        None => placed.in_session,
-        Some(agent) if *agent == placed.agent => placed.in_agent,
+        None => event.in_session,
+        Some(agent) if *agent == event.agent => event.in_agent,
         Some(_) => return None,
     };
     (label.first..=label.last).contains(&at).then_some(at)
@@ -129,8 +128,8 @@ fn place(label: &Label, placed: &Placed) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Deed;
-    use crate::report::said::tests::said;
+    use crate::report::CommandKind;
+    use crate::report::command::tests::command;
 
     #[test]
     fn the_counter_of_the_producer_is_the_index_where_there_is_one_and_only_stretches_are_kept() {
@@ -141,7 +140,7 @@ mod tests {
         for at in 0..1_000 {
             index.note(("", "a", "main"), &format!("e{at}"), Some(100 + at));
         }
-        let by_x = Said { event_id: Some("x".to_owned()), ..said("a", "stuck", Deed::Nudge) };
+        let by_x = PublishedCommand { event_id: Some("x".to_owned()), ..command("a", "stuck", CommandKind::Nudge) };
         assert_eq!(index.inside(&label, &by_x), Some(7));
         assert_eq!(index.tenants[""]["a"].events.len(), 1, "what no label covers is not kept");
     }

@@ -1,378 +1,240 @@
-//! A replay judged by what people know: labelled stretches, and how sessions ended.
+//! A replay judged by labels and endings of sessions.
 //!
-//! A label is a stretch of a session, by the index of its events from 0: a loop, or something that only looks like one. A command
-//! belongs to a stretch when the event that caused it lies inside.
+//! A label is a stretch of a session: a loop, or something that only looks like one. A command belongs to a stretch if the event that
+//! caused it lies inside.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
-use crate::report::summary::counted;
-use crate::report::{Column, Deed, EventIndex, Said, Table, plain};
+use crate::report::index::EventIndex;
+use crate::report::labels::{Ending, Label};
+use crate::report::{CommandKind, PublishedCommand, counted, plain};
 
-/// A labelled stretch of a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Label {
-    /// Tenant; empty = none.
-    pub tenant: String,
-    /// Session.
-    pub session: String,
-    /// Only the events of this agent are counted and judged; without, all of the session.
-    pub agent: Option<String>,
-    /// A loop; else it only looks like one.
-    pub is_loop: bool,
-    /// Index of its first event.
-    pub first: u64,
-    /// Index of its last event.
-    pub last: u64,
-    /// What kind of loop, or of look-alike.
-    pub kind: String,
-    /// A warning would be defensible either way.
-    pub is_ambiguous: bool,
+/// Sessions or stretches, and those of them with a nudge and with a block.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Disturbed {
+    pub sessions: u64,
+    pub nudged: u64,
+    pub blocked: u64,
+    /// With either.
+    #[serde(skip)]
+    pub either: u64,
 }
 
-/// How a session ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ending {
-    /// Tenant; empty = none.
-    pub tenant: String,
-    /// Session.
-    pub session: String,
-    /// Whether it succeeded; `None` where that is not known.
-    pub success: Option<bool>,
-}
-
-/// What is wrong with a row of a file of labels or outcomes.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct BadRow(pub String);
-
-fn object(line: &str) -> Result<Value, BadRow> {
-    let value: Value = serde_json::from_str(line).map_err(|error| BadRow(error.to_string()))?;
-    if value.is_object() { Ok(value) } else { Err(BadRow("not an object".to_owned())) }
-}
-
-fn text(value: &Value, field: &str) -> Result<String, BadRow> {
-    text_if_any(value, field)?.ok_or_else(|| BadRow(format!("`{field}` is missing, or no text")))
-}
-
-fn text_if_any(value: &Value, field: &str) -> Result<Option<String>, BadRow> {
-    match value.get(field) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(BadRow(format!("`{field}` is no text"))),
+impl Disturbed {
+    fn note<'a>(&mut self, commands: impl IntoIterator<Item = &'a PublishedCommand>) {
+        let kinds: BTreeSet<CommandKind> = commands.into_iter().map(|command| command.kind).collect();
+        self.sessions += 1;
+        self.nudged += u64::from(kinds.contains(&CommandKind::Nudge));
+        self.blocked += u64::from(kinds.contains(&CommandKind::Block));
+        self.either += u64::from(!kinds.is_empty());
     }
 }
 
-fn is_true(value: &Value, field: &str) -> Result<Option<bool>, BadRow> {
-    match value.get(field) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Bool(is_true)) => Ok(Some(*is_true)),
-        Some(other) => Err(BadRow(format!("`{field}` is {other}, but must be true, false or null"))),
-    }
+/// A look-alike with a command.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Alarm {
+    session: String,
+    said: String,
 }
 
-impl Label {
-    /// Reads a row.
-    ///
-    /// # Errors
-    /// It is none.
-    pub fn parse(line: &str) -> Result<Self, BadRow> {
-        let value = object(line)?;
-        let index = |field: &str| {
-            value.get(field).and_then(Value::as_u64).ok_or_else(|| BadRow(format!("`{field}` is missing, or no index")))
-        };
-        let (first, last) = (index("first_event_index")?, index("last_event_index")?);
-        if first > last {
-            return Err(BadRow(format!("`first_event_index` is {first}, behind `last_event_index`, {last}")));
-        }
-        Ok(Self {
-            tenant: text_if_any(&value, "tenant")?.unwrap_or_default(),
-            session: text(&value, "session")?,
-            agent: text_if_any(&value, "agent")?,
-            is_loop: match text(&value, "label")?.as_str() {
-                "loop" => true,
-                "ok" => false,
-                other => return Err(BadRow(format!("`label` is {other:?}, but must be \"loop\" or \"ok\""))),
-            },
-            first,
-            last,
-            kind: text_if_any(&value, "kind")?.unwrap_or_default(),
-            is_ambiguous: is_true(&value, "ambiguous")?.unwrap_or_default(),
-        })
-    }
-}
-
-impl Ending {
-    /// Reads a row.
-    ///
-    /// # Errors
-    /// It is none.
-    pub fn parse(line: &str) -> Result<Self, BadRow> {
-        let value = object(line)?;
-        if value.get("success").is_none() {
-            return Err(BadRow("`success` is missing".to_owned()));
-        }
-        Ok(Self {
-            tenant: text_if_any(&value, "tenant")?.unwrap_or_default(),
-            session: text(&value, "session")?,
-            success: is_true(&value, "success")?,
-        })
-    }
-}
-
-/// How one detector compares with labels.
+/// Labelled stretches with a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DetectorJudgement {
-    /// Labelled loops it spoke in.
-    pub found: u64,
-    /// Look-alikes it spoke in.
-    pub alarms: u64,
-    /// Events from the beginning of each stretch to its first command there, ascending.
-    pub delays: Vec<u64>,
+struct Found {
+    loops: u64,
+    alarms: u64,
+    /// Events from the beginning of each loop to its first command, ascending.
+    delays: Vec<u64>,
 }
 
-impl DetectorJudgement {
-    /// The delay in the middle. Events.
-    #[must_use]
-    pub fn delay(&self) -> Option<u64> {
-        median(&self.delays)
-    }
-
-    /// Share of the labelled stretches it spoke in that are loops.
-    #[must_use]
-    pub fn precision(&self) -> Option<f64> {
-        ratio(self.found, self.found + self.alarms)
-    }
+/// The same as a row.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct JudgementRow {
+    detector: String,
+    loops_found: u64,
+    recall: Option<f64>,
+    false_alarms: u64,
+    precision: Option<f64>,
+    /// The median.
+    delay_events: Option<u64>,
 }
 
-/// How a replay compares with labels and outcomes.
+/// A replay compared with labels and endings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Judgement {
-    /// Each detector that spoke in a labelled stretch.
-    pub by_detector: BTreeMap<String, DetectorJudgement>,
-    /// Events from the beginning of each loop that was found to the first command in it, ascending.
-    pub delays: Vec<u64>,
-    /// Labelled loops that were replayed, and those with a nudge or block inside.
-    pub loops: (u64, u64),
-    /// Kinds of the loops that were missed, with their sessions.
-    pub missed: BTreeMap<String, Vec<String>>,
-    /// Look-alikes replayed, nudged, blocked.
-    pub look_alikes: (u64, u64, u64),
-    /// Look-alikes that were nudged or blocked, with what was said.
-    pub alarms: Vec<(String, String)>,
-    /// Labels of sessions that were not replayed.
+    /// Labelled loops.
+    pub loops: u64,
+    /// Those that were found, and look-alikes with a command: by all detectors, and by each.
+    found: Found,
+    by_detector: BTreeMap<String, Found>,
+    /// Sessions of missed loops, by the kind of the loop.
+    missed: BTreeMap<String, Vec<String>>,
+    pub look_alikes: Disturbed,
+    pub alarms: Vec<Alarm>,
+    /// Labels of sessions that are not in the input.
     pub absent: u64,
     /// Labels of stretches in which their session, or their agent, has no event.
     pub off: u64,
-    /// Outcomes of sessions that were not replayed.
+    /// Endings of sessions that are not in the input.
     pub endings_absent: u64,
-    /// Successful sessions, those nudged, those blocked.
-    pub successes: (u64, u64, u64),
-    /// Other sessions, those nudged, those blocked.
-    pub failures: (u64, u64, u64),
-    /// Successful sessions that were nudged or blocked, each once.
-    pub disturbed: u64,
-    /// Other sessions that were nudged or blocked, each once.
-    pub failures_disturbed: u64,
+    pub successes: Disturbed,
+    pub failures: Disturbed,
 }
 
-/// Compares. Shadow commands are no alarms, and find nothing. What is known of sessions that were not replayed is counted apart.
-#[must_use]
-pub fn judge(said: &[Said], labels: &[Label], index: &EventIndex, endings: &[Ending]) -> Judgement {
+/// Commands by tenant and session.
+type BySession<'a> = BTreeMap<(&'a str, &'a str), Vec<&'a PublishedCommand>>;
+
+/// Compares. Commands of detectors in shadow mode do not count. Labels and endings of sessions that are not in the input are counted apart.
+pub fn judge(commands: &[PublishedCommand], labels: &[Label], index: &EventIndex, endings: &[Ending]) -> Judgement {
     let mut judgement = Judgement::default();
-    let live: Vec<&Said> = said.iter().filter(|said| said.counts() && !said.is_swarm).collect();
-    let mut by_session: BTreeMap<(&str, &str), Vec<&Said>> = BTreeMap::new();
-    for said in &live {
-        by_session.entry((&said.tenant, &said.subject)).or_default().push(said);
+    let mut by_session = BySession::new();
+    for command in commands.iter().filter(|command| command.is_in_force() && !command.is_swarm) {
+        by_session.entry((&command.tenant, &command.subject)).or_default().push(command);
     }
     for label in labels {
-        if !index.has_seen(&label.tenant, &label.session) {
-            judgement.absent += 1;
-            continue;
-        }
-        if !index.has_event_in(label) {
-            judgement.off += 1;
-            continue;
-        }
-        let said = by_session.get(&(label.tenant.as_str(), label.session.as_str())).map_or(&[][..], Vec::as_slice);
-        let inside: Vec<(&Said, u64)> = said.iter().filter_map(|said| Some((*said, index.inside(label, said)?))).collect();
-        let name = named(&label.tenant, &label.session);
-        judgement.note_detectors(label, &inside);
-        if label.is_loop {
-            judgement.loops.0 += 1;
-            if let Some(first) = inside.iter().map(|(_, at)| at - label.first).min() {
-                judgement.loops.1 += 1;
-                judgement.delays.push(first);
-            } else {
-                judgement.missed.entry(label.kind.clone()).or_default().push(name);
-            }
-        } else if !label.is_ambiguous {
-            judgement.look_alikes.0 += 1;
-            judgement.look_alikes.1 += u64::from(inside.iter().any(|(said, _)| said.deed == Deed::Nudge));
-            judgement.look_alikes.2 += u64::from(inside.iter().any(|(said, _)| said.deed == Deed::Block));
-            if let Some((said, _)) = inside.first() {
-                judgement.alarms.push((name, format!("{} by {}", said.deed.as_str(), said.code)));
-            }
-        }
+        judgement.note_label(label, index, &by_session);
     }
-    judgement.delays.sort_unstable();
-    for judged in judgement.by_detector.values_mut() {
-        judged.delays.sort_unstable();
-    }
+    judgement.found.delays.sort_unstable();
+    judgement.by_detector.values_mut().for_each(|found| found.delays.sort_unstable());
     let mut known = BTreeSet::new();
-    for ending in endings {
-        let session = (ending.tenant.as_str(), ending.session.as_str());
-        if !known.insert(session) {
-            continue;
-        }
-        if !index.has_seen(&ending.tenant, &ending.session) {
-            judgement.endings_absent += 1;
-            continue;
-        }
-        let (side, disturbed) = match ending.success {
-            Some(true) => (&mut judgement.successes, &mut judgement.disturbed),
-            Some(false) => (&mut judgement.failures, &mut judgement.failures_disturbed),
-            None => continue,
-        };
-        let said = by_session.get(&session).map_or(&[][..], Vec::as_slice);
-        *disturbed += u64::from(!said.is_empty());
-        side.0 += 1;
-        side.1 += u64::from(said.iter().any(|said| said.deed == Deed::Nudge));
-        side.2 += u64::from(said.iter().any(|said| said.deed == Deed::Block));
+    for ending in endings.iter().filter(|ending| known.insert((&ending.tenant, &ending.session))) {
+        judgement.note_ending(ending, index, &by_session);
     }
     judgement
 }
 
 impl Judgement {
-    fn note_detectors(&mut self, label: &Label, inside: &[(&Said, u64)]) {
-        if !label.is_loop && label.is_ambiguous {
+    fn note_label(&mut self, label: &Label, index: &EventIndex, by_session: &BySession<'_>) {
+        if !index.has_seen(&label.tenant, &label.session) {
+            self.absent += 1;
             return;
         }
-        let mut first: BTreeMap<&str, u64> = BTreeMap::new();
-        for (said, at) in inside {
-            let at = at - label.first;
-            first.entry(&said.code).and_modify(|first| *first = at.min(*first)).or_insert(at);
+        if !index.has_event_in(label) {
+            self.off += 1;
+            return;
         }
-        for (code, delay) in first {
-            let judged = self.by_detector.entry(code.to_owned()).or_default();
-            if label.is_loop {
-                judged.found += 1;
-                judged.delays.push(delay);
-            } else {
-                judged.alarms += 1;
+        let commands = by_session.get(&(label.tenant.as_str(), label.session.as_str())).map_or(&[][..], Vec::as_slice);
+        // With the number of events from the beginning of the stretch.
+        let inside: Vec<(&PublishedCommand, u64)> =
+            commands.iter().filter_map(|command| Some((*command, index.inside(label, command)? - label.first))).collect();
+        let first = inside.iter().map(|(_, delay)| *delay).min();
+        if label.is_loop {
+            self.loops += 1;
+            if first.is_none() {
+                self.missed.entry(label.kind.clone()).or_default().push(named(label));
+            }
+        } else if label.is_ambiguous {
+            return;
+        } else {
+            self.look_alikes.note(inside.iter().map(|(command, _)| *command));
+            if let Some((command, _)) = inside.first() {
+                self.alarms.push(Alarm { session: named(label), said: format!("{} by {}", command.kind.as_str(), command.code) });
             }
         }
+        let mut by_detector: BTreeMap<&str, u64> = BTreeMap::new();
+        for (command, delay) in &inside {
+            by_detector.entry(&command.code).and_modify(|first| *first = *delay.min(first)).or_insert(*delay);
+        }
+        if let Some(delay) = first {
+            self.found.note(label, delay);
+        }
+        for (code, delay) in by_detector {
+            self.by_detector.entry(code.to_owned()).or_default().note(label, delay);
+        }
+    }
+
+    fn note_ending(&mut self, ending: &Ending, index: &EventIndex, by_session: &BySession<'_>) {
+        if !index.has_seen(&ending.tenant, &ending.session) {
+            self.endings_absent += 1;
+            return;
+        }
+        let side = match ending.success {
+            Some(true) => &mut self.successes,
+            Some(false) => &mut self.failures,
+            None => return,
+        };
+        let commands = by_session.get(&(ending.tenant.as_str(), ending.session.as_str()));
+        side.note(commands.into_iter().flatten().copied());
+    }
+
+    /// Labelled loops that were found.
+    pub const fn loops_found(&self) -> u64 {
+        self.found.loops
     }
 
     /// Share of the labelled loops that were found.
-    #[must_use]
     pub fn recall(&self) -> Option<f64> {
-        ratio(self.loops.1, self.loops.0)
+        ratio(self.found.loops, self.loops)
     }
 
-    /// Share of the labelled stretches with a command inside that are loops.
-    #[must_use]
+    /// Share of the stretches with a command that are loops.
     pub fn precision(&self) -> Option<f64> {
-        ratio(self.loops.1, self.loops.1 + self.alarms.len() as u64)
+        self.found.precision()
     }
 
-    /// The delay in the middle: events from the beginning of a loop to the first command in it.
-    #[must_use]
+    /// Median of the events from the beginning of a loop to its first command.
     pub fn delay(&self) -> Option<u64> {
-        median(&self.delays)
+        self.found.delay()
     }
 
-    /// A row per detector that spoke in a labelled stretch, and one for all together.
-    #[must_use]
-    pub fn table(&self) -> Table {
-        let mut table = Table::new(&[
-            Column::text("detector"),
-            Column::number("loops_found"),
-            Column::number("recall"),
-            Column::number("false_alarms"),
-            Column::number("precision"),
-            Column::number("delay_events"),
-        ]);
-        let mut add = |name: &str, found: u64, alarms: u64, delay: Option<u64>| {
-            let share = |part: Option<f64>| part.map_or(Value::Null, |part| Value::from((1_000.0 * part).round() / 1_000.0));
-            table.row(vec![
-                name.into(),
-                found.into(),
-                share(ratio(found, self.loops.0)),
-                alarms.into(),
-                share(ratio(found, found + alarms)),
-                delay.into(),
-            ]);
+    /// Whether any stretch was judged.
+    pub const fn has_labels(&self) -> bool {
+        self.loops + self.look_alikes.sessions > 0
+    }
+
+    /// Whether a command lies in any stretch.
+    pub fn has_rows(&self) -> bool {
+        !self.by_detector.is_empty()
+    }
+
+    /// A row for each detector with a command in a stretch, and one for all together.
+    pub fn rows(&self) -> Vec<JudgementRow> {
+        let row = |detector: &str, found: &Found| JudgementRow {
+            detector: detector.to_owned(),
+            loops_found: found.loops,
+            recall: ratio(found.loops, self.loops).map(rounded),
+            false_alarms: found.alarms,
+            precision: found.precision().map(rounded),
+            delay_events: found.delay(),
         };
-        for (name, judged) in &self.by_detector {
-            add(name, judged.found, judged.alarms, judged.delay());
-        }
-        add("all", self.loops.1, self.alarms.len() as u64, self.delay());
-        table
-    }
-
-    /// For programs.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        let side = |(sessions, nudged, blocked): (u64, u64, u64)| serde_json::json!({ "sessions": sessions, "nudged": nudged, "blocked": blocked });
-        let alarms: Vec<Value> =
-            self.alarms.iter().map(|(session, what)| serde_json::json!({ "session": session, "said": what })).collect();
-        serde_json::json!({
-            "loops": { "labelled": self.loops.0, "found": self.loops.1, "missed": self.missed },
-            "look_alikes": side(self.look_alikes),
-            "alarms": alarms,
-            "recall": self.recall(),
-            "precision": self.precision(),
-            "delay_events": self.delay(),
-            "detectors": self.table().to_objects(),
-            "labels_without_session": self.absent,
-            "labels_without_event": self.off,
-            "outcomes_without_session": self.endings_absent,
-            "successful": side(self.successes),
-            "unsuccessful": side(self.failures),
-        })
+        self.by_detector.iter().map(|(name, found)| row(name, found)).chain([row("all", &self.found)]).collect()
     }
 
     /// For people, a line each.
-    #[must_use]
     pub fn to_text(&self) -> String {
         let mut lines = Vec::new();
-        if self.loops.0 + self.look_alikes.0 + self.absent + self.off > 0 {
-            let (labelled, found) = self.loops;
+        if self.has_labels() || self.absent + self.off > 0 {
+            let (labelled, found) = (self.loops, self.found.loops);
             let delay = self.delay().map_or_else(String::new, |delay| format!(", {} after they begin", counted(delay, "event")));
             lines.push(format!("labels    {found} of {} found ({}){delay}", counted(labelled, "loop"), percent(found, labelled)));
             for (kind, sessions) in &self.missed {
                 let many = sessions.len() as u64;
                 let what = if kind.is_empty() { counted(many, "loop") } else { format!("{many} {}", plain(kind)) };
-                lines.push(format!(
-                    "            missed: {what}, as {}",
-                    sessions.first().map(|session| plain(session)).unwrap_or_default()
-                ));
+                let first = sessions.first().map(|session| plain(session)).unwrap_or_default();
+                lines.push(format!("            missed: {what}, as {first}"));
             }
-            let (all, nudged, blocked) = self.look_alikes;
-            lines.push(format!("          of {} {nudged} nudged, {blocked} blocked", counted(all, "look-alike")));
-            for (session, what) in &self.alarms {
-                lines.push(format!("            false alarm: {what} in {}", plain(session)));
+            let Disturbed { sessions, nudged, blocked, .. } = self.look_alikes;
+            lines.push(format!("          of {} {nudged} nudged, {blocked} blocked", counted(sessions, "look-alike")));
+            for alarm in &self.alarms {
+                lines.push(format!("            false alarm: {} in {}", alarm.said, plain(&alarm.session)));
             }
             if self.absent > 0 {
                 lines.push(format!("          not in this input: the sessions of {}", counted(self.absent, "label")));
             }
             if self.off > 0 {
                 let labels = counted(self.off, "label");
-                lines.push(format!(
-                    "          not judged: {labels} of a stretch in which the session, or the agent named, has no event"
-                ));
+                let why = "of a stretch in which the session, or the agent named, has no event";
+                lines.push(format!("          not judged: {labels} {why}"));
             }
         }
-        for (name, (all, nudged, blocked)) in [("successful", self.successes), ("unsuccessful", self.failures)] {
-            if all > 0 {
-                lines.push(format!(
-                    "outcomes  of {} {blocked} blocked ({}), {nudged} nudged ({})",
-                    counted(all, &format!("{name} session")),
-                    percent(blocked, all),
-                    percent(nudged, all)
-                ));
+        for (name, side) in [("successful session", self.successes), ("unsuccessful session", self.failures)] {
+            let Disturbed { sessions, nudged, blocked, .. } = side;
+            if sessions > 0 {
+                let (all, of_nudged, of_blocked) =
+                    (counted(sessions, name), percent(nudged, sessions), percent(blocked, sessions));
+                lines.push(format!("outcomes  of {all} {blocked} blocked ({of_blocked}), {nudged} nudged ({of_nudged})"));
             }
         }
         if self.endings_absent > 0 {
@@ -382,17 +244,58 @@ impl Judgement {
     }
 }
 
-/// A session's name, with its tenant where it has one.
-fn named(tenant: &str, session: &str) -> String {
-    if tenant.is_empty() { session.to_owned() } else { format!("{session} of tenant {tenant}") }
+impl Serialize for Judgement {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        json!({
+            "loops": { "labelled": self.loops, "found": self.found.loops, "missed": self.missed },
+            "look_alikes": self.look_alikes,
+            "alarms": self.alarms,
+            "recall": self.recall(),
+            "precision": self.precision(),
+            "delay_events": self.delay(),
+            "detectors": self.rows(),
+            "labels_without_session": self.absent,
+            "labels_without_event": self.off,
+            "outcomes_without_session": self.endings_absent,
+            "successful": self.successes,
+            "unsuccessful": self.failures,
+        })
+        .serialize(serializer)
+    }
+}
+
+impl Found {
+    fn note(&mut self, label: &Label, delay: u64) {
+        if label.is_loop {
+            self.loops += 1;
+            self.delays.push(delay);
+        } else {
+            self.alarms += 1;
+        }
+    }
+
+    fn precision(&self) -> Option<f64> {
+        ratio(self.loops, self.loops + self.alarms)
+    }
+
+    fn delay(&self) -> Option<u64> {
+        self.delays.get(self.delays.len() / 2).copied()
+    }
+}
+
+/// The session of a label, with its tenant if it has one.
+fn named(label: &Label) -> String {
+    let Label { tenant, session, .. } = label;
+    if tenant.is_empty() { session.clone() } else { format!("{session} of tenant {tenant}") }
 }
 
 fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-fn median(ascending: &[u64]) -> Option<u64> {
-    ascending.get(ascending.len() / 2).copied()
+/// A share, to three decimals.
+pub(super) fn rounded(share: f64) -> f64 {
+    (1_000.0 * share).round() / 1_000.0
 }
 
 fn percent(part: u64, whole: u64) -> String {
@@ -400,8 +303,21 @@ fn percent(part: u64, whole: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::report::Table;
+    use crate::report::command::tests::command;
+
+    /// So many labelled loops and look-alikes, found by as many detectors.
+    pub(in crate::report) fn judgement((loops, found): (u64, u64), (look_alikes, alarms): (u64, u64)) -> Judgement {
+        Judgement {
+            loops,
+            found: Found { loops: found, alarms, delays: Vec::new() },
+            look_alikes: Disturbed { sessions: look_alikes, ..Disturbed::default() },
+            alarms: vec![Alarm::default(); alarms as usize],
+            ..Judgement::default()
+        }
+    }
 
     fn label(session: &str, is_loop: bool) -> Label {
         let text = r#"{"session":"","label":"loop","first_event_index":1,"last_event_index":2,"kind":"exact"}"#;
@@ -412,38 +328,34 @@ mod tests {
         Ending { tenant: String::new(), session: session.to_owned(), success }
     }
 
-    fn said(session: &str, event: &str, deed: Deed, is_shadow: bool) -> Said {
-        Said { is_shadow, event_id: Some(event.to_owned()), ..crate::report::said::tests::said(session, "exact_repeat", deed) }
+    fn caused(session: &str, event: &str, kind: CommandKind, is_shadow: bool) -> PublishedCommand {
+        PublishedCommand { is_shadow, event_id: Some(event.to_owned()), ..command(session, "exact_repeat", kind) }
     }
 
     #[test]
-    fn a_command_finds_a_loop_only_from_inside_the_stretch_and_only_if_it_counts() {
+    fn a_command_finds_a_loop_only_from_inside_the_stretch_and_only_if_it_is_in_force() {
         let labels = [label("a", true), label("b", true), label("c", true), label("d", false), label("gone", true)];
         let endings = [ending("d", Some(true)), ending("a", Some(false)), ending("c", None), ending("gone", Some(true))];
         let mut index = EventIndex::of(&labels, &endings);
         for session in ["a", "b", "c", "d"] {
-            for id in 0..5 {
-                index.note(("", session, "main"), &format!("e{id}"), None);
-            }
+            (0..5).for_each(|id| index.note(("", session, "main"), &format!("e{id}"), None));
         }
-        let said = [
-            said("a", "e2", Deed::Nudge, false),
-            said("b", "e3", Deed::Nudge, false),
-            said("c", "e2", Deed::Nudge, true),
-            said("d", "e1", Deed::Block, false),
+        let commands = [
+            caused("a", "e2", CommandKind::Nudge, false),
+            caused("b", "e3", CommandKind::Nudge, false),
+            caused("c", "e2", CommandKind::Nudge, true),
+            caused("d", "e1", CommandKind::Block, false),
         ];
-        let judged = judge(&said, &labels, &index, &endings);
-        assert_eq!(judged.loops, (3, 1));
-        assert_eq!(judged.missed["exact"], ["b", "c"]);
-        assert_eq!(judged.look_alikes, (1, 0, 1));
-        assert_eq!((judged.absent, judged.endings_absent), (1, 1));
-        assert_eq!((judged.successes, judged.failures), ((1, 0, 1), (1, 1, 0)));
+        let judged = judge(&commands, &labels, &index, &endings);
+        let sides =
+            [judged.look_alikes, judged.successes, judged.failures].map(|side| (side.sessions, side.nudged, side.blocked));
+        assert_eq!((judged.loops, judged.loops_found(), sides), (3, 1, [(1, 0, 1), (1, 0, 1), (1, 1, 0)]));
+        assert_eq!((judged.missed["exact"].concat(), judged.absent, judged.endings_absent), ("bc".to_owned(), 1, 1));
         let text = judged.to_text();
         assert!(text.contains("1 of 3 loops found (33.3 %), 1 event after they begin"), "{text}");
         assert!(text.contains("of 1 successful session 1 blocked") && text.contains("the sessions of 1 outcome\n"), "{text}");
-        let by = &judged.by_detector["exact_repeat"];
-        assert_eq!((by.found, by.alarms, by.delay(), by.precision()), (1, 1, Some(1), Some(0.5)));
-        assert_eq!(judged.table().to_csv().lines().last(), Some("all,1,0.333,1,0.5,1"));
+        let head = "detector,loops_found,recall,false_alarms,precision,delay_events";
+        assert_eq!(Table::of(judged.rows()).to_csv(), format!("{head}\nexact_repeat,1,0.333,1,0.5,1\nall,1,0.333,1,0.5,1\n"));
     }
 
     #[test]
@@ -459,21 +371,9 @@ mod tests {
         }
         (0..9).for_each(|id| index.note(("", "b", "main"), &format!("m{id}"), None));
         (0..3).for_each(|id| index.note(("", "b", "helper"), &format!("h{id}"), None));
-        let of_tenant = Said { tenant: "t".to_owned(), ..said("a", "e1", Deed::Nudge, false) };
-        let judged = judge(&[of_tenant, said("b", "h2", Deed::Nudge, false)], &labels, &index, &[]);
-        assert_eq!((judged.loops, judged.absent), ((3, 2), 0));
+        let of_tenant = PublishedCommand { tenant: "t".to_owned(), ..caused("a", "e1", CommandKind::Nudge, false) };
+        let judged = judge(&[of_tenant, caused("b", "h2", CommandKind::Nudge, false)], &labels, &index, &[]);
+        assert_eq!((judged.loops, judged.loops_found(), judged.absent), (3, 2, 0));
         assert!(judged.to_text().contains("missed: 1 loop, as a\n"), "{}", judged.to_text());
-    }
-
-    #[test]
-    fn a_row_that_is_none_says_why() {
-        let label = |rest: &str| Label::parse(&format!(r#"{{"session":"a",{rest}}}"#)).unwrap_err().to_string();
-        assert!(label(r#""label":"maybe","first_event_index":1,"last_event_index":1"#).contains("maybe"));
-        assert!(label(r#""label":"loop","first_event_index":60,"last_event_index":5"#).contains("behind `last_event_index`, 5"));
-        assert!(label(r#""label":"ok","first_event_index":1,"last_event_index":1,"ambiguous":"no""#).contains("ambiguous"));
-        for bad in ["[]", r#"{"session":"a"}"#, r#"{"session":"a","success":"yes"}"#, r#"{"success":true}"#] {
-            assert!(Ending::parse(bad).is_err(), "{bad}");
-        }
-        assert_eq!(Ending::parse(r#"{"session":"a","success":null}"#).unwrap(), ending("a", None));
     }
 }

@@ -1,23 +1,27 @@
-//! The sessions that loop most, with their calls. Bounded: of more sessions than there is room for, those with the fewest calls in
-//! loops leave with their calls, and only their sums stay. One that goes on comes back with its sums and what its history still knows, so
-//! that those shown are the worst however many there are.
+//! The sessions that loop most, with their calls. Bounded: beyond the bound the session with the fewest calls in loops leaves, and
+//! only its sums stay. A session that returns gets its sums back and the calls that its history still holds: so the worst sessions are
+//! shown, however many there are.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use serde::{Serialize, Serializer};
+use serde_json::json;
+
+use crate::report::CommandKind;
+use crate::report::call_timeline::{CallCell, CallTimeline, Ended};
+use crate::report::command::CommandCounts;
+use crate::report::spent::Spent;
 use loopwarden_core::detect::{Finding, Flags, Step};
 use loopwarden_core::engine::{Action, Command, Session, SubjectKey};
 use loopwarden_core::event::EventTime;
 use loopwarden_core::policy::{Detector, Mode};
 
-use crate::report::strip::{Cell, Ended, Strip};
-use crate::report::{Deed, Spent};
-
-/// Sessions kept of each part of a replay with their calls, above what a report shows.
+/// Sessions kept of each part of a replay with their calls, more than a report shows.
 const KEPT_MAX: usize = 64;
-/// Sessions of which only the sums are kept; of more, any one leaves.
+/// Sessions of which only the sums are kept; beyond the bound any of them leaves.
 const SUMS_MAX: usize = 65_536;
-/// Calls shown before the first one that a detector counted.
+/// Calls shown before the first one that a detector counts.
 const LEAD_IN: u64 = 4;
 /// Calls looked back over when a session begins to loop.
 const LOOK_BACK: u64 = 64;
@@ -25,42 +29,32 @@ const LOOK_BACK: u64 = 64;
 /// One agent of one session that loops.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Loop {
-    /// Tenant; empty = none.
+    /// Empty = none.
     pub tenant: String,
-    /// Session.
     pub session: String,
-    /// Agent.
     pub agent: String,
-    /// What was counted of it.
     pub sums: LoopSums,
-    /// Its calls.
-    pub strip: Strip,
+    pub calls: CallTimeline,
 }
 
-/// What is counted of an agent that loops.
+/// The counters of an agent that loops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LoopSums {
-    /// When it began to loop.
-    pub first: EventTime,
-    /// When it was last seen to.
-    pub last: EventTime,
-    /// Calls of the session before it was forgotten and came back, as its history counts from the beginning then.
+    /// Times of the first and the last event with a finding.
+    first: EventTime,
+    last: EventTime,
+    /// Calls before the session was forgotten: when it returns, its history counts from the beginning.
     calls_before: u64,
-    /// Calls that its history has counted.
+    /// Calls in the history.
     calls_of_history: u64,
-    /// Calls and text turns that a detector counts as a loop, and what they cost.
+    /// Calls and text turns in loops, with their cost.
     pub in_loop: Spent,
     /// Text turns among them.
     pub texts_in_loop: u64,
-    /// The same, where the detector only looks on.
-    pub in_shadow: u64,
-    /// Nudges.
-    pub nudges: u64,
-    /// Blocks.
-    pub blocks: u64,
-    /// Shadow commands.
-    pub shadow: u64,
-    /// Bits of the detectors that saw it, shadow ones left out unless there are no others.
+    /// Events that only detectors in shadow mode count.
+    in_shadow: u64,
+    pub commands: CommandCounts,
+    /// Bits of the detectors in force with a finding.
     detectors: u16,
     shadow_detectors: u16,
 }
@@ -71,32 +65,58 @@ impl Loop {
     }
 
     /// The cell of a call, by its number in the history.
-    fn cell(&mut self, sequence: u64) -> Option<&mut Cell> {
+    fn cell(&mut self, sequence: u64) -> Option<&mut CallCell> {
         let number = self.sums.number(sequence);
-        self.strip.from(number).find(|cell| cell.sequence == number)
+        self.calls.from(number).find(|cell| cell.sequence == number)
+    }
+}
+
+impl Serialize for Loop {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (sums, calls) = (&self.sums, &self.calls);
+        let CommandCounts { nudges, blocks, shadow } = sums.commands;
+        // Neither the events nor their records need to have a time.
+        let time = |time: EventTime| (time.0 != 0).then(|| time.to_rfc3339());
+        json!({
+            "tenant": self.tenant,
+            "session": self.session,
+            "agent": self.agent,
+            "detectors": sums.detectors(),
+            "first": time(sums.first),
+            "last": time(sums.last),
+            "calls": sums.calls(),
+            "in_loop": Spent { calls: sums.calls_in_loop(), ..sums.in_loop },
+            "texts_in_loop": sums.texts_in_loop,
+            "nudges": nudges,
+            "blocks": blocks,
+            "shadow": shadow,
+            "repeated": calls.repeated(),
+            "strip": calls.head,
+            "strip_left_out": calls.left_out,
+            "strip_end": calls.tail,
+        })
+        .serialize(serializer)
     }
 }
 
 impl LoopSums {
-    /// Names of the detectors that saw it.
-    #[must_use]
+    /// Names of the detectors with a finding; those in shadow mode only if there are no others.
     pub fn detectors(&self) -> Vec<&'static str> {
         let bits = if self.detectors == 0 { self.shadow_detectors } else { self.detectors };
         Detector::ALL.into_iter().filter(|detector| bits & detector.bit() != 0).map(Detector::as_str).collect()
     }
 
-    /// Calls of the session so far; text turns left out.
-    #[must_use]
+    /// Calls of the session, without text turns.
     pub const fn calls(&self) -> u64 {
         self.calls_before.saturating_add(self.calls_of_history)
     }
 
-    /// Number of a call among all of the session, by that in its history.
+    /// Number of a call among all of the session, by its number in the history.
     const fn number(&self, sequence: u64) -> u64 {
         self.calls_before.saturating_add(sequence)
     }
 
-    /// Notes how many calls the history counts now.
+    /// Notes the number of calls in the history.
     const fn note_calls(&mut self, counted: u64) {
         if counted < self.calls_of_history {
             self.calls_before = self.calls();
@@ -104,43 +124,41 @@ impl LoopSums {
         self.calls_of_history = counted;
     }
 
-    /// Calls that a detector counts as a loop; text turns left out.
-    #[must_use]
+    /// Calls in loops, without text turns.
     pub const fn calls_in_loop(&self) -> u64 {
         self.in_loop.calls.saturating_sub(self.texts_in_loop)
     }
 
-    /// More is worse.
+    /// The worst is the largest.
     const fn rank(&self) -> (u64, u64, u64) {
         (self.in_loop.calls, self.in_loop.tokens, self.in_shadow)
     }
 }
 
-/// What one event did to a session.
+/// One event and its effects on a session.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moment<'a> {
     pub(super) subject: &'a SubjectKey,
-    /// Hash of the subject's names.
+    /// Hash of the names of the subject.
     pub(super) hash: u64,
     pub(super) session: &'a Session,
     pub(super) time: EventTime,
-    pub(super) what: What,
+    pub(super) kind: MomentKind,
     pub(super) findings: &'a [Finding],
     pub(super) commands: &'a [Command],
-    /// What is to be counted of it.
+    /// Its part in loops.
     pub(super) spent: Spent,
 }
 
-/// What an event was.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum MomentKind {
     /// A new call, by its sequence.
     Call(u64),
-    /// The answer to an earlier one.
-    Answer(u64),
+    /// The result of an earlier one.
+    Result(u64),
     /// A text turn of the agent, by the hash of its text.
     Text(u64),
-    /// Anything else.
     Other,
 }
 
@@ -149,7 +167,7 @@ pub(super) enum What {
 pub struct Loops {
     /// By the hash of their names, which are long and begin alike.
     kept: BTreeMap<u64, Loop>,
-    /// Sums of those without a place.
+    /// Sums of those that left.
     left: BTreeMap<u64, LoopSums>,
 }
 
@@ -163,11 +181,11 @@ impl Loops {
         if let Some(found) = self.kept.get_mut(&moment.hash) {
             found.sums.note_calls(moment.session.history.next_sequence());
             follow(found, moment);
-            judge(found, moment);
+            note_findings(found, moment);
         } else if moment.findings.iter().any(counts) {
             self.make_room();
             let mut found = begin(moment, self.left.remove(&moment.hash));
-            judge(&mut found, moment);
+            note_findings(&mut found, moment);
             self.kept.insert(moment.hash, found);
         }
     }
@@ -184,13 +202,12 @@ impl Loops {
         self.left.insert(hash, gone.sums);
     }
 
-    /// Adds what was kept elsewhere; no session is in two parts, and what has no place in its own has none here.
-    pub fn add(&mut self, other: Self) {
+    /// Adds the sessions of another part of the input. No session is in two parts.
+    pub(super) fn add(&mut self, other: Self) {
         self.kept.extend(other.kept);
     }
 
-    /// The worst first, at most so many; those that only shadow detectors see, where there are no others.
-    #[must_use]
+    /// The worst first. Sessions that only detectors in shadow mode count are there if there are no others.
     pub fn top(self, loops_max: usize) -> Vec<Loop> {
         let mut all: Vec<Loop> = self.kept.into_values().collect();
         all.sort_by(|one, other| (Reverse(one.sums.rank()), one.names()).cmp(&(Reverse(other.sums.rank()), other.names())));
@@ -202,17 +219,17 @@ impl Loops {
     }
 }
 
-/// A finding that is somebody's opinion about the event at hand.
+/// A finding about the event at hand that can lead to a command.
 pub(super) const fn counts(finding: &Finding) -> bool {
     finding.is_fresh && !finding.is_signal
 }
 
-/// A finding that may lead to a command that counts.
+/// A finding that can lead to a command in force.
 pub(super) const fn is_live(finding: &Finding) -> bool {
     counts(finding) && matches!(finding.mode, Mode::Nudge | Mode::Block)
 }
 
-/// A session that begins to loop, or does so again, with what its history still knows.
+/// A session that begins to loop, or returns, with the calls that its history still holds.
 fn begin(moment: &Moment<'_>, sums: Option<LoopSums>) -> Loop {
     let SubjectKey::Agent { tenant, session_id, agent_id } = moment.subject else { return Loop::default() };
     let mut found = Loop {
@@ -230,7 +247,7 @@ fn begin(moment: &Moment<'_>, sums: Option<LoopSums>) -> Loop {
     for step in steps.into_iter().rev() {
         push(&mut found, moment.session, step);
     }
-    if let What::Text(text) = moment.what {
+    if let MomentKind::Text(text) = moment.kind {
         push_text(&mut found, text);
     }
     found
@@ -238,29 +255,29 @@ fn begin(moment: &Moment<'_>, sums: Option<LoopSums>) -> Loop {
 
 /// The next event of a session that is kept.
 fn follow(found: &mut Loop, moment: &Moment<'_>) {
-    match moment.what {
-        What::Call(sequence) => {
+    match moment.kind {
+        MomentKind::Call(sequence) => {
             if let Some(step) = moment.session.history.get(sequence) {
                 push(found, moment.session, step);
             }
         }
-        What::Answer(sequence) => {
+        MomentKind::Result(sequence) => {
             if let Some(step) = moment.session.history.get(sequence)
                 && let Some(cell) = found.cell(sequence)
             {
                 cell.ended = ended(step);
             }
         }
-        What::Text(text) => push_text(found, text),
-        What::Other => {}
+        MomentKind::Text(text) => push_text(found, text),
+        MomentKind::Other => {}
     }
 }
 
-/// What detectors and commands say about the event.
-fn judge(found: &mut Loop, moment: &Moment<'_>) {
+/// Notes the findings and commands of an event.
+fn note_findings(found: &mut Loop, moment: &Moment<'_>) {
     let sums = &mut found.sums;
     sums.in_loop.add(moment.spent);
-    if !matches!(moment.what, What::Call(_) | What::Answer(_)) {
+    if !matches!(moment.kind, MomentKind::Call(_) | MomentKind::Result(_)) {
         sums.texts_in_loop += moment.spent.calls;
     }
     for finding in moment.findings.iter().filter(|finding| counts(finding)) {
@@ -270,13 +287,13 @@ fn judge(found: &mut Loop, moment: &Moment<'_>) {
             continue;
         }
         sums.detectors |= finding.detector.bit();
-        // Of a run, every call is part of the loop; of a window, only those that match, and of these the history tells the last. So it is of
-        // failures in a row, which calls of other tools do not end.
+        // All calls of a run are part of the loop. In a window, only those that match are, and the history has the last of them; so it
+        // is with failures in a row, which calls of other tools do not end.
         let looks_through = matches!(finding.detector, Detector::ShellFailures | Detector::TestFix);
         let first = if finding.window == 0 && !looks_through { finding.first } else { finding.last };
-        if !matches!(moment.what, What::Text(_)) {
+        if !matches!(moment.kind, MomentKind::Text(_)) {
             let (first, last) = (sums.number(first), sums.number(finding.last));
-            for cell in found.strip.from(first).filter(|cell| cell.sequence <= last) {
+            for cell in found.calls.from(first).filter(|cell| cell.sequence <= last) {
                 cell.in_loop = true;
             }
         }
@@ -284,27 +301,23 @@ fn judge(found: &mut Loop, moment: &Moment<'_>) {
     if moment.findings.iter().any(counts) && !moment.findings.iter().any(is_live) {
         sums.in_shadow += 1;
     }
-    let is_live_text = matches!(moment.what, What::Text(_)) && moment.findings.iter().any(is_live);
+    let is_live_text = matches!(moment.kind, MomentKind::Text(_)) && moment.findings.iter().any(is_live);
     for command in moment.commands {
-        let deed = match command.action {
-            Action::Nudge => Deed::Nudge,
-            Action::Block => Deed::Block,
+        let kind = match command.action {
+            Action::Nudge => CommandKind::Nudge,
+            Action::Block => CommandKind::Block,
             Action::Unblock => continue,
         };
-        match (command.is_shadow, deed) {
-            (true, _) => found.sums.shadow += 1,
-            (false, Deed::Block) => found.sums.blocks += 1,
-            (false, _) => found.sums.nudges += 1,
-        }
-        let cell = match moment.what {
-            What::Answer(sequence) => found.cell(sequence),
-            _ => found.strip.newest(),
+        found.sums.commands.note(kind, command.is_shadow);
+        let cell = match moment.kind {
+            MomentKind::Result(sequence) => found.cell(sequence),
+            _ => found.calls.newest(),
         };
         if let Some(cell) = cell {
-            cell.note(deed, command.is_shadow);
+            cell.note(kind, command.is_shadow);
         }
     }
-    if is_live_text && let Some(cell) = found.strip.newest() {
+    if is_live_text && let Some(cell) = found.calls.newest() {
         cell.in_loop = true;
     }
 }
@@ -312,24 +325,24 @@ fn judge(found: &mut Loop, moment: &Moment<'_>) {
 fn push(found: &mut Loop, session: &Session, step: &Step) {
     let sequence = found.sums.number(step.sequence);
     let call = ((step.call.0 >> 64) as u64).max(1);
-    let tool = found.strip.tool(session.history.tool(step));
-    found.strip.note_excerpt(call, &step.excerpt);
-    found.strip.push(Cell { sequence, call, tool, ended: ended(step), ..Cell::default() });
+    let tool = Some(found.calls.tool(session.history.tool(step)));
+    found.calls.note_excerpt(call, &step.excerpt);
+    found.calls.push(CallCell { sequence, call, tool, ended: ended(step), ..CallCell::default() });
 }
 
 fn push_text(found: &mut Loop, text: u64) {
     let sequence = found.sums.calls().saturating_sub(1);
-    found.strip.push(Cell { sequence, call: text, is_text: true, ..Cell::default() });
+    found.calls.push(CallCell { sequence, call: text, ..CallCell::default() });
 }
 
-const fn ended(step: &Step) -> Ended {
+const fn ended(step: &Step) -> Option<Ended> {
     if step.flags.has(Flags::REFUSED) {
-        Ended::Refused
+        Some(Ended::Refused)
     } else if step.failed() {
-        Ended::Failed
+        Some(Ended::Failed)
     } else if step.flags.has(Flags::OBSERVED) {
-        Ended::Ok
+        Some(Ended::Ok)
     } else {
-        Ended::Unknown
+        None
     }
 }

@@ -1,4 +1,4 @@
-//! Caught loops against false alarms: dots in a plane, as text for a terminal. The page draws the same value.
+//! Loops found against false alarms: dots in a plane, as text for a terminal. The page draws the same value.
 
 use std::fmt::Write as _;
 
@@ -11,26 +11,22 @@ pub struct Dot {
     pub y: u64,
     /// Number of its row in the table, from 1.
     pub row: usize,
-    /// Nothing else finds as much with as few false alarms.
+    /// No other dot has as many loops with as few false alarms.
     pub is_best: bool,
 }
 
-/// Dots, their bounds, what the axes mean.
+/// Dots, with the names of the axes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plot {
-    /// What lies to the right.
     pub x_name: String,
-    /// What lies up.
     pub y_name: String,
-    /// Largest that the vertical axis must hold: all that can be found.
+    /// All loops that can be found: the vertical axis ends there at the latest.
     pub y_max: u64,
-    /// The dots.
     pub dots: Vec<Dot>,
 }
 
 impl Plot {
-    /// A plot; the best dots are found here.
-    #[must_use]
+    /// A plot of (row, x, y).
     pub fn new(x_name: &str, y_name: &str, y_max: u64, dots: impl IntoIterator<Item = (usize, u64, u64)>) -> Self {
         let mut dots: Vec<Dot> = dots.into_iter().map(|(row, x, y)| Dot { x, y, row, is_best: false }).collect();
         let all = dots.clone();
@@ -41,25 +37,21 @@ impl Plot {
     }
 
     /// Ends of the horizontal axis.
-    #[must_use]
     pub fn x_range(&self) -> (u64, u64) {
         range(self.dots.iter().map(|dot| dot.x), u64::MAX)
     }
 
     /// Ends of the vertical axis.
-    #[must_use]
     pub fn y_range(&self) -> (u64, u64) {
         range(self.dots.iter().map(|dot| dot.y), self.y_max)
     }
 
     /// Rows of the best dots, from 1.
-    #[must_use]
     pub fn best(&self) -> Vec<usize> {
         self.dots.iter().filter(|dot| dot.is_best).map(|dot| dot.row).collect()
     }
 
     /// As text: `o` is a dot, `*` a best one, a digit the number of dots in one place.
-    #[must_use]
     pub fn to_text(&self, width: usize, height: usize) -> String {
         let (width, height) = (width.clamp(20, 100), height.clamp(4, 40));
         let (x_range, y_range) = (self.x_range(), self.y_range());
@@ -109,7 +101,6 @@ fn range(values: impl Iterator<Item = u64> + Clone, limit: u64) -> (u64, u64) {
 }
 
 /// How far from the beginning of an axis a value lies, 0 to 1.
-#[must_use]
 pub(super) fn share(value: u64, (from, to): (u64, u64)) -> f64 {
     value.saturating_sub(from) as f64 / to.saturating_sub(from).max(1) as f64
 }

@@ -1,146 +1,132 @@
-//! The swarms that were spoken about: which call goes round in them, how often, among how many agents.
+//! Swarms with commands: which call repeats in them, how often, among how many agents.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde::{Serialize, Serializer};
 
-use crate::report::tally::Tally;
-use crate::report::{Column, Deed, Said, Table};
+use crate::report::command::CommandCounts;
+use crate::report::{CommandKind, PublishedCommand};
 
-/// Swarms kept, each with one tool; of more only the commands are counted, in the sums of the report.
-const KEPT_MAX: usize = 1_000;
+/// Swarms kept, each with one tool; commands about further ones are in the sums of the report only.
+const SWARMS_MAX: usize = 1_000;
+/// Swarms in JSON.
+const SWARMS_IN_JSON: usize = 200;
 
-/// What was said to a swarm about a tool.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Row {
-    /// Most calls that a command counted.
+/// Commands to a swarm about a tool.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct SwarmRow {
+    swarm: String,
+    tool: String,
+    /// Most calls in one command.
     calls: u64,
-    /// Most agents that a command counted.
+    /// Most agents in one command.
     agents: u64,
-    tally: Tally,
-    /// When the first command was issued, as written.
+    #[serde(flatten)]
+    commands: CommandCounts,
+    /// Issue of the first command, as written.
     first: String,
-}
-
-impl Row {
-    fn add(&mut self, more: Self) {
-        (self.calls, self.agents) = (self.calls.max(more.calls), self.agents.max(more.agents));
-        self.tally.add(more.tally);
-        if self.first.is_empty() || more.first < self.first {
-            self.first = more.first;
-        }
-    }
+    /// Only where a swarm of the replay has a tenant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
 }
 
 /// The swarms of a replay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Swarms {
     /// By tenant, swarm and tool.
-    rows: BTreeMap<(String, String, String), Row>,
+    rows: BTreeMap<(String, String, String), SwarmRow>,
     left_out: u64,
 }
 
 impl Swarms {
     /// Notes a command, if it is about a swarm.
-    pub fn note(&mut self, said: &Said) {
-        if !said.is_swarm || said.deed == Deed::Unblock {
+    pub(super) fn note(&mut self, command: &PublishedCommand) {
+        if !command.is_swarm || command.kind == CommandKind::Unblock {
             return;
         }
-        let key = (said.tenant.clone(), said.subject.clone(), said.tool.clone().unwrap_or_default());
-        let mut tally = Tally::default();
-        tally.note(said);
-        let (calls, agents) = (said.count.unwrap_or_default(), said.workers.unwrap_or_default());
-        self.add_row(key, Row { calls, agents, tally, first: said.issued_at.clone() });
+        let key = (command.tenant.clone(), command.subject.clone(), command.tool.clone().unwrap_or_default());
+        let mut commands = CommandCounts::default();
+        commands.note(command.kind, command.is_shadow);
+        let (calls, agents) = (command.count.unwrap_or_default(), command.workers.unwrap_or_default());
+        self.add_row(key, SwarmRow { calls, agents, commands, first: command.issued_at.clone(), ..SwarmRow::default() });
     }
 
-    fn add_row(&mut self, key: (String, String, String), more: Row) {
-        if self.rows.len() >= KEPT_MAX && !self.rows.contains_key(&key) {
+    fn add_row(&mut self, key: (String, String, String), more: SwarmRow) {
+        if self.rows.len() >= SWARMS_MAX && !self.rows.contains_key(&key) {
             self.left_out += 1;
-        } else {
-            self.rows.entry(key).or_default().add(more);
+            return;
+        }
+        let row = self.rows.entry(key).or_default();
+        (row.calls, row.agents) = (row.calls.max(more.calls), row.agents.max(more.agents));
+        row.commands.add(more.commands);
+        if row.first.is_empty() || more.first < row.first {
+            row.first = more.first;
         }
     }
 
-    /// Adds what was noted elsewhere.
-    pub fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         self.left_out += other.left_out;
         for (key, more) in other.rows {
             self.add_row(key, more);
         }
     }
 
-    /// Whether nothing was said to any swarm.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Rows that a table of at most so many leaves out, and commands about swarms beyond the bound.
-    #[must_use]
+    /// Rows beyond so many, and commands about swarms beyond the bound.
     pub fn left_out(&self, rows_max: usize) -> u64 {
         self.left_out + self.rows.len().saturating_sub(rows_max) as u64
     }
 
-    /// A row for each swarm and tool, the most calls first; what counts before what is only looked at.
-    #[must_use]
-    pub fn table(&self, rows_max: usize) -> Table {
-        let mut columns = vec![
-            Column::text("swarm"),
-            Column::text("tool"),
-            Column::number("calls"),
-            Column::number("agents"),
-            Column::number("nudges"),
-            Column::number("blocks"),
-            Column::number("shadow"),
-            Column::text("first"),
-        ];
+    /// A row for each swarm and tool: those with commands in force first, then those with most calls.
+    pub fn rows(&self, rows_max: usize) -> Vec<SwarmRow> {
         let has_tenants = self.rows.keys().any(|(tenant, ..)| !tenant.is_empty());
-        columns.extend(has_tenants.then(|| Column::text("tenant")));
-        let mut table = Table::new(&columns);
-        let mut rows: Vec<_> = self.rows.iter().collect();
-        rows.sort_by_key(|(_, row)| Reverse((row.tally.nudges + row.tally.blocks > 0, row.calls)));
-        for ((tenant, swarm, tool), row) in rows.into_iter().take(rows_max) {
-            let mut cells: Vec<Value> = vec![
-                swarm.as_str().into(),
-                tool.as_str().into(),
-                row.calls.into(),
-                row.agents.into(),
-                row.tally.nudges.into(),
-                row.tally.blocks.into(),
-                row.tally.shadow.into(),
-                row.first.as_str().into(),
-            ];
-            cells.extend(has_tenants.then(|| tenant.as_str().into()));
-            table.row(cells);
-        }
-        table
+        let named = |((tenant, swarm, tool), row): (&(String, String, String), &SwarmRow)| SwarmRow {
+            swarm: swarm.clone(),
+            tool: tool.clone(),
+            tenant: has_tenants.then(|| tenant.clone()),
+            ..row.clone()
+        };
+        let mut rows: Vec<SwarmRow> = self.rows.iter().map(named).collect();
+        rows.sort_by_key(|row| Reverse((row.commands.in_force() > 0, row.calls)));
+        rows.truncate(rows_max);
+        rows
+    }
+}
+
+impl Serialize for Swarms {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.rows(SWARMS_IN_JSON).serialize(serializer)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::said::tests::said;
+    use crate::report::Table;
+    use crate::report::command::tests::command;
 
-    fn told(swarm: &str, count: u64, is_shadow: bool) -> Said {
-        let tool = Some("get".to_owned());
-        Said { is_swarm: true, tool, count: Some(count), workers: Some(3), is_shadow, ..said(swarm, "swarm_repeat", Deed::Nudge) }
+    fn about(swarm: &str, count: u64, is_shadow: bool) -> PublishedCommand {
+        let (tool, count, workers) = (Some("get".to_owned()), Some(count), Some(3));
+        let nudge = command(swarm, "swarm_repeat", CommandKind::Nudge);
+        PublishedCommand { is_swarm: true, tool, count, workers, is_shadow, ..nudge }
     }
 
     #[test]
     fn a_swarm_is_named_with_its_call_and_the_worst_comes_first() {
         let mut parts = [Swarms::default(), Swarms::default()];
-        for (at, said) in
-            [told("a", 10, false), told("b", 90, true), told("a", 15, false), told("c", 12, false)].iter().enumerate()
-        {
-            parts[at % 2].note(said);
+        let commands = [about("a", 10, false), about("b", 90, true), about("a", 15, false), about("c", 12, false)];
+        for (at, command) in commands.iter().enumerate() {
+            parts[at % 2].note(command);
         }
-        parts[0].note(&said("no-swarm", "stuck", Deed::Block));
+        parts[0].note(&command("no-swarm", "stuck", CommandKind::Block));
         let [mut swarms, other] = parts;
         swarms.add(other);
         assert_eq!(
-            swarms.table(9).to_csv(),
+            Table::of(swarms.rows(9)).to_csv(),
             "swarm,tool,calls,agents,nudges,blocks,shadow,first\na,get,15,3,2,0,0,\nc,get,12,3,1,0,0,\nb,get,90,3,0,0,1,\n"
         );
         assert_eq!(swarms.left_out(2), 1);

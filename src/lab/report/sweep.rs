@@ -1,41 +1,28 @@
-//! Thresholds swept over a grid: what each policy of the grid finds, and at what price.
+//! Thresholds swept over a grid: the findings of each policy of the grid.
 
-use serde_json::Value;
+use indexmap::IndexMap;
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
-use crate::report::{Column, Counts, Judgement, Plot, Table};
+use crate::report::Table;
+use crate::report::command::CommandCounts;
+use crate::report::judge::{Disturbed, Judgement, rounded};
+use crate::report::plot::Plot;
 
 /// A setting and its values.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Axis {
     /// Key of the policy.
     pub key: String,
-    /// Values, as written.
+    /// As written.
     pub values: Vec<String>,
 }
 
-/// What one policy of the grid came to.
+/// The findings of a replay, judged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scores {
-    /// Nudges.
-    pub nudges: u64,
-    /// Blocks.
-    pub blocks: u64,
-    /// How it compares with labels and outcomes.
+    pub commands: CommandCounts,
     pub judgement: Judgement,
-}
-
-impl Scores {
-    /// What a replay found, judged.
-    #[must_use]
-    pub fn of(counts: &Counts, judgement: Judgement) -> Self {
-        Self { nudges: counts.nudges(), blocks: counts.blocks(), judgement }
-    }
-
-    /// Successful sessions that were nudged or blocked.
-    #[must_use]
-    pub const fn successes_disturbed(&self) -> u64 {
-        self.judgement.disturbed
-    }
 }
 
 /// One policy of the grid.
@@ -43,174 +30,158 @@ impl Scores {
 pub struct Point {
     /// A value for each axis, as written.
     pub values: Vec<String>,
-    /// What it came to, or why there can be no such policy.
+    /// An error says why there is no such policy.
     pub scores: Result<Scores, String>,
 }
 
 /// The grid.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sweep {
-    /// What was read, by name.
+    /// Names of the input.
     pub sources: Vec<String>,
     /// Profile of the policy.
     pub profile: String,
-    /// Settings.
     pub axes: Vec<Axis>,
-    /// Every combination, the last axis fastest; of a sweep that was stopped, those that were finished.
+    /// Every combination, the last axis fastest; of a sweep that was stopped, the finished ones.
     pub points: Vec<Point>,
-    /// What is the same under every policy: lines left out, what the events do not tell, labels without a session.
+    /// What is the same under every policy: rejected lines, missing fields of events, labels without a session.
     pub notes: Vec<String>,
     /// It was stopped before the end.
     pub is_partial: bool,
 }
 
+/// A policy as a row. Where nothing is known there is no number: a zero would be an answer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+struct SweepRow {
+    row: usize,
+    #[serde(flatten)]
+    chosen: IndexMap<String, String>,
+    loops_found: Option<u64>,
+    recall: Option<f64>,
+    false_alarms: Option<u64>,
+    precision: Option<f64>,
+    delay_events: Option<u64>,
+    successes_nudged: Option<u64>,
+    successes_blocked: Option<u64>,
+    successes_disturbed: Option<u64>,
+    failures_disturbed: Option<u64>,
+    nudges: Option<u64>,
+    blocks: Option<u64>,
+    note: Option<String>,
+}
+
+impl SweepRow {
+    fn of(scores: &Scores) -> Self {
+        let judged = &scores.judgement;
+        let known = |side: Disturbed, count: u64| (side.sessions > 0).then_some(count);
+        let (successes, failures) = (judged.successes, judged.failures);
+        Self {
+            loops_found: (judged.loops > 0).then_some(judged.loops_found()),
+            recall: judged.recall().map(rounded),
+            false_alarms: known(judged.look_alikes, judged.alarms.len() as u64),
+            precision: judged.precision().map(rounded),
+            delay_events: judged.delay(),
+            successes_nudged: known(successes, successes.nudged),
+            successes_blocked: known(successes, successes.blocked),
+            successes_disturbed: known(successes, successes.either),
+            failures_disturbed: known(failures, failures.either),
+            nudges: Some(scores.commands.nudges),
+            blocks: Some(scores.commands.blocks),
+            ..Self::default()
+        }
+    }
+}
+
 impl Sweep {
-    fn judged(&self) -> impl Iterator<Item = (usize, &Scores)> {
-        self.points.iter().enumerate().filter_map(|(at, point)| Some((at + 1, point.scores.as_ref().ok()?)))
+    fn judged(&self) -> impl Iterator<Item = (usize, &Judgement)> {
+        self.points.iter().enumerate().filter_map(|(at, point)| Some((at + 1, &point.scores.as_ref().ok()?.judgement)))
     }
 
-    /// Loops found against false alarms: one plot for look-alikes, one for sessions that succeeded; those of which something is known.
-    #[must_use]
+    /// Loops found against false alarms: one plot for look-alikes, one for successful sessions, where there are any.
     pub fn plots(&self) -> Vec<Plot> {
+        let most = |count: fn(&Judgement) -> u64| self.judged().map(|(_, judged)| count(judged)).max().unwrap_or_default();
+        let plot = |x_name: String, x: fn(&Judgement) -> u64, y_name: String, y: fn(&Judgement) -> u64, y_max: u64| {
+            Plot::new(&x_name, &y_name, y_max, self.judged().map(|(row, judged)| (row, x(judged), y(judged))))
+        };
+        let loops = most(|judged| judged.loops);
+        let look_alikes = most(|judged| judged.look_alikes.sessions);
+        let (successes, failures) = (most(|judged| judged.successes.sessions), most(|judged| judged.failures.sessions));
+        let of_loops = || format!("loops found, of {loops}");
+        let of_successes = format!("nudged or blocked, of {successes} successful sessions");
         let mut plots = Vec::new();
-        let loops = self.judged().map(|(_, scores)| scores.judgement.loops.0).max().unwrap_or_default();
-        let of =
-            |count: fn(&Judgement) -> u64| self.judged().map(|(_, scores)| count(&scores.judgement)).max().unwrap_or_default();
-        let look_alikes = of(|judgement| judgement.look_alikes.0);
-        let successes = of(|judgement| judgement.successes.0);
         if loops > 0 && look_alikes > 0 {
             let name = format!("false alarms in {look_alikes} look-alikes");
-            let dots = self.judged().map(|(row, scores)| (row, scores.judgement.alarms.len() as u64, scores.judgement.loops.1));
-            plots.push(Plot::new(&name, &format!("loops found, of {loops}"), loops, dots));
+            plots.push(plot(name, |judged| judged.alarms.len() as u64, of_loops(), Judgement::loops_found, loops));
         }
         if loops > 0 && successes > 0 {
-            let name = format!("nudged or blocked, of {successes} successful sessions");
-            let dots = self.judged().map(|(row, scores)| (row, scores.successes_disturbed(), scores.judgement.loops.1));
-            plots.push(Plot::new(&name, &format!("loops found, of {loops}"), loops, dots));
-        } else if loops == 0 && successes > 0 {
-            let failures = of(|judgement| judgement.failures.0);
-            let name = format!("nudged or blocked, of {successes} successful sessions");
-            let dots =
-                self.judged().map(|(row, scores)| (row, scores.successes_disturbed(), scores.judgement.failures_disturbed));
-            plots.push(Plot::new(&name, &format!("nudged or blocked, of {failures} others"), failures, dots));
+            plots.push(plot(of_successes, |judged| judged.successes.either, of_loops(), Judgement::loops_found, loops));
+        } else if successes > 0 {
+            let others = format!("nudged or blocked, of {failures} others");
+            let disturbed: fn(&Judgement) -> u64 = |judged| judged.failures.either;
+            plots.push(plot(of_successes, |judged| judged.successes.either, others, disturbed, failures));
         }
         plots
     }
 
-    /// Rows of the best policies: best in each plot, or where none is, in the first.
+    /// Rows of the best policies: best in each plot, or in the first if none is.
     fn best(&self) -> Vec<usize> {
-        let mut plots = self.plots().into_iter();
-        let first = plots.next().map(|plot| plot.best()).unwrap_or_default();
-        plots.fold(first, |best, plot| {
-            let also = plot.best();
+        let best = self.plots().into_iter().map(|plot| plot.best()).reduce(|best, also| {
             let both: Vec<usize> = best.iter().copied().filter(|row| also.contains(row)).collect();
             if both.is_empty() { best } else { both }
-        })
+        });
+        best.unwrap_or_default()
     }
 
-    /// A row per policy.
-    #[must_use]
+    /// A row for each policy. Axes with one value have no column.
     pub fn table(&self) -> Table {
-        let fixed = [
-            Column::number("loops_found"),
-            Column::number("recall"),
-            Column::number("false_alarms"),
-            Column::number("precision"),
-            Column::number("delay_events"),
-            Column::number("successes_nudged"),
-            Column::number("successes_blocked"),
-            Column::number("successes_disturbed"),
-            Column::number("failures_disturbed"),
-            Column::number("nudges"),
-            Column::number("blocks"),
-            Column::text("note"),
-        ];
-        let mut columns = vec![Column::number("row")];
-        // What all policies share is no column.
-        let has_choice = |axis: &Axis| axis.values.len() > 1;
-        columns.extend(self.axes.iter().filter(|axis| has_choice(axis)).map(|axis| Column::named(&axis.key, true)));
-        let blank = fixed.len() - 1;
-        columns.extend(fixed);
         let best = self.best();
-        let mut table = Table::new(&columns);
-        for (at, point) in self.points.iter().enumerate() {
-            let mut cells: Vec<Value> = vec![(at + 1).into()];
-            let chosen = self.axes.iter().zip(&point.values).filter(|(axis, _)| has_choice(axis));
-            cells.extend(chosen.map(|(_, value)| Value::from(value.as_str())));
-            match &point.scores {
-                Ok(scores) => {
-                    let judged = &scores.judgement;
-                    let share =
-                        |part: Option<f64>| part.map_or(Value::Null, |part| Value::from((1_000.0 * part).round() / 1_000.0));
-                    // Of what nobody knows anything, nothing is said: a zero would be an answer.
-                    let among = |known: u64, count: u64| if known > 0 { Value::from(count) } else { Value::Null };
-                    cells.extend([
-                        among(judged.loops.0, judged.loops.1),
-                        share(judged.recall()),
-                        among(judged.look_alikes.0, judged.alarms.len() as u64),
-                        share(judged.precision()),
-                        judged.delay().into(),
-                        among(judged.successes.0, judged.successes.1),
-                        among(judged.successes.0, judged.successes.2),
-                        among(judged.successes.0, judged.disturbed),
-                        among(judged.failures.0, judged.failures_disturbed),
-                        scores.nudges.into(),
-                        scores.blocks.into(),
-                        if best.contains(&(at + 1)) { "best".into() } else { Value::Null },
-                    ]);
-                }
-                Err(why) => {
-                    cells.extend(std::iter::repeat_n(Value::Null, blank));
-                    cells.push(why.as_str().into());
-                }
-            }
-            table.row(cells);
-        }
-        table
+        Table::of(self.points.iter().zip(1..).map(|(point, row)| {
+            let axes = self.axes.iter().zip(&point.values).filter(|(axis, _)| axis.values.len() > 1);
+            let chosen = axes.map(|(axis, value)| (axis.key.clone(), value.clone())).collect();
+            let note = point.scores.as_ref().err().cloned().or_else(|| best.contains(&row).then(|| "best".to_owned()));
+            let scores = point.scores.as_ref().map(SweepRow::of).unwrap_or_default();
+            SweepRow { row, chosen, note, ..scores }
+        }))
     }
 
     /// Settings that all policies share, as written.
-    #[must_use]
     pub fn shared(&self) -> Vec<String> {
         let one = self.axes.iter().filter(|axis| axis.values.len() == 1);
         one.map(|axis| format!("{}={}", axis.key, axis.values.concat())).collect()
     }
+}
 
-    /// For programs.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        serde_json::json!({
+impl Serialize for Sweep {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        json!({
             "profile": self.profile,
-            "axes": self.axes.iter().map(|axis| serde_json::json!({ "key": axis.key, "values": axis.values })).collect::<Vec<_>>(),
+            "axes": self.axes,
             "points": self.table().to_objects(),
             "notes": self.notes,
             "is_partial": self.is_partial,
         })
+        .serialize(serializer)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::judge::tests::judgement;
 
-    fn point(value: &str, found: u64, alarms: usize) -> Point {
-        let judgement = Judgement {
-            loops: (5, found),
-            look_alikes: (4, 0, 0),
-            alarms: vec![(String::new(), String::new()); alarms],
-            ..Judgement::default()
-        };
-        Point { values: vec![value.to_owned()], scores: Ok(Scores { nudges: 1, blocks: 0, judgement }) }
+    fn point(value: &str, judgement: Judgement) -> Point {
+        let commands = CommandCounts { nudges: 1, ..CommandCounts::default() };
+        Point { values: vec![value.to_owned()], scores: Ok(Scores { commands, judgement }) }
     }
 
     #[test]
-    fn a_row_per_policy_the_best_are_named_and_one_that_cannot_be_says_why() {
+    fn the_best_policies_are_marked_and_one_that_cannot_be_says_why() {
         let sweep = Sweep {
             axes: vec![Axis { key: "detectors.stuck.threshold".to_owned(), values: vec!["3".to_owned(), "4".to_owned()] }],
             points: vec![
-                point("3", 4, 2),
-                point("4", 3, 0),
-                point("5", 3, 1),
+                point("3", judgement((5, 4), (4, 2))),
+                point("4", judgement((5, 3), (4, 0))),
+                point("5", judgement((5, 3), (4, 1))),
                 Point { values: vec!["x".to_owned()], scores: Err("no number".to_owned()) },
             ],
             ..Sweep::default()
@@ -228,16 +199,15 @@ mod tests {
             ]
         );
         assert_eq!(sweep.plots().len(), 1);
-        assert_eq!(sweep.to_json()["points"][1]["note"], "best");
     }
 
     #[test]
-    fn of_policies_that_labels_call_equal_the_one_that_disturbs_fewer_successes_is_best() {
-        let with = |value: &str, disturbed: u64| {
-            let mut point = point(value, 4, 1);
-            let judgement = &mut point.scores.as_mut().unwrap().judgement;
-            (judgement.successes, judgement.disturbed) = ((10, disturbed, 0), disturbed);
-            point
+    fn of_equal_policies_the_one_that_disturbs_fewer_successes_is_best() {
+        let with = |value: &str, either: u64| {
+            let successes = Disturbed { sessions: 10, nudged: either, blocked: 0, either };
+            let mut judged = judgement((5, 4), (4, 1));
+            judged.successes = successes;
+            point(value, judged)
         };
         let sweep = Sweep { points: vec![with("3", 5), with("4", 3), with("5", 6)], ..Sweep::default() };
         assert_eq!((sweep.plots().len(), sweep.best()), (2, vec![2]));

@@ -1,189 +1,119 @@
-//! A small table: aligned text for people, CSV, NDJSON or JSON for programs.
+//! One part of a report as rows. A row is a struct: its fields are the columns, in their order, and the keys in JSON.
 
-use std::borrow::Cow;
-use std::fmt::Write as _;
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Row, Width, presets};
+use indexmap::IndexMap;
+use serde::Serialize;
+use serde_json::Value;
 
-use serde_json::{Map, Value};
-
-use crate::report::plain::{columns, cut, plain};
+use crate::report::plain;
 
 /// Columns that a text keeps where a table must fit a terminal.
-const TEXT_COLUMNS_MIN: usize = 12;
+const TEXT_COLUMNS_MIN: u16 = 12;
 
-/// A column.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Column {
-    /// Name: the head in text and CSV, the key in JSON.
-    pub name: Cow<'static, str>,
-    /// Numbers stand to the right.
-    pub is_number: bool,
-}
+/// A row: its cells by the names of their columns.
+type Cells = IndexMap<String, Value>;
 
-impl Column {
-    /// A column of text.
-    #[must_use]
-    pub const fn text(name: &'static str) -> Self {
-        Self { name: Cow::Borrowed(name), is_number: false }
-    }
-
-    /// What stands above it for people. The keys of a policy stay as they are written.
-    #[must_use]
-    pub fn head(&self) -> String {
-        if self.name.contains('.') { self.name.clone().into_owned() } else { self.name.replace('_', " ") }
-    }
-
-    /// A column whose name is known at run time only.
-    #[must_use]
-    pub fn named(name: &str, is_number: bool) -> Self {
-        Self { name: Cow::Owned(name.to_owned()), is_number }
-    }
-
-    /// A column of numbers.
-    #[must_use]
-    pub const fn number(name: &'static str) -> Self {
-        Self { name: Cow::Borrowed(name), is_number: true }
-    }
-}
-
-/// Rows under columns.
-#[derive(Debug, Clone, PartialEq)]
+/// Rows with the same columns.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
-    columns: Vec<Column>,
-    rows: Vec<Vec<Value>>,
+    columns: Vec<String>,
+    rows: Vec<Cells>,
 }
 
 impl Table {
-    /// An empty table.
-    #[must_use]
-    pub fn new(columns: &[Column]) -> Self {
-        Self { columns: columns.to_vec(), rows: Vec::new() }
+    /// A table of these rows. Of no rows, the columns are those of a default row.
+    pub fn of<T: Serialize + Default>(rows: impl IntoIterator<Item = T>) -> Self {
+        let rows: Vec<Cells> = rows.into_iter().map(|row| cells(&row)).collect();
+        let columns = rows.first().map_or_else(|| cells(&T::default()), Clone::clone).into_keys().collect();
+        Self { columns, rows }
     }
 
-    /// Adds a row; a missing cell is empty.
-    pub fn row(&mut self, mut cells: Vec<Value>) {
-        cells.resize(self.columns.len(), Value::Null);
-        self.rows.push(cells);
-    }
-
-    /// The columns.
-    #[must_use]
-    pub fn columns(&self) -> &[Column] {
-        &self.columns
-    }
-
-    /// The rows: a cell for each column.
-    pub fn rows(&self) -> impl Iterator<Item = &[Value]> {
-        self.rows.iter().map(Vec::as_slice)
-    }
-
-    /// Whether there is no row.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Aligned text with a head. A column without a single value is left out. Where a line would be wider than `width` columns, the widest columns of text give way, down to
-    /// twelve each.
-    #[must_use]
+    /// The columns: name, and whether its cells are numbers.
+    pub fn columns(&self) -> impl Iterator<Item = (&str, bool)> {
+        let is_number = |cell: &Value| cell.is_number() || cell.is_null();
+        self.columns.iter().map(move |name| (name.as_str(), self.cells_of(name).all(is_number)))
+    }
+
+    pub fn rows(&self) -> impl Iterator<Item = &Cells> {
+        self.rows.iter()
+    }
+
+    fn cells_of(&self, column: &str) -> impl Iterator<Item = &Value> {
+        self.rows.iter().filter_map(move |row| row.get(column))
+    }
+
+    /// Aligned text below a head. A column without a single value is left out. Where a line would be wider than `width`
+    /// columns of the terminal, columns of text are cut, each to twelve columns at least.
     pub fn to_text(&self, width: Option<usize>, is_styled: bool) -> String {
-        let has_value = |at: usize| self.rows.iter().any(|row| row.get(at).is_some_and(|cell| !cell.is_null()));
-        let empty: Vec<usize> = (0..self.columns.len()).filter(|at| !self.rows.is_empty() && !has_value(*at)).collect();
-        if !empty.is_empty() {
-            return self.without(&empty).to_text(width, is_styled);
-        }
-        let cells: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(shown).collect()).collect();
-        let mut widths: Vec<usize> = self.columns.iter().map(|column| columns(&column.name)).collect();
-        for row in &cells {
-            for (widest, cell) in widths.iter_mut().zip(row) {
-                *widest = (*widest).max(columns(cell));
-            }
+        let has_value = |name: &str| self.is_empty() || self.cells_of(name).any(|cell| !cell.is_null());
+        let columns: Vec<(&str, bool)> = self.columns().filter(|(name, _)| has_value(name)).collect();
+        let mut table = comfy_table::Table::new();
+        table.load_style(presets::NOTHING).set_truncation_indicator("…");
+        table.set_header(columns.iter().map(|(name, _)| head(name)));
+        for row in &self.rows {
+            let mut line = Row::from(columns.iter().map(|(name, _)| row.get(*name).map(shown).unwrap_or_default()));
+            line.max_height(1);
+            table.add_row(line);
         }
         if let Some(width) = width {
-            self.fit(&mut widths, width);
+            // The space behind the last column is cut off again.
+            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(u16::try_from(width + 2).unwrap_or(u16::MAX));
         }
-        let mut out = String::new();
-        let head: Vec<String> = self.columns.iter().map(Column::head).collect();
-        let (on, off) = if is_styled { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
-        let _ = writeln!(out, "{on}{}{off}", self.line(&head, &widths));
-        for row in &cells {
-            let _ = writeln!(out, "{}", self.line(row, &widths));
-        }
-        out
-    }
-
-    fn without(&self, left_out: &[usize]) -> Self {
-        fn kept<T: Clone>(all: &[T], left_out: &[usize]) -> Vec<T> {
-            all.iter().enumerate().filter(|(at, _)| !left_out.contains(at)).map(|(_, one)| one.clone()).collect()
-        }
-        Self { columns: kept(&self.columns, left_out), rows: self.rows.iter().map(|row| kept(row, left_out)).collect() }
-    }
-
-    fn fit(&self, widths: &mut [usize], width: usize) {
-        let mut over = (widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1)).saturating_sub(width);
-        while over > 0 {
-            let texts = self.columns.iter().zip(widths.iter_mut()).filter(|(column, _)| !column.is_number);
-            let Some(widest) = texts.map(|(_, width)| width).max().filter(|widest| **widest > TEXT_COLUMNS_MIN) else { return };
-            *widest -= 1;
-            over -= 1;
-        }
-    }
-
-    fn line(&self, cells: &[String], widths: &[usize]) -> String {
-        let mut line = String::new();
-        for ((column, cell), width) in self.columns.iter().zip(cells).zip(widths) {
-            if !line.is_empty() {
-                line.push_str("  ");
-            }
-            let length = columns(cell);
-            let (cell, mark) = if length > *width { (cut(cell, width.saturating_sub(1)), "…") } else { (cell.as_str(), "") };
-            let padding = " ".repeat(width.saturating_sub(columns(cell) + columns(mark)));
-            if column.is_number {
-                line.push_str(&padding);
-                line.push_str(cell);
+        let widest = table.column_max_content_widths();
+        for (column, ((_, is_number), widest)) in table.column_iter_mut().zip(columns.iter().zip(widest)) {
+            column.set_padding((0, 2));
+            if *is_number {
+                column.set_cell_alignment(CellAlignment::Right);
+                column.set_constraint(ColumnConstraint::ContentWidth);
             } else {
-                line.push_str(cell);
-                line.push_str(mark);
-                line.push_str(&padding);
+                column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(widest.min(TEXT_COLUMNS_MIN) + 2)));
             }
         }
-        line.trim_end().to_owned()
+        let text = table.trim_fmt() + "\n";
+        match text.split_once('\n') {
+            Some((head, rows)) if is_styled => format!("\x1b[1m{head}\x1b[0m\n{rows}"),
+            _ => text,
+        }
     }
 
     /// The rows as JSON objects.
-    #[must_use]
     pub fn to_objects(&self) -> Vec<Value> {
-        let object = |row: &Vec<Value>| {
-            let pairs = self.columns.iter().zip(row).map(|(column, cell)| (column.name.clone().into_owned(), cell.clone()));
-            Value::Object(pairs.collect::<Map<String, Value>>())
-        };
-        self.rows.iter().map(object).collect()
+        self.rows.iter().map(|row| Value::Object(row.clone().into_iter().collect())).collect()
     }
 
-    /// RFC 4180, with a head. A text that a spreadsheet would take for a formula has an apostrophe before it (OWASP, CSV injection):
-    /// names of sessions and tools are anybody's.
-    #[must_use]
+    /// RFC 4180, below a head. A text that a spreadsheet would take for a formula gets an apostrophe in front (OWASP, CSV
+    /// injection): anybody may choose names of sessions and tools.
     pub fn to_csv(&self) -> String {
-        let quote = |cell: &str| {
-            if cell.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
+        let inert = |cell: &Value| {
+            let text = shown(cell);
+            if cell.is_string() && text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text }
         };
-        let mut out = self.columns.iter().map(|column| quote(&column.name)).collect::<Vec<_>>().join(",");
-        out.push('\n');
-        for row in &self.rows {
-            let inert = |cell: &Value| {
-                let text = shown(cell);
-                if cell.is_string() && text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text }
-            };
-            let cells: Vec<String> = row.iter().map(|cell| quote(&inert(cell))).collect();
-            out.push_str(&cells.join(","));
-            out.push('\n');
+        let mut csv = csv::Writer::from_writer(Vec::new());
+        let records = self.rows.iter().map(|row| row.values().map(inert).collect());
+        for record in std::iter::once(self.columns.clone()).chain(records) {
+            // Nothing fails in memory, and all rows have the same columns.
+            drop(csv.write_record(record));
         }
-        out
+        String::from_utf8(csv.into_inner().unwrap_or_default()).unwrap_or_default()
     }
 }
 
-/// A cell for people.
-fn shown(value: &Value) -> String {
-    match value {
+/// The fields of a struct in their order, which a JSON text keeps.
+fn cells(row: &impl Serialize) -> Cells {
+    serde_json::to_string(row).and_then(|json| serde_json::from_str(&json)).unwrap_or_default()
+}
+
+/// A column's name for people. Keys of a policy stay as they are written.
+pub(super) fn head(column: &str) -> String {
+    if column.contains('.') { column.to_owned() } else { column.replace('_', " ") }
+}
+
+fn shown(cell: &Value) -> String {
+    match cell {
         Value::Null => String::new(),
         Value::String(text) => plain(text),
         other => other.to_string(),
@@ -194,43 +124,36 @@ fn shown(value: &Value) -> String {
 mod tests {
     use super::*;
 
+    #[derive(Serialize, Default)]
+    struct Named {
+        tool: &'static str,
+        cost: Option<f64>,
+        calls: i64,
+    }
+
     fn table() -> Table {
-        let mut table = Table::new(&[Column::text("session"), Column::number("count")]);
-        table.row(vec!["a,\"b\"\u{1b}[2J".into(), 3.into()]);
-        table.row(vec!["a-very-long-session-name".into(), 12_345.into()]);
-        table
+        let row = |tool, calls| Named { tool, cost: None, calls };
+        Table::of([row("a,\"b\"\u{1b}[2J", 3), row("a-very-long-tool-name", 12_345)])
     }
 
     #[test]
-    fn numbers_stand_to_the_right_and_no_line_is_too_wide() {
+    fn numbers_are_right_aligned_no_line_is_too_wide_and_a_column_of_nothing_is_left_out() {
         let text = table().to_text(Some(20), false);
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines, ["session        count", "a,\"b\"\u{fffd}[2J          3", "a-very-long-…  12345"]);
+        assert_eq!(text, "tool           calls\na,\"b\"\u{fffd}[2J          3\na-very-long-…  12345\n");
+        assert!(table().to_text(None, true).starts_with("\u{1b}[1mtool                   calls\u{1b}[0m\n"));
+        assert_eq!(Table::of::<Named>([]).to_text(None, false), "tool  cost  calls\n");
     }
 
     #[test]
-    fn a_column_of_nothing_is_left_out_for_people_only() {
-        let mut table = Table::new(&[Column::text("tool"), Column::number("cost"), Column::number("calls")]);
-        table.row(vec!["a".into(), Value::Null, 0.into()]);
-        assert_eq!(table.to_text(None, false), "tool  calls\na         0\n");
-        assert_eq!(table.to_csv(), "tool,cost,calls\na,,0\n");
-    }
-
-    #[test]
-    fn csv_quotes_what_needs_it() {
-        assert_eq!(table().to_csv(), "session,count\n\"a,\"\"b\"\"\u{fffd}[2J\",3\na-very-long-session-name,12345\n");
-    }
-
-    #[test]
-    fn csv_holds_no_formula() {
-        let mut table = Table::new(&[Column::text("tool"), Column::number("count")]);
-        table.row(vec!["=HYPERLINK(\"x\",1)".into(), (-3).into()]);
-        table.row(vec!["@a-b".into(), Value::Null]);
-        assert_eq!(table.to_csv(), "tool,count\n\"'=HYPERLINK(\"\"x\"\",1)\",-3\n'@a-b,\n");
+    fn csv_quotes_what_needs_it_and_holds_no_formula() {
+        assert_eq!(table().to_csv(), "tool,cost,calls\n\"a,\"\"b\"\"\u{fffd}[2J\",,3\na-very-long-tool-name,,12345\n");
+        let tools = ["=HYPERLINK(\"x\",1)", "@a-b"].map(|tool| Named { tool, cost: Some(-0.5), calls: -3 });
+        assert_eq!(Table::of(tools).to_csv(), "tool,cost,calls\n\"'=HYPERLINK(\"\"x\"\",1)\",-0.5,-3\n'@a-b,-0.5,-3\n");
+        assert_eq!(Table::of::<Named>([]).to_csv(), "tool,cost,calls\n");
     }
 
     #[test]
     fn objects_keep_every_character() {
-        assert_eq!(table().to_objects()[0]["session"], "a,\"b\"\u{1b}[2J");
+        assert_eq!(table().to_objects()[0]["tool"], "a,\"b\"\u{1b}[2J");
     }
 }

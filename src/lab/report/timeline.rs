@@ -1,10 +1,13 @@
-//! Events and commands over time, in bounded memory: slices that grow wider as the span grows longer.
+//! Events and commands over time, in bounded memory: the longer the span, the wider the slices.
 
 use std::collections::BTreeMap;
 
-use loopwarden_core::event::EventTime;
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
-use crate::report::Said;
+use crate::report::PublishedCommand;
+use crate::report::command::CommandCounts;
+use loopwarden_core::event::EventTime;
 
 /// Slices kept while reading; a part of the whole holds as many.
 const SLICES_MAX: usize = 512;
@@ -13,30 +16,22 @@ const WIDTH_MS_MIN: i64 = 1_000;
 /// No slice grows beyond it: a third of a million years. Milliseconds.
 const WIDTH_MS_MAX: i64 = 10_000_000_000_000_000;
 
-/// What happened in a slice of time.
+/// Events and commands in a slice of time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Slice {
-    /// Events.
     pub events: u64,
-    /// Nudges that count.
-    pub nudges: u64,
-    /// Blocks that count.
-    pub blocks: u64,
-    /// Commands to be looked at only.
-    pub shadow: u64,
+    pub commands: CommandCounts,
 }
 
 impl Slice {
     const fn add(&mut self, other: Self) {
         self.events += other.events;
-        self.nudges += other.nudges;
-        self.blocks += other.blocks;
-        self.shadow += other.shadow;
+        self.commands.add(other.commands);
     }
 }
 
-/// Slices in which something happened. Their width is `WIDTH_MS_MIN` times a power of two and they begin at its multiples, so that
-/// the same events give the same slices, whatever parts they come in.
+/// The slices that are not empty. Their width is `WIDTH_MS_MIN` times a power of two, and they begin at its multiples: the same
+/// events give the same slices, in whatever parts they come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timeline {
     width_ms: i64,
@@ -50,25 +45,19 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// Notes an event.
-    pub fn note_event(&mut self, time: EventTime) {
+    pub(super) fn note_event(&mut self, time: EventTime) {
         self.note(time, Slice { events: 1, ..Slice::default() });
     }
 
-    /// Notes a command.
-    pub fn note_said(&mut self, said: &Said) {
-        let Some(time) = said.time() else { return };
-        let one = match (said.is_shadow, said.deed) {
-            (_, crate::report::Deed::Unblock) => return,
-            (true, _) => Slice { shadow: 1, ..Slice::default() },
-            (false, crate::report::Deed::Nudge) => Slice { nudges: 1, ..Slice::default() },
-            (false, crate::report::Deed::Block) => Slice { blocks: 1, ..Slice::default() },
-        };
-        self.note(time, one);
+    pub(super) fn note_command(&mut self, command: &PublishedCommand) {
+        let mut slice = Slice::default();
+        slice.commands.note(command.kind, command.is_shadow);
+        if let Some(time) = command.time().filter(|_| slice != Slice::default()) {
+            self.note(time, slice);
+        }
     }
 
-    /// Whether any event said when it happened; commands alone are no timeline.
-    #[must_use]
+    /// Whether any event has a time; commands alone are no timeline.
     pub fn has_events(&self) -> bool {
         self.slices.values().any(|slice| slice.events > 0)
     }
@@ -78,8 +67,7 @@ impl Timeline {
         self.narrow(SLICES_MAX);
     }
 
-    /// Adds what was noted elsewhere.
-    pub fn add(&mut self, mut other: Self) {
+    pub(super) fn add(&mut self, mut other: Self) {
         while self.width_ms < other.width_ms {
             self.double();
         }
@@ -93,7 +81,6 @@ impl Timeline {
     }
 
     /// The same in at most so many slices.
-    #[must_use]
     pub fn in_slices(&self, slices_max: usize) -> Self {
         let mut fewer = self.clone();
         fewer.narrow(slices_max.max(1));
@@ -114,22 +101,29 @@ impl Timeline {
         }
     }
 
-    /// Width of a slice. Milliseconds.
-    #[must_use]
+    /// Width of a slice.
     pub const fn width_ms(&self) -> i64 {
         self.width_ms
     }
 
-    /// Number of each slice from the beginning of 1970, and what happened in it; ascending, empty ones left out.
-    #[must_use]
+    /// The slices with their numbers from the beginning of 1970, ascending.
     pub fn slices(&self) -> impl DoubleEndedIterator<Item = (i64, Slice)> {
         self.slices.iter().map(|(at, slice)| (*at, *slice))
     }
 
-    /// When a slice begins.
-    #[must_use]
+    /// Beginning of a slice.
     pub const fn begin(&self, at: i64) -> EventTime {
         EventTime(at.saturating_mul(self.width_ms))
+    }
+}
+
+impl Serialize for Timeline {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let slices = self.slices().map(|(at, slice)| {
+            let CommandCounts { nudges, blocks, shadow } = slice.commands;
+            json!({ "from": self.begin(at).to_rfc3339(), "events": slice.events, "nudges": nudges, "blocks": blocks, "shadow": shadow })
+        });
+        json!({ "slice_ms": self.width_ms, "slices": slices.collect::<Vec<_>>() }).serialize(serializer)
     }
 }
 

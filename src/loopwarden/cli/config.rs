@@ -1,12 +1,22 @@
 //! `config`: a file to begin from, what is in force and where it came from, JSON Schemas of both kinds of files.
 
-use loopwarden_lab::report::{Column, Table};
 use loopwarden_settings::{Origin, config_schema, default_file, policy_schema};
+use serde::Serialize;
 
 use crate::cli::args::{ConfigCommand, LogArgs, SchemaOf};
 use crate::cli::failure::Outcome;
 use crate::cli::output::Output;
 use crate::cli::setup;
+use loopwarden_lab::report::Table;
+use loopwarden_settings::{DEFAULT_TOML, Origin};
+
+/// A setting in force.
+#[derive(Serialize, Default)]
+struct Setting {
+    key: String,
+    value: String,
+    origin: String,
+}
 
 /// Prints settings.
 ///
@@ -25,13 +35,9 @@ pub fn run(command: &ConfigCommand, log: &LogArgs) -> Outcome {
         }
         ConfigCommand::Print { config, effective, output } => {
             let loaded = setup::load(config, log)?;
-            let mut table = Table::new(&[Column::text("key"), Column::text("value"), Column::text("origin")]);
-            for value in loaded.effective() {
-                if *effective || value.origin != Origin::Default {
-                    table.row(vec![value.key.into(), value.value.into(), value.origin.to_string().into()]);
-                }
-            }
-            out.table(&table, *output)?;
+            let values = loaded.effective().into_iter().filter(|value| *effective || value.origin != Origin::Default);
+            let rows = values.map(|value| Setting { key: value.key, value: value.value, origin: value.origin.to_string() });
+            out.table(&Table::of(rows), *output)?;
         }
     }
     Ok(out.flush()?)

@@ -11,14 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use loopwarden_core::engine::SessionEngine;
-use loopwarden_core::event::EventTime;
-use loopwarden_core::policy::Policy;
-use loopwarden_lab::report::{Column, Deed, Said, Table};
-use loopwarden_lane::{CommitTrigger, Exit, InlineRestorer, Lane, LaneSettings, Leases, Order, ProcessMode, SystemClock, Turn};
-use loopwarden_log::clock::Deadline;
-use loopwarden_log::embedded::{Append, EmbeddedBroker, EmbeddedOptions, EmbeddedReader, Feed};
-use loopwarden_state::{RocksOptions, RocksStore, StoreOwner};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::args::{DemoArgs, DemoFormat, LogArgs};
@@ -26,6 +19,14 @@ use crate::cli::failure::{Failure, Outcome};
 use crate::cli::output::Output;
 use crate::cli::setup::SWARM;
 use crate::cli::{output, setup, signals};
+use loopwarden_core::engine::SessionEngine;
+use loopwarden_core::event::EventTime;
+use loopwarden_core::policy::Policy;
+use loopwarden_lab::report::{CommandKind, PublishedCommand, Table};
+use loopwarden_lane::{CommitTrigger, Exit, InlineRestorer, Lane, LaneSettings, Leases, Order, ProcessMode, SystemClock, Turn};
+use loopwarden_log::clock::Deadline;
+use loopwarden_log::embedded::{Append, EmbeddedBroker, EmbeddedOptions, EmbeddedReader, Feed};
+use loopwarden_state::{RocksOptions, RocksStore, StoreOwner};
 
 /// The sample fleet; `config/demo/make_fleet.py` explains it.
 const FLEET: &str = include_str!("../../../config/demo/fleet.ndjson");
@@ -88,18 +89,18 @@ fn show(demo: &mut Demo, out: &mut Output, stop: &AtomicBool) -> Outcome {
         lines.len(),
         demo.policy.profile
     ))?;
-    let mut said = Vec::new();
+    let mut commands = Vec::new();
     let slice_records = if is_watched { SLICE_RECORDS } else { COMMIT_RECORDS };
     for slice in lines.chunks(slice_records) {
         if stop.load(Ordering::Acquire) {
             break;
         }
         for json in demo.feed(slice.iter().copied(), slice_records)? {
-            if let Some(command) = Said::parse(&json).filter(|said| !said.is_shadow) {
+            if let Some(command) = PublishedCommand::parse(&json).filter(|command| !command.is_shadow) {
                 if is_watched {
                     out.line(live(&command))?;
                 }
-                said.push((command, json));
+                commands.push((command, json));
             }
         }
         if is_watched {
@@ -110,8 +111,8 @@ fn show(demo: &mut Demo, out: &mut Output, stop: &AtomicBool) -> Outcome {
     if is_watched {
         out.line("")?;
     }
-    out.table(&table(&said), output::OutputFormat::Table)?;
-    if let Some((command, json)) = said.first() {
+    out.table(&table(&commands), output::OutputFormat::Table)?;
+    if let Some((command, json)) = commands.first() {
         let value: Value = serde_json::from_slice(json).unwrap_or_default();
         let message = value.get("message").and_then(Value::as_str).unwrap_or_default();
         out.line(format!("\nWhat {} was told, for example:\n  {}", command.subject, message.replace('\n', "\n  ")))?;
@@ -133,49 +134,50 @@ fn pause(stop: &AtomicBool) {
     }
 }
 
-fn live(said: &Said) -> String {
-    let time = said.issued_at.get(11..19).unwrap_or_default();
-    let (on, off) = match (output::is_styled(), said.deed) {
-        (true, Deed::Nudge) => ("\x1b[33m", "\x1b[0m"),
-        (true, Deed::Block) => ("\x1b[31m", "\x1b[0m"),
+fn live(command: &PublishedCommand) -> String {
+    let time = command.issued_at.get(11..19).unwrap_or_default();
+    let (on, off) = match (output::is_styled(), command.kind) {
+        (true, CommandKind::Nudge) => ("\x1b[33m", "\x1b[0m"),
+        (true, CommandKind::Block) => ("\x1b[31m", "\x1b[0m"),
         _ => ("", ""),
     };
-    format!("{time}  {on}{:7}{off}  {:14} {}", said.deed.as_str(), said.subject, said.summary)
+    format!("{time}  {on}{:7}{off}  {:14} {}", command.kind.as_str(), command.subject, command.summary)
 }
 
-/// A row per session: who saw it first, how far it went, what was sent.
-fn table(said: &[(Said, Vec<u8>)]) -> Table {
-    let mut table = Table::new(&[
-        Column::text("session"),
-        Column::text("detector"),
-        Column::text("what_was_found"),
-        Column::number("count"),
-        Column::text("command"),
-    ]);
-    let mut sessions: BTreeMap<&str, Vec<&Said>> = BTreeMap::new();
-    for (command, _) in said.iter().filter(|(command, _)| command.deed != Deed::Unblock) {
+/// A session with commands.
+#[derive(Serialize, Default)]
+struct SessionRow<'a> {
+    session: &'a str,
+    /// The first one with a command.
+    detector: &'a str,
+    what_was_found: &'a str,
+    count: Option<u64>,
+    command: String,
+}
+
+impl<'a> SessionRow<'a> {
+    fn of(session: &'a str, commands: &[&'a PublishedCommand]) -> Option<Self> {
+        let detector = commands.first()?.code.as_str();
+        // Its last command says how far the loop went.
+        let last = commands.iter().rev().find(|command| command.code == detector)?;
+        let sent = [CommandKind::Nudge, CommandKind::Block].into_iter().filter_map(|kind| {
+            match commands.iter().filter(|command| command.kind == kind).count() {
+                0 => None,
+                1 => Some(kind.as_str().to_owned()),
+                times => Some(format!("{} ×{times}", kind.as_str())),
+            }
+        });
+        let command = sent.collect::<Vec<_>>().join(", ");
+        Some(Self { session, detector, what_was_found: &last.summary, count: last.count, command })
+    }
+}
+
+fn table(commands: &[(PublishedCommand, Vec<u8>)]) -> Table {
+    let mut sessions: BTreeMap<&str, Vec<&PublishedCommand>> = BTreeMap::new();
+    for (command, _) in commands.iter().filter(|(command, _)| command.kind != CommandKind::Unblock) {
         sessions.entry(&command.subject).or_default().push(command);
     }
-    for (session, commands) in sessions {
-        let Some(first) = commands.first() else { continue };
-        // Of the detector that spoke first, the last word: how far the loop went.
-        let last = commands.iter().rev().find(|command| command.code == first.code).unwrap_or(first);
-        let count = |deed| commands.iter().filter(|command| command.deed == deed).count();
-        let sent = [(Deed::Nudge, count(Deed::Nudge)), (Deed::Block, count(Deed::Block))];
-        let sent: Vec<String> = sent
-            .iter()
-            .filter(|(_, times)| *times > 0)
-            .map(|(deed, times)| if *times == 1 { deed.as_str().to_owned() } else { format!("{} ×{times}", deed.as_str()) })
-            .collect();
-        table.row(vec![
-            session.into(),
-            first.code.clone().into(),
-            last.summary.clone().into(),
-            last.count.into(),
-            sent.join(", ").into(),
-        ]);
-    }
-    table
+    Table::of(sessions.iter().filter_map(|(session, commands)| SessionRow::of(session, commands)))
 }
 
 impl Demo {

@@ -2,16 +2,17 @@
 
 use std::fmt::Write as _;
 
-use loopwarden_kafka::admin::{Admin, Created, Severity, TopicPlan, TopicProblem};
-use loopwarden_kafka::{KafkaOptions, admin, fate};
-use loopwarden_lab::report::{Column, Table};
-use loopwarden_settings::{Config, KafkaConfig};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::args::{ConfigArgs, LogArgs, TopicFormat, TopicsCommand};
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::output::Output;
 use crate::cli::setup;
+use loopwarden_kafka::admin::{Admin, Created, Severity, TopicPlan, TopicProblem};
+use loopwarden_kafka::{KafkaOptions, admin, fate};
+use loopwarden_lab::report::Table;
+use loopwarden_settings::{Config, KafkaConfig};
 
 /// Prints, creates or compares.
 ///
@@ -87,22 +88,26 @@ pub fn told(problem: &TopicProblem) -> String {
     format!("{severity}[{}]: topic \"{}\": {}", problem.code, problem.topic, problem.message)
 }
 
+/// A topic after `topics create`.
+#[derive(Serialize, Default)]
+struct TopicRow {
+    topic: String,
+    partitions: Option<u32>,
+    replication: Option<u16>,
+    state: &'static str,
+}
+
 fn create(admin: &Admin, plans: &[TopicPlan]) -> Outcome {
-    let mut table =
-        Table::new(&[Column::text("topic"), Column::number("partitions"), Column::number("replication"), Column::text("state")]);
-    for (name, created) in admin.create(plans)? {
-        let plan = plans.iter().find(|plan| plan.name == name);
+    let row = |(topic, created): (String, Created)| {
+        let plan = plans.iter().find(|plan| plan.name == topic);
         let state = match created {
             Created::New => "created",
             Created::Existed => "was there, unchanged",
         };
-        table.row(vec![
-            name.into(),
-            plan.map(|plan| plan.partitions).into(),
-            plan.map(|plan| plan.replication).into(),
-            state.into(),
-        ]);
-    }
+        let (partitions, replication) = (plan.map(|plan| plan.partitions), plan.map(|plan| plan.replication));
+        TopicRow { topic, partitions, replication, state }
+    };
+    let table = Table::of(admin.create(plans)?.into_iter().map(row));
     let mut out = Output::stdout();
     out.table(&table, crate::cli::output::OutputFormat::Table)?;
     Ok(out.flush()?)

@@ -5,15 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use clap::Args;
-use loopwarden_lab::report::{Axis, Keep, Point, Scores, Sweep, counted, html};
 
 use crate::cli::args::{LogArgs, RangeArgs, ReplayArgs, ReplayFormat};
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::output::{Output, OutputFormat, say};
 use crate::cli::replay::input::Source;
-use crate::cli::replay::known::Known;
-use crate::cli::replay::{Found, forms, input, overrides};
+use crate::cli::replay::labels::KnownSessions;
+use crate::cli::replay::{Found, input, overrides, render};
 use crate::cli::{blind_spots, exit_code, range, replay, setup, signals};
+use loopwarden_lab::report::stats::Retain;
+use loopwarden_lab::report::sweep::{Axis, Point, Scores, Sweep};
+use loopwarden_lab::report::{counted, html};
 
 /// Policies of a grid. Each is a whole replay.
 const POINTS_MAX: usize = 256;
@@ -70,7 +72,7 @@ pub struct TuneArgs {
 pub fn run(args: &TuneArgs, log: &LogArgs) -> Outcome {
     setup::log_quietly(log)?;
     input::must_last(&args.files, "every policy reads the input again")?;
-    args.report.as_deref().map_or(Ok(()), forms::expect_writable)?;
+    args.report.as_deref().map_or(Ok(()), render::expect_writable)?;
     let (settings, keys) = range::split_sets(&args.set);
     let axes = keys.iter().map(|set| axis(set)).collect::<Result<Vec<Axis>, Failure>>()?;
     if axes.is_empty() {
@@ -80,20 +82,20 @@ pub fn run(args: &TuneArgs, log: &LogArgs) -> Outcome {
         return Err(usage(&format!("--set names {} twice; give its values together, as {0}=2,3", twice.1.key)));
     }
     let grid = grid(&axes)?;
-    let known = Known::read(args.labels.as_ref(), args.outcomes.as_ref())?;
-    let keep = Arc::new(Keep { only_commands: true, ..known.keep(false) });
+    let known = KnownSessions::read(args.labels.as_ref(), args.outcomes.as_ref())?;
+    let retain = Arc::new(Retain { only_commands: true, ..known.retain(false) });
     let stop = signals::stop_flag()?;
     let source = Source::of(&args.files, &args.range, settings, log)?;
     let base = args.policy.as_deref().unwrap_or(source.policy()).to_owned();
     let mut sweep = Sweep { sources: input::names(&args.files, &args.range), profile: base.clone(), axes, ..Sweep::default() };
     let once = ReplayArgs { lanes: args.lanes, ..ReplayArgs::default() };
-    let (all, mut is_told) = (grid.len(), false);
+    let (all, mut is_first_told) = (grid.len(), false);
     for values in grid {
         let sets: Vec<String> = sweep.axes.iter().zip(&values).map(|(axis, value)| format!("{}={value}", axis.key)).collect();
         let policy = loopwarden_settings::policy::load_with_overrides(&base, &overrides::overrides(&sets)?);
         let scores = match policy {
             Ok(policy) => {
-                let found = replay::replay(&once, &source, &Arc::new(policy), &keep, &stop, None)?;
+                let found = replay::replay(&once, &source, &Arc::new(policy), &retain, &stop, None)?;
                 if let Some(error) = found.damaged {
                     return Err(error.into());
                 }
@@ -101,14 +103,15 @@ pub fn run(args: &TuneArgs, log: &LogArgs) -> Outcome {
                     sweep.is_partial = true;
                     break;
                 }
-                if !is_told {
-                    is_told = true;
-                    forms::tell_rejected(&found);
-                    forms::expect_events(forms::events(&found.stats), forms::rejected(&found) + found.skipped)?;
+                if !is_first_told {
+                    is_first_told = true;
+                    render::print_rejected(&found);
+                    render::expect_events(render::events(&found.stats), render::rejected(&found) + found.skipped)?;
                     sweep.notes = notes(&found, &known);
                     sweep.notes.iter().for_each(say);
                 }
-                Ok(Scores::of(&found.ledger.counts, known.judge(&found.ledger).unwrap_or_default()))
+                let judgement = known.judge(&found.replay).unwrap_or_default();
+                Ok(Scores { commands: found.replay.detectors.commands(), judgement })
             }
             Err(problems) => Err(one_line(&problems.to_string())),
         };
@@ -127,14 +130,14 @@ pub fn run(args: &TuneArgs, log: &LogArgs) -> Outcome {
 }
 
 /// Why numbers may be lower than they should be: it is the same under every policy.
-fn notes(found: &Found, known: &Known) -> Vec<String> {
+fn notes(found: &Found, known: &KnownSessions) -> Vec<String> {
     let mut notes = Vec::new();
-    let rejected = forms::rejected(found);
+    let rejected = render::rejected(found);
     if rejected > 0 {
         notes.push(format!("no events, and left out: {}", counted(rejected, "line")));
     }
     notes.extend(blind_spots::of_input(&found.stats));
-    let judged = known.judge(&found.ledger).unwrap_or_default();
+    let judged = known.judge(&found.replay).unwrap_or_default();
     for (absent, what) in [(judged.absent, "label"), (judged.endings_absent, "outcome")] {
         if absent > 0 {
             notes.push(format!("not in this input: the sessions of {}", counted(absent, what)));
@@ -148,12 +151,12 @@ fn notes(found: &Found, known: &Known) -> Vec<String> {
 
 fn write(args: &TuneArgs, sweep: &Sweep) -> Outcome {
     if let Some(file) = &args.report {
-        replay::forms::write_page(file, &html::sweep(sweep))?;
+        render::write_page(file, &html::sweep(sweep))?;
     }
     let mut out = Output::stdout();
     match args.output {
         ReplayFormat::Html => out.text(html::sweep(sweep))?,
-        ReplayFormat::Json => out.line(format!("{:#}", sweep.to_json()))?,
+        ReplayFormat::Json => out.line(format!("{:#}", serde_json::json!(sweep)))?,
         ReplayFormat::Csv => out.table(&sweep.table(), OutputFormat::Csv)?,
         ReplayFormat::Ndjson => out.table(&sweep.table(), OutputFormat::Ndjson)?,
         ReplayFormat::Table => {

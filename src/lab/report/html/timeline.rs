@@ -1,12 +1,14 @@
-//! Events and commands over time: a row each, so that no colour has to tell them apart.
+//! Events and commands over time: a row each, so that they differ by more than colours.
 
-use super::markup::Markup;
-use super::shared;
-use crate::report::{Report, Slice};
+use maud::{Markup, html};
+
+use super::sections::{length, section};
+use crate::report::grouped;
+use crate::report::timeline::{Slice, Timeline};
 
 /// Slices drawn.
 const SLICES_MAX: usize = 120;
-/// Empty slices in a row that are drawn as such; of more, only a break.
+/// Empty slices in a row that are drawn; a longer gap is a break.
 const EMPTY_MAX: i64 = 8;
 /// Width of a slice in the drawing.
 const STEP: f64 = 10.0;
@@ -16,77 +18,87 @@ const HEIGHT: f64 = 40.0;
 /// A row: its name, its class, what it counts.
 type Row = (&'static str, &'static str, fn(&Slice) -> u64);
 
-/// A slice and its place from the left.
-struct Placed {
-    at: usize,
-    slice: Slice,
+const ROWS: [Row; 4] = [
+    ("events", "e", |slice| slice.events),
+    ("nudges", "u", |slice| slice.commands.nudges),
+    ("blocks", "b", |slice| slice.commands.blocks),
+    ("shadow", "s", |slice| slice.commands.shadow),
+];
+
+/// Slices with their places from the left, and the places of the breaks.
+#[derive(Default)]
+struct Layout {
+    slices: Vec<(usize, Slice)>,
+    breaks: Vec<usize>,
+    /// Number of places.
+    width: usize,
 }
 
-pub(super) fn section(page: &mut Markup, report: &Report) {
-    let line = report.timeline.in_slices(SLICES_MAX);
-    let (mut placed, mut breaks, mut next, mut last) = (Vec::new(), Vec::new(), 0_usize, None);
-    for (number, slice) in line.slices() {
-        if let Some(last) = last {
-            let empty: i64 = number - last - 1;
+impl Layout {
+    fn of(timeline: &Timeline) -> Self {
+        let (mut layout, mut last) = (Self::default(), None);
+        for (number, slice) in timeline.slices() {
+            let empty: i64 = last.map_or(0, |last| number - last - 1);
             if empty > EMPTY_MAX {
-                breaks.push(next);
-                next += 1;
+                layout.breaks.push(layout.width);
+                layout.width += 1;
             } else {
-                next += empty as usize;
+                layout.width += empty as usize;
             }
+            layout.slices.push((layout.width, slice));
+            layout.width += 1;
+            last = Some(number);
         }
-        placed.push(Placed { at: next, slice });
-        next += 1;
-        last = Some(number);
+        layout
     }
-    let (Some((first, _)), Some(last)) = (line.slices().next(), last) else { return };
-    let width = STEP * next as f64;
-    shared::section(page, "Timeline", |page| {
-        page.raw("<div class=\"lanes\">\n");
-        let rows: [Row; 4] = [
-            ("events", "e", |slice| slice.events),
-            ("nudges", "u", |slice| slice.nudges),
-            ("blocks", "b", |slice| slice.blocks),
-            ("shadow", "s", |slice| slice.shadow),
-        ];
-        for (name, class, count) in rows {
-            let top = placed.iter().map(|placed| count(&placed.slice)).max().unwrap_or_default();
-            if top == 0 {
-                continue;
-            }
-            page.raw("<span class=\"quiet\">")
-                .raw(name)
-                .raw("</span><svg preserveAspectRatio=\"none\" role=\"img\" viewBox=\"0 0 ");
-            page.length(width).raw(" 40\" aria-label=\"").raw(name).raw(" over time, at most ").number(top).raw(" in a slice\">");
-            for at in &breaks {
-                let x = STEP * (*at as f64 + 0.5);
-                page.raw("<path class=\"gap\" d=\"M").length(x).raw(",0V40\"/>");
-            }
-            for placed in &placed {
-                let count = count(&placed.slice);
-                if count == 0 {
-                    continue;
+}
+
+/// The section, unless no event has a time.
+pub(super) fn over_time(timeline: &Timeline) -> Markup {
+    let timeline = timeline.in_slices(SLICES_MAX);
+    let layout = Layout::of(&timeline);
+    let mut numbers = timeline.slices().map(|(number, _)| number);
+    let Some(first) = numbers.next() else { return Markup::default() };
+    let last = numbers.next_back().unwrap_or(first);
+    let moment = |number: i64| {
+        let time = timeline.begin(number).to_rfc3339();
+        time.get(..19).map_or_else(|| time.clone(), |time| time.replace('T', " "))
+    };
+    let body = html! {
+        div.lanes {
+            @for row in &ROWS { (drawn(&layout, row)) }
+            span {}
+            span.ends.quiet { span { (moment(first)) } span { (moment(last + 1)) } }
+            span {}
+        }
+        p.quiet {
+            "A bar is " (span(timeline.width_ms())) "; the number at the right is that of the highest."
+            @if !layout.breaks.is_empty() { " A dashed line stands for a time without events." }
+        }
+    };
+    section("Timeline", &body)
+}
+
+fn drawn(layout: &Layout, (name, class, count): &Row) -> Markup {
+    let top = layout.slices.iter().map(|(_, slice)| count(slice)).max().unwrap_or_default();
+    // A single command among thousands still has a visible bar.
+    let height = |count: u64| (HEIGHT * count as f64 / top as f64).max(2.0);
+    let bars = layout.slices.iter().map(|(at, slice)| (*at, count(slice))).filter(|(_, count)| *count > 0);
+    let view = format!("0 0 {} {HEIGHT}", length(STEP * layout.width as f64));
+    let label = format!("{name} over time, at most {} in a slice", grouped(top));
+    html! {
+        @if top > 0 {
+            span.quiet { (name) }
+            svg preserveAspectRatio="none" role="img" viewBox=(view) aria-label=(label) {
+                @for at in &layout.breaks { path.gap d={ "M" (length(STEP * (*at as f64 + 0.5))) ",0V40" } {} }
+                @for (at, count) in bars {
+                    @let (x, y) = (STEP * at as f64 + 0.5, HEIGHT - height(count));
+                    rect class=(class) x=(length(x)) y=(length(y)) width=(length(STEP - 1.0)) height=(length(height(count))) {}
                 }
-                // Something is never nothing: a single command among thousands is still seen.
-                let height = (HEIGHT * count as f64 / top as f64).max(2.0);
-                page.raw("<rect class=\"").raw(class).raw("\" x=\"").length(STEP * placed.at as f64 + 0.5).raw("\" y=\"");
-                page.length(HEIGHT - height).raw("\" width=\"").length(STEP - 1.0).raw("\" height=\"").length(height).raw("\"/>");
             }
-            page.raw("</svg><span class=\"quiet n\">").number(top).raw("</span>\n");
+            span.quiet.n { (grouped(top)) }
         }
-        let short = |time: String| time.get(..19).map_or_else(|| time.clone(), |time| time.replace('T', " "));
-        page.raw("<span></span><span class=\"ends quiet\"><span>")
-            .text(&short(line.begin(first).to_rfc3339()))
-            .raw("</span><span>");
-        page.text(&short(line.begin(last + 1).to_rfc3339())).raw("</span></span><span></span>\n</div>\n");
-        page.raw("<p class=\"quiet\">A bar is ")
-            .text(&span(line.width_ms()))
-            .raw("; the number at the right is that of the highest.");
-        if !breaks.is_empty() {
-            page.raw(" A dashed line stands for a time without events.");
-        }
-        page.raw("</p>\n");
-    });
+    }
 }
 
 /// A length of time in its largest whole unit, about.
@@ -106,7 +118,7 @@ mod tests {
     use super::span;
 
     #[test]
-    fn a_span_is_told_in_a_unit_that_fits() {
+    fn a_span_has_a_unit_that_fits() {
         assert_eq!(
             [1_000, 64_000, 256_000, 16_384_000, 1_048_576_000].map(span),
             ["1 second", "64 seconds", "4.2 minutes", "4.5 hours", "12.1 days"]

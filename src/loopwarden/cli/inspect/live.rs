@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use loopwarden_lab::report::{Column, Table, plain};
+use loopwarden_lab::report::{Table, plain};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::args::{ConfigArgs, InspectArgs, LogArgs};
@@ -19,7 +20,7 @@ const ANSWER_BYTES_MAX: usize = 32 << 20;
 pub(super) fn session(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
     let json = get(args, log, &format!("/sessions/{}?steps={}", ask::path_part(&args.id), args.limit))?;
     let mut parts = Vec::new();
-    for agent in json.get("agents").and_then(Value::as_array).into_iter().flatten() {
+    for agent in list(&json, "agents") {
         parts.push(Part::Text(format!(
             "session {}, agent {}, task {}, last event {}: {} steps kept, the newest shown",
             plain(&args.id),
@@ -51,7 +52,7 @@ pub(super) fn session(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
 /// Asks for a swarm.
 pub(super) fn swarm(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
     let json = get(args, log, &format!("/swarms/{}", ask::path_part(&args.id)))?;
-    let rows: Vec<String> = json.get("active").and_then(Value::as_array).into_iter().flatten().map(in_force).collect();
+    let rows: Vec<String> = list(&json, "active").map(in_force).collect();
     let mut parts = vec![Part::Text(format!("swarm {}: what is counted", plain(&args.id))), Part::Table(counters(&json))];
     if !rows.is_empty() {
         parts.push(Part::Text(format!("in force:\n{}", rows.join("\n"))));
@@ -86,61 +87,57 @@ fn get(args: &InspectArgs, log: &LogArgs, path: &str) -> Result<Value, Failure> 
     json.ok_or_else(|| fail("the answer is no JSON, or too long; ask for fewer steps with --limit".to_owned()))
 }
 
+/// A counter of a swarm.
+#[derive(Serialize, Default)]
+struct CounterRow {
+    tool: String,
+    fingerprint: String,
+    calls: Value,
+    agents: Value,
+    time: String,
+    verdicts: String,
+}
+
 fn counters(swarm: &Value) -> Table {
-    let mut table = Table::new(&[
-        Column::text("tool"),
-        Column::text("fingerprint"),
-        Column::number("calls"),
-        Column::number("agents"),
-        Column::text("time"),
-        Column::text("verdicts"),
-    ]);
-    for counter in swarm.get("counters").and_then(Value::as_array).into_iter().flatten() {
-        let verdicts: Vec<String> = counter.get("verdicts").and_then(Value::as_array).into_iter().flatten().map(flat).collect();
-        table.row(vec![
-            word(counter, "tool").into(),
-            word(counter, "fingerprint").into(),
-            counter.get("calls").cloned().unwrap_or_default(),
-            counter.get("agents").cloned().unwrap_or_default(),
-            word(counter, "time").into(),
-            verdicts.join("; ").into(),
-        ]);
-    }
-    table
+    Table::of(list(swarm, "counters").map(|counter| CounterRow {
+        tool: word(counter, "tool"),
+        fingerprint: word(counter, "fingerprint"),
+        calls: counter.get("calls").cloned().unwrap_or_default(),
+        agents: counter.get("agents").cloned().unwrap_or_default(),
+        time: word(counter, "time"),
+        verdicts: list(counter, "verdicts").map(flat).collect::<Vec<_>>().join("; "),
+    }))
+}
+
+/// A step of an agent.
+#[derive(Serialize, Default)]
+struct StepRow {
+    step: Value,
+    time: String,
+    tool: String,
+    call: String,
+    outcome: String,
+    flags: String,
+    seen_by: String,
 }
 
 fn steps(agent: &Value) -> Table {
-    let mut table = Table::new(&[
-        Column::number("step"),
-        Column::text("time"),
-        Column::text("tool"),
-        Column::text("call"),
-        Column::text("outcome"),
-        Column::text("flags"),
-        Column::text("seen_by"),
-    ]);
-    for step in agent.get("steps").and_then(Value::as_array).into_iter().flatten() {
-        let short = |name: &str| word(step, name).chars().take(8).collect::<String>();
-        let list = |name: &str| -> String {
-            let items = step.get(name).and_then(Value::as_array).into_iter().flatten();
-            items.filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
-        };
-        table.row(vec![
-            step.get("sequence").cloned().unwrap_or_default(),
-            word(step, "time").into(),
-            word(step, "tool").into(),
-            short("call").into(),
-            short("outcome").into(),
-            list("flags").into(),
-            list("fired").into(),
-        ]);
-    }
-    table
+    let short = |step: &Value, name: &str| word(step, name).chars().take(8).collect();
+    let words = |step: &Value, name: &str| list(step, name).filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
+    Table::of(list(agent, "steps").map(|step| StepRow {
+        step: step.get("sequence").cloned().unwrap_or_default(),
+        time: word(step, "time"),
+        tool: word(step, "tool"),
+        call: short(step, "call"),
+        outcome: short(step, "outcome"),
+        flags: words(step, "flags"),
+        seen_by: words(step, "fired"),
+    }))
 }
 
 /// A row of the topic of verdicts, a line for each verdict.
 fn in_force(row: &Value) -> String {
-    let lines = row.get("active").and_then(Value::as_array).into_iter().flatten().map(|verdict| {
+    let lines = list(row, "active").map(|verdict| {
         let tool = verdict.pointer("/scope/tool").and_then(Value::as_str).unwrap_or("every tool");
         format!(
             "  {} by {}, level {}, {}, until {}",
@@ -152,6 +149,10 @@ fn in_force(row: &Value) -> String {
         )
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+fn list<'a>(json: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    json.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
 fn word(json: &Value, name: &str) -> String {

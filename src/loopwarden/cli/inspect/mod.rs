@@ -4,11 +4,13 @@
 //! Names, hashes, numbers; nothing of what agents wrote or read, unless that is asked for.
 
 mod live;
+mod note;
 mod session;
 mod source;
 mod swarm;
 mod task;
 mod thresholds;
+mod why;
 
 use loopwarden_lab::report::Table;
 use serde_json::Value;

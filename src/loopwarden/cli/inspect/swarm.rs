@@ -6,13 +6,15 @@ use loopwarden_core::engine::{Command, SubjectKey, SwarmCallKey};
 use loopwarden_core::event::{EventKind, EventTime};
 use loopwarden_core::identity::Hash128;
 use loopwarden_core::policy::Policy;
-use loopwarden_lab::report::{Column, Table};
+use loopwarden_lab::report::Table;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cli::args::{InspectArgs, LogArgs};
 use crate::cli::cases::Bench;
 use crate::cli::failure::Failure;
-use crate::cli::inspect::session::{of_tenant, step_of};
+use crate::cli::inspect::note::step_of;
+use crate::cli::inspect::session::of_tenant;
 use crate::cli::inspect::source::Input;
 use crate::cli::inspect::{Part, Shown, not_found};
 
@@ -82,6 +84,27 @@ pub(super) fn inspect(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
     Ok(show(args, &policy, events, &counted, &members))
 }
 
+/// A fingerprint as a row.
+#[derive(Serialize, Default)]
+struct CallRow<'a> {
+    tool: &'a str,
+    fingerprint: String,
+    calls: u32,
+    agents: u32,
+    first: String,
+    last: String,
+    said_or_why_not: String,
+    would_be_told_up_to: String,
+}
+
+/// A session of the swarm.
+#[derive(Serialize, Default)]
+struct MemberRow {
+    session: String,
+    events: u64,
+    calls: u64,
+}
+
 fn show(
     args: &InspectArgs,
     policy: &Policy,
@@ -90,35 +113,29 @@ fn show(
     members: &BTreeMap<String, (u64, u64)>,
 ) -> Shown {
     let settings = &policy.detectors.swarm_repeat;
-    let mut calls = Table::new(&[
-        Column::text("tool"),
-        Column::text("fingerprint"),
-        Column::number("calls"),
-        Column::number("agents"),
-        Column::text("first"),
-        Column::text("last"),
-        Column::text("said_or_why_not"),
-        Column::text("would_be_told_up_to"),
-    ]);
     let mut rows: Vec<(&Hash128, &Counted)> = counted.iter().collect();
     rows.sort_by_key(|(fingerprint, one)| (std::cmp::Reverse(one.calls), **fingerprint));
-    for (fingerprint, one) in rows.iter().take(args.limit as usize) {
-        let enough_agents = one.agents >= settings.workers_min;
-        calls.row(vec![
-            one.tool.as_str().into(),
-            fingerprint.to_string().into(),
-            one.calls.into(),
-            one.agents.into(),
-            one.first.to_rfc3339().into(),
-            one.last.to_rfc3339().into(),
-            why(policy, one).into(),
-            if enough_agents { format!("threshold {}", one.calls) } else { "no threshold".to_owned() }.into(),
-        ]);
-    }
-    let mut sessions = Table::new(&[Column::text("session"), Column::number("events"), Column::number("calls")]);
-    for (session, (events, calls)) in members.iter().take(args.limit as usize) {
-        sessions.row(vec![session.as_str().into(), (*events).into(), (*calls).into()]);
-    }
+    rows.truncate(args.limit as usize);
+    let calls = Table::of(rows.iter().map(|(fingerprint, one)| CallRow {
+        tool: &one.tool,
+        fingerprint: fingerprint.to_string(),
+        calls: one.calls,
+        agents: one.agents,
+        first: one.first.to_rfc3339(),
+        last: one.last.to_rfc3339(),
+        said_or_why_not: why(policy, one),
+        would_be_told_up_to: if one.agents >= settings.workers_min {
+            format!("threshold {}", one.calls)
+        } else {
+            "no threshold".to_owned()
+        },
+    }));
+    let member = |(session, (events, calls)): (&String, &(u64, u64))| MemberRow {
+        session: session.clone(),
+        events: *events,
+        calls: *calls,
+    };
+    let sessions = Table::of(members.iter().take(args.limit as usize).map(member));
     let head = format!(
         "swarm {}{}: {events} events of {} sessions; policy {}: {} calls of {} agents within {} min, {} calls counted\n",
         args.id,

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use loopwarden_core::event::{Stage, decode};
 use loopwarden_core::identity::hash_text;
-use loopwarden_lab::report::{Column, Table};
+use loopwarden_lab::report::Table;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cli::args::{InspectArgs, LogArgs};
@@ -80,18 +81,18 @@ pub(super) fn inspect(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
     Ok(Shown { parts: vec![Part::Table(facts(&json))], json })
 }
 
+/// A field of an object.
+#[derive(Serialize, Default)]
+struct Fact {
+    what: String,
+    value: Value,
+}
+
 /// An object as rows.
 pub(super) fn facts(json: &Value) -> Table {
-    let mut table = Table::new(&[Column::text("what"), Column::text("value")]);
-    for (name, value) in json.as_object().into_iter().flatten() {
-        match value {
-            Value::Object(inner) => {
-                for (inner_name, value) in inner {
-                    table.row(vec![format!("{name} {inner_name}").into(), value.clone()]);
-                }
-            }
-            other => table.row(vec![name.as_str().into(), other.clone()]),
-        }
-    }
-    table
+    let row = |what: String, value: &Value| Fact { what, value: value.clone() };
+    Table::of(json.as_object().into_iter().flatten().flat_map(|(name, value)| match value {
+        Value::Object(inner) => inner.iter().map(|(key, value)| row(format!("{name} {key}"), value)).collect(),
+        value => vec![row(name.clone(), value)],
+    }))
 }

@@ -1,12 +1,14 @@
 //! What other thresholds would have said: the events of a session under its policy with one number changed at a time.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use loopwarden_core::engine::{Action, ReasonCode};
 use loopwarden_core::event::{EventTime, Record, RecordMeta, RecordOffset, decode};
-use loopwarden_core::policy::{Detector, Policy};
-use loopwarden_lab::report::{Column, Table};
+use loopwarden_core::policy::{Detector, Detectors, Policy};
+use loopwarden_lab::report::Table;
 use loopwarden_settings::policy::load_with_overrides;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cli::cases::Bench;
@@ -17,22 +19,24 @@ const EVENTS_MAX: usize = 2_000;
 const BYTES_MAX: usize = 32 << 20;
 /// Numbers that are tried beside the one in force.
 const TRIED: [u32; 10] = [2, 3, 4, 5, 6, 8, 10, 15, 20, 30];
-/// Detectors of a session whose finding one number decides, and its key.
-const SWEPT: [(Detector, &str); 14] = [
-    (Detector::ExactRepeat, "threshold"),
-    (Detector::NearRepeat, "threshold"),
-    (Detector::OutcomeRepeat, "threshold"),
-    (Detector::StateRepeat, "threshold"),
-    (Detector::SemanticRepeat, "threshold"),
-    (Detector::Oscillation, "threshold"),
-    (Detector::DeadEnd, "threshold"),
-    (Detector::Stagnation, "threshold"),
-    (Detector::Stuck, "threshold"),
-    (Detector::CallRate, "limit"),
-    (Detector::TestFix, "threshold"),
-    (Detector::ShellFailures, "threshold"),
-    (Detector::TextOnly, "threshold"),
-    (Detector::Exploration, "threshold"),
+/// The number in force of a detector's setting.
+type InForce = fn(&Detectors) -> u32;
+/// Detectors of a session with one decisive number: its key, and its value in force.
+const SWEPT: [(Detector, &str, InForce); 14] = [
+    (Detector::ExactRepeat, "threshold", |detectors| detectors.exact_repeat.threshold),
+    (Detector::NearRepeat, "threshold", |detectors| detectors.near_repeat.threshold),
+    (Detector::OutcomeRepeat, "threshold", |detectors| detectors.outcome_repeat.threshold),
+    (Detector::StateRepeat, "threshold", |detectors| detectors.state_repeat.threshold),
+    (Detector::SemanticRepeat, "threshold", |detectors| detectors.semantic_repeat.threshold),
+    (Detector::Oscillation, "threshold", |detectors| detectors.oscillation.threshold),
+    (Detector::DeadEnd, "threshold", |detectors| detectors.dead_end.threshold),
+    (Detector::Stagnation, "threshold", |detectors| detectors.stagnation.threshold),
+    (Detector::Stuck, "threshold", |detectors| detectors.stuck.threshold),
+    (Detector::CallRate, "limit", |detectors| detectors.call_rate.limit),
+    (Detector::TestFix, "threshold", |detectors| detectors.test_fix.threshold),
+    (Detector::ShellFailures, "threshold", |detectors| detectors.shell_failures.threshold),
+    (Detector::TextOnly, "threshold", |detectors| detectors.text_only.threshold),
+    (Detector::Exploration, "threshold", |detectors| detectors.exploration.threshold),
 ];
 
 /// Records of a session, as many as are run again.
@@ -72,83 +76,53 @@ impl Kept {
         });
     }
 
-    /// How many, for people.
-    pub(super) fn told(&self) -> String {
+    /// For people.
+    pub(super) fn extent(&self) -> String {
         if self.is_cut { format!("its first {} events", self.records.len()) } else { "all of its events".to_owned() }
     }
 }
 
-/// What a detector says under a policy: nudges, blocks, index of the event of the first command, as the session's events have it.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-struct Said {
+/// A detector under one number.
+#[derive(Serialize, Default)]
+struct ThresholdRow {
+    detector: &'static str,
+    threshold: u32,
+    in_force: &'static str,
     nudges: u64,
     blocks: u64,
-    first: Option<u64>,
+    /// Index of the event of the first command, among the events of the session.
+    first_at: Option<u64>,
 }
 
-/// Tries other numbers, one detector at a time. Rows of detectors that say nothing under any of them are left out.
+/// Tries other numbers, one detector at a time. Detectors without a command under any of them have no row.
 pub(super) fn sweep(kept: &Kept, policy_name: &str, overrides: &Value, policy: &Policy) -> Table {
-    let mut table = Table::new(&[
-        Column::text("detector"),
-        Column::number("threshold"),
-        Column::text("in_force"),
-        Column::number("nudges"),
-        Column::number("blocks"),
-        Column::number("first_at"),
-    ]);
-    for (detector, key) in SWEPT {
+    let mut rows: Vec<ThresholdRow> = Vec::new();
+    for (detector, key, in_force) in SWEPT {
         if !policy.detectors.mode(detector).is_on() {
             continue;
         }
-        let now = in_force(policy, detector);
-        let mut numbers: Vec<u32> = TRIED.into_iter().chain([now]).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        let mut rows = Vec::new();
-        for number in numbers {
-            // A number that contradicts another one of the policy says nothing.
-            let changed = with(overrides, detector, key, number);
-            let Ok(policy) = load_with_overrides(policy_name, &changed) else { continue };
-            rows.push((number, said(kept, Arc::new(policy), detector)));
-        }
-        if rows.iter().all(|(_, said)| *said == Said::default()) {
+        let now = in_force(&policy.detectors);
+        let numbers: BTreeSet<u32> = TRIED.into_iter().chain([now]).collect();
+        // A number that contradicts another one of the policy has no row.
+        let tried = numbers.into_iter().filter_map(|threshold| {
+            let policy = load_with_overrides(policy_name, &with(overrides, detector, key, threshold)).ok()?;
+            let in_force = if threshold == now { "in force" } else { "" };
+            Some(ThresholdRow { threshold, in_force, ..tried(kept, Arc::new(policy), detector) })
+        });
+        let mut tried: Vec<ThresholdRow> = tried.collect();
+        if tried.iter().all(|row| row.first_at.is_none()) {
             continue;
         }
+        // Beyond the first number without a command there is nothing to see, but for the one in force.
         let mut is_silent = false;
-        for (number, said) in rows {
-            // Beyond the first number that says nothing there is nothing to see, but for the one in force.
-            if is_silent && number != now {
-                continue;
-            }
-            is_silent = said == Said::default();
-            let mark = if number == now { "in force" } else { "" };
-            let row = [number.into(), mark.into(), said.nudges.into(), said.blocks.into(), said.first.into()];
-            table.row([Value::from(detector.as_str())].into_iter().chain(row).collect());
-        }
+        tried.retain(|row| {
+            let is_shown = !is_silent || row.threshold == now;
+            is_silent = if is_shown { row.first_at.is_none() } else { is_silent };
+            is_shown
+        });
+        rows.extend(tried);
     }
-    table
-}
-
-fn in_force(policy: &Policy, detector: Detector) -> u32 {
-    let detectors = &policy.detectors;
-    match detector {
-        Detector::ExactRepeat => detectors.exact_repeat.threshold,
-        Detector::NearRepeat => detectors.near_repeat.threshold,
-        Detector::OutcomeRepeat => detectors.outcome_repeat.threshold,
-        Detector::StateRepeat => detectors.state_repeat.threshold,
-        Detector::SemanticRepeat => detectors.semantic_repeat.threshold,
-        Detector::Oscillation => detectors.oscillation.threshold,
-        Detector::DeadEnd => detectors.dead_end.threshold,
-        Detector::Stagnation => detectors.stagnation.threshold,
-        Detector::Stuck => detectors.stuck.threshold,
-        Detector::CallRate => detectors.call_rate.limit,
-        Detector::TestFix => detectors.test_fix.threshold,
-        Detector::ShellFailures => detectors.shell_failures.threshold,
-        Detector::TextOnly => detectors.text_only.threshold,
-        Detector::Exploration => detectors.exploration.threshold,
-        Detector::FleetRate => detectors.fleet_rate.limit,
-        Detector::SwarmRepeat => detectors.swarm_repeat.threshold,
-    }
+    Table::of(rows)
 }
 
 /// The overrides with one number more.
@@ -164,9 +138,10 @@ fn with(overrides: &Value, detector: Detector, key: &str, number: u32) -> Value 
     Value::Object(changed)
 }
 
-fn said(kept: &Kept, policy: Arc<Policy>, detector: Detector) -> Said {
+/// The commands of a detector under a policy.
+fn tried(kept: &Kept, policy: Arc<Policy>, detector: Detector) -> ThresholdRow {
     let mut bench = Bench::new(policy);
-    let (mut said, mut counted) = (Said::default(), 0);
+    let (mut row, mut counted) = (ThresholdRow { detector: detector.as_str(), ..ThresholdRow::default() }, 0);
     for one in &kept.records {
         let meta = RecordMeta {
             topic: &one.topic,
@@ -187,12 +162,12 @@ fn said(kept: &Kept, policy: Arc<Policy>, detector: Detector) -> Said {
                 continue;
             }
             match command.action {
-                Action::Nudge => said.nudges += 1,
-                Action::Block => said.blocks += 1,
+                Action::Nudge => row.nudges += 1,
+                Action::Block => row.blocks += 1,
                 Action::Unblock => continue,
             }
-            said.first.get_or_insert(index);
+            row.first_at.get_or_insert(index);
         }
     }
-    said
+    row
 }

@@ -4,11 +4,11 @@
 //! Each partition has a lane of its own whatever `--lanes` says, and a thread turns several of them: so the cuts of commits, and with
 //! them every byte, do not depend on the number of threads.
 
-pub(super) mod forms;
 pub(super) mod input;
-pub(super) mod known;
+pub(super) mod labels;
 pub(super) mod overrides;
 mod progress;
+pub(super) mod render;
 mod watched;
 mod witness;
 
@@ -19,27 +19,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use input::Source;
-use known::Known;
-use loopwarden_core::engine::SessionEngine;
-use loopwarden_core::limits::LANES_MAX;
-use loopwarden_core::policy::Policy;
-use loopwarden_lab::file::{Collected, REPLAY_PARTITIONS};
-use loopwarden_lab::report::{Comparison, Keep, Ledger, Rejection};
-use loopwarden_lane::{
-    Breaker, CommitTrigger, Exit, InlineRestorer, Lane, LaneSettings, Leases, ProcessMode, Stats, SystemClock, Turn,
-};
-use loopwarden_log::{Destination, LogError};
-use loopwarden_state::MemoryStore;
+use labels::KnownSessions;
 use overrides::overrides;
 use progress::Progress;
 use watched::{Watch, WatchedLog};
-use witness::{Book, Witness};
+use witness::{LaneStats, RecordingProcessor};
 
 use crate::cli::args::{LogArgs, ReplayArgs, ReplayFormat};
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::output::{Output, say};
 use crate::cli::setup::SWARM;
 use crate::cli::{blind_spots, exit_code, range, setup, signals};
+use loopwarden_core::engine::SessionEngine;
+use loopwarden_core::limits::LANES_MAX;
+use loopwarden_core::policy::Policy;
+use loopwarden_lab::file::{Collected, REPLAY_PARTITIONS};
+use loopwarden_lab::report::compare::Comparison;
+use loopwarden_lab::report::stats::{ReplayStats, Retain};
+use loopwarden_lab::report::summary::Rejection;
+use loopwarden_lane::{
+    Breaker, CommitTrigger, Exit, InlineRestorer, Lane, LaneSettings, Leases, ProcessMode, Stats, SystemClock, Turn,
+};
+use loopwarden_log::{Destination, LogError};
+use loopwarden_state::MemoryStore;
 
 /// Records between two commits, over all partitions: the cut is a place in the input, never a moment.
 const COMMIT_RECORDS: u64 = 16_384;
@@ -48,7 +50,7 @@ const CACHE_BYTES: usize = 256 * 1024 * 1024;
 /// Pause of a thread none of whose lanes had anything to do.
 const IDLE: Duration = Duration::from_micros(200);
 
-type ReplayLane = Lane<WatchedLog, MemoryStore, Witness>;
+type ReplayLane = Lane<WatchedLog, MemoryStore, RecordingProcessor>;
 
 /// Where commands go while a replay runs; what is not asked for is not kept.
 type Listener<'a> = &'a mut dyn FnMut(&[u8]) -> io::Result<()>;
@@ -62,7 +64,7 @@ pub(super) struct Found {
     pub(super) skipped: u64,
     pub(super) stats: Stats,
     /// What was entered while it ran.
-    pub(super) ledger: Ledger,
+    pub(super) replay: ReplayStats,
     /// It ended before its input did: somebody asked for it, `--strict` did, or the input is damaged.
     pub(super) is_partial: bool,
     /// Why the input could not be read to its end.
@@ -76,15 +78,15 @@ pub(super) struct Found {
 /// Policy, files, brokers, or [`Failure::answer_is_no`] as `--fail-on` and `--strict` have it.
 pub fn run(args: &ReplayArgs, log: &LogArgs) -> Outcome {
     setup::log_quietly(log)?;
-    forms::check(args)?;
+    render::check(args)?;
     let (settings, keys) = range::split_sets(&args.set);
     let source = Source::of(&args.files, &args.range, settings, log)?;
     let name = args.policy.as_deref().unwrap_or_else(|| source.policy());
     let policy = Arc::new(loopwarden_settings::policy::load_with_overrides(name, &overrides(&keys)?)?);
     let against = args.against.as_deref().map(loopwarden_settings::policy::load).transpose()?.map(Arc::new);
-    let known = Known::read(args.labels.as_ref(), args.outcomes.as_ref())?;
+    let known = KnownSessions::read(args.labels.as_ref(), args.outcomes.as_ref())?;
     let only_commands = args.output == ReplayFormat::Ndjson && args.report.is_none() && against.is_none();
-    let keep = Arc::new(Keep { only_commands, ..known.keep(against.is_some()) });
+    let retain = Arc::new(Retain { only_commands, ..known.retain(against.is_some()) });
     let stop = signals::stop_flag()?;
     let mut out = (args.output == ReplayFormat::Ndjson).then(Output::stdout);
     // Whoever asks for an answer or a page gets it, also when the commands have no reader any more.
@@ -96,12 +98,12 @@ pub fn run(args: &ReplayArgs, log: &LogArgs) -> Outcome {
         }
     });
     let listener = listener.as_mut().map(|listener| listener as Listener<'_>);
-    let found = replay(args, &source, &policy, &keep, &stop, listener)?;
+    let found = replay(args, &source, &policy, &retain, &stop, listener)?;
     if let Some(mut out) = out {
-        forms::whoever_reads(out.flush().map_err(Failure::from))?;
+        render::ignore_closed_pipe(out.flush().map_err(Failure::from))?;
     }
-    forms::tell_rejected(&found);
-    say(forms::summary(&found));
+    render::print_rejected(&found);
+    say(render::summary(&found));
     for warning in blind_spots::of_input(&found.stats) {
         say(warning);
     }
@@ -109,7 +111,7 @@ pub fn run(args: &ReplayArgs, log: &LogArgs) -> Outcome {
     let is_stopped = || stop.load(Ordering::Acquire);
     let mut second = None;
     if let Some(against) = against.filter(|_| !is_stopped()) {
-        let other = replay(args, &source, &against, &keep, &stop, None)?;
+        let other = replay(args, &source, &against, &retain, &stop, None)?;
         // Half of a replay says nothing of what the other policy would have done.
         second = (!is_stopped()).then_some((against, other));
     }
@@ -117,16 +119,16 @@ pub fn run(args: &ReplayArgs, log: &LogArgs) -> Outcome {
         if args.against.is_some() {
             say("stopped before the second policy was replayed to its end: this is the report of the first alone");
         }
-        let report = forms::report(args, &policy, &known, found);
-        forms::whoever_reads(forms::write_report(args, &report))?;
-        return damaged.map_or_else(|| forms::answer(args, &report), |error| Err(error.into()));
+        let report = render::report(args, &policy, &known, found);
+        render::ignore_closed_pipe(render::write_report(args, &report))?;
+        return damaged.map_or_else(|| render::answer(args, &report), |error| Err(error.into()));
     };
-    say(forms::summary(&other));
-    let comparison = Comparison::of(&other.ledger.fates, &found.ledger.fates);
-    let now = forms::report(args, &policy, &known, found);
-    let before = forms::report(args, &against, &known, other);
-    forms::whoever_reads(forms::write_comparison(args, &now, &before, &comparison))?;
-    damaged.map_or_else(|| forms::answer_to_change(args, &now, &comparison), |error| Err(error.into()))
+    say(render::summary(&other));
+    let comparison = Comparison::of(&other.replay.outcomes, &found.replay.outcomes);
+    let now = render::report(args, &policy, &known, found);
+    let before = render::report(args, &against, &known, other);
+    render::ignore_closed_pipe(render::write_comparison(args, &now, &before, &comparison))?;
+    damaged.map_or_else(|| render::answer_to_change(args, &now, &comparison), |error| Err(error.into()))
 }
 
 /// Replays the source once, under one policy. `listener` hears each command as soon as no other can come before it.
@@ -134,7 +136,7 @@ pub(super) fn replay(
     args: &ReplayArgs,
     source: &Source,
     policy: &Arc<Policy>,
-    keep: &Arc<Keep>,
+    retain: &Arc<Retain>,
     stop: &Arc<AtomicBool>,
     mut listener: Option<Listener<'_>>,
 ) -> Result<Found, Failure> {
@@ -148,7 +150,7 @@ pub(super) fn replay(
     let mut by_thread: Vec<Vec<WatchedLog>> = (0..threads).map(|_| Vec::new()).collect();
     for (number, log) in logs.into_iter().enumerate() {
         if let Some(mine) = by_thread.get_mut(number % threads) {
-            mine.push(WatchedLog::new(log, Arc::clone(&watch), Book::new(number, keep), listener.is_some()));
+            mine.push(WatchedLog::new(log, Arc::clone(&watch), LaneStats::new(number, retain), listener.is_some()));
         }
     }
     let mut found = Found {
@@ -156,7 +158,7 @@ pub(super) fn replay(
         refused: 0,
         skipped: 0,
         stats: Stats::default(),
-        ledger: Ledger::new(keep),
+        replay: ReplayStats::new(retain),
         is_partial: false,
         damaged: None,
         elapsed: Duration::ZERO,
@@ -196,15 +198,15 @@ pub(super) fn replay(
         progress.clear();
         running.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
     });
-    let mut books = BTreeMap::new();
+    let mut by_lane = BTreeMap::new();
     for end in ends {
-        let (stats, ledgers) = end.map_err(|_| Failure::new(exit_code::BROKEN, "error: a lane of the replay panicked"))??;
+        let (stats, of_lanes) = end.map_err(|_| Failure::new(exit_code::BROKEN, "error: a lane of the replay panicked"))??;
         found.stats.add(&stats);
-        books.extend(ledgers);
+        by_lane.extend(of_lanes);
     }
-    // Where something is bounded, the first come first: in one order, whichever thread was faster.
-    for ledger in books.into_values() {
-        found.ledger.add(ledger);
+    // Bounded parts keep what comes first: the order must not depend on the threads.
+    for stats in by_lane.into_values() {
+        found.replay.add(stats);
     }
     for line in input::told(&replay) {
         say(line);
@@ -243,7 +245,7 @@ fn turn_all(
     engine: &SessionEngine,
     lateness_ms: i64,
     watch: &Watch,
-) -> Result<(Stats, Vec<(usize, Ledger)>), Failure> {
+) -> Result<(Stats, Vec<(usize, ReplayStats)>), Failure> {
     let partitions = REPLAY_PARTITIONS as usize;
     let settings = Arc::new(LaneSettings {
         mode: ProcessMode::Replay,
@@ -259,11 +261,11 @@ fn turn_all(
     let lane = |log: WatchedLog| -> ReplayLane {
         let store = MemoryStore::new();
         let restorer = Box::new(InlineRestorer::new(store.clone(), None, Arc::clone(&settings)));
-        let engine = Witness::new(engine.clone(), log.book().clone());
+        let engine = RecordingProcessor::new(engine.clone(), log.stats().clone());
         Lane::new(log, store, engine, restorer, Leases::new(), Arc::clone(&settings))
     };
     let mut lanes: Vec<ReplayLane> = logs.into_iter().map(lane).collect();
-    let (mut stats, mut ledgers) = (Stats::default(), Vec::new());
+    let (mut stats, mut of_lanes) = (Stats::default(), Vec::new());
     let clock = SystemClock::start();
     let mut failed = None;
     while !lanes.is_empty() {
@@ -277,7 +279,7 @@ fn turn_all(
             Turn::Ended(exit) => {
                 is_idle = false;
                 stats.add(&lane.stats());
-                ledgers.push(lane.log().book().close());
+                of_lanes.push(lane.log().stats().take());
                 if !matches!(exit, Exit::Done | Exit::Stopped) {
                     // The other lanes would wait for this one.
                     watch.stop.store(true, Ordering::Release);
@@ -290,5 +292,5 @@ fn turn_all(
             std::thread::park_timeout(IDLE);
         }
     }
-    failed.map_or(Ok((stats, ledgers)), Err)
+    failed.map_or(Ok((stats, of_lanes)), Err)
 }

@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::witness::LaneStats;
 use loopwarden_core::event::{NextOffset, Record, RecordOffset, Stage, TaskId};
 use loopwarden_lab::file::FileLog;
-use loopwarden_lab::report::Said;
+use loopwarden_lab::report::PublishedCommand;
 use loopwarden_log::{Changelog, CommitOutcome, Destination, Flow, Log, LogError, LogEvent, Output};
-
-use super::witness::Book;
 
 /// Lines that are no events, kept of each partition with their place and reason. All are counted.
 const DEAD_LETTERS_MAX: usize = 1_000;
@@ -36,7 +35,7 @@ impl Watch {
 pub(super) struct WatchedLog {
     log: FileLog,
     watch: Arc<Watch>,
-    book: Book,
+    stats: LaneStats,
     staged: Staged,
     kept: Kept,
 }
@@ -44,7 +43,7 @@ pub(super) struct WatchedLog {
 /// Of a transaction, until it is committed.
 #[derive(Debug, Default)]
 struct Staged {
-    said: Vec<Said>,
+    commands: Vec<PublishedCommand>,
     dead_letters: usize,
 }
 
@@ -56,15 +55,14 @@ struct Kept {
 }
 
 impl WatchedLog {
-    /// With `keeps_commands` the commands can be taken from the collector; else only what the book makes of them is left.
-    pub(super) fn new(log: FileLog, watch: Arc<Watch>, book: Book, keeps_commands: bool) -> Self {
+    /// With `keeps_commands` the commands can be taken from the collector; otherwise only their statistics remain.
+    pub(super) fn new(log: FileLog, watch: Arc<Watch>, stats: LaneStats, keeps_commands: bool) -> Self {
         let kept = Kept { commands: keeps_commands, dead_letters_left: DEAD_LETTERS_MAX };
-        Self { log, watch, book, staged: Staged::default(), kept }
+        Self { log, watch, stats, staged: Staged::default(), kept }
     }
 
-    /// What was seen.
-    pub(super) const fn book(&self) -> &Book {
-        &self.book
+    pub(super) const fn stats(&self) -> &LaneStats {
+        &self.stats
     }
 }
 
@@ -111,7 +109,7 @@ impl Log for WatchedLog {
             // A report has no use for rows, and they are as many as the commands.
             Destination::State => return,
             Destination::Commands => {
-                self.staged.said.extend(output.value.as_deref().and_then(Said::parse));
+                self.staged.commands.extend(output.value.as_deref().and_then(PublishedCommand::parse));
                 if !self.kept.commands {
                     return;
                 }
@@ -139,9 +137,9 @@ impl Log for WatchedLog {
         let outcome = self.log.commit(offsets);
         if matches!(outcome, CommitOutcome::Committed { .. }) {
             self.kept.dead_letters_left -= staged.dead_letters;
-            let mut book = self.book.open();
-            for said in staged.said {
-                book.note_said(said);
+            let mut stats = self.stats.lock();
+            for command in staged.commands {
+                stats.note_command(command);
             }
         }
         outcome

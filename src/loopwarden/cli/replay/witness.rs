@@ -1,53 +1,53 @@
-//! The engine of a replay, with somebody who watches: what came of each event is entered into the book of its lane.
+//! The engine of a replay: the effects of each event are entered into the statistics of its lane.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use loopwarden_core::engine::{Effects, Input, Session, SessionEngine, SubjectKey};
 use loopwarden_core::policy::Policy;
-use loopwarden_lab::report::{Keep, Ledger};
+use loopwarden_lab::report::stats::{ReplayStats, Retain};
 use loopwarden_lane::Machine;
 
-/// The book of a lane: its log and its engine enter what they see. One thread turns both.
+/// The statistics of a lane, which its log and its engine share. One thread turns both.
 #[derive(Debug, Clone)]
-pub(super) struct Book {
-    /// Number of the lane: books are added up in its order.
+pub(super) struct LaneStats {
+    /// Number of the lane: statistics are added in its order.
     lane: usize,
-    ledger: Arc<Mutex<Ledger>>,
+    stats: Arc<Mutex<ReplayStats>>,
 }
 
-impl Book {
-    pub(super) fn new(lane: usize, keep: &Arc<Keep>) -> Self {
-        Self { lane, ledger: Arc::new(Mutex::new(Ledger::new(keep))) }
+impl LaneStats {
+    pub(super) fn new(lane: usize, retain: &Arc<Retain>) -> Self {
+        Self { lane, stats: Arc::new(Mutex::new(ReplayStats::new(retain))) }
     }
 
-    pub(super) fn open(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn lock(&self) -> MutexGuard<'_, ReplayStats> {
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what was entered, with the number of the lane.
-    pub(super) fn close(&self) -> (usize, Ledger) {
-        (self.lane, std::mem::take(&mut *self.open()))
+    /// The statistics, with the number of the lane.
+    pub(super) fn take(&self) -> (usize, ReplayStats) {
+        (self.lane, std::mem::take(&mut *self.lock()))
     }
 }
 
-/// The engine, watched.
-pub(super) struct Witness {
+/// The engine with the statistics.
+pub(super) struct RecordingProcessor {
     engine: SessionEngine,
-    book: Book,
+    stats: LaneStats,
 }
 
-impl Witness {
-    pub(super) const fn new(engine: SessionEngine, book: Book) -> Self {
-        Self { engine, book }
+impl RecordingProcessor {
+    pub(super) const fn new(engine: SessionEngine, stats: LaneStats) -> Self {
+        Self { engine, stats }
     }
 }
 
-impl Machine for Witness {
+impl Machine for RecordingProcessor {
     fn apply(&mut self, subject: &SubjectKey, session: &mut Session, input: Input<'_>, out: &mut Effects) {
         let before = session.history.next_sequence();
         self.engine.apply(subject, session, input, out);
         if let Input::Event(event, place) = input {
-            self.book.open().note_event(event, (subject, session, before), place, out);
+            self.stats.lock().note_event(event, (subject, session, before), place, out);
         }
     }
 

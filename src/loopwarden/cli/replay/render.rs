@@ -1,22 +1,25 @@
-//! The forms a replay's answer takes: tables, programs' formats, the page; and what its exit code says.
+//! The forms of a replay's report: tables, formats for programs, the page; and its exit code.
 
-use std::io;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::Path;
 
-use loopwarden_core::event::Reason;
-use loopwarden_core::policy::Policy;
-use loopwarden_lab::report::{Change, Comparison, Report, Timeline, counted, grouped, html, plain};
-use loopwarden_lane::Stats;
+use serde_json::json;
 
-use super::known::Known;
+use super::labels::KnownSessions;
 use super::{Found, input};
 use crate::cli::args::{FailOn, ReplayArgs, ReplayFormat};
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::output::{Output, OutputFormat, say};
 use crate::cli::{blind_spots, exit_code};
+use loopwarden_core::event::Reason;
+use loopwarden_core::policy::Policy;
+use loopwarden_lab::report::compare::{Change, Comparison};
+use loopwarden_lab::report::summary::{PolicyName, Report};
+use loopwarden_lab::report::timeline::Timeline;
+use loopwarden_lab::report::{Table, counted, grouped, html, plain};
+use loopwarden_lane::Stats;
 
-/// Lines that are no event, told on standard error; the rest is counted.
+/// Rejected lines printed on standard error; the rest is counted.
 const REJECTED_SHOWN: usize = 20;
 /// Sessions that loop most, with their calls.
 const LOOPS_SHOWN: usize = 20;
@@ -42,28 +45,31 @@ pub(super) fn check(args: &ReplayArgs) -> Outcome {
     args.report.as_deref().map_or(Ok(()), expect_writable)
 }
 
-/// What a replay found.
-pub(super) fn report(args: &ReplayArgs, policy: &Policy, known: &Known, found: Found) -> Report {
-    let Found { rejections, refused, skipped, stats, ledger, is_partial, .. } = found;
-    let judgement = known.judge(&ledger);
+/// The report of a replay.
+pub(super) fn report(args: &ReplayArgs, policy: &Policy, known: &KnownSessions, found: Found) -> Report {
+    let rejected = rejected(&found);
+    let Found { rejections, skipped, stats, replay, is_partial, .. } = found;
+    let judgement = known.judge(&replay);
     Report {
         sources: input::names(&args.files, &args.range),
-        profile: policy.profile.clone(),
-        policy_sha256: policy.hash.to_string(),
+        policy: PolicyName { profile: policy.profile.clone(), sha256: policy.hash.to_string() },
         events: events(&stats),
-        sessions: ledger.sessions.count(),
-        is_estimate: ledger.sessions.is_estimate(),
-        rejected: stats.rejected.iter().sum::<u64>() + refused,
+        sessions: replay.sessions.count(),
+        is_estimate: replay.sessions.is_estimate(),
+        rejected,
         rejections,
-        is_partial,
-        counts: ledger.counts,
-        spent: ledger.spent,
-        tools: ledger.tools,
-        timeline: if ledger.timeline.has_events() { ledger.timeline } else { Timeline::default() },
-        swarms: ledger.swarms,
-        duplicates: stats.duplicates,
         skipped,
-        loops: ledger.loops.top(LOOPS_SHOWN),
+        is_partial,
+        detectors: replay.detectors.rows(),
+        total_row: replay.detectors.total_row(),
+        total: replay.detectors.total(),
+        unblocks: replay.detectors.unblocks,
+        in_loops: replay.detectors.in_loops,
+        tools: replay.tools,
+        timeline: if replay.timeline.has_events() { replay.timeline } else { Timeline::default() },
+        loops: replay.loops.top(LOOPS_SHOWN),
+        swarms: replay.swarms,
+        duplicates: stats.duplicates,
         blind_spots: blind_spots::of_input(&stats),
         judgement,
     }
@@ -76,61 +82,61 @@ pub(super) fn write_report(args: &ReplayArgs, report: &Report) -> Outcome {
     }
     let mut out = Output::stdout();
     match args.output {
-        ReplayFormat::Ndjson => tell_judgement(report),
-        ReplayFormat::Json => out.line(format!("{:#}", report.to_json()))?,
+        ReplayFormat::Ndjson => print_judgement(report),
+        ReplayFormat::Json => out.line(format!("{:#}", json!(report)))?,
         ReplayFormat::Csv => {
-            tell_judgement(report);
-            out.table(&report.counts.table(&report.spent), OutputFormat::Csv)?;
+            print_judgement(report);
+            out.table(&Table::of(report.detectors.clone()), OutputFormat::Csv)?;
         }
         ReplayFormat::Html => out.text(html::report(report))?,
-        ReplayFormat::Table => {
-            out.line(report.headline())?;
-            out.line("")?;
-            out.table(&report.counts.table_with_total(&report.spent), OutputFormat::Table)?;
-            if report.counts.shadow() > 0 {
-                out.line(format!("of these {} nudged or blocked; the others were spoken about in shadow only", told(report)))?;
-            }
-            if report.counts.unblocks() > 0 {
-                out.line(format!("{} lifted before they expired", counted(report.counts.unblocks(), "block")))?;
-            }
-            let spent = report.spent.total();
-            if spent.is_known() {
-                // Not every log knows what a token costs.
-                let cost = if spent.cost_micro_usd > 0 { format!(", {:.2} US dollars", spent.cost_usd()) } else { String::new() };
-                out.line(format!("{} calls and texts in loops, {} tokens{cost}", grouped(spent.calls), grouped(spent.tokens)))?;
-            }
-            if !report.swarms.is_empty() {
-                out.line("")?;
-                out.table(&report.swarms.table(SWARMS_SHOWN), OutputFormat::Table)?;
-            }
-            if !report.loops.is_empty() {
-                out.line("")?;
-                out.table(&report.loop_table(LOOPS_IN_TABLE), OutputFormat::Table)?;
-                out.line("each of them event by event: loopwarden inspect session ID, with --file or --topic")?;
-            }
-            if let Some(judgement) = &report.judgement {
-                out.text(format!("\n{}", judgement.to_text()))?;
-                if !judgement.by_detector.is_empty() {
-                    out.line("")?;
-                    out.table(&judgement.table(), OutputFormat::Table)?;
-                }
-            }
-        }
+        ReplayFormat::Table => write_tables(&mut out, report)?,
     }
     Ok(out.flush()?)
 }
 
-/// Where the form has no place for it: what labels and outcomes say, on standard error.
-fn tell_judgement(report: &Report) {
+fn write_tables(out: &mut Output, report: &Report) -> io::Result<()> {
+    out.line(report.headline())?;
+    out.line("")?;
+    let rows = report.detectors.iter().chain([&report.total_row]).cloned();
+    out.table(&Table::of(rows), OutputFormat::Table)?;
+    let total = report.total;
+    if total.commands.shadow > 0 {
+        let told = format!("{} {}", grouped(total.told), if total.told == 1 { "was" } else { "were" });
+        out.line(format!("of these {told} nudged or blocked; the others were spoken about in shadow only"))?;
+    }
+    if report.unblocks > 0 {
+        out.line(format!("{} lifted before they expired", counted(report.unblocks, "block")))?;
+    }
+    let spent = report.in_loops;
+    if spent.is_known() {
+        // Not every log knows what a token costs.
+        let cost = if spent.cost_micro_usd > 0 { format!(", {:.2} US dollars", spent.cost_usd()) } else { String::new() };
+        out.line(format!("{} calls and texts in loops, {} tokens{cost}", grouped(spent.calls), grouped(spent.tokens)))?;
+    }
+    if !report.swarms.is_empty() {
+        out.line("")?;
+        out.table(&Table::of(report.swarms.rows(SWARMS_SHOWN)), OutputFormat::Table)?;
+    }
+    if !report.loops.is_empty() {
+        out.line("")?;
+        out.table(&Table::of(report.loop_rows(LOOPS_IN_TABLE)), OutputFormat::Table)?;
+        out.line("each of them event by event: loopwarden inspect session ID, with --file or --topic")?;
+    }
+    if let Some(judgement) = &report.judgement {
+        out.text(format!("\n{}", judgement.to_text()))?;
+        if judgement.has_rows() {
+            out.line("")?;
+            out.table(&Table::of(judgement.rows()), OutputFormat::Table)?;
+        }
+    }
+    Ok(())
+}
+
+/// The judgement on standard error, for forms that have no place for it.
+fn print_judgement(report: &Report) {
     if let Some(judgement) = &report.judgement {
         say(judgement.to_text().trim_end());
     }
-}
-
-/// How many sessions and swarms were told something that counts.
-fn told(report: &Report) -> String {
-    let told = report.counts.told();
-    format!("{} {}", grouped(told), if told == 1 { "was" } else { "were" })
 }
 
 /// Writes the comparison of two policies.
@@ -141,29 +147,29 @@ pub(super) fn write_comparison(args: &ReplayArgs, now: &Report, before: &Report,
     let mut out = Output::stdout();
     match args.output {
         ReplayFormat::Html => out.text(html::comparison(now, before, comparison))?,
-        ReplayFormat::Csv => out.table(&comparison.table(), OutputFormat::Csv)?,
-        ReplayFormat::Json => out.line(format!(
-            "{:#}",
-            serde_json::json!({
+        ReplayFormat::Csv => out.table(&Table::of(comparison.rows()), OutputFormat::Csv)?,
+        ReplayFormat::Json => {
+            let json = json!({
                 "is_partial": now.is_partial || before.is_partial,
                 "is_complete": comparison.left_out == 0,
-                "changes": comparison.table().to_objects(),
-                "examples": comparison.example_table().to_objects(),
-                "policy": now.to_json(),
-                "against": before.to_json(),
-            })
-        ))?,
+                "changes": comparison.rows(),
+                "examples": comparison.examples,
+                "policy": now,
+                "against": before,
+            });
+            out.line(format!("{json:#}"))?;
+        }
         ReplayFormat::Table | ReplayFormat::Ndjson => {
             out.line(format!("policy   {}", now.headline()))?;
             out.line(format!("against  {}", before.headline()))?;
             out.line("")?;
-            out.table(&comparison.table(), OutputFormat::Table)?;
+            out.table(&Table::of(comparison.rows()), OutputFormat::Table)?;
             if comparison.left_out > 0 {
                 out.line(format!("not complete: {} commands were beyond what is kept", grouped(comparison.left_out)))?;
             }
             if !comparison.examples.is_empty() {
                 out.line("")?;
-                out.table(&comparison.example_table(), OutputFormat::Table)?;
+                out.table(&Table::of(comparison.examples.clone()), OutputFormat::Table)?;
             }
             for (name, side) in [("policy", now), ("against", before)] {
                 if let Some(judgement) = &side.judgement {
@@ -182,8 +188,8 @@ pub(in crate::cli) fn write_page(file: &Path, page: &str) -> Outcome {
     Ok(())
 }
 
-/// Before anything is read: a report that cannot be written is told at once, not after hours. One that would replace something else
-/// than a page is refused: a shell's pattern behind `--report` names the input.
+/// Checks the file of `--report` before anything is read. One that cannot be written is an error at once, not after hours. One that
+/// is not a page is not replaced: a shell's pattern behind `--report` names the input.
 pub(in crate::cli) fn expect_writable(file: &Path) -> Outcome {
     let tried = match std::fs::metadata(file) {
         // A pipe's reader would take this for the end.
@@ -203,7 +209,7 @@ pub(in crate::cli) fn expect_writable(file: &Path) -> Outcome {
 fn is_page(file: &Path) -> bool {
     let mut head = Vec::new();
     let read = std::fs::File::open(file).and_then(|file| file.take(html::BEGINNING.len() as u64).read_to_end(&mut head));
-    // What cannot be read is told by the attempt to write it.
+    // If it cannot be read, the attempt to write it says so.
     read.is_err() || head == html::BEGINNING.as_bytes()
 }
 
@@ -211,8 +217,8 @@ fn unwritable(file: &Path, error: &io::Error) -> Failure {
     Failure::new(exit_code::FAILED, format!("error: cannot write {}: {error}", file.display()))
 }
 
-/// A reader that has gone (`| head`) changes no answer, and no file.
-pub(super) fn whoever_reads(written: Outcome) -> Outcome {
+/// Ignores that the reader has gone (`| head`): it changes no exit code, and no file.
+pub(super) fn ignore_closed_pipe(written: Outcome) -> Outcome {
     written.or_else(
         |failure| if failure == Failure::from(io::Error::from(io::ErrorKind::BrokenPipe)) { Ok(()) } else { Err(failure) },
     )
@@ -220,18 +226,18 @@ pub(super) fn whoever_reads(written: Outcome) -> Outcome {
 
 /// The exit code of a report.
 pub(super) fn answer(args: &ReplayArgs, report: &Report) -> Outcome {
-    let (nudges, blocks) = (report.counts.nudges(), report.counts.blocks());
-    is_no(args, report, nudges + blocks > 0, blocks > 0)
+    let commands = report.total.commands;
+    exit(args, report, commands.in_force() > 0, commands.blocks > 0)
 }
 
-/// The exit code of a comparison: `--fail-on` asks who is newly told, whichever detector tells.
+/// The exit code of a comparison: `--fail-on` is about agents with a new command, of whichever detector.
 pub(super) fn answer_to_change(args: &ReplayArgs, now: &Report, comparison: &Comparison) -> Outcome {
     let blocked = comparison.agents.get(Change::NewlyBlocked) > 0;
     let nudged = comparison.agents.get(Change::NewlyNudged) > 0;
-    is_no(args, now, nudged || blocked, blocked)
+    exit(args, now, nudged || blocked, blocked)
 }
 
-fn is_no(args: &ReplayArgs, report: &Report, has_any: bool, has_block: bool) -> Outcome {
+fn exit(args: &ReplayArgs, report: &Report, has_any: bool, has_block: bool) -> Outcome {
     let fails = match args.fail_on {
         Some(FailOn::Nudge) => has_any,
         Some(FailOn::Block) => has_block,
@@ -254,8 +260,8 @@ pub(in crate::cli) fn expect_events(events: u64, refused: u64) -> Outcome {
     Ok(())
 }
 
-/// Names the first lines that are no events.
-pub(in crate::cli) fn tell_rejected(found: &Found) {
+/// Prints the first rejected lines.
+pub(in crate::cli) fn print_rejected(found: &Found) {
     for rejection in found.rejections.iter().take(REJECTED_SHOWN) {
         say(format!("{}:{}: no event: {}", plain(&rejection.file), rejection.line, rejection.reason));
     }
@@ -268,17 +274,17 @@ pub(in crate::cli) fn tell_rejected(found: &Found) {
     }
 }
 
-/// Lines that are no events.
+/// Number of rejected lines.
 pub(in crate::cli) fn rejected(found: &Found) -> u64 {
     found.stats.rejected.iter().sum::<u64>() + found.refused
 }
 
-/// Events of all kinds.
+/// Number of events.
 pub(in crate::cli) fn events(stats: &Stats) -> u64 {
     stats.events.iter().sum()
 }
 
-/// How much was read, and how fast.
+/// The size of the input, and the speed.
 pub(super) fn summary(found: &Found) -> String {
     let partial = if found.is_partial { " (stopped before the end)" } else { "" };
     let duplicates = match found.stats.duplicates {
@@ -290,7 +296,7 @@ pub(super) fn summary(found: &Found) -> String {
     format!(
         "{} of {}, {} rejected{duplicates}, in {seconds:.1} s ({}/s){partial}",
         counted(events, "event"),
-        counted(found.ledger.sessions.count(), "session"),
+        counted(found.replay.sessions.count(), "session"),
         grouped(rejected(found)),
         grouped((events as f64 / seconds) as u64)
     )

@@ -1,26 +1,26 @@
-//! A published command, as a report reads it: from the bytes that went out, so that a report can say nothing else.
+//! A published command as a report reads it: from the bytes that were sent, so that a report cannot differ from them.
 
 use std::borrow::Cow;
 
-use loopwarden_core::event::EventTime;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::report::distinct::hash_of;
+use loopwarden_core::event::EventTime;
 
-/// What a command does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Deed {
-    /// Lifts a block.
+/// What a command does, the mildest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CommandKind {
+    /// Ends a block.
     Unblock,
-    /// A word to the model.
+    /// A message for the model.
     Nudge,
     /// Refuses calls.
     Block,
 }
 
-impl Deed {
+impl CommandKind {
     /// The name in commands.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Unblock => "unblock",
@@ -32,40 +32,39 @@ impl Deed {
 
 /// One command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub struct PublishedCommand {
     /// What it does.
-    pub deed: Deed,
-    /// Published to be looked at, not to be obeyed.
+    pub kind: CommandKind,
+    /// Published for observation only: nobody obeys it.
     pub is_shadow: bool,
-    /// Detector, or why a block was lifted.
+    /// Detector, or why a block ended.
     pub code: String,
     /// Tenant; empty = none.
     pub tenant: String,
-    /// Session, or swarm, it is about.
+    /// Session or swarm that it is about.
     pub subject: String,
     /// It is about a swarm.
     pub is_swarm: bool,
-    /// Agent it addresses, where it is one.
+    /// Agent that it addresses, where it is one.
     pub agent: Option<String>,
-    /// Tool it is about, where it is one.
+    /// Tool that it is about, where it is one.
     pub tool: Option<String>,
     /// What was found, in a sentence.
     pub summary: String,
-    /// How often.
+    /// Number of calls found.
     pub count: Option<u64>,
-    /// Agents that a swarm's call was counted among.
+    /// Number of agents of a swarm among which the calls were counted.
     pub workers: Option<u64>,
     /// Event that caused it.
     pub event_id: Option<String>,
-    /// When it was issued, as written.
+    /// Time of issue, as written.
     pub issued_at: String,
 }
 
-/// What a report reads of a `command.v1`.
+/// The part of a `command.v1` that a report reads.
 #[derive(Deserialize)]
 struct Wire<'a> {
-    #[serde(borrow)]
-    action: Cow<'a, str>,
+    action: CommandKind,
     #[serde(borrow)]
     mode: Cow<'a, str>,
     #[serde(default)]
@@ -108,18 +107,12 @@ struct Trigger {
     event_id: Option<String>,
 }
 
-impl Said {
-    /// Reads a `command.v1`; `None` for what is none.
-    #[must_use]
+impl PublishedCommand {
+    /// Reads a `command.v1`; `None` if it is not one.
     pub fn parse(json: &[u8]) -> Option<Self> {
         let wire: Wire<'_> = serde_json::from_slice(json).ok()?;
         Some(Self {
-            deed: match wire.action.as_ref() {
-                "nudge" => Deed::Nudge,
-                "block" => Deed::Block,
-                "unblock" => Deed::Unblock,
-                _ => return None,
-            },
+            kind: wire.action,
             is_shadow: wire.mode == "shadow",
             code: wire.reason.code,
             tenant: wire.tenant,
@@ -135,21 +128,51 @@ impl Said {
         })
     }
 
-    /// When it was issued, where that is a time.
-    #[must_use]
-    pub fn time(&self) -> Option<EventTime> {
+    /// Time of issue, if it is a time.
+    pub(super) fn time(&self) -> Option<EventTime> {
         EventTime::parse_rfc3339(&self.issued_at)
     }
 
-    /// Tenant and subject in one, for counting.
+    /// Hash of tenant and subject, for counting.
     pub(super) fn subject_hash(&self) -> u64 {
         hash_of(&self.tenant, &self.subject)
     }
 
-    /// Whether it tells or refuses something, and is meant.
-    #[must_use]
-    pub fn counts(&self) -> bool {
-        !self.is_shadow && self.deed != Deed::Unblock
+    /// Whether it is a nudge or a block that agents obey.
+    pub(super) fn is_in_force(&self) -> bool {
+        !self.is_shadow && self.kind != CommandKind::Unblock
+    }
+}
+
+/// Number of commands by what they are. An `unblock` is none of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct CommandCounts {
+    /// Nudges in force.
+    pub nudges: u64,
+    /// Blocks in force.
+    pub blocks: u64,
+    /// Nudges and blocks of detectors in shadow mode.
+    pub shadow: u64,
+}
+
+impl CommandCounts {
+    pub(super) const fn note(&mut self, kind: CommandKind, is_shadow: bool) {
+        match (is_shadow, kind) {
+            (_, CommandKind::Unblock) => {}
+            (true, _) => self.shadow += 1,
+            (false, CommandKind::Nudge) => self.nudges += 1,
+            (false, CommandKind::Block) => self.blocks += 1,
+        }
+    }
+
+    pub(super) const fn add(&mut self, other: Self) {
+        self.nudges += other.nudges;
+        self.blocks += other.blocks;
+        self.shadow += other.shadow;
+    }
+
+    pub const fn in_force(self) -> u64 {
+        self.nudges + self.blocks
     }
 }
 
@@ -158,9 +181,9 @@ pub(super) mod tests {
     use super::*;
 
     /// A command about the session.
-    pub(in crate::report) fn said(subject: &str, code: &str, deed: Deed) -> Said {
-        Said {
-            deed,
+    pub(in crate::report) fn command(subject: &str, code: &str, kind: CommandKind) -> PublishedCommand {
+        PublishedCommand {
+            kind,
             is_shadow: false,
             code: code.to_owned(),
             tenant: String::new(),
@@ -178,15 +201,16 @@ pub(super) mod tests {
 
     #[test]
     fn a_command_is_read_back_and_anything_else_is_none() {
-        let said = Said::parse(
+        let command = PublishedCommand::parse(
             br#"{"action":"block","session_id":"s","scope":{"agent_id":"main","tool":"Bash"},"mode":"shadow",
                 "issued_at":"1970-01-01T00:00:01.000Z",
                 "reason":{"code":"exact_repeat","summary":"x","evidence":{"count":7}},"trigger":{"event_id":"a3"}}"#,
         )
         .expect("a command");
-        assert_eq!((said.deed, said.is_shadow, said.count, said.event_id.as_deref()), (Deed::Block, true, Some(7), Some("a3")));
-        assert_eq!((said.tool.as_deref(), said.time()), (Some("Bash"), Some(EventTime(1_000))));
-        assert_eq!(Said::parse(b"{\"action\":\"dance\"}"), None);
-        assert_eq!(Said::parse(b"null"), None);
+        assert_eq!((command.kind, command.is_shadow, command.count), (CommandKind::Block, true, Some(7)));
+        assert_eq!((command.tool.as_deref(), command.time()), (Some("Bash"), Some(EventTime(1_000))));
+        assert_eq!(command.event_id.as_deref(), Some("a3"));
+        assert_eq!(PublishedCommand::parse(b"{\"action\":\"dance\"}"), None);
+        assert_eq!(PublishedCommand::parse(b"null"), None);
     }
 }

@@ -1,26 +1,27 @@
-//! What people know about the sessions: labelled stretches, and how they ended.
+//! Files of labels and outcomes, to judge a replay by.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use loopwarden_lab::file::FileInput;
-use loopwarden_lab::report::{BadRow, Ending, EventIndex, Judgement, Keep, Label, Ledger, judge};
-
 use crate::cli::exit_code;
 use crate::cli::failure::Failure;
+use loopwarden_lab::file::FileInput;
+use loopwarden_lab::report::index::EventIndex;
+use loopwarden_lab::report::judge::{Judgement, judge};
+use loopwarden_lab::report::labels::{BadRow, Ending, Label};
+use loopwarden_lab::report::stats::{ReplayStats, Retain};
 
 /// Bytes of a file of labels or outcomes, unpacked.
 const ROWS_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Labels and outcomes, where they are given.
 #[derive(Debug, Default)]
-pub(in crate::cli) struct Known {
+pub(in crate::cli) struct KnownSessions {
     labels: Option<Vec<Label>>,
     endings: Option<Vec<Ending>>,
 }
 
-impl Known {
-    /// Reads them.
+impl KnownSessions {
     pub(in crate::cli) fn read(labels: Option<&PathBuf>, outcomes: Option<&PathBuf>) -> Result<Self, Failure> {
         Ok(Self {
             labels: labels.map(|file| rows(file, label_once(BTreeMap::new()))).transpose()?,
@@ -33,22 +34,22 @@ impl Known {
         self.labels.is_none() && self.endings.is_none()
     }
 
-    /// What a replay must keep to be judged by them.
-    pub(in crate::cli) fn keep(&self, fates: bool) -> Keep {
+    /// What a replay must retain to be judged by them.
+    pub(in crate::cli) fn retain(&self, outcomes: bool) -> Retain {
         let (labels, endings) = self.all();
         let labelled = labels.iter().map(|label| (label.tenant.clone(), label.session.clone()));
         let ended = endings.iter().map(|ending| (ending.tenant.clone(), ending.session.clone()));
-        Keep { said_of: labelled.chain(ended).collect(), index: EventIndex::of(labels, endings), fates, only_commands: false }
+        let index = EventIndex::of(labels, endings);
+        Retain { commands_of: labelled.chain(ended).collect(), index, outcomes, only_commands: false }
     }
 
     fn all(&self) -> (&[Label], &[Ending]) {
         (self.labels.as_deref().unwrap_or_default(), self.endings.as_deref().unwrap_or_default())
     }
 
-    /// Judges what was found.
-    pub(in crate::cli) fn judge(&self, ledger: &Ledger) -> Option<Judgement> {
+    pub(in crate::cli) fn judge(&self, replay: &ReplayStats) -> Option<Judgement> {
         let (labels, endings) = self.all();
-        (!self.is_empty()).then(|| judge(&ledger.said, labels, &ledger.index, endings))
+        (!self.is_empty()).then(|| judge(&replay.commands, labels, &replay.index, endings))
     }
 }
 

@@ -1,0 +1,64 @@
+//! Why an event led to a command, or to none.
+
+use loopwarden_core::detect::{Finding, Step};
+use loopwarden_core::engine::{Action, Command, Session};
+use loopwarden_core::policy::{Detector, Mode, Policy, ToolPolicy};
+
+use crate::cli::cases::Answer;
+
+/// Why a finding led to no command of its own; empty where it did.
+pub(super) fn of_finding(finding: &Finding, answer: &Answer, session: &Session, policy: &Policy) -> String {
+    // A shadow's word keeps no live finding silent.
+    let hushes = |command: &&Command| command.action != Action::Unblock && (!command.is_shadow || finding.mode == Mode::Shadow);
+    let spoke = answer.commands.iter().find(hushes);
+    if let Some(command) = spoke {
+        let by = command.reason.as_str();
+        return match () {
+            () if by == finding.detector.as_str() => String::new(),
+            () if command.also.contains(&finding.detector) => format!("agrees with {by}"),
+            () => format!("{by} spoke; an event gets one command"),
+        };
+    }
+    if finding.is_signal {
+        return "a signal, never a reason by itself".to_owned();
+    }
+    if !finding.is_fresh {
+        return "this event takes no part in it".to_owned();
+    }
+    let episodes = if finding.mode == Mode::Shadow { &session.head.shadow_episodes } else { &session.head.episodes };
+    let Some(episode) = episodes.iter().find(|episode| episode.identity == finding.identity) else {
+        return "another finding of this event goes first".to_owned();
+    };
+    let block_until = episode.block_until.filter(|until| *until > session.head.time);
+    let rules = &policy.episodes;
+    let hits = if block_until.is_some() { rules.renudge_hits } else { rules.patience_hits(episode.nudges) };
+    let more = hits.saturating_sub(episode.hits).max(1);
+    let or_sooner = if block_until.is_none() && finding.tier > 0 && episode.tier < 3 { ", or at the next tier" } else { "" };
+    let again = format!("told at {} of this loop, again after {more} more{or_sooner}", episode.count);
+    match block_until {
+        Some(until) => format!("blocked until {}; {again}", until.to_rfc3339()),
+        None if finding.block_at > finding.count && finding.mode == Mode::Block => {
+            format!("{again}; block at {}", finding.block_at)
+        }
+        None => again,
+    }
+}
+
+/// Why a run of calls that is long enough is no finding.
+pub(super) fn of_silence(step: &Step, answer: &Answer, session: &Session, policy: &Policy, tool: &ToolPolicy) -> Vec<String> {
+    let (streaks, detectors) = (&session.head.streaks, &policy.detectors);
+    let is_found = |detector| answer.findings.iter().any(|finding| finding.detector == detector);
+    let (exact, near) = (&detectors.exact_repeat, &detectors.near_repeat);
+    let mut told = Vec::new();
+    let is_run =
+        exact.mode.is_on() && streaks.exact.hash == step.call && streaks.exact.length >= step.scaled(tool, exact.threshold);
+    if is_run && exact.result_aware && streaks.exact.same_answer < streaks.exact.length && !is_found(Detector::ExactRepeat) {
+        told.push(format!("exact_repeat: {} equal calls, but their answers differ", streaks.exact.length));
+    }
+    let is_near_run =
+        near.mode.is_on() && streaks.near.hash == step.fingerprint && streaks.near.length >= step.scaled(tool, near.threshold);
+    if is_near_run && is_found(Detector::ExactRepeat) && !is_found(Detector::NearRepeat) {
+        told.push("near_repeat: exact_repeat speaks of it".to_owned());
+    }
+    told
+}
