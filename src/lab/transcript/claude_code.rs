@@ -9,9 +9,10 @@
 use std::collections::VecDeque;
 
 use loopwarden_core::event::{EventTime, Reason, Rejected};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::transcript::draft::{Answer, Draft, Spent, Whose};
+use crate::transcript::object::Object;
 use crate::transcript::{Open, Sink, Tally, text};
 
 /// Beginnings of texts that the program writes in a person's name.
@@ -102,7 +103,7 @@ impl Claude {
         Self { name: name.to_owned(), ..Self::default() }
     }
 
-    pub(super) fn piece(&mut self, line: &Map<String, Value>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
+    pub(super) fn piece(&mut self, line: Object<'_>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
         let before = (self.turn, self.replies.clone(), self.held.clone());
         let read = self.line(line, sink);
         if read.is_err() {
@@ -118,14 +119,14 @@ impl Claude {
         self.let_go(agent.as_deref(), sink)
     }
 
-    fn line(&mut self, line: &Map<String, Value>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
-        let kind = text::required(line, "type")?;
+    fn line(&mut self, line: Object<'_>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
+        let kind = line.required("type")?;
         let queued = if kind == "attachment" { queued_prompt(line) } else { None };
         let why_not = match kind {
-            "user" | "assistant" | "attachment" if line.get("forkedFrom").is_some_and(|from| !from.is_null()) => Some("forked"),
-            "user" if text::is_true(line, "isMeta") => Some("meta"),
-            "user" if text::is_true(line, "isCompactSummary") => Some("compact_summary"),
-            "assistant" if text::is_true(line, "isApiErrorMessage") => Some("api_error"),
+            "user" | "assistant" | "attachment" if !line.value("forkedFrom").is_null() => Some("forked"),
+            "user" if line.is_true("isMeta") => Some("meta"),
+            "user" if line.is_true("isCompactSummary") => Some("compact_summary"),
+            "assistant" if line.is_true("isApiErrorMessage") => Some("api_error"),
             "user" | "assistant" => None,
             "attachment" if queued.is_some() => None,
             other => Some(other),
@@ -137,45 +138,39 @@ impl Claude {
         let message = if queued.is_some() {
             None
         } else {
-            Some(text::object(line, "message")?.ok_or_else(|| Rejected::at(Reason::MissingField, "message"))?)
+            Some(line.object("message")?.ok_or_else(|| Rejected::at(Reason::MissingField, "message"))?)
         };
         let mut whose = Whose {
-            session_id: text::text(line, "sessionId")?.unwrap_or(&self.name).to_owned(),
+            session_id: line.text("sessionId")?.unwrap_or(&self.name).to_owned(),
             framework: "claude-code",
             ..Whose::default()
         };
-        if text::is_true(line, "isSidechain") {
-            whose.agent_id = Some(text::text(line, "agentId")?.unwrap_or("sidechain").to_owned());
+        if line.is_true("isSidechain") {
+            whose.agent_id = Some(line.text("agentId")?.unwrap_or("sidechain").to_owned());
         }
-        let uuid = text::required(line, "uuid")?;
-        let time = text::time(line, "timestamp")?;
+        let uuid = line.required("uuid")?;
+        let time = line.time("timestamp")?;
         let mut shared = Line { whose, uuid, time, turn: None, spent: None, events: 0 };
-        let reply = message.filter(|_| kind == "assistant").and_then(|message| message.get("id")).and_then(Value::as_str);
+        let reply = message.filter(|_| kind == "assistant").and_then(|message| message.text_if_any("id"));
         let is_of_its_reply = |held: &Held| reply == Some(held.reply.as_str());
         if self.held.as_ref().is_some_and(|held| !is_of_its_reply(held)) {
             self.let_go(shared.whose.agent_id.as_deref(), sink)?;
         }
         match message {
             Some(message) if kind == "assistant" => self.assistant(line, message, &mut shared, sink),
-            Some(message) => self.user(line, message.get("content"), &mut shared, sink),
-            None => self.user(line, queued, &mut shared, sink),
+            Some(message) => self.user(line, message.value("content"), &mut shared, sink),
+            None => self.user(line, queued.unwrap_or(&Value::Null), &mut shared, sink),
         }
     }
 
-    fn user(
-        &self,
-        line: &Map<String, Value>,
-        content: Option<&Value>,
-        shared: &mut Line<'_>,
-        sink: &mut Sink<'_>,
-    ) -> Result<(), Rejected> {
+    fn user(&self, line: Object<'_>, content: &Value, shared: &mut Line<'_>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
         match content {
-            Some(Value::String(said)) => person(said, shared, sink),
-            Some(Value::Array(blocks)) => {
+            Value::String(said) => person(said, shared, sink),
+            Value::Array(blocks) => {
                 for block in blocks_of(blocks) {
                     let (kind, block) = block?;
                     match kind {
-                        "text" => person(text::text(block, "text")?.unwrap_or_default(), shared, sink)?,
+                        "text" => person(block.text("text")?.unwrap_or_default(), shared, sink)?,
                         "tool_result" => self.result(line, block, shared, sink)?,
                         other => sink.tally.ignore(other),
                     }
@@ -186,19 +181,12 @@ impl Claude {
         }
     }
 
-    fn result(
-        &self,
-        line: &Map<String, Value>,
-        block: &Map<String, Value>,
-        shared: &mut Line<'_>,
-        sink: &mut Sink<'_>,
-    ) -> Result<(), Rejected> {
-        let call_id = text::required(block, "tool_use_id")?;
-        let said = text::content(block.get("content").unwrap_or(&Value::Null), "message/content")?;
-        let (said, is_cut) = without_file(said);
-        let is_error = text::is_true(block, "is_error");
-        let details = line.get("toolUseResult");
-        let was_interrupted = details.and_then(|details| details.get("interrupted")) == Some(&Value::Bool(true));
+    fn result(&self, line: Object<'_>, block: Object<'_>, shared: &mut Line<'_>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
+        let call_id = block.required("tool_use_id")?;
+        let said = text::content(block.value("content"), "message/content")?;
+        let (said, is_truncated) = without_file(said);
+        let is_error = block.is_true("is_error");
+        let was_interrupted = line.object_if_any("toolUseResult").is_some_and(|details| details.is_true("interrupted"));
         let outcome = match () {
             () if is_error && REFUSED.iter().any(|words| said.starts_with(words)) => "denied",
             () if was_interrupted => "cancelled",
@@ -206,36 +194,35 @@ impl Claude {
             () if is_error => "error",
             () => "ok",
         };
-        let error = matches!(outcome, "error" | "timeout").then(|| said.clone());
         let exit_code = if is_error { text::number_after(&said, &["Exit code"]) } else { None };
-        let answer = Answer { text: Some(text::shortened(&said).into()), outcome, error, exit_code, is_cut };
+        let answer = Answer { is_truncated, ..Answer::of(&said, outcome, exit_code) };
         let tool = self.open.get(call_id).map(str::to_owned);
         shared.draft().result(tool.as_deref(), call_id, answer, sink)
     }
 
     fn assistant(
         &mut self,
-        line: &Map<String, Value>,
-        message: &Map<String, Value>,
+        line: Object<'_>,
+        message: Object<'_>,
         shared: &mut Line<'_>,
         sink: &mut Sink<'_>,
     ) -> Result<(), Rejected> {
-        shared.whose.model = text::text(message, "model")?.map(str::to_owned);
-        let reply = text::text(message, "id")?.unwrap_or(shared.uuid).to_owned();
-        let usage = text::object(message, "usage")?.map(|usage| Spent {
+        shared.whose.model = message.text("model")?.map(str::to_owned);
+        let reply = message.text("id")?.unwrap_or(shared.uuid).to_owned();
+        let usage = message.object("usage")?.map(|usage| Spent {
             input_tokens: ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"]
                 .iter()
-                .map(|name| text::tokens(usage, name))
+                .map(|name| usage.tokens(name))
                 .fold(0, u64::saturating_add),
-            output_tokens: text::tokens(usage, "output_tokens"),
-            cost_usd: line.get("costUSD").and_then(Value::as_f64).unwrap_or(0.0).max(0.0),
+            output_tokens: usage.tokens("output_tokens"),
+            cost_usd: line.value("costUSD").as_f64().unwrap_or(0.0).max(0.0),
         });
         shared.turn = Some(self.note_reply(&reply, shared.whose.agent_id.as_deref(), usage));
-        let is_final = text::text(message, "stop_reason")? == Some("end_turn");
-        let is_over = is_final || matches!(text::text(message, "stop_reason")?, Some("stop_sequence" | "max_tokens" | "refusal"));
-        let blocks = match message.get("content") {
-            Some(Value::Array(blocks)) => blocks.as_slice(),
-            Some(Value::String(said)) => {
+        let is_final = message.text("stop_reason")? == Some("end_turn");
+        let is_over = is_final || matches!(message.text("stop_reason")?, Some("stop_sequence" | "max_tokens" | "refusal"));
+        let blocks = match message.value("content") {
+            Value::Array(blocks) => blocks.as_slice(),
+            Value::String(said) => {
                 shared.spent = self.take_spent(&reply);
                 return shared.draft().message("assistant", said, is_final, sink);
             }
@@ -245,7 +232,7 @@ impl Claude {
             let (kind, block) = block?;
             match kind {
                 "text" => {
-                    let said = text::text(block, "text")?.unwrap_or_default();
+                    let said = block.text("text")?.unwrap_or_default();
                     self.release(sink)?;
                     let is_last = !blocks.iter().skip(at + 1).any(is_event);
                     if is_last && is_over {
@@ -260,9 +247,9 @@ impl Claude {
                     }
                 }
                 "tool_use" | "server_tool_use" => {
-                    let (tool, call_id) = (text::required(block, "name")?, text::required(block, "id")?);
+                    let (tool, call_id) = (block.required("name")?, block.required("id")?);
                     self.open.insert(call_id, tool);
-                    let args = text::arguments(block.get("input").unwrap_or(&Value::Null));
+                    let args = text::arguments(block.value("input"));
                     self.release(sink)?;
                     shared.spent = self.take_spent(&reply);
                     shared.draft().call(tool, call_id, args, sink)?;
@@ -342,22 +329,21 @@ fn is_event(block: &Value) -> bool {
 }
 
 /// The blocks of a message with their types; an error where one is no object or has none.
-fn blocks_of(blocks: &[Value]) -> impl Iterator<Item = Result<(&str, &Map<String, Value>), Rejected>> {
+fn blocks_of(blocks: &[Value]) -> impl Iterator<Item = Result<(&str, Object<'_>), Rejected>> {
     blocks.iter().map(|block| {
-        let block = block.as_object().ok_or_else(|| Rejected::at(Reason::BadType, "message/content"))?;
-        Ok((text::required(block, "type")?, block))
+        let block = block.as_object().map(Object).ok_or_else(|| Rejected::at(Reason::BadType, "message/content"))?;
+        Ok((block.required("type")?, block))
     })
 }
 
 /// A prompt that a person typed while the agent was at work. What the program queues itself has another mode, or says where it is from.
-fn queued_prompt(line: &Map<String, Value>) -> Option<&Value> {
-    let attachment = line.get("attachment")?.as_object()?;
-    let word = |name: &str| attachment.get(name).and_then(Value::as_str);
-    let origin = attachment.get("origin").and_then(|origin| origin.get("kind")).and_then(Value::as_str);
-    let is_typed = word("type") == Some("queued_command")
-        && matches!(word("commandMode"), None | Some("prompt"))
+fn queued_prompt(line: Object<'_>) -> Option<&Value> {
+    let attachment = line.object_if_any("attachment")?;
+    let origin = attachment.object_if_any("origin").and_then(|origin| origin.text_if_any("kind"));
+    let is_typed = attachment.text_if_any("type") == Some("queued_command")
+        && matches!(attachment.text_if_any("commandMode"), None | Some("prompt"))
         && matches!(origin, None | Some("human"))
-        && !text::is_true(attachment, "isMeta");
+        && !attachment.is_true("isMeta");
     attachment.get("prompt").filter(|prompt| is_typed && (prompt.is_string() || prompt.is_array()))
 }
 

@@ -5,9 +5,10 @@
 //! taken out, so that durations stay out of comparisons.
 
 use loopwarden_core::event::{EventTime, Rejected};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::transcript::draft::{Answer, Draft, Spent, Whose};
+use crate::transcript::object::Object;
 use crate::transcript::{Open, Sink, text};
 
 /// Beginnings of texts that the program writes in a person's name.
@@ -56,29 +57,29 @@ impl Codex {
         Self { whose, open: Open::default(), count: 0, named_at: None, turn: 0, is_reply_over: true, spent: None, total: None }
     }
 
-    pub(super) fn piece(&mut self, line: &Map<String, Value>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
-        let time = text::time(line, "timestamp")?;
-        let Some(kind) = text::text(line, "type")? else {
+    pub(super) fn piece(&mut self, line: Object<'_>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
+        let time = line.time("timestamp")?;
+        let Some(kind) = line.text("type")? else {
             // The first line of older files; and their notes about the program's own state.
-            if line.contains_key("record_type") {
+            if line.has("record_type") {
                 sink.tally.ignore("state");
                 return Ok(());
             }
-            if self.count > 0 && !line.contains_key("instructions") {
-                text::required(line, "type")?;
+            if self.count > 0 && !line.has("instructions") {
+                line.required("type")?;
             }
             return self.session(line);
         };
-        let Some(payload) = text::object(line, "payload")? else { return self.item(kind, line, time, sink) };
+        let Some(payload) = line.object("payload")? else { return self.item(kind, line, time, sink) };
         match kind {
             "session_meta" => self.session(payload),
             "turn_context" => {
-                self.whose.model = text::text(payload, "model")?.map(str::to_owned);
+                self.whose.model = payload.text("model")?.map(str::to_owned);
                 Ok(())
             }
-            "response_item" => self.item(text::required(payload, "type")?, payload, time, sink),
+            "response_item" => self.item(payload.required("type")?, payload, time, sink),
             "event_msg" => {
-                let name = text::required(payload, "type")?;
+                let name = payload.required("type")?;
                 if name == "token_count" {
                     self.usage(payload)
                 } else {
@@ -93,10 +94,10 @@ impl Codex {
         }
     }
 
-    fn session(&mut self, about: &Map<String, Value>) -> Result<(), Rejected> {
-        let id = match text::text(about, "id")? {
+    fn session(&mut self, about: Object<'_>) -> Result<(), Rejected> {
+        let id = match about.text("id")? {
             Some(id) => id,
-            None => text::required(about, "session_id")?,
+            None => about.required("session_id")?,
         };
         if self.named_at.replace(self.count) != Some(self.count) {
             id.clone_into(&mut self.whose.session_id);
@@ -104,22 +105,16 @@ impl Codex {
         Ok(())
     }
 
-    /// Comes after a reply: what it took goes with the next event.
-    fn usage(&mut self, payload: &Map<String, Value>) -> Result<(), Rejected> {
-        let info = text::object(payload, "info")?;
-        if let Some(last) = info.map(|info| text::object(info, "last_token_usage")).transpose()?.flatten() {
-            let total = info.and_then(|info| info.get("total_token_usage")).and_then(Value::as_object);
-            let total = total.map(|total| TOTALS.map(|name| text::tokens(total, name)));
-            if total.is_some() && total == self.total {
-                return Ok(());
-            }
+    /// Comes after a reply: its usage goes with the next event.
+    fn usage(&mut self, payload: Object<'_>) -> Result<(), Rejected> {
+        let Some(info) = payload.object("info")? else { return Ok(()) };
+        let Some(last) = info.object("last_token_usage")? else { return Ok(()) };
+        let total = info.object_if_any("total_token_usage").map(|total| TOTALS.map(|name| total.tokens(name)));
+        if total.is_none() || total != self.total {
             self.total = total;
             self.is_reply_over = true;
-            self.spent = Some(Spent {
-                input_tokens: text::tokens(last, "input_tokens"),
-                output_tokens: text::tokens(last, "output_tokens"),
-                cost_usd: 0.0,
-            });
+            let (input_tokens, output_tokens) = (last.tokens("input_tokens"), last.tokens("output_tokens"));
+            self.spent = Some(Spent { input_tokens, output_tokens, cost_usd: 0.0 });
         }
         Ok(())
     }
@@ -135,32 +130,26 @@ impl Codex {
         Draft { whose: &self.whose, id, time, turn: Some(self.turn), spent: self.spent.take() }
     }
 
-    fn item(
-        &mut self,
-        kind: &str,
-        item: &Map<String, Value>,
-        time: Option<EventTime>,
-        sink: &mut Sink<'_>,
-    ) -> Result<(), Rejected> {
+    fn item(&mut self, kind: &str, item: Object<'_>, time: Option<EventTime>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
         match kind {
             "message" => self.message(item, time, sink),
             "function_call" | "custom_tool_call" | "tool_search_call" => {
-                let name = text::text(item, "name")?.unwrap_or(if kind == "tool_search_call" { "tool_search" } else { "" });
-                let tool = match text::text(item, "namespace")? {
+                let name = item.text("name")?.unwrap_or(if kind == "tool_search_call" { "tool_search" } else { "" });
+                let tool = match item.text("namespace")? {
                     Some(namespace) if !namespace.is_empty() => format!("{namespace}__{name}"),
                     _ => name.to_owned(),
                 };
-                let args = item.get("arguments").or_else(|| item.get("input")).unwrap_or(&Value::Null);
+                let args = item.get("arguments").unwrap_or_else(|| item.value("input"));
                 self.call(item, &tool, text::arguments(args), time, sink)
             }
             "local_shell_call" => {
-                let args = item.get("action").cloned().unwrap_or(Value::Null);
-                self.call(item, "local_shell", text::shortened_value(&args), time, sink)
+                let args = text::shortened_value(item.value("action"));
+                self.call(item, "local_shell", args, time, sink)
             }
             "function_call_output" | "custom_tool_call_output" | "tool_search_output" => self.output(item, time, sink),
             "web_search_call" => {
-                let args = text::shortened_value(item.get("action").unwrap_or(&Value::Null));
-                let outcome = match text::text(item, "status")? {
+                let args = text::shortened_value(item.value("action"));
+                let outcome = match item.text("status")? {
                     Some("completed") => "ok",
                     Some("failed") => "error",
                     _ => "unknown",
@@ -175,12 +164,12 @@ impl Codex {
         }
     }
 
-    fn message(&mut self, item: &Map<String, Value>, time: Option<EventTime>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
-        let said = text::content(item.get("content").unwrap_or(&Value::Null), "payload/content")?;
-        let role = text::required(item, "role")?;
+    fn message(&mut self, item: Object<'_>, time: Option<EventTime>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
+        let said = text::content(item.value("content"), "payload/content")?;
+        let role = item.required("role")?;
         match role {
             "assistant" => {
-                let is_final = text::text(item, "phase")? == Some("final_answer");
+                let is_final = item.text("phase")? == Some("final_answer");
                 self.reply();
                 self.draft(time).message("assistant", &said, is_final, sink)
             }
@@ -197,31 +186,31 @@ impl Codex {
 
     fn call(
         &mut self,
-        item: &Map<String, Value>,
+        item: Object<'_>,
         tool: &str,
         args: Value,
         time: Option<EventTime>,
         sink: &mut Sink<'_>,
     ) -> Result<(), Rejected> {
-        let call_id = match text::text(item, "call_id")? {
+        let call_id = match item.text("call_id")? {
             Some(id) => id,
-            None => text::required(item, "id")?,
+            None => item.required("id")?,
         };
         self.open.insert(call_id, tool);
         self.reply();
         self.draft(time).call(tool, call_id, args, sink)
     }
 
-    fn output(&mut self, item: &Map<String, Value>, time: Option<EventTime>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
-        let call_id = text::required(item, "call_id")?;
+    fn output(&mut self, item: Object<'_>, time: Option<EventTime>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
+        let call_id = item.required("call_id")?;
         self.is_reply_over = true;
-        let output = item.get("output").unwrap_or(&Value::Null);
+        let output = item.value("output");
         // `{content, success}` in some versions.
         let (said, success) = match output {
-            Value::Object(fields) => (
-                text::content(fields.get("content").unwrap_or(&Value::Null), "payload/output")?,
-                fields.get("success").and_then(Value::as_bool),
-            ),
+            Value::Object(fields) => {
+                let fields = Object(fields);
+                (text::content(fields.value("content"), "payload/output")?, fields.value("success").as_bool())
+            }
             other => (text::content(other, "payload/output")?, None),
         };
         let (result, exit_code) = unwrapped(said);
@@ -236,9 +225,7 @@ impl Codex {
             None if success == Some(false) || lower.starts_with("failed ") || lower.starts_with("error") => "error",
             None => "ok",
         };
-        let error = matches!(outcome, "error" | "timeout").then(|| result.clone());
-        let exit_code = exit_code.filter(|code| *code != 0);
-        let answer = Answer { text: Some(text::shortened(&result).into()), outcome, error, exit_code, is_cut: false };
+        let answer = Answer::of(&result, outcome, exit_code.filter(|code| *code != 0));
         let tool = self.open.get(call_id).map(str::to_owned);
         self.draft(time).result(tool.as_deref(), call_id, answer, sink)
     }

@@ -61,7 +61,6 @@ pub enum Detected {
 }
 
 /// Tells by the first bytes of a file, plain.
-#[must_use]
 pub fn detect(head: &[u8]) -> Detected {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
     // The elements of an array may stand in a line each, and the last of them without a comma: it is still no file of lines.
@@ -84,7 +83,6 @@ pub fn detect(head: &[u8]) -> Detected {
 }
 
 /// Whether these first bytes say nothing, and more of them might: of a file whose lines are long, they may end within the first.
-#[must_use]
 pub fn is_undecided(head: &[u8]) -> bool {
     head.split(|byte| *byte == b'\n').nth(LINES_MAX).is_none() && detect(head) == Detected::Unknown
 }

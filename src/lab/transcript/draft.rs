@@ -1,31 +1,39 @@
-//! An event in the making.
+//! Events to be.
 
 use loopwarden_core::event::{EventTime, Reason, Rejected, json as source};
 use loopwarden_core::limits::{NAME_CHARS_MAX, RECORD_BYTES_MAX_DEFAULT};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::transcript::{Made, Sink, text};
 
-/// What all events of a log share.
+/// The session and agent of all events of a log.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Whose {
     pub(super) session_id: String,
-    /// The agent, where it is not the main one.
+    /// `None` is the main agent.
     pub(super) agent_id: Option<String>,
     pub(super) model: Option<String>,
     pub(super) framework: &'static str,
 }
 
-/// How a call came back.
+/// The result of a call.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Answer {
     pub(super) text: Option<Value>,
-    /// A word of the wire.
+    /// As in an event; empty = none.
     pub(super) outcome: &'static str,
     pub(super) error: Option<String>,
     pub(super) exit_code: Option<i64>,
     /// The log has only a part of the text.
-    pub(super) is_cut: bool,
+    pub(super) is_truncated: bool,
+}
+
+impl Answer {
+    /// The text of a result. That of a failed call is its error, too.
+    pub(super) fn of(said: &str, outcome: &'static str, exit_code: Option<i64>) -> Self {
+        let error = matches!(outcome, "error" | "timeout").then(|| said.to_owned());
+        Self { text: Some(text::shortened(said).into()), outcome, error, exit_code, is_truncated: false }
+    }
 }
 
 /// Tokens and cost of a model's reply.
@@ -58,75 +66,49 @@ pub(super) struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    fn fields(&self, kind: &str) -> Map<String, Value> {
-        let mut fields = Map::new();
-        let mut set = |name: &str, value: Value| fields.insert(name.to_owned(), value);
-        set("id", self.id.as_str().into());
-        set("kind", kind.into());
-        set("session_id", self.whose.session_id.as_str().into());
-        let agent = [
-            Some(("framework", self.whose.framework)),
-            self.whose.agent_id.as_deref().map(|id| ("id", id)),
-            self.whose.model.as_deref().map(|model| ("model", model)),
-        ];
-        set("agent", object(agent.into_iter().flatten().map(|(name, value)| (name, Value::from(value)))));
-        if let Some(time) = self.time {
-            set("time", time.to_rfc3339().into());
-        }
-        if let Some(turn) = self.turn {
-            set("turn", turn.into());
-        }
-        if let Some(spent) = self.spent {
-            let cost = (spent.cost_usd > 0.0).then(|| ("cost_usd", Value::from((spent.cost_usd * 1e6).round() / 1e6)));
-            let tokens = [("input_tokens", spent.input_tokens.into()), ("output_tokens", spent.output_tokens.into())];
-            set("usage", object(tokens.into_iter().chain(cost)));
-        }
-        fields
-    }
-
     /// A call is requested.
     pub(super) fn call(&self, tool: &str, call_id: &str, args: Value, sink: &mut Sink<'_>) -> Result<(), Rejected> {
-        let mut fields = self.fields("tool_call");
-        fields.insert("tool".to_owned(), tool.into());
-        fields.insert("call_id".to_owned(), call_id.into());
-        if !args.is_null() {
-            fields.insert("args".to_owned(), args);
-        }
-        self.made("tool_call", fields, sink)
+        let mut fields = known(json!({ "tool": tool, "call_id": call_id }));
+        fields.extend((!args.is_null()).then(|| ("args".to_owned(), args)));
+        self.send("tool_call", fields, sink)
     }
 
     /// A call came back.
     pub(super) fn result(&self, tool: Option<&str>, call_id: &str, answer: Answer, sink: &mut Sink<'_>) -> Result<(), Rejected> {
-        let mut fields = self.fields("tool_result");
-        if let Some(tool) = tool {
-            fields.insert("tool".to_owned(), tool.into());
-        }
-        fields.insert("call_id".to_owned(), call_id.into());
-        answer.set(&mut fields);
-        self.made("tool_result", fields, sink)
+        let mut fields = answer.fields();
+        fields.extend(known(json!({ "tool": tool, "call_id": call_id })));
+        self.send("tool_result", fields, sink)
     }
 
-    /// A call and its answer in one.
+    /// A call and its result in one.
     pub(super) fn tool(&self, tool: &str, args: Value, answer: Answer, sink: &mut Sink<'_>) -> Result<(), Rejected> {
-        let mut fields = self.fields("tool");
-        fields.insert("tool".to_owned(), tool.into());
-        fields.insert("args".to_owned(), args);
-        answer.set(&mut fields);
-        self.made("tool", fields, sink)
+        let mut fields = answer.fields();
+        fields.extend([("tool".to_owned(), tool.into()), ("args".to_owned(), args)]);
+        self.send("tool", fields, sink)
     }
 
     /// A message. `is_final`: the agent says that it is done.
-    pub(super) fn message(&self, role: &str, text: &str, is_final: bool, sink: &mut Sink<'_>) -> Result<(), Rejected> {
-        let mut fields = self.fields("message");
-        fields.insert("role".to_owned(), role.into());
-        fields.insert("text".to_owned(), text::shortened(text).into());
-        if is_final {
-            fields.insert("final".to_owned(), true.into());
-        }
-        self.made("message", fields, sink)
+    pub(super) fn message(&self, role: &str, said: &str, is_final: bool, sink: &mut Sink<'_>) -> Result<(), Rejected> {
+        let fields = json!({ "role": role, "text": text::shortened(said), "final": is_final.then_some(true) });
+        self.send("message", known(fields), sink)
     }
 
-    fn made(&self, kind: &'static str, fields: Map<String, Value>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
+    /// Completes the fields of a kind and hands the event over.
+    fn send(&self, kind: &'static str, mut fields: Map<String, Value>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
+        let Whose { session_id, agent_id, model, framework } = self.whose;
+        let usage = self.spent.map(|spent| {
+            let cost = (spent.cost_usd > 0.0).then(|| (spent.cost_usd * 1e6).round() / 1e6);
+            known(json!({ "input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens, "cost_usd": cost }))
+        });
+        fields.extend(known(json!({
+            "id": self.id,
+            "kind": kind,
+            "session_id": session_id,
+            "agent": known(json!({ "framework": framework, "id": agent_id, "model": model })),
+            "time": self.time.map(EventTime::to_rfc3339),
+            "turn": self.turn,
+            "usage": usage,
+        })));
         for name in ["id", "session_id", "tool", "call_id"] {
             let value = fields.get(name).and_then(Value::as_str).unwrap_or("-");
             if value.is_empty() || value.chars().count() > NAME_CHARS_MAX || value.chars().any(char::is_control) {
@@ -141,35 +123,26 @@ impl Draft<'_> {
             return Err(Rejected::whole(Reason::TooDeep));
         }
         *sink.tally.events.entry(kind).or_default() += 1;
-        sink.out.push(Made { json, session_id: self.whose.session_id.clone(), time: self.time });
+        sink.out.push(Made { json, session_id: session_id.clone(), time: self.time });
         Ok(())
     }
 }
 
-fn object<'a>(fields: impl Iterator<Item = (&'a str, Value)>) -> Value {
-    Value::Object(fields.map(|(name, value)| (name.to_owned(), value)).collect())
+impl Answer {
+    fn fields(self) -> Map<String, Value> {
+        let error = known(json!({ "message": self.error.as_deref().map(text::shortened), "exit_code": self.exit_code }));
+        known(json!({
+            "result": self.text,
+            "truncated": self.is_truncated.then_some(true),
+            "outcome": Some(self.outcome).filter(|outcome| !outcome.is_empty()),
+            "error": Some(error).filter(|error| !error.is_empty()),
+        }))
+    }
 }
 
-impl Answer {
-    fn set(self, fields: &mut Map<String, Value>) {
-        if let Some(text) = self.text {
-            fields.insert("result".to_owned(), text);
-        }
-        if self.is_cut {
-            fields.insert("truncated".to_owned(), true.into());
-        }
-        if !self.outcome.is_empty() {
-            fields.insert("outcome".to_owned(), self.outcome.into());
-        }
-        let mut error = Map::new();
-        if let Some(message) = self.error {
-            error.insert("message".to_owned(), text::shortened(&message).into());
-        }
-        if let Some(code) = self.exit_code {
-            error.insert("exit_code".to_owned(), code.into());
-        }
-        if !error.is_empty() {
-            fields.insert("error".to_owned(), Value::Object(error));
-        }
-    }
+/// The fields of an object that are not null.
+fn known(object: Value) -> Map<String, Value> {
+    let Value::Object(mut fields) = object else { return Map::new() };
+    fields.retain(|_, value| !value.is_null());
+    fields
 }

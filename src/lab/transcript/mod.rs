@@ -8,6 +8,7 @@ mod claude_code;
 mod codex;
 mod detect;
 mod draft;
+mod object;
 mod openhands;
 mod text;
 
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 
 pub use detect::{Detected, Layout, detect, is_undecided};
 use loopwarden_core::event::{EventTime, Reason, Rejected, json};
+use object::Object;
 use serde_json::{Map, Value};
 
 /// Longest piece. Bytes. One holds at most a call with its answer, or a model's reply.
@@ -39,7 +41,6 @@ pub enum Format {
 
 impl Format {
     /// Its name, for people.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ClaudeCode => "Claude Code",
@@ -116,7 +117,6 @@ struct Sink<'a> {
 
 impl Converter {
     /// For a log of this format. `name` stands for the session where the log names none: that of its file, or its directory.
-    #[must_use]
     pub fn new(format: Format, name: &str) -> Self {
         let state = match format {
             Format::ClaudeCode => State::ClaudeCode(claude_code::Claude::new(name)),
@@ -136,9 +136,9 @@ impl Converter {
         let tally = self.tally.clone();
         let mut sink = Sink { out, tally: &mut self.tally };
         let converted = match &mut self.state {
-            State::ClaudeCode(claude) => claude.piece(&object, &mut sink),
-            State::Codex(codex) => codex.piece(&object, &mut sink),
-            State::OpenHands(openhands) => openhands.piece(&object, &mut sink),
+            State::ClaudeCode(claude) => claude.piece(Object(&object), &mut sink),
+            State::Codex(codex) => codex.piece(Object(&object), &mut sink),
+            State::OpenHands(openhands) => openhands.piece(Object(&object), &mut sink),
         };
         if converted.is_err() {
             out.truncate(before);
@@ -160,7 +160,6 @@ impl Converter {
     }
 
     /// What was read so far, and what was ignored.
-    #[must_use]
     pub const fn tally(&self) -> &Tally {
         &self.tally
     }

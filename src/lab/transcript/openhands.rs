@@ -8,6 +8,7 @@ use loopwarden_core::event::{EventTime, Reason, Rejected};
 use serde_json::{Map, Value};
 
 use crate::transcript::draft::{Answer, Draft, Spent, Whose};
+use crate::transcript::object::Object;
 use crate::transcript::{Sink, text};
 
 /// Actions that are no calls of the agent.
@@ -47,20 +48,20 @@ impl OpenHands {
         Self { whose, reply: String::new(), turn: 0, cost_usd: 0.0 }
     }
 
-    pub(super) fn piece(&mut self, event: &Map<String, Value>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
-        if let Some(Value::Array(history)) = event.get("history") {
-            if let Some(id) = text::text(event, "instance_id")? {
+    pub(super) fn piece(&mut self, event: Object<'_>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
+        if let Value::Array(history) = event.value("history") {
+            if let Some(id) = event.text("instance_id")? {
                 id.clone_into(&mut self.whose.session_id);
             }
             return history.iter().try_for_each(|event| self.of_history(event, sink));
         }
-        if let Some(kind) = text::text(event, "kind")? {
+        if let Some(kind) = event.text("kind")? {
             return self.newer(kind, event, sink);
         }
-        if let Some(action) = text::text(event, "action")? {
+        if let Some(action) = event.text("action")? {
             return self.action(action, event, sink);
         }
-        match text::text(event, "observation")? {
+        match event.text("observation")? {
             Some(observation) => self.observation(observation, event, sink),
             None => Err(Rejected::at(Reason::MissingField, "action")),
         }
@@ -69,8 +70,8 @@ impl OpenHands {
     /// Some outputs pair an action with its observation.
     fn of_history(&mut self, event: &Value, sink: &mut Sink<'_>) -> Result<(), Rejected> {
         match event {
-            Value::Object(event) if !event.contains_key("history") => self.piece(event, sink),
-            Value::Array(pair) => pair.iter().filter_map(Value::as_object).try_for_each(|event| self.piece(event, sink)),
+            Value::Object(event) if !event.contains_key("history") => self.piece(Object(event), sink),
+            Value::Array(pair) => pair.iter().filter_map(Value::as_object).try_for_each(|event| self.piece(Object(event), sink)),
             _ => Err(Rejected::at(Reason::BadType, "history")),
         }
     }
@@ -79,12 +80,12 @@ impl OpenHands {
         Draft { whose: &self.whose, id, time, turn: Some(self.turn), spent }
     }
 
-    fn action(&mut self, action: &str, event: &Map<String, Value>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
-        let (id, time) = (number(event, "id")?, text::time(event, "timestamp")?);
-        let source = text::text(event, "source")?.unwrap_or_default();
+    fn action(&mut self, action: &str, event: Object<'_>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
+        let (id, time) = (number(event, "id")?, event.time("timestamp")?);
+        let source = event.text("source")?.unwrap_or_default();
         let empty = Map::new();
-        let args = text::object(event, "args")?.unwrap_or(&empty);
-        let of_args = |name: &str| args.get(name).and_then(Value::as_str).unwrap_or_default();
+        let args = event.object("args")?.unwrap_or(Object(&empty));
+        let of_args = |name| args.text_if_any(name).unwrap_or_default();
         if action == "message" {
             let role = if source == "user" { "user" } else { "assistant" };
             return self.draft(format!("a{id}"), time, None).message(role, of_args("content"), false, sink);
@@ -93,60 +94,56 @@ impl OpenHands {
             sink.tally.ignore(action);
             return Ok(());
         }
-        let about = text::object(event, "tool_call_metadata")?;
-        let reply = about.map(|about| text::object(about, "model_response")).transpose()?.flatten();
+        let about = event.object("tool_call_metadata")?;
+        let reply = about.map(|about| about.object("model_response")).transpose()?.flatten();
         let spent = self.spent(event, reply)?;
         if matches!(action, "finish" | "reject") {
             let said = [of_args("final_thought"), of_args("thought")].into_iter().find(|said| !said.is_empty());
             return self.draft(format!("a{id}"), time, spent).message("assistant", said.unwrap_or("done"), true, sink);
         }
-        let named = about.map(|about| text::text(about, "function_name")).transpose()?.flatten();
+        let named = about.map(|about| about.text("function_name")).transpose()?.flatten();
         let said = about.zip(reply).and_then(|(about, reply)| said_arguments(about, reply));
-        let args = said.unwrap_or_else(|| {
-            let kept = args.iter().filter(|(name, value)| !NO_ARGUMENTS.contains(&name.as_str()) && !value.is_null());
-            Value::Object(kept.map(|(name, value)| (name.clone(), text::shortened_value(value))).collect())
-        });
+        let args = said.unwrap_or_else(|| args.arguments(&NO_ARGUMENTS));
         self.draft(format!("a{id}"), time, spent).call(named.unwrap_or(action), &format!("c{id}"), args, sink)
     }
 
     /// Usage of a reply, once; cost as far as its sum has grown. An action of which no reply is known is a turn of its own: what names no
     /// replies asked for one action in each.
-    fn spent(&mut self, event: &Map<String, Value>, reply: Option<&Map<String, Value>>) -> Result<Option<Spent>, Rejected> {
+    fn spent(&mut self, event: Object<'_>, reply: Option<Object<'_>>) -> Result<Option<Spent>, Rejected> {
         let Some(reply) = reply else {
             self.turn += 1;
             return Ok(None);
         };
-        self.whose.model = text::text(reply, "model")?.map(str::to_owned);
-        let id = text::text(reply, "id")?.unwrap_or_default();
+        self.whose.model = reply.text("model")?.map(str::to_owned);
+        let id = reply.text("id")?.unwrap_or_default();
         if !id.is_empty() && id == self.reply {
             return Ok(None);
         }
         id.clone_into(&mut self.reply);
         self.turn += 1;
-        let sum = event.get("llm_metrics").and_then(|metrics| metrics.get("accumulated_cost")).and_then(Value::as_f64);
+        let sum = event.object_if_any("llm_metrics").and_then(|metrics| metrics.value("accumulated_cost").as_f64());
         let cost_usd = sum.map_or(0.0, |sum| (sum - self.cost_usd).max(0.0));
         self.cost_usd = sum.unwrap_or(self.cost_usd);
-        Ok(text::object(reply, "usage")?.map(|usage| Spent {
-            input_tokens: text::tokens(usage, "prompt_tokens"),
-            output_tokens: text::tokens(usage, "completion_tokens"),
+        Ok(reply.object("usage")?.map(|usage| Spent {
+            input_tokens: usage.tokens("prompt_tokens"),
+            output_tokens: usage.tokens("completion_tokens"),
             cost_usd,
         }))
     }
 
-    fn observation(&self, observation: &str, event: &Map<String, Value>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
-        let cause = event.get("cause").and_then(Value::as_u64);
+    fn observation(&self, observation: &str, event: Object<'_>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
+        let cause = event.value("cause").as_u64();
         let (Some(cause), false) = (cause, NO_ANSWERS.contains(&observation)) else {
             sink.tally.ignore(observation);
             return Ok(());
         };
-        let (id, time) = (number(event, "id")?, text::time(event, "timestamp")?);
-        let said = text::content(event.get("content").unwrap_or(&Value::Null), "content")?;
-        let extras = event.get("extras");
-        let in_extras = |name: &str| extras.and_then(|extras| extras.get(name));
-        let exit_code = in_extras("metadata").and_then(|metadata| metadata.get("exit_code")).or_else(|| in_extras("exit_code"));
-        let exit_code = exit_code.and_then(Value::as_i64);
-        let has_failed =
-            observation == "error" || event.get("success") == Some(&Value::Bool(false)) || said.starts_with("ERROR:");
+        let (id, time) = (number(event, "id")?, event.time("timestamp")?);
+        let said = text::content(event.value("content"), "content")?;
+        let exit_code = event.object_if_any("extras").and_then(|extras| {
+            let of_metadata = extras.object_if_any("metadata").and_then(|metadata| metadata.get("exit_code"));
+            of_metadata.unwrap_or_else(|| extras.value("exit_code")).as_i64()
+        });
+        let has_failed = observation == "error" || event.value("success") == &Value::Bool(false) || said.starts_with("ERROR:");
         let outcome = match exit_code {
             _ if observation == "user_rejected" => "denied",
             // The command still runs; what it has said so far is there.
@@ -155,40 +152,36 @@ impl OpenHands {
             _ if has_failed => "error",
             _ => "ok",
         };
-        let answer = answer(&said, outcome, exit_code.filter(|code| *code > 0));
+        let answer = Answer::of(&said, outcome, exit_code.filter(|code| *code > 0));
         self.draft(format!("o{id}"), time, None).result(None, &format!("c{cause}"), answer, sink)
     }
 
-    fn newer(&mut self, kind: &str, event: &Map<String, Value>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
-        let id = text::text(event, "id")?.unwrap_or_default().to_owned();
-        let time = text::time(event, "timestamp")?;
+    fn newer(&mut self, kind: &str, event: Object<'_>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
+        let id = event.text("id")?.unwrap_or_default().to_owned();
+        let time = event.time("timestamp")?;
         match kind {
             "MessageEvent" => {
-                let message = text::object(event, "llm_message")?;
-                let said =
-                    text::content(message.and_then(|message| message.get("content")).unwrap_or(&Value::Null), "llm_message")?;
-                let role = if text::text(event, "source")? == Some("user") { "user" } else { "assistant" };
+                let message = event.object("llm_message")?;
+                let said = text::content(message.map_or(&Value::Null, |message| message.value("content")), "llm_message")?;
+                let role = if event.text("source")? == Some("user") { "user" } else { "assistant" };
                 self.draft(id, time, None).message(role, &said, false, sink)
             }
             "ActionEvent" => {
-                let reply = text::text(event, "llm_response_id")?.unwrap_or_default();
+                let reply = event.text("llm_response_id")?.unwrap_or_default();
                 if reply.is_empty() || reply != self.reply {
                     reply.clone_into(&mut self.reply);
                     self.turn += 1;
                 }
-                let (tool, call_id) = (text::required(event, "tool_name")?, text::required(event, "tool_call_id")?);
-                let said = text::object(event, "tool_call")?.and_then(|call| call.get("arguments"));
-                let action = text::object(event, "action")?;
+                let (tool, call_id) = (event.required("tool_name")?, event.required("tool_call_id")?);
+                let said = event.object("tool_call")?.and_then(|call| call.get("arguments"));
+                let action = event.object("action")?;
                 if tool == "finish" {
-                    let said = action.and_then(|action| action.get("message")).and_then(Value::as_str).unwrap_or("done");
+                    let said = action.and_then(|action| action.text_if_any("message")).unwrap_or("done");
                     return self.draft(id, time, None).message("assistant", said, true, sink);
                 }
                 let args = match (said, action) {
                     (Some(said), _) => text::arguments(said),
-                    (None, Some(action)) => {
-                        let kept = action.iter().filter(|(name, value)| *name != "kind" && !value.is_null());
-                        Value::Object(kept.map(|(name, value)| (name.clone(), text::shortened_value(value))).collect())
-                    }
+                    (None, Some(action)) => action.arguments(&["kind"]),
                     (None, None) => Value::Null,
                 };
                 self.draft(id, time, None).call(tool, call_id, args, sink)
@@ -206,55 +199,48 @@ impl OpenHands {
         kind: &str,
         id: String,
         time: Option<EventTime>,
-        event: &Map<String, Value>,
+        event: Object<'_>,
         sink: &mut Sink<'_>,
     ) -> Result<(), Rejected> {
-        let tool = text::text(event, "tool_name")?;
+        let tool = event.text("tool_name")?;
         if tool == Some("finish") {
             sink.tally.ignore("finish");
             return Ok(());
         }
-        let call_id = text::required(event, "tool_call_id")?;
+        let call_id = event.required("tool_call_id")?;
         let answer = match kind {
-            "AgentErrorEvent" => answer(text::text(event, "error")?.unwrap_or_default(), "error", None),
-            "UserRejectObservation" => answer(text::text(event, "rejection_reason")?.unwrap_or_default(), "denied", None),
+            "AgentErrorEvent" => Answer::of(event.text("error")?.unwrap_or_default(), "error", None),
+            "UserRejectObservation" => Answer::of(event.text("rejection_reason")?.unwrap_or_default(), "denied", None),
             _ => {
-                let observed =
-                    text::object(event, "observation")?.ok_or_else(|| Rejected::at(Reason::MissingField, "observation"))?;
+                let observed = event.object("observation")?.ok_or_else(|| Rejected::at(Reason::MissingField, "observation"))?;
                 let said =
-                    ["content", "output", "error"].iter().find_map(|name| observed.get(*name).filter(|said| !said.is_null()));
+                    ["content", "output", "error"].map(|name| observed.value(name)).into_iter().find(|said| !said.is_null());
                 let said = text::content(said.unwrap_or(&Value::Null), "observation/content")?;
-                let code =
-                    observed.get("exit_code").or_else(|| observed.get("metadata").and_then(|about| about.get("exit_code")));
-                let code = code.and_then(Value::as_i64);
-                let has_failed = text::is_true(observed, "is_error") || text::is_true(observed, "error");
+                let of_metadata = || observed.object_if_any("metadata").and_then(|about| about.get("exit_code"));
+                let code = observed.get("exit_code").or_else(of_metadata).and_then(Value::as_i64);
+                let has_failed = observed.is_true("is_error") || observed.is_true("error");
                 let outcome = match code {
-                    _ if text::is_true(observed, "timeout") => "timeout",
+                    _ if observed.is_true("timeout") => "timeout",
                     Some(code) if code > 0 => "error",
                     _ if has_failed => "error",
                     _ => "ok",
                 };
-                answer(&said, outcome, code.filter(|code| *code > 0))
+                Answer::of(&said, outcome, code.filter(|code| *code > 0))
             }
         };
         self.draft(id, time, None).result(tool, call_id, answer, sink)
     }
 }
 
-fn answer(said: &str, outcome: &'static str, exit_code: Option<i64>) -> Answer {
-    let error = matches!(outcome, "error" | "timeout").then(|| said.to_owned());
-    Answer { text: Some(text::shortened(said).into()), outcome, error, exit_code, is_cut: false }
-}
-
 /// The arguments as the model wrote them.
-fn said_arguments(about: &Map<String, Value>, reply: &Map<String, Value>) -> Option<Value> {
+fn said_arguments(about: Object<'_>, reply: Object<'_>) -> Option<Value> {
     let id = about.get("tool_call_id")?;
     let calls = reply.get("choices")?.get(0)?.get("message")?.get("tool_calls")?.as_array()?;
     let call = calls.iter().find(|call| call.get("id") == Some(id))?;
     Some(text::arguments(call.get("function")?.get("arguments")?))
 }
 
-fn number(event: &Map<String, Value>, name: &str) -> Result<u64, Rejected> {
+fn number(event: Object<'_>, name: &str) -> Result<u64, Rejected> {
     match event.get(name) {
         Some(value) => value.as_u64().ok_or_else(|| Rejected::at(Reason::BadType, name)),
         None => Err(Rejected::at(Reason::MissingField, name)),

@@ -1,24 +1,24 @@
-//! Texts and fields out of a piece: with the type they must have, and short enough for an event.
+//! Texts of a log, short enough for an event.
 
 use std::borrow::Cow;
 
-use loopwarden_core::event::{EventTime, Reason, Rejected};
+use loopwarden_core::event::{Reason, Rejected};
 use loopwarden_core::identity::{MaskSet, base32, hash_text};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// Longest text in an event. Bytes.
 const TEXT_BYTES_MAX: usize = 48 * 1024;
-/// What stays of a longer one: its beginning, and its end, where tools say how it went.
+/// Kept of a longer one: the beginning, and the end, where tools say how it went.
 const HEAD_BYTES: usize = 24 * 1024;
 const TAIL_BYTES: usize = 8 * 1024;
 
-/// A name of what is left out, in letters that no mask of ids takes out again: what differed there must differ in the event.
+/// The hash of a text that is left out, in letters that no mask of ids removes: texts that differ have marks that differ.
 fn mark(of: &str) -> String {
     base32(&hash_text(of).hash128().0.to_be_bytes())
 }
 
-/// A text that fits: a longer one keeps both ends, and a mark of the whole between them, its times and ids left out: where only they
-/// differed, the shorter texts are equal, too.
+/// A text that fits. A longer one keeps both ends, with a mark of the whole text between them. The mark ignores times and ids: texts
+/// that only differ in them stay equal.
 pub(super) fn shortened(text: &str) -> String {
     if text.len() <= TEXT_BYTES_MAX {
         return text.to_owned();
@@ -35,7 +35,7 @@ pub(super) fn shortened(text: &str) -> String {
     format!("{head}\n… {} KiB, {} …\n{tail}", text.len() / 1024, mark(&MaskSet::shipped().apply(text)))
 }
 
-/// A value all of whose texts fit.
+/// A value in which every text fits.
 pub(super) fn shortened_value(value: &Value) -> Value {
     match value {
         Value::String(text) => Value::String(shortened(text)),
@@ -47,44 +47,8 @@ pub(super) fn shortened_value(value: &Value) -> Value {
     }
 }
 
-fn bad_type(pointer: &str) -> Rejected {
-    Rejected::at(Reason::BadType, pointer)
-}
-
-/// A text that may be absent or null.
-pub(super) fn text<'a>(object: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>, Rejected> {
-    match object.get(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(bad_type(name)),
-    }
-}
-
-/// A text that must be there.
-pub(super) fn required<'a>(object: &'a Map<String, Value>, name: &str) -> Result<&'a str, Rejected> {
-    text(object, name)?.filter(|text| !text.is_empty()).ok_or_else(|| Rejected::at(Reason::MissingField, name))
-}
-
-/// An object that may be absent or null.
-pub(super) fn object<'a>(parent: &'a Map<String, Value>, name: &str) -> Result<Option<&'a Map<String, Value>>, Rejected> {
-    match parent.get(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::Object(object)) => Ok(Some(object)),
-        Some(_) => Err(bad_type(name)),
-    }
-}
-
-/// A switch; anything but true is none.
-pub(super) fn is_true(object: &Map<String, Value>, name: &str) -> bool {
-    object.get(name) == Some(&Value::Bool(true))
-}
-
-/// A number of tokens; anything else is none.
-pub(super) fn tokens(object: &Map<String, Value>, name: &str) -> u64 {
-    object.get(name).and_then(Value::as_u64).unwrap_or(0)
-}
-
-/// Text of content: a text, or the texts of its blocks, one line each. What is no text is named, and marked: two pictures are two answers.
+/// The text of content: a text, or the texts of its blocks, one line each. A block without text has a mark, so that two pictures are
+/// two answers.
 pub(super) fn content(value: &Value, pointer: &str) -> Result<String, Rejected> {
     match value {
         Value::Null => Ok(String::new()),
@@ -95,27 +59,20 @@ pub(super) fn content(value: &Value, pointer: &str) -> Result<String, Rejected> 
                 let text = match block {
                     Value::String(text) => Some(text.as_str()),
                     Value::Object(block) => block.get("text").or_else(|| block.get("content")).and_then(Value::as_str),
-                    _ => return Err(bad_type(pointer)),
+                    _ => return Err(Rejected::at(Reason::BadType, pointer)),
                 };
                 lines.push(text.map_or_else(|| Cow::Owned(no_text(block)), Cow::Borrowed));
             }
             Ok(lines.join("\n"))
         }
         Value::Object(block) => Ok(block.get("text").and_then(Value::as_str).unwrap_or_default().to_owned()),
-        _ => Err(bad_type(pointer)),
+        _ => Err(Rejected::at(Reason::BadType, pointer)),
     }
 }
 
 fn no_text(block: &Value) -> String {
     let is_image = block.get("type").and_then(Value::as_str).is_some_and(|kind| kind.contains("image"));
     format!("[{} {}]", if is_image { "image" } else { "no text" }, mark(&block.to_string()))
-}
-
-/// A time: RFC 3339, or the same without a zone, then meant as UTC.
-pub(super) fn time(object: &Map<String, Value>, name: &str) -> Result<Option<EventTime>, Rejected> {
-    let Some(text) = text(object, name)? else { return Ok(None) };
-    let found = EventTime::parse_rfc3339(text).or_else(|| EventTime::parse_rfc3339(&format!("{}Z", text.replacen(' ', "T", 1))));
-    found.map(Some).ok_or_else(|| Rejected::at(Reason::BadValue, name))
 }
 
 /// Arguments of a call: JSON inside a text is taken out of it.
