@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::CommandFactory as _;
-use loopwarden::cli::args::CommandLine;
+use loopwarden::cli::command_line::CommandLine;
 use loopwarden::cli::exit_code;
 use loopwarden::config::Layers;
 use loopwarden::http::routes::ROUTES;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::CommandFactory as _;
 use jsonschema::Validator;
-use loopwarden::cli::args::CommandLine;
+use loopwarden::cli::command_line::CommandLine;
 use loopwarden::policy::{Detector, Mode};
 use loopwarden::telemetry::metrics::METRICS;
 use serde_json::Value;

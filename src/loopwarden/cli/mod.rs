@@ -5,6 +5,7 @@ pub mod ask;
 mod blind_spots;
 pub mod cases;
 pub mod check;
+pub mod command_line;
 pub mod config;
 pub mod demo;
 pub mod exit_code;
@@ -29,7 +30,7 @@ use std::ffi::OsString;
 
 use clap::Parser as _;
 
-use crate::cli::args::{Command, CommandLine};
+use crate::cli::command_line::{Command, CommandLine};
 use crate::cli::failure::Outcome;
 
 /// Runs a command line, program name first. Returns the exit code; whatever is to be said has been said.

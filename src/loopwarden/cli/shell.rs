@@ -5,7 +5,8 @@ use std::io::Write as _;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use crate::cli::args::{CommandLine, VersionFormat};
+use crate::cli::args::VersionFormat;
+use crate::cli::command_line::CommandLine;
 use crate::cli::failure::Outcome;
 use crate::cli::output::Output;
 

@@ -70,13 +70,11 @@ enum Due {
 
 impl Bench {
     /// A bench under a policy.
-    #[must_use]
     pub fn new(policy: Arc<Policy>) -> Self {
         Self::of_app("loopwarden", policy)
     }
 
     /// A bench that speaks in an application's name.
-    #[must_use]
     pub fn of_app(app: &str, policy: Arc<Policy>) -> Self {
         Self {
             engine: SessionEngine::new(app, Arc::clone(&policy)),
@@ -111,7 +109,6 @@ impl Bench {
     }
 
     /// The session of an event, as it stands.
-    #[must_use]
     pub fn session(&self, event: &Event<'_>) -> Option<&Session> {
         self.sessions.get(&session_key(event)).map(|(_, session)| session)
     }
@@ -276,7 +273,6 @@ impl Bench {
     }
 
     /// Bytes of all sessions, as the cache budgets them.
-    #[must_use]
     pub fn session_bytes(&self) -> usize {
         self.sessions.values().map(|(_, session)| session.bytes()).sum()
     }

@@ -10,18 +10,7 @@ use serde_json::Value;
 
 use crate::cli::cases::bench::{Answer, Bench};
 use crate::cli::cases::facts;
-use crate::cli::cases::format::{Case, Expectation, Verdict};
-
-/// One thing that did not come as expected.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mismatch {
-    /// Index of the event; none for a case that could not run, or a fact.
-    pub event: Option<usize>,
-    /// What was to come.
-    pub expected: String,
-    /// What came.
-    pub got: String,
-}
+use crate::cli::cases::format::{Case, Expectation, Mismatch, Verdict};
 
 /// How a case is run: the answers must not differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +22,6 @@ pub enum Way {
 }
 
 /// Runs one case; nothing = it passed.
-#[must_use]
 pub fn run(case: &Case) -> Vec<Mismatch> {
     let case = match case.spelled_out() {
         Ok(case) => case,
@@ -52,7 +40,6 @@ pub fn run(case: &Case) -> Vec<Mismatch> {
 }
 
 /// The answers to the events of a case.
-#[must_use]
 pub fn answers(case: &Case, way: Way) -> Vec<Answer> {
     case.spelled_out().map(|case| play(&case, way).0).unwrap_or_default()
 }
@@ -140,7 +127,6 @@ fn wanted(expectation: &Expectation) -> String {
 }
 
 /// What was answered, for people.
-#[must_use]
 pub(super) fn describe(answer: &Answer) -> String {
     let mut parts: Vec<String> = Vec::new();
     if let Some(command) = &answer.command {

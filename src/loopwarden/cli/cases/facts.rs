@@ -6,11 +6,9 @@ use loopwarden_core::limits::RECORD_BYTES_MAX_DEFAULT;
 use loopwarden_core::policy::{Policy, ToolClass};
 use serde_json::Value;
 
-use crate::cli::cases::check::Mismatch;
-use crate::cli::cases::format::Case;
+use crate::cli::cases::format::{Case, Mismatch};
 
 /// Compares every fact of a case.
-#[must_use]
 pub(super) fn check(policy: &Policy, case: &Case) -> Vec<Mismatch> {
     let mut wrong = Vec::new();
     let mut expect = |what: &str, expected: String, got: String| {

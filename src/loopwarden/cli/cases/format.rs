@@ -137,6 +137,17 @@ pub struct Facts {
     pub is_poll: Vec<(usize, bool)>,
 }
 
+/// One thing that did not come as expected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mismatch {
+    /// Index of the event; none for a case that could not run, or a fact.
+    pub event: Option<usize>,
+    /// What was to come.
+    pub expected: String,
+    /// What came.
+    pub got: String,
+}
+
 /// Events of a case may repeat an entry so often.
 const TIMES_MAX: u64 = 10_000;
 
@@ -222,7 +233,6 @@ impl Case {
 
 impl Facts {
     /// Whether none is stated.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.fingerprint_equal.is_empty()
             && self.fingerprint_is.is_empty()

@@ -6,5 +6,5 @@ mod facts;
 mod format;
 
 pub use bench::{Answer, Bench};
-pub use check::{Mismatch, Way, answers, run};
-pub use format::{BadCase, Case, parse};
+pub use check::{Way, answers, run};
+pub use format::{BadCase, Case, Mismatch, parse};

@@ -1,0 +1,125 @@
+//! The whole command line: its commands, and the help that goes with them.
+
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::cli::args::{
+    CheckArgs, ConfigCommand, DemoArgs, ExplainArgs, HealthcheckArgs, InspectCommand, LogArgs, ReplayArgs, RunArgs,
+    SchemaCommand, TestArgs, TopicsCommand, VersionFormat,
+};
+use crate::cli::reset::ResetCommand;
+use crate::cli::tune::TuneArgs;
+
+const EXAMPLES: &str = "\
+Examples:
+  loopwarden demo                                    see it work: no Kafka, no network
+  loopwarden run --data-dir ./lw                     one machine: events and commands over HTTP
+  loopwarden replay events.ndjson                    what would it have said to recorded events?
+  loopwarden check --config loopwarden.toml          mistakes of a configuration, then of its policy
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 the answer is no, 69 broker, topic or permission,
+70 poisoned task, 74 store, 75 fenced, 78 configuration or policy, 130 second signal.";
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "loopwarden",
+    version,
+    about = "Finds AI agents that go round in circles, and says so exactly once",
+    long_about = "Finds AI agents that go round in circles, and says so exactly once.\n\n\
+        Reads the tool-call events of a fleet of agents from Kafka, or over HTTP on a single machine, and publishes \
+        what to do about those that loop: a nudge for the model, or a block for a call.",
+    after_long_help = EXAMPLES,
+    max_term_width = 120,
+    disable_help_subcommand = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub struct CommandLine {
+    /// Log lines.
+    #[command(flatten)]
+    pub log: LogArgs,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// A command.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Read events and publish commands, until told to stop
+    Run(RunArgs),
+    /// Show it at work on a sample fleet: no Kafka, no network, nothing kept
+    Demo(DemoArgs),
+    /// Tell what would have been said to recorded events
+    Replay(ReplayArgs),
+    /// Show one session, swarm or task: what was seen at each event, and why a command was or was not sent
+    Inspect {
+        /// What to look at.
+        #[command(subcommand)]
+        command: InspectCommand,
+    },
+    /// Lift the blocks of a session or swarm and forget its loops; begin a task anew
+    Reset {
+        /// What to reset.
+        #[command(subcommand)]
+        command: ResetCommand,
+    },
+    /// Sweep thresholds over a grid: loops found against false alarms
+    Tune(TuneArgs),
+    /// Run policy cases: events, and what must be answered
+    Test(TestArgs),
+    /// Look for mistakes in configuration and policy; with --connect, at the brokers too
+    ///
+    /// Shows all mistakes of the configuration at once; once there are none, that of the log filter, then those of policy, secret
+    /// files and Kafka settings together.
+    Check(CheckArgs),
+    /// Print, create or compare the topics
+    Topics {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: TopicsCommand,
+    },
+    /// Print the page of an error code
+    Explain(ExplainArgs),
+    /// Print settings
+    Config {
+        /// What to print.
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+    /// Print the schemas of events, commands and state rows
+    Schema {
+        /// What to print.
+        #[command(subcommand)]
+        command: SchemaCommand,
+    },
+    /// Ask a running process whether it is ready; for containers
+    Healthcheck(HealthcheckArgs),
+    /// Print completions for a shell
+    Completions {
+        /// Which shell
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Print the manual page (roff)
+    Man,
+    /// Print the version
+    Version {
+        /// Form of the output
+        #[arg(long, value_enum, default_value_t)]
+        output: VersionFormat,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_contradicts_itself_nowhere() {
+        CommandLine::command().debug_assert();
+    }
+}
