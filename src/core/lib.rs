@@ -9,8 +9,10 @@ pub mod event;
 
 pub mod identity;
 
-pub mod policy;
+pub mod setting;
 
 pub mod detect;
+
+pub mod policy;
 
 pub mod engine;

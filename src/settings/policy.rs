@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use loopwarden_core::policy::raw::RawPolicy;
-use loopwarden_core::policy::{PROFILES, Policy, Profile};
+use loopwarden_core::policy::{Detector, PROFILES, Policy, Profile, Value as Written};
 use serde::{Deserialize as _, Serialize};
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin};
@@ -84,7 +83,27 @@ pub fn load_with(name_or_path: &str, overrides: &impl Serialize) -> Result<Loade
 }
 
 fn shipped(profile: Profile) -> Result<Table, Diagnostics> {
-    tree::parse(profile.text, &Source::Profile(Arc::from(profile.name)), CODE).map_err(Diagnostics)
+    parsed(profile, &Source::Profile(Arc::from(profile.name)))
+}
+
+/// The known keys of a policy with the types of their values.
+fn shape() -> Result<Table, Diagnostics> {
+    parsed(Profile::DEFAULT, &Source::Default)
+}
+
+/// A shipped profile. The default one has the settings of every detector, also of one that its file does not name.
+fn parsed(profile: Profile, source: &Source) -> Result<Table, Diagnostics> {
+    let mut policy = tree::parse(profile.text, source, CODE).map_err(Diagnostics)?;
+    if profile == Profile::DEFAULT {
+        let is_named = |policy: &Table, detector: Detector| tree::at(policy, &["detectors", detector.as_str()]).is_some();
+        for detector in Detector::ALL {
+            if !is_named(&policy, detector) {
+                let defaults = tree::parse(&detector.default_toml(), source, CODE).map_err(Diagnostics)?;
+                tree::merge(&mut policy, defaults);
+            }
+        }
+    }
+    Ok(policy)
 }
 
 fn from_file(path: &str) -> Result<Table, Diagnostics> {
@@ -121,7 +140,7 @@ fn resolve(layer: Table, overrides: Table) -> Result<LoadedPolicy, Diagnostics> 
     }
     let mut effective = layers.pop().unwrap_or_default();
     let mut names_below = BTreeSet::new();
-    let shape = tree::parse(Profile::DEFAULT.text, &Source::Default, CODE).map_err(Diagnostics)?;
+    let shape = shape()?;
     while let Some(mut layer) = layers.pop() {
         // Above the policy itself there are only overrides.
         if layers.len() == 1 {
@@ -131,9 +150,9 @@ fn resolve(layer: Table, overrides: Table) -> Result<LoadedPolicy, Diagnostics> 
         move_thresholds(&mut effective, &layer);
         tree::merge(&mut effective, layer);
     }
-    let raw = RawPolicy::deserialize(tree::to_toml(&effective))
+    let written = Written::deserialize(tree::to_toml(&effective))
         .map_err(|error| Diagnostics::from(Diagnostic::new(CODE, format!("this is no policy: {}", error.message()))))?;
-    match Policy::from_raw(&raw, &tree::to_json(&effective)) {
+    match Policy::read(&written, &tree::to_json(&effective)) {
         Ok(policy) if told.is_empty() => {
             let names = effective.get("tool").map(tool_names).unwrap_or_default();
             let tools_without_rules = names_below.difference(&names).cloned().collect();

@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 
-use loopwarden_core::detect::{Category, Explored, History, Matrix, OutcomeRun, Run, Step, Streaks};
+use loopwarden_core::detect::{Category, Explored, History, Matrix, OutcomeRun, Row, Run, Step, Streaks, Texts};
 use loopwarden_core::engine::{Awaited, CommandId, Episode, Head, Session, SubjectKey};
 use loopwarden_core::event::{EventTime, TaskId};
 use loopwarden_core::identity::Hash64;
@@ -370,9 +370,9 @@ impl StoredStreaks {
             stagnation: (matrix.stagnation, matrix.stagnation_first, pack128(matrix.stagnation_fingerprint)),
             stuck: (matrix.stuck, matrix.stuck_first),
             category: matrix.category.number(),
-            test: (streaks.test_failures, streaks.test_first),
-            shell: (streaks.shell_failures, streaks.shell_first),
-            text: (streaks.text_turns, streaks.text_turn),
+            test: (streaks.tests.count, streaks.tests.first),
+            shell: (streaks.shell.count, streaks.shell.first),
+            text: (streaks.texts.turns, streaks.texts.turn),
             exploration: (*exploration != Explored::default()).then_some(StoredExplored {
                 has_edited: exploration.has_edited,
                 files: exploration.files,
@@ -404,12 +404,9 @@ impl StoredStreaks {
                 stagnation_fingerprint: unpack128(self.stagnation.2),
                 category: Category::from_number(self.category).ok_or_else(|| corrupt("unknown category"))?,
             },
-            test_failures: self.test.0,
-            test_first: self.test.1,
-            shell_failures: self.shell.0,
-            shell_first: self.shell.1,
-            text_turns: self.text.0,
-            text_turn: self.text.1,
+            tests: Row { count: self.test.0, first: self.test.1 },
+            shell: Row { count: self.shell.0, first: self.shell.1 },
+            texts: Texts { turns: self.text.0, turn: self.text.1 },
             exploration: self.exploration.map_or_else(Explored::default, |explored| Explored {
                 has_edited: explored.has_edited,
                 files: explored.files,
@@ -507,12 +504,18 @@ mod tests {
     }
 
     prop_compose! {
+        fn rows()((count, first) in any::<(u32, u64)>()) -> Row {
+            Row { count, first }
+        }
+    }
+
+    prop_compose! {
         fn streaks()(
             (exact, near, near_tier) in (runs(), runs(), any::<u8>()),
             (key, count, triggers, first) in (hash(), any::<u32>(), any::<u32>(), any::<u64>()),
             (stagnation, stuck, stagnation_first, stuck_first) in any::<(u32, u32, u64, u64)>(),
             (stagnation_fingerprint, category) in (wide(), 0u8..6),
-            (test_failures, test_first, shell_failures, shell_first, text_turns, text_turn) in any::<(u32, u64, u32, u64, u32, u64)>(),
+            (tests, shell, (turns_of_text, turn)) in (rows(), rows(), any::<(u32, u64)>()),
             (has_edited, files, turns, last_turn, slice, read_first, last_time) in any::<(bool, u32, u32, u64, [u8; 8], u64, i64)>(),
         ) -> Streaks {
             let category = Category::from_number(category).unwrap();
@@ -520,7 +523,8 @@ mod tests {
                 exact, near, near_tier,
                 outcome: OutcomeRun { key, count, triggers, first },
                 matrix: Matrix { stagnation, stuck, stagnation_first, stuck_first, stagnation_fingerprint, category },
-                test_failures, test_first, shell_failures, shell_first, text_turns, text_turn,
+                tests, shell,
+                texts: Texts { turns: turns_of_text, turn },
                 exploration: Explored { has_edited, files, turns, last_turn, slice, first: read_first, last_time: EventTime(last_time) },
             }
         }

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use loopwarden_core::detect::{Flags, Step};
+use loopwarden_core::detect::{DetectorBits, Flags, Step};
 use loopwarden_core::engine::SEPARATOR;
 use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::Signature;
@@ -81,7 +81,7 @@ struct Stored<'a> {
     time: i64,
     turn: u64,
     flags: u32,
-    fired: u16,
+    fired: DetectorBits,
     call: Option<[u8; 16]>,
     fingerprint: Option<[u8; 16]>,
     read_target: Option<[u8; 8]>,
@@ -237,7 +237,7 @@ mod tests {
 
     prop_compose! {
         fn steps()(
-            (time, turn, flags, fired) in any::<(i64, u64, u32, u16)>(),
+            (time, turn, flags, fired) in any::<(i64, u64, u32, DetectorBits)>(),
             (call, fingerprint) in (maybe(any::<u128>()), maybe(any::<u128>())),
             hashes in proptest::collection::vec(maybe(any::<u64>()), 7),
             (event_id, excerpt) in any::<(String, String)>(),

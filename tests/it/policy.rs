@@ -8,6 +8,8 @@ use loopwarden::policy::{
 };
 use serde_json::json;
 
+mod refused;
+
 fn load(text: &str) -> Policy {
     policy::load_from_str(text, "mine.toml").unwrap_or_else(|problems| panic!("{problems}"))
 }
@@ -68,8 +70,8 @@ fn the_default_profile_has_the_documented_values() {
     );
     let detectors = &policy.detectors;
     assert_eq!((detectors.exact_repeat.threshold, detectors.exact_repeat.block_at), (3, 10));
-    assert!(detectors.exact_repeat.skip_poll && detectors.exact_repeat.skip_read);
-    assert!(!detectors.exact_repeat.skip_normal && !detectors.exact_repeat.skip_mutates);
+    assert!(detectors.exact_repeat.skip_classes.poll && detectors.exact_repeat.skip_classes.read);
+    assert!(!detectors.exact_repeat.skip_classes.normal && !detectors.exact_repeat.skip_classes.mutates);
     assert_eq!((detectors.near_repeat.threshold, detectors.near_repeat.block_at), (4, 7));
     assert_eq!((detectors.stuck.threshold, detectors.stuck.block_at, detectors.stuck.block_scope), (5, 8, BlockScope::Session));
     assert_eq!(detectors.oscillation.periods, [2, 3, 4]);
@@ -156,7 +158,13 @@ fn plain_switches_the_projects_own_additions_off_and_nothing_else() {
     assert!(!plain.progress.mutation && !plain.progress.new_mutation && !plain.progress.world_state);
     assert_eq!((plain.episodes.renudge_hits, plain.episodes.relapse_steps), (1, 0));
     let exact = &plain.detectors.exact_repeat;
-    assert!(!(exact.result_aware || exact.skip_poll || exact.skip_read || exact.skip_normal || exact.skip_mutates));
+    assert!(
+        !(exact.result_aware
+            || exact.skip_classes.poll
+            || exact.skip_classes.read
+            || exact.skip_classes.normal
+            || exact.skip_classes.mutates)
+    );
     assert!(!plain.detectors.near_repeat.result_aware && !plain.detectors.oscillation.needs_repeat);
     assert!(!plain.detectors.dead_end.generic.is_match("error"));
     assert_eq!(plain.tools.get("read_file").class, ToolClass::Normal, "no tool has a policy");
@@ -235,347 +243,6 @@ fn the_reference_profiles_differ_from_plain_as_documented() {
     assert!(tool.in_stagnation && tool.in_stuck && tool.in_fleet_rate);
     let other = policy.tools.get("anything");
     assert!(!other.in_stagnation && !other.in_stuck);
-}
-
-/// Key, the last value that is accepted, the first that is not, and what is said then.
-const BOUNDS: &[(&str, &str, &str, &str)] = &[
-    ("history_steps", "100", "99", "detectors.state_repeat.window_steps is 100, but must not be above history_steps (99)"),
-    ("history_steps", "65_536", "65_537", "history_steps is 65537, but must not be above 65536"),
-    ("open_call_ms", "86_400_000", "86_400_001", "idle_ms is 86400000, but must not be below open_call_ms (86400001)"),
-    ("idle_ms", "3_600_000", "3_599_999", "idle_ms is 3599999, but must not be below open_call_ms (3600000)"),
-    ("episodes.nudge_ms", "86_400_000", "86_400_001", "idle_ms is 86400000, but must not be below episodes.nudge_ms (86400001)"),
-    ("episodes.block_ms", "86_400_000", "86_400_001", "idle_ms is 86400000, but must not be below episodes.block_ms (86400001)"),
-    ("episodes.nudge_ms", "1", "0", "episodes.nudge_ms is 0, but must be at least 1"),
-    ("episodes.block_ms", "1", "0", "episodes.block_ms is 0, but must be at least 1"),
-    ("episodes.kept", "64", "65", "episodes.kept is 65, but must not be above 64"),
-    ("episodes.renudge_factor", "1.0", "0.5", "episodes.renudge_factor is 0.5, but must be between 1 and 1000"),
-    ("episodes.renudge_hits", "1", "0", "episodes.renudge_hits is 0, but must be at least 1"),
-    ("ended_ms", "1", "0", "ended_ms is 0, but must be at least 1"),
-    ("poll_factor", "0.5", "0", "poll_factor is 0, but must be above 0 and not above 1000"),
-    ("poll_factor", "1000", "inf", "poll_factor is inf, but must be above 0 and not above 1000"),
-    ("evidence.chars", "1_024", "1_025", "evidence.chars is 1025, but must not be above 1024"),
-    ("fusion.bonus", "1", "1.1", "fusion.bonus is 1.1, but must be between 0 and 1"),
-    ("fusion.escalate_above", "0", "nan", "fusion.escalate_above is NaN, but must be between 0 and 1"),
-    ("detectors.exact_repeat.threshold", "1", "0", "detectors.exact_repeat.threshold is 0, but must be at least 1"),
-    ("detectors.exact_repeat.block_at", "3", "2", "detectors.exact_repeat.block_at is 2, but must not be below threshold (3)"),
-    (
-        "detectors.exact_repeat.failures_at",
-        "3",
-        "2",
-        "detectors.exact_repeat.failures_at is 2, but must not be below threshold (3)",
-    ),
-    ("detectors.exact_repeat.failures_at", "0", "-1", "detectors.exact_repeat.failures_at is -1, but must be at least 0"),
-    ("detectors.exact_repeat.block_at", "0", "-1", "detectors.exact_repeat.block_at is -1, but must be at least 0"),
-    ("detectors.exact_repeat.window_steps", "1", "0", "detectors.exact_repeat.window_steps is 0, but must be at least 1"),
-    (
-        "detectors.exact_repeat.window_steps",
-        "512",
-        "513",
-        "detectors.exact_repeat.window_steps is 513, but must not be above history_steps (512)",
-    ),
-    ("detectors.near_repeat.threshold", "1", "0", "detectors.near_repeat.threshold is 0, but must be at least 1"),
-    ("detectors.near_repeat.block_at", "0", "-1", "detectors.near_repeat.block_at is -1, but must be at least 0"),
-    ("detectors.outcome_repeat.threshold", "1", "0", "detectors.outcome_repeat.threshold is 0, but must be at least 1"),
-    (
-        "detectors.outcome_repeat.block_at",
-        "3",
-        "2",
-        "detectors.outcome_repeat.block_at is 2, but must not be below threshold (3)",
-    ),
-    ("detectors.state_repeat.threshold", "1", "0", "detectors.state_repeat.threshold is 0, but must be at least 1"),
-    (
-        "detectors.state_repeat.window_steps",
-        "512",
-        "513",
-        "detectors.state_repeat.window_steps is 513, but must not be above history_steps (512)",
-    ),
-    ("detectors.semantic_repeat.threshold", "1", "0", "detectors.semantic_repeat.threshold is 0, but must be at least 1"),
-    (
-        "detectors.semantic_repeat.similarity",
-        "1",
-        "1.01",
-        "detectors.semantic_repeat.similarity is 1.01, but must be between 0 and 1",
-    ),
-    (
-        "detectors.semantic_repeat.similarity",
-        "0.0",
-        "-0.1",
-        "detectors.semantic_repeat.similarity is -0.1, but must be between 0 and 1",
-    ),
-    (
-        "detectors.semantic_repeat.window_steps",
-        "512",
-        "513",
-        "detectors.semantic_repeat.window_steps is 513, but must not be above history_steps (512)",
-    ),
-    ("detectors.oscillation.threshold", "1", "0", "detectors.oscillation.threshold is 0, but must be at least 1"),
-    (
-        "detectors.oscillation.periods",
-        "[2]",
-        "[1, 2]",
-        "detectors.oscillation.periods holds 1, but a period must be at least 2 and not above half of window_steps (10)",
-    ),
-    (
-        "detectors.oscillation.periods",
-        "[10]",
-        "[11]",
-        "detectors.oscillation.periods holds 11, but a period must be at least 2 and not above half of window_steps (10)",
-    ),
-    ("detectors.dead_end.threshold", "1", "0", "detectors.dead_end.threshold is 0, but must be at least 1"),
-    (
-        "detectors.dead_end.window_steps",
-        "512",
-        "513",
-        "detectors.dead_end.window_steps is 513, but must not be above history_steps (512)",
-    ),
-    ("detectors.dead_end.key_chars", "4_096", "4_097", "detectors.dead_end.key_chars is 4097, but must not be above 4096"),
-    ("detectors.stagnation.threshold", "1", "0", "detectors.stagnation.threshold is 0, but must be at least 1"),
-    ("detectors.stagnation.threshold", "9", "10", "detectors.stagnation.block_at is 9, but must not be below threshold (10)"),
-    ("detectors.call_rate.limit", "1", "0", "detectors.call_rate.limit is 0, but must be at least 1"),
-    (
-        "detectors.call_rate.limit",
-        "512",
-        "513",
-        "detectors.call_rate.limit times workers is 513 (513 · 1), but must not be above history_steps (512)",
-    ),
-    ("detectors.call_rate.workers", "1", "0", "detectors.call_rate.workers is 0, but must be at least 1"),
-    (
-        "detectors.call_rate.workers",
-        "25",
-        "26",
-        "detectors.call_rate.limit times workers is 520 (20 · 26), but must not be above history_steps (512)",
-    ),
-    ("detectors.call_rate.window_ms", "1", "0", "detectors.call_rate.window_ms is 0, but must be at least 1"),
-    ("detectors.fleet_rate.limit", "0", "-1", "detectors.fleet_rate.limit is -1, but must be at least 0"),
-    ("detectors.fleet_rate.window_ms", "0", "-1", "detectors.fleet_rate.window_ms is -1, but must be at least 0"),
-    ("detectors.test_fix.threshold", "1", "0", "detectors.test_fix.threshold is 0, but must be at least 1"),
-    ("detectors.shell_failures.threshold", "1", "0", "detectors.shell_failures.threshold is 0, but must be at least 1"),
-    ("detectors.text_only.threshold", "1", "0", "detectors.text_only.threshold is 0, but must be at least 1"),
-    ("detectors.exploration.threshold", "1", "0", "detectors.exploration.threshold is 0, but must be at least 1"),
-    ("detectors.exploration.slice_turns", "8", "9", "detectors.exploration.slice_turns is 9, but must not be above 8"),
-    (
-        "detectors.swarm_repeat.workers_min",
-        "256",
-        "257",
-        "detectors.swarm_repeat.workers_min is 257, but must not be above workers_max (256)",
-    ),
-    (
-        "detectors.swarm_repeat.pane_ms",
-        "200_000",
-        "250_000",
-        "detectors.swarm_repeat.window_ms is 1800000, but must be a multiple of pane_ms (250000)",
-    ),
-    (
-        "detectors.swarm_repeat.pane_ms",
-        "300_000",
-        "450_000",
-        "detectors.swarm_repeat.cooldown_ms is 600000, but must be a multiple of pane_ms (450000)",
-    ),
-    (
-        "detectors.swarm_repeat.cooldown_ms",
-        "0",
-        "1",
-        "detectors.swarm_repeat.cooldown_ms is 1, but must be a multiple of pane_ms (60000)",
-    ),
-    ("detectors.swarm_repeat.pane_ms", "1_000", "0", "detectors.swarm_repeat.pane_ms is 0, but must be at least 1"),
-    (
-        "detectors.swarm_repeat.pane_ms",
-        "960",
-        "800",
-        "detectors.swarm_repeat.pane_ms is 800, but must be at least 879: sums of so many ms are kept for 60 minutes at least",
-    ),
-    (
-        "detectors.fleet_rate.window_ms",
-        "879",
-        "878",
-        "detectors.fleet_rate.window_ms is 878, but must be at least 879: sums of so many ms are kept for 60 minutes at least",
-    ),
-    (
-        "detectors.swarm_repeat.window_ms",
-        "245_760_000",
-        "245_820_000",
-        "detectors.swarm_repeat.window_ms is 245820000, but must not have above 4096 panes of pane_ms (60000)",
-    ),
-];
-
-#[test]
-fn every_bound_accepts_its_last_value_and_refuses_the_next_by_name() {
-    for (key, accepted, refused_value, message) in BOUNDS {
-        if let Err(problems) = policy::load_from_str(&set(key, accepted), "mine.toml") {
-            panic!("{key} = {accepted}: {problems}");
-        }
-        let problems = refused(&set(key, refused_value));
-        assert!(problems.0.iter().any(|problem| problem.message == *message), "{key} = {refused_value}:\n{problems}");
-        assert!(problems.0.iter().all(|problem| problem.code == "E0601"));
-    }
-}
-
-#[test]
-fn a_block_below_the_threshold_is_refused_where_the_mode_may_block() {
-    for (detector, block_at) in [("near_repeat", 7), ("stuck", 8), ("swarm_repeat", 40)] {
-        let text = |mode, threshold| format!("[detectors.{detector}]\nmode = \"{mode}\"\nthreshold = {threshold}\n");
-        load(&text("nudge", block_at + 1));
-        for mode in ["block", "shadow"] {
-            load(&text(mode, block_at));
-            let problems = refused(&text(mode, block_at + 1));
-            let message =
-                format!("detectors.{detector}.block_at is {block_at}, but must not be below threshold ({})", block_at + 1);
-            assert_eq!(problems.0[0].message, message);
-        }
-    }
-}
-
-#[test]
-fn blocks_of_a_swarm_that_outlive_too_many_of_its_periods_are_refused() {
-    let text = |mode, cooldown_ms, block_ms| {
-        format!("[episodes]\nblock_ms = {block_ms}\n[detectors.swarm_repeat]\nmode = \"{mode}\"\ncooldown_ms = {cooldown_ms}\n")
-    };
-    load(&text("block", 600_000, 7_800_000));
-    assert_eq!(
-        refused(&text("block", 600_000, 7_800_001)).0[0].message,
-        "episodes.block_ms is 7800001, but must not be above 13 times detectors.swarm_repeat.cooldown_ms (600000), where swarm_repeat \
-         blocks"
-    );
-    load(&text("nudge", 600_000, 7_800_001));
-    // One endless period.
-    load(&text("block", 0, 7_800_001));
-}
-
-#[test]
-fn a_window_below_the_threshold_is_refused_where_the_window_is_counted() {
-    let text = |steps| format!("[detectors.exact_repeat]\ncount = \"window\"\nwindow_steps = {steps}\n");
-    load(&text(3));
-    let problems = refused(&text(2));
-    assert_eq!(
-        problems.0[0].message,
-        "detectors.exact_repeat.window_steps is 2, but must not be below threshold (3) with count = \"window\""
-    );
-    load("[detectors.exact_repeat]\nwindow_steps = 2\n");
-}
-
-#[test]
-fn a_running_detector_must_have_a_rank() {
-    let ranked = r#"priority = ["call_rate", "exact_repeat"]"#;
-    load(&format!("{ranked}\nonly = [\"exact_repeat\", \"call_rate\"]"));
-    let problems = refused(&format!("{ranked}\nonly = [\"exact_repeat\", \"call_rate\", \"stuck\"]"));
-    assert_eq!(
-        problems.to_string(),
-        "error[E0601]: priority lacks \"stuck\", but must name every running detector\n  set in mine.toml:1:12 (priority)"
-    );
-    load(&format!("{ranked}\nonly = [\"exact_repeat\", \"exploration\"]"));
-    let twice = refused(r#"only = ["stuck", "stuck"]"#);
-    assert_eq!(twice.0[0].message, "only names \"stuck\" twice");
-}
-
-#[test]
-fn a_pattern_that_is_none_is_refused_with_its_cause() {
-    for (key, value, message) in [
-        ("outcomes.retryable", "['fine', '(']", "outcomes.retryable holds \"(\", which is no regular expression: unclosed group"),
-        (
-            "detectors.dead_end.generic",
-            "['a)|(b']",
-            "detectors.dead_end.generic holds \"a)|(b\", which is no regular expression: unopened group",
-        ),
-        ("outcomes.empty", "['a)|(b']", "outcomes.empty holds \"a)|(b\", which is no regular expression: unopened group"),
-        ("outcomes.masks", "[['\\d+']]", "outcomes.masks[0] has 1 texts, but must be two: a pattern and its replacement"),
-    ] {
-        assert_eq!(refused(&set(key, value)).0[0].message, message);
-    }
-    load("[outcomes]\nretryable = ['fine']\nmasks = [['\\bv[0-9]+\\b', '<v>']]\n[detectors.dead_end]\ngeneric = ['a|b']\n");
-}
-
-#[test]
-fn words_outside_their_list_are_refused_with_the_list() {
-    for (key, value, message) in [
-        ("detectors.stuck.mode", "\"blok\"", "detectors.stuck.mode is \"blok\", but must be one of: off, shadow, nudge, block"),
-        (
-            "detectors.stuck.block_scope",
-            "\"agent\"",
-            "detectors.stuck.block_scope is \"agent\", but must be one of: fingerprint, tool, session",
-        ),
-        ("progress.user_message", "\"\"", "progress.user_message is \"\", but must be one of: reset, text, ignore"),
-        (
-            "detectors.exact_repeat.skip_classes",
-            "[\"exempt\"]",
-            "detectors.exact_repeat.skip_classes is \"exempt\", but must be one of: poll, read, normal, mutates",
-        ),
-        (
-            "detectors.stagnation.tools",
-            "[\"mcp__*\"]",
-            "detectors.stagnation.tools holds \"mcp__*\", but only names of [[tool]] may be prefixes",
-        ),
-    ] {
-        assert_eq!(refused(&set(key, value)).0[0].message, message);
-    }
-}
-
-#[test]
-fn an_unknown_key_is_told_with_its_place_and_what_was_meant() {
-    let problems = refused("profile = \"mine\"\n\n[detectors.exact_repeat]\n  treshold = 4\n");
-    assert_eq!(
-        problems.to_string(),
-        "error[E0601]: unknown key \"detectors.exact_repeat.treshold\" (did you mean \"threshold\"?)\n  \
-         set in mine.toml:4:3 (detectors.exact_repeat)"
-    );
-    let problems = refused("[[tool]]\nnames = [\"a\"]\n[[tool]]\nnames = [\"b\"]\nclas = \"poll\"\n");
-    assert_eq!(problems.0[0].message, "unknown key \"tool[1].clas\" (did you mean \"class\"?)");
-    let problems = refused("colour = 1\n");
-    assert_eq!(problems.0[0].message, "unknown key \"colour\"");
-}
-
-#[test]
-fn all_problems_are_told_at_once_each_with_its_place() {
-    let problems = refused(
-        "history_steps = \"many\"\nidle_ms = 5\nbase = \"defualt\"\n[detectors.exact_repeat]\nblock_at = 2\nmod = \"off\"\n\
-         [[tool]]\nnames = [\"a*b\"]\nfactor = -1\n",
-    );
-    let told: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
-    assert_eq!(
-        told,
-        [
-            "error[E0601]: history_steps is the text \"many\", but must be an integer\n  set in mine.toml:1:17 (history_steps)",
-            "error[E0601]: idle_ms is 5, but must not be below open_call_ms (3600000)\n  set in mine.toml:2:11 (idle_ms)",
-            "error[E0601]: idle_ms is 5, but must not be below episodes.nudge_ms (600000)\n  set in mine.toml:2:11 (idle_ms)",
-            "error[E0601]: idle_ms is 5, but must not be below episodes.block_ms (600000)\n  set in mine.toml:2:11 (idle_ms)",
-            "error[E0601]: base is \"defualt\", but must be a shipped profile (did you mean \"default\"?)\n  set in mine.toml:3:8 (base)\n  \
-         shipped profiles: default, plain, hackeurope, attocode, cortex, rockbot, ironcurtain",
-            "error[E0601]: detectors.exact_repeat.block_at is 2, but must not be below threshold (3)\n  \
-         set in mine.toml:5:12 (detectors.exact_repeat.block_at)",
-            "error[E0601]: unknown key \"detectors.exact_repeat.mod\" (did you mean \"mode\"?)\n  set in mine.toml:6:1 (detectors.exact_repeat)",
-            "error[E0601]: tool[0].names holds \"a*b\", but a * may only stand at the end\n  set in mine.toml:8:9 (tool[0].names)",
-            "error[E0601]: tool[0].factor is -1, but must be above 0 and not above 1000\n  set in mine.toml:9:10 (tool[0].factor)",
-        ]
-    );
-}
-
-#[test]
-fn text_that_is_no_toml_is_told_with_its_place() {
-    let problems = refused("idle_ms = \n");
-    assert!(problems.to_string().starts_with("error[E0601]: this is no TOML: "), "{problems}");
-    assert!(problems.to_string().contains("set in mine.toml:1:"), "{problems}");
-    assert_eq!(refused("idle_ms = 99999999999999999999\n").0.len(), 1);
-}
-
-#[test]
-fn a_file_without_a_key_is_no_policy_and_one_without_a_name_is() {
-    for text in ["", "\n", "# all gone\n"] {
-        assert_eq!(
-            refused(text).to_string(),
-            "error[E0601]: mine.toml holds no key, but must hold a policy\n  \
-             if the policy \"default\" is meant, write: base = \"default\"",
-            "{text:?}"
-        );
-    }
-    assert_eq!(load("base = \"default\"\n").hash, profile("default").hash);
-    assert_eq!(load("idle_ms = 90_000_000\n").profile, "default");
-}
-
-#[test]
-fn an_unknown_profile_and_a_missing_file_are_told_apart() {
-    let problems = policy::load("atocode").expect_err("no such profile");
-    assert!(problems.to_string().starts_with("error[E0601]: there is no policy \"atocode\" (did you mean \"attocode\"?)"));
-    let problems = policy::load("./nowhere.toml").expect_err("no such file");
-    assert!(problems.to_string().starts_with("error[E0601]: cannot read ./nowhere.toml: "), "{problems}");
 }
 
 #[test]
@@ -763,29 +430,6 @@ fn the_printed_effective_policy_is_the_policy_and_names_each_origin() {
     assert_eq!(of("detectors.exact_repeat.skip_classes"), ("[]".to_owned(), "profile plain".to_owned()));
     assert_eq!(of("detectors.exact_repeat.threshold"), ("3".to_owned(), "profile default".to_owned()));
     assert!(effective.iter().all(|value| value.origin != Origin::Host));
-}
-
-#[test]
-fn hostile_text_is_refused_without_a_panic() {
-    let deep = format!("only = {}{}", "[".repeat(100_000), "]".repeat(100_000));
-    let dotted = format!("{} = 1", vec!["a"; 50_000].join("."));
-    for text in [
-        deep.as_str(),
-        dotted.as_str(),
-        "\u{feff}idle_ms = []",
-        "a\0b = 1",
-        "idle_ms = -9223372036854775808",
-        "history_steps = 9223372036854775807\n[detectors.call_rate]\nlimit = 9223372036854775807\nworkers = 9223372036854775807",
-        "[detectors.exact_repeat]\nthreshold = 9223372036854775807",
-        "[detectors.swarm_repeat]\npane_ms = -1\nwindow_ms = -9223372036854775808\ncooldown_ms = -1",
-        "[detectors.oscillation]\nperiods = [-9223372036854775808]\nwindow_steps = -1",
-        "tool = [1]",
-        "detectors = 1",
-        "[outcomes]\nmasks = [['\\b{1000000}', '']]\nretryable = ['(a{1000}){1000}']",
-    ] {
-        let problems = refused(text);
-        assert!(!problems.0.is_empty() && problems.to_string().len() < 10_000, "{}", problems.to_string().len());
-    }
 }
 
 proptest::proptest! {

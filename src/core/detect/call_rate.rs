@@ -1,14 +1,114 @@
 //! `call_rate`: too many equal calls in a sliding window (IronCurtain's circuit breaker). Page `detection`.
-//!
-//! `limit` calls pass, the next is refused; a poll may ask `poll_factor` times as often. Calls that brought something new, and those of one batch, are
-//! refused only where the policy says so. Limits: calls spaced just outside the window never trip it; the counting detectors are free of time and do.
 
+use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, halves, loop_identity};
 use crate::detect::history::History;
-use crate::detect::moving::is_parallel;
+use crate::detect::pace::is_parallel;
+use crate::detect::rule::{About, Rule};
 use crate::detect::step::{Flags, Step};
+use crate::detect::swarm_repeat::{COUNTED, Counted};
+use crate::detect::words::{Said, Words};
 use crate::event::EventTime;
-use crate::policy::{CallRate, Counted, Detector, ToolPolicy};
+use crate::setting::{BlockScope, Key, Kind, MODE, Mode, Needs, Shared, Table, ToolPolicy, count, millis, settings, words};
+
+settings! {
+    /// `detectors.call_rate`.
+    pub struct Settings {
+        mode: Mode = r#""block""#, MODE, "";
+        count: Counted = r#""unproductive""#, words(&COUNTED),
+            "unproductive | all: all but successes with an answer not seen before, and of equal calls of one turn the first; more calls than the limit are then told, not refused";
+        limit: u32 = "20", Limit, "equal calls, times the tool's factor; so many pass, the next is refused";
+        window_ms: i64 = "60_000", millis(1), "sliding window, ms of event time";
+        workers: u32 = "1", count(1), "times; multiplies the limit where one session runs several workers";
+    }
+    then times_workers;
+}
+
+/// Calls that pass in a window: together with `workers` no more than the history holds.
+struct Limit;
+
+impl Kind for Limit {
+    type Of = u32;
+
+    fn read(&self, key: &mut Key<'_>) -> u32 {
+        let (limit, workers, history) = (key.integer(), key.beside("workers"), key.shared.history_steps);
+        let product = limit.saturating_mul(workers);
+        let is_positive = limit >= 1 && workers >= 1;
+        let path = &key.path;
+        key.check.rule(path, !is_positive || product <= history, || {
+            format!(
+                "{path} times workers is {product} ({limit} · {workers}), \
+                 but must not be above history_steps ({history})"
+            )
+        });
+        count(1).read(key)
+    }
+
+    fn range(&self) -> String {
+        "from 1; times `workers` up to `history_steps`".to_owned()
+    }
+}
+
+/// The limit holds for all workers of a session together.
+fn times_workers(mut settings: Settings, _: &mut Table<'_>) -> Settings {
+    settings.limit = settings.limit.saturating_mul(settings.workers);
+    settings
+}
+
+impl Rule for Settings {
+    const ABOUT: About = About {
+        title: "Too many equal calls in a time window.",
+        rule: "More than `limit` calls of one identity within `window_ms` of event time. The next call is refused, \
+            without a nudge before. The block ends when the oldest counted call leaves the window.",
+        example: "A retry loop without a pause: the 21st call within a minute is refused.",
+        silent: &[
+            "Calls lie just outside the window of each other (`default/rate-60s-left`).",
+            "A tool of class `poll` may ask `poll_factor` times as often (`default/rate-of-a-poll`).",
+            "With `count = \"unproductive\"`, a call that brought a new answer does not count towards a block; the \
+                agent is only nudged (`default/often-and-each-time-something-new`).",
+            "Likewise equal calls of one turn less than 2 s apart, up to twice the limit \
+                (`default/rate-of-one-batch`).",
+            "Likewise a key press or scroll that says nothing, when what comes between brings something new \
+                (`default/rate-of-keys-between-new-entries`).",
+            "A changed `state` or a `progress` event begins the window anew \
+                (`default/often-and-the-world-changes`).",
+        ],
+        swept: Some("limit"),
+        ..About::CALL
+    };
+
+    fn threshold(&self) -> u32 {
+        self.limit
+    }
+
+    fn block_at(&self) -> Option<u32> {
+        Some(self.limit.saturating_add(1))
+    }
+
+    fn block_scope(&self) -> BlockScope {
+        BlockScope::Fingerprint
+    }
+
+    fn needs(&self, _: &Shared) -> Needs {
+        Needs { outcome: self.count == Counted::Unproductive, ..Needs::default() }
+    }
+
+    fn words(&self, words: &Words<'_>) -> Said {
+        let (n, tool, seconds) = (words.count(), words.tool, words.finding.window / 1000);
+        let text = if words.is_block {
+            format!(
+                "CIRCUIT BREAKER: {tool} was called {} times with the same arguments within {seconds} s. This call is refused. Try a different \
+                 approach.",
+                n - 1
+            )
+        } else {
+            format!(
+                "[System] You've called {tool} {n} times with the same arguments within {seconds} s. Ask less often, or for more at once."
+            )
+        };
+        Said::new(text, format!("{tool}: more than {} equal calls within {seconds} s", n - 1))
+    }
+}
 
 /// Whether a call without a word of its own was followed, before it was made again, by another one that brought an answer not seen before, as a
 /// look at the screen does after each scroll, or that was new itself and worked, as the entry of a field does after each tabulator.
@@ -27,7 +127,7 @@ const BATCH_FACTOR: usize = 2;
 
 /// Judges the newest call. It is already recorded: the audit precedes the verdict.
 #[must_use]
-pub fn observe(settings: &CallRate, tool: &ToolPolicy, history: &History, step: &Step, now: EventTime) -> Option<Finding> {
+pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: &Step, now: EventTime) -> Option<Finding> {
     let limit = step.scaled(tool, settings.limit);
     // The index counts the whole ring: not more than the limit there, not more in any window.
     if history.calls_in_ring(step.call) <= limit {

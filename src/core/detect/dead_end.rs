@@ -1,16 +1,83 @@
 //! `dead_end`: the same error comes back, whatever is tried (corteX). Page `detection`.
-//!
-//! Example: ten rewrites of a query on a table that does not exist. Limits: an outage is none before it has met many replies in a row
-//! (retryable errors are transparent), and texts that name no error (`exit 1`) have no key.
 
+use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, loop_identity};
 use crate::detect::history::History;
+use crate::detect::rule::{About, Rule};
 use crate::detect::step::{Flags, Step};
-use crate::policy::{DeadEnd, Detector, ToolPolicy};
+use crate::detect::words::{Advice, Said, Words};
+use crate::identity::MaskSet;
+use crate::limits::ERROR_CHARS_MAX;
+use crate::setting::{
+    MASKS_OR_NONE, MODE, Mode, Needs, PATTERNS_WHOLE, Shared, TextPatterns, ToolPolicy, WINDOW, chars, count, settings,
+};
+
+settings! {
+    /// `detectors.dead_end`.
+    pub struct Settings {
+        mode: Mode = r#""nudge""#, MODE, "";
+        threshold: u32 = "3", count(1), "equal errors of a finding";
+        outages_at: u32 = "18", count(0),
+            "replies in a row that met nothing but outages, whatever they asked for, of a finding; 0 = never";
+        window_steps: u32 = "15", WINDOW, "steps looked at, those without an error included";
+        key_chars: usize = "60", chars(1, ERROR_CHARS_MAX),
+            "characters of the error that are compared: what follows is mostly detail; at most 4,096";
+        mask: MaskSet = "true", MASKS_OR_NONE,
+            "mask ports and ids before the cut; of a traceback, compare the line that names the exception";
+        generic: TextPatterns = r"['(process |command )?(exit|exited)( with)?( code| status)?( ?\d+:?)?', 'error', 'failed', 'failure', 'command failed']", PATTERNS_WHOLE,
+            "Regular expressions matched whole, case ignored: texts that name no error.";
+    }
+}
+
+impl Rule for Settings {
+    const ABOUT: About = About {
+        title: "The same error comes back.",
+        rule: "The same error was met `threshold` times within the last `window_steps` steps, whatever lies \
+            between. The first `key_chars` masked characters of an error are compared; of a traceback, the line \
+            that names the exception. `outages_at` replies in a row that met only outages are a finding too, \
+            whatever they asked for. Waits may lie between them.",
+        example: "The agent tries seven ways to install a package that has no version for this platform.",
+        silent: &[
+            "An edit worked in between: it ends the look back. A command that only reads does not \
+                (`default/sed-that-reads-is-no-edit`).",
+            "The error begins with something that changes.",
+            "The error names nothing, such as `exit 1` (`default/failures-that-name-no-more-than-their-exit`).",
+            "Fewer than `outages_at` outages in a row, or calls of one reply (`default/outages-of-one-reply`). A \
+                row of equal calls belongs to `exact_repeat`.",
+            "A row of outages is never refused; the text advises to wait.",
+        ],
+        ..About::AGENT
+    };
+
+    fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    fn needs(&self, _: &Shared) -> Needs {
+        Needs { error: true, ..Needs::default() }
+    }
+
+    fn words(&self, words: &Words<'_>) -> Said {
+        let (n, tool) = (words.count(), words.tool);
+        if words.flags.has(Flags::RETRYABLE) {
+            let text = format!(
+                "[System] The last {n} attempts met nothing but outages. Wait much longer before the next one, do something else meanwhile, or \
+                 report what does not answer."
+            );
+            return Said::new(text, format!("{tool}: {n} attempts in a row met an outage{}", words.span()))
+                .advising(Advice::Wait);
+        }
+        let text = format!(
+            "[System] The same error came back {n} times. Undo to the point before it first appeared and take another way."
+        );
+        let summary = format!("{tool}: the same error {n} times in {} steps", words.finding.window);
+        Said::new(text, summary).advising(Advice::Backtrack)
+    }
+}
 
 /// Counts the completed step's error in the window; steps without one do not reset.
 #[must_use]
-pub fn observe(settings: &DeadEnd, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
+pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
     if !step.error.is_some() {
         return None;
     }
@@ -38,7 +105,7 @@ pub fn observe(settings: &DeadEnd, tool: &ToolPolicy, history: &History, step: &
 /// Whether a completed outage is one too many of a row, whatever was asked for: who goes on asking a service that is down in ever other ways
 /// has come to an end too. Each reply counts once, however many calls it made; between them lie at most waits.
 #[must_use]
-pub fn outages(settings: &DeadEnd, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
+pub fn outages(settings: &Settings, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
     let threshold = tool.scaled(settings.outages_at, false);
     if threshold == 0 || !is_outage(step) {
         return None;

@@ -1,14 +1,177 @@
 //! `exact_repeat`: the same call again (HackEurope26 counts in a window, attocode in a row). Page `detection`.
-//!
-//! Example: `Bash {"command":"cargo test"}` three times with one answer. Limits: equal calls written differently (`ls src`,
-//! `ls ./src`) differ; only `stuck` may see them.
 
+use crate::detect::detector::Detector;
 use crate::detect::finding::{Finding, repeat_identity};
 use crate::detect::history::History;
+use crate::detect::rule::{About, Rule};
 use crate::detect::step::{Flags, Step};
-use crate::detect::streaks::Run;
+use crate::detect::words::{Said, Words};
 use crate::identity::{Hash64, Hash128};
-use crate::policy::{Detector, Evaluate, ExactRepeat, RepeatCount, ToolPolicy};
+use crate::setting::{
+    BLOCK_AT, BLOCK_SCOPE, BlockScope, FLAG, Key, Kind, MODE, Mode, NOT_BELOW_THRESHOLD, Needs, Shared, ToolPolicy, WINDOW,
+    count, settings, words,
+};
+
+settings! {
+    /// `detectors.exact_repeat`.
+    pub struct Settings {
+        mode: Mode = r#""block""#, MODE, "off | shadow | nudge | block, here and below";
+        threshold: u32 = "3", count(1),
+            "calls of a finding; alone in a policy it moves the two below, and both numbers of near_repeat, with it";
+        block_at: u32 = "10", BLOCK_AT,
+            "calls of a block: agents that repeat a call eight times and then find out by themselves exist; 0 = never";
+        failures_at: u32 = "6", NOT_BELOW_THRESHOLD,
+            "calls in a row that all failed, of a nudge although their errors differ; of outages poll_factor times as many, and as many times block_at of a block; 0 = never";
+        count: RepeatCount = r#""run""#, words(&COUNTS),
+            "run | window: in a row, or anywhere in the last window_steps calls";
+        window_steps: u32 = "20", RepeatWindow, r#"calls, for count = "window""#;
+        skip_classes: SkippedClasses = r#"["poll", "read"]"#, Skipped,
+            r#"classes never counted with count = "window": three equal reads within 20 calls are ordinary"#;
+        result_aware: bool = "true", FLAG, "a changed answer ends the run: a poll whose answer changes is waiting";
+        evaluate: Evaluate = r#""call""#, words(&EVALUATE), "call | turn: at each call, or once per turn";
+        reject_notice_always as "reject_notice": bool = r#""auto""#, words(&NOTICES),
+            "auto | always: announce rejection only where mode block delivers it, or always";
+        block_scope: BlockScope = r#""fingerprint""#, BLOCK_SCOPE,
+            "fingerprint | tool | session: what of the agent's calls a block covers, session: all; the narrowest leaves the agent the most";
+    }
+}
+
+/// How equal calls are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RepeatCount {
+    /// Consecutive steps at the tail (attocode).
+    #[default]
+    Run,
+    /// Anywhere in the last `window_steps` calls (HackEurope26).
+    Window,
+}
+
+/// When the count is compared with the threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Evaluate {
+    /// At each call.
+    #[default]
+    Call,
+    /// Once per turn, before the next begins.
+    Turn,
+}
+
+/// Classes of tools whose calls are recorded but never the counted call of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SkippedClasses {
+    /// Class `poll`, and calls that wait.
+    pub poll: bool,
+    /// Class `read`.
+    pub read: bool,
+    /// Class `normal`.
+    pub normal: bool,
+    /// Class `mutates`.
+    pub mutates: bool,
+}
+
+const COUNTS: [(&str, RepeatCount); 2] = [("run", RepeatCount::Run), ("window", RepeatCount::Window)];
+const EVALUATE: [(&str, Evaluate); 2] = [("call", Evaluate::Call), ("turn", Evaluate::Turn)];
+const NOTICES: [(&str, bool); 2] = [("auto", false), ("always", true)];
+
+impl Rule for Settings {
+    const ABOUT: About = About {
+        title: "Same call, again and again.",
+        rule: "The newest call and the identical calls directly before it are at least `threshold`. An answer that \
+            differs ends the run. For a cut answer, the rest that was kept and its size are compared. A row of \
+            `failures_at` identical calls that all failed is a finding too, even if their errors differ. Waits \
+            and outages of other calls may lie in between. A row of outages needs `poll_factor` times as many.",
+        example: "The agent runs `Bash {\"command\":\"cargo test\"}` with the same failure each time. The third call is \
+            nudged, the fourth and sixth more firmly, the tenth is refused.",
+        silent: &[
+            "The same intent is written in another way: `ls src`, then `ls ./src`. `stuck` may see it.",
+            "An argument is new each time by nature. Leave it out with `args_ignored`.",
+            "The answer changes from call to call (`default/poll-whose-answer-moves`).",
+            "A tool of class `poll`, a call that waits, or a look after a wait has counts multiplied by \
+                `poll_factor` (`default/poll-factor-3`, `default/a-command-that-waits`).",
+            "No block with `outcomes.spare_moving` while too few answers are known: cut without a size, or open \
+                beside an equal call made less than 2 s earlier (`default/cut-answers-of-unknown-size`, \
+                `default/parallel-calls-without-a-turn`).",
+            "No block of failures whose errors differ, and none of outages asked for at least 45 s apart \
+                (`default/failures-that-differ-in-a-time`, `default/an-outage-that-is-waited-for`).",
+            "With `count = \"window\"`, calls of `skip_classes` are not counted, and rows of failures are not \
+                looked for.",
+        ],
+        ..About::CALL
+    };
+
+    fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    fn block_at(&self) -> Option<u32> {
+        Some(self.block_at)
+    }
+
+    fn block_scope(&self) -> BlockScope {
+        self.block_scope
+    }
+
+    fn needs(&self, _: &Shared) -> Needs {
+        Needs { fingerprint: true, outcome: self.result_aware, ..Needs::default() }
+    }
+
+    fn words(&self, words: &Words<'_>) -> Said {
+        let n = words.count();
+        let text = if words.is_block && words.blocks_all {
+            let tool = words.tool;
+            format!("Agent stuck in a loop: {tool} was called {n} times with the same arguments. The run is stopped.")
+        } else {
+            repeat(words, "with the same arguments", "with identical arguments")
+        };
+        Said::new(text, format!("{}: {n} calls{}, same arguments{}", words.tool, words.span(), words.failing()))
+    }
+}
+
+/// The texts of equal and of nearly equal calls: `same` and `identical` say what they share.
+pub(super) fn repeat(words: &Words<'_>, same: &str, identical: &str) -> String {
+    let (n, tool) = (words.count(), words.tool);
+    if words.is_block {
+        return format!(
+            "[System] BLOCKED: {tool} was called {n} times {same}. Further calls of this kind are refused until the block expires. Take \
+             a different approach, or explain what prevents progress."
+        );
+    }
+    match words.tier {
+        0 | 1 => format!(
+            "[System] You've called {tool} {same} {n} times. This indicates a stuck state: the next identical call will not tell you \
+             more. Either: 1. try a DIFFERENT approach or tool; 2. if something blocks you, explain what prevents progress; 3. if the \
+             work is complete, say so."
+        ),
+        2 => format!(
+            "[System] WARNING: You've called {tool} {n} times {identical}. This is a stuck state. 1. Use a DIFFERENT approach or tool. \
+             2. If something blocks you, explain what prevents progress. 3. If the work is complete, say so."
+        ),
+        _ => {
+            let notice = if words.rejects { " Further identical calls will be rejected." } else { "" };
+            format!(
+                "[System] CRITICAL: You are in a doom loop: {tool} was called {n} times {identical}. 1. STOP calling {tool} like this \
+                 immediately; 2. explain what you are trying to achieve; 3. take a completely different approach.{notice}"
+            )
+        }
+    }
+}
+
+/// Equal calls in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Run {
+    /// What is repeated.
+    pub hash: Hash128,
+    /// How often, transparent steps left out. Not capped by the ring.
+    pub length: u32,
+    /// The same, back to the last different answer (`result_aware`).
+    pub same_answer: u32,
+    /// Newest observed outcome in the run.
+    pub outcome: Hash64,
+    /// Sequence of the first step of the run.
+    pub first: u64,
+    /// Sequence of the first step that `same_answer` counts.
+    pub same_first: u64,
+}
 
 /// Takes a counted call into the run at the tail.
 pub fn advance(run: &mut Run, hash: Hash128, sequence: u64) {
@@ -97,7 +260,7 @@ impl<'a> Newest<'a> {
 
 /// Whether the newest counted call repeats.
 #[must_use]
-pub fn observe(settings: &ExactRepeat, tool: &ToolPolicy, run: &Run, history: &History, step: &Step) -> Option<Finding> {
+pub fn observe(settings: &Settings, tool: &ToolPolicy, run: &Run, history: &History, step: &Step) -> Option<Finding> {
     let threshold = step.scaled(tool, settings.threshold);
     let block_at = step.scaled(tool, settings.block_at);
     match settings.count {
@@ -111,7 +274,7 @@ pub fn observe(settings: &ExactRepeat, tool: &ToolPolicy, run: &Run, history: &H
 }
 
 /// That of a run or of a window: the tiers grow with the count.
-pub(super) fn finding(settings: &ExactRepeat, step: &Step, count: u32, threshold: u32) -> Finding {
+pub(super) fn finding(settings: &Settings, step: &Step, count: u32, threshold: u32) -> Finding {
     let mut finding = Finding::new(Detector::ExactRepeat, settings.mode, repeat_identity(step.fingerprint), count, threshold)
         .confident(0.7, 0.05);
     finding.tier = tier(count, threshold);
@@ -130,7 +293,7 @@ pub const fn tier(count: u32, threshold: u32) -> u8 {
 
 /// HackEurope26: calls equal to the newest among the last `window_steps`; below the threshold the largest such number of any
 /// hash, which is not fresh.
-fn in_window(settings: &ExactRepeat, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
+fn in_window(settings: &Settings, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
     let threshold = step.scaled(tool, settings.threshold);
     let window = || history.counted_back().take(settings.window_steps as usize);
     // The ring holds at least as many of a call as the window: most calls are new to it, and the window need not be walked.
@@ -169,7 +332,7 @@ fn in_window(settings: &ExactRepeat, tool: &ToolPolicy, history: &History, step:
     Some(finding)
 }
 
-fn count_equal<'a>(settings: &ExactRepeat, window: impl Iterator<Item = &'a Step>, step: &Step) -> (u32, u64) {
+fn count_equal<'a>(settings: &Settings, window: impl Iterator<Item = &'a Step>, step: &Step) -> (u32, u64) {
     let mut newest = Newest::default();
     let mut count = 0;
     let mut first = step.sequence;
@@ -191,9 +354,54 @@ fn count_equal<'a>(settings: &ExactRepeat, window: impl Iterator<Item = &'a Step
     (count, first)
 }
 
-const fn is_skipped(settings: &ExactRepeat, step: &Step) -> bool {
-    (settings.skip_poll && step.flags.has(Flags::POLL))
-        || (settings.skip_read && step.flags.has(Flags::READ))
-        || (settings.skip_mutates && step.flags.has(Flags::MUTATES))
-        || (settings.skip_normal && !step.flags.any(Flags(Flags::POLL.0 | Flags::READ.0 | Flags::MUTATES.0)))
+const fn is_skipped(settings: &Settings, step: &Step) -> bool {
+    (settings.skip_classes.poll && step.flags.has(Flags::POLL))
+        || (settings.skip_classes.read && step.flags.has(Flags::READ))
+        || (settings.skip_classes.mutates && step.flags.has(Flags::MUTATES))
+        || (settings.skip_classes.normal && !step.flags.any(Flags(Flags::POLL.0 | Flags::READ.0 | Flags::MUTATES.0)))
+}
+
+/// Steps of a window that is not below the threshold, where the window is what is counted.
+struct RepeatWindow;
+
+impl Kind for RepeatWindow {
+    type Of = u32;
+
+    fn read(&self, key: &mut Key<'_>) -> u32 {
+        let (steps, threshold) = (key.integer(), key.beside("threshold"));
+        let (path, holds) = (&key.path, key.text_beside("count") != "window" || steps >= threshold);
+        key.check.rule(path, holds, || {
+            format!("{path} is {steps}, but must not be below threshold ({threshold}) with count = \"window\"")
+        });
+        WINDOW.read(key)
+    }
+
+    fn range(&self) -> String {
+        WINDOW.range()
+    }
+}
+
+/// Classes by name.
+struct Skipped;
+
+const CLASSES: [(&str, usize); 4] = [("poll", 0), ("read", 1), ("normal", 2), ("mutates", 3)];
+
+impl Kind for Skipped {
+    type Of = SkippedClasses;
+
+    fn read(&self, key: &mut Key<'_>) -> SkippedClasses {
+        let mut skips = [false; CLASSES.len()];
+        for class in key.texts() {
+            let number = key.check.choice(&key.path, &class, &CLASSES);
+            if let Some(skip) = skips.get_mut(number) {
+                *skip = true;
+            }
+        }
+        let [poll, read, normal, mutates] = skips;
+        SkippedClasses { poll, read, normal, mutates }
+    }
+
+    fn range(&self) -> String {
+        CLASSES.map(|(class, _)| format!("`{class}`")).join(", ")
+    }
 }

@@ -2,18 +2,18 @@
 //! request in an error makes each another one; an outage is looked through by every count. Who makes the same call again and again, fails, and does
 //! nothing else meanwhile goes round in circles all the same.
 
-use crate::detect::exact_repeat;
+use crate::detect::exact_repeat::{self, RepeatCount};
 use crate::detect::finding::Finding;
 use crate::detect::history::History;
-use crate::detect::moving::PATIENT_MS;
+use crate::detect::pace::PATIENT_MS;
 use crate::detect::step::{Flags, Step};
 use crate::event::EventTime;
-use crate::policy::{ExactRepeat, RepeatCount, ToolPolicy};
+use crate::setting::ToolPolicy;
 
 /// Whether a completed call is one failure too many of a row. Errors that differ bring a nudge and no block, as tests do that somebody mends in another
 /// window; an outage is waited for like a poll, and one that is asked again sooner than somebody asks who waits is blocked at last.
 #[must_use]
-pub fn observe(settings: &ExactRepeat, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
+pub fn observe(settings: &exact_repeat::Settings, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
     let is_waited_for = step.flags.any(Flags(Flags::RETRYABLE.0 | Flags::POLL.0));
     let threshold = tool.scaled(settings.failures_at, is_waited_for);
     let is_asked = threshold > 0 && settings.count == RepeatCount::Run && step.failed();

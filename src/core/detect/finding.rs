@@ -1,9 +1,10 @@
 //! What a detector says, and which loop it means.
 
-use crate::detect::streaks::Category;
+use crate::detect::category::Category;
+use crate::detect::detector::Detector;
 use crate::event::EventTime;
 use crate::identity::{Hash64, Hash128};
-use crate::policy::{Detector, Mode};
+use crate::setting::Mode;
 
 /// A detector's yes at one event.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,10 +96,16 @@ impl Finding {
         self
     }
 
+    /// Whether a block may follow: mode `block`, and there is a count of a block.
+    #[must_use]
+    pub const fn can_block(&self) -> bool {
+        matches!(self.mode, Mode::Block) && self.block_at > 0
+    }
+
     /// Whether it asks for a block: mode `block`, and the count is reached.
     #[must_use]
     pub const fn wants_block(&self) -> bool {
-        matches!(self.mode, Mode::Block) && self.block_at > 0 && self.count >= self.block_at
+        self.can_block() && self.count >= self.block_at
     }
 }
 

@@ -1,18 +1,101 @@
 //! `oscillation`: two to four tools in turn (corteX). Page `detection`.
-//!
-//! Example: search, edit, search, edit. Limits: read, edit, read, edit is work, hence `needs_repeat`: only a signal until the
-//! last cycle repeats the one before, or `cycles_alone` cycles end in one that brings nothing new.
 
+use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, halves, loop_identity};
 use crate::detect::history::History;
-use crate::detect::moving::PATIENT_MS;
+use crate::detect::pace::PATIENT_MS;
+use crate::detect::rule::{About, Rule};
 use crate::detect::step::{Flags, Step};
+use crate::detect::words::{Advice, Said, Words};
 use crate::identity::{Hash64, hash_text};
-use crate::policy::{Detector, Oscillation};
+use crate::setting::{FLAG, Key, Kind, MODE, Mode, Needs, Shared, Value, WINDOW, count, settings};
+
+settings! {
+    /// `detectors.oscillation`.
+    pub struct Settings {
+        mode: Mode = r#""nudge""#, MODE, "";
+        threshold: u32 = "2", count(1), "cycles of a finding";
+        window_steps: u32 = "20", WINDOW, "steps looked at";
+        periods: Vec<u32> = "[2, 3, 4]", Periods, "lengths of a cycle looked for, steps; 2 to half the window";
+        needs_repeat: bool = "true", FLAG,
+            "a command needs that calls or answers repeat too: read, edit, read, edit is work";
+        cycles_alone: u32 = "3", count(1), "so many cycles are enough without, if the last one brings nothing new";
+    }
+}
+
+impl Rule for Settings {
+    const ABOUT: About = About {
+        title: "Two to four tools in turn.",
+        rule: "The tools of the last `window_steps` steps end in at least `threshold` rounds of a pattern of 2, 3 \
+            or 4 tools. Two rounds are enough if each place of the last round repeats the round before: the same \
+            call without another answer, or the same answer that says something. Otherwise `cycles_alone` rounds \
+            are needed, and the last one must bring nothing new.",
+        example: "An edit fails, the file is read, the same edit fails again, the file is read again.",
+        silent: &[
+            "The last round brings something new: an edit that works, a new call with a new answer, or a queue \
+                that is worked off (`default/edit-and-test-in-turn`, `default/a-queue-that-is-worked-off`).",
+            "A known call shows something new beside an action that is only acknowledged, as scroll and read does \
+                (`default/cycle-that-scrolls-and-reads`).",
+            "A round takes at least 45 s and shows something new (`default/cycle-of-two-looks-a-minute`).",
+            "One of the tools waits: looks after a wait have a rhythm by nature.",
+            "The pattern is longer than 4 (`default/cycle-period-5`).",
+        ],
+        ..About::AGENT
+    };
+
+    fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    fn needs(&self, _: &Shared) -> Needs {
+        Needs { outcome: self.needs_repeat, ..Needs::default() }
+    }
+
+    fn words(&self, words: &Words<'_>) -> Said {
+        let n = words.count();
+        let text = format!(
+            "[System] You are going back and forth between {} ({n} rounds). Decide which result you need, then take a step you \
+             have not tried.",
+            words.cycle.join(", ")
+        );
+        Said::new(text, format!("{n} rounds of {} calls", words.cycle.len())).advising(Advice::Replan)
+    }
+}
+
+/// Lengths of a cycle, sorted and each once.
+struct Periods;
+
+impl Kind for Periods {
+    type Of = Vec<u32>;
+
+    fn read(&self, key: &mut Key<'_>) -> Vec<u32> {
+        let half = key.beside("window_steps").clamp(1, i64::from(i32::MAX)) / 2;
+        let (list, path) = (key.list(), &key.path);
+        key.check.rule(path, !list.is_empty(), || format!("{path} is empty, but must hold a period"));
+        let mut periods = Vec::new();
+        for value in list {
+            let Value::Integer(period) = *value else { continue };
+            let holds = (2..=half).contains(&period);
+            key.check.rule(path, holds, || {
+                format!("{path} holds {period}, but a period must be at least 2 and not above half of window_steps ({half})")
+            });
+            if holds {
+                periods.push(period as u32);
+            }
+        }
+        periods.sort_unstable();
+        periods.dedup();
+        periods
+    }
+
+    fn range(&self) -> String {
+        "2 to half of `window_steps`".to_owned()
+    }
+}
 
 /// Looks for the period with the most cycles at the tail; tie: the shortest.
 #[must_use]
-pub fn observe(settings: &Oscillation, history: &History, step: &Step) -> Option<Finding> {
+pub fn observe(settings: &Settings, history: &History, step: &Step) -> Option<Finding> {
     let window = settings.window_steps as usize;
     let mut tail: Vec<&Step> = Vec::with_capacity(window.min(history.len()));
     tail.extend(history.complete_back().take(window));

@@ -1,15 +1,89 @@
 //! `outcome_repeat`: the same answer to the same call, volatile text masked (rockbot). Page `detection`.
-//!
-//! Example: `check_inbox {}` → `{"mails":[]}` three times. A finding needs a full run and restarts the count. Limits: a fresh id
-//! that no mask knows hides the loop; a tool that answers `pending` on purpose belongs to class `poll`.
 
+use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, halves, loop_identity, repeat_identity};
+use crate::detect::rule::{About, Rule};
 use crate::detect::step::{Flags, Step};
-use crate::detect::streaks::OutcomeRun;
-use crate::policy::{Detector, OutcomeRepeat, ToolPolicy};
+use crate::detect::words::{Said, Words};
+use crate::identity::Hash64;
+use crate::setting::{BLOCK_AT, BLOCK_SCOPE, BlockScope, MODE, Mode, Needs, Shared, ToolPolicy, count, settings};
+
+settings! {
+    /// `detectors.outcome_repeat`.
+    pub struct Settings {
+        mode: Mode = r#""block""#, MODE, "";
+        threshold: u32 = "3", count(1),
+            "equal answers of a finding; the count then starts again, so findings come at 3, 6, 9";
+        block_at: u32 = "12", BLOCK_AT, "equal answers of a block: the fourth finding; 0 = never";
+        block_scope: BlockScope = r#""fingerprint""#, BLOCK_SCOPE, "as above";
+    }
+}
+
+impl Rule for Settings {
+    const ABOUT: About = About {
+        title: "Same answer to the same call.",
+        rule: "The same call has the same masked outcome `threshold` times in a row. The count then starts again, \
+            so the next finding needs another full run.",
+        example: "`get_report {\"id\":7}` answers `no data` three times, each time with a new request id.",
+        silent: &[
+            "The answer holds a fresh value that no mask knows.",
+            "The answers differ in what they say (`rockbot/answer-real-difference`).",
+            "A tool of class `poll` has its counts multiplied by `poll_factor`.",
+        ],
+        ..About::CALL
+    };
+
+    fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    fn block_at(&self) -> Option<u32> {
+        Some(self.block_at)
+    }
+
+    fn block_scope(&self) -> BlockScope {
+        self.block_scope
+    }
+
+    fn needs(&self, _: &Shared) -> Needs {
+        Needs { fingerprint: true, outcome: true, ..Needs::default() }
+    }
+
+    fn words(&self, words: &Words<'_>) -> Said {
+        let (n, tool) = (words.count(), words.tool);
+        let summary = format!("{tool}: {n} calls{}, same arguments, same answer{}", words.span(), words.failing());
+        if words.is_block {
+            let text = format!(
+                "[System] BLOCKED: {tool} gave the same answer to the same call {n} times in a row. Further calls of this kind are refused \
+                 until the block expires. Change the arguments, use a different approach, or report what blocks you."
+            );
+            return Said::new(text, summary);
+        }
+        let told =
+            if words.nudges > 0 { format!(" You were told after {} calls.", words.finding.threshold) } else { String::new() };
+        let text = format!(
+            "[System] {tool} gave the same answer to the same call {n} times in a row. Change the arguments, use a different approach, or \
+             report what blocks you.{told}"
+        );
+        Said::new(text, summary)
+    }
+}
+
+/// `outcome_repeat`: equal answers to equal calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OutcomeRun {
+    /// Call and outcome.
+    pub key: Hash64,
+    /// How often since the last finding.
+    pub count: u32,
+    /// Findings of this key in a row.
+    pub triggers: u32,
+    /// First step of the row.
+    pub first: u64,
+}
 
 /// Takes a completed step; finds at each full run.
-pub fn observe(settings: &OutcomeRepeat, tool: &ToolPolicy, run: &mut OutcomeRun, step: &Step) -> Option<Finding> {
+pub fn observe(settings: &Settings, tool: &ToolPolicy, run: &mut OutcomeRun, step: &Step) -> Option<Finding> {
     let outcome = if step.flags.has(Flags::ARGS_ONLY) { 0 } else { step.outcome.0 };
     if outcome == 0 && !step.flags.has(Flags::ARGS_ONLY) {
         return None;

@@ -1,17 +1,34 @@
-//! `stagnation` and `stuck`: approach × outcome, seen or new (IronCurtain's progress matrix). Page `detection`.
-//!
-//! Example: one call, one answer, over and over is stagnation; new calls that all bring one known answer are stuck. Limits:
-//! volatile answers make every step `world_changed` (masks are on by default); *seen* means held by the ring.
+//! The progress matrix of `stagnation` and `stuck`: approach × outcome, each seen before or new (IronCurtain). *Seen* means held by the ring.
 
+use crate::detect::category::Category;
+use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, loop_identity, repeat_identity};
 use crate::detect::step::{Flags, Step};
-use crate::detect::streaks::{Category, Matrix};
-use crate::policy::{Detector, ProgressMatrix, ToolPolicy};
+use crate::detect::{stagnation, stuck};
+use crate::identity::Hash128;
+use crate::setting::{Mode, ToolPolicy};
+
+/// The progress matrix (IronCurtain).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Matrix {
+    /// Seen approach, seen outcome: in a row.
+    pub stagnation: u32,
+    /// New approach, seen outcome: in a row.
+    pub stuck: u32,
+    /// Step that began the stagnation streak.
+    pub stagnation_first: u64,
+    /// Step that began the stuck streak.
+    pub stuck_first: u64,
+    /// Fingerprint of the step that began the stagnation streak.
+    pub stagnation_fingerprint: Hash128,
+    /// Class of the last step.
+    pub category: Category,
+}
 
 /// Classes the completed step and moves both streaks. At most one finding: a stagnation block, a stuck block, stagnation, stuck.
 pub fn observe(
-    stagnation: &ProgressMatrix,
-    stuck: &ProgressMatrix,
+    stagnation: &stagnation::Settings,
+    stuck: &stuck::Settings,
     tool: &ToolPolicy,
     matrix: &mut Matrix,
     step: &Step,
@@ -47,24 +64,31 @@ pub fn observe(
             matrix.stuck = 0;
         }
     }
-    let found = |settings: &ProgressMatrix, takes_part: bool, detector: Detector, streak: u32, first: u64| {
-        let threshold = step.scaled(tool, settings.threshold);
+    let found = |detector: Detector, takes_part: bool, (mode, threshold, block_at): (Mode, u32, u32), streak: u32, first: u64| {
+        let threshold = step.scaled(tool, threshold);
         // A neutral step leaves the streak of `stuck` standing, but takes no part in it.
-        (category != Category::Neutral && takes_part && settings.mode.is_on() && streak >= threshold).then(|| {
+        (category != Category::Neutral && takes_part && mode.is_on() && streak >= threshold).then(|| {
             let (identity, base) = match detector {
                 Detector::Stagnation => (repeat_identity(matrix.stagnation_fingerprint), 0.7),
                 _ => (loop_identity(Family::Outcome, &[step.outcome.0]), 0.5),
             };
-            let mut finding = Finding::new(detector, settings.mode, identity, streak, threshold)
+            let mut finding = Finding::new(detector, mode, identity, streak, threshold)
                 .confident(base, 0.1)
-                .blocking_at(step.scaled(tool, settings.block_at))
+                .blocking_at(step.scaled(tool, block_at))
                 .spanning(first, step.sequence);
             finding.category = category;
             finding
         })
     };
-    let stagnation = found(stagnation, tool.in_stagnation, Detector::Stagnation, matrix.stagnation, matrix.stagnation_first);
-    let stuck = found(stuck, tool.in_stuck, Detector::Stuck, matrix.stuck, matrix.stuck_first);
+    let stagnation = found(
+        Detector::Stagnation,
+        tool.in_stagnation,
+        (stagnation.mode, stagnation.threshold, stagnation.block_at),
+        matrix.stagnation,
+        matrix.stagnation_first,
+    );
+    let stuck =
+        found(Detector::Stuck, tool.in_stuck, (stuck.mode, stuck.threshold, stuck.block_at), matrix.stuck, matrix.stuck_first);
     match (stagnation, stuck) {
         (Some(first), Some(second)) if second.wants_block() && !first.wants_block() => Some(second),
         (first, second) => first.or(second),

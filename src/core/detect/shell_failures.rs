@@ -1,50 +1,121 @@
 //! `shell_failures`: shell commands failing in a row (attocode's bash cascade). Page `detection`.
-//!
-//! Example: `npm install x`, `yarn add x`, `pnpm add x`, all failing. Limits: other tools in between neither count nor help;
-//! outages and unobserved outcomes change nothing. Where the policy spares what moves, a wait that ran out is no failure, and one that fails
-//! otherwise than ever before, after a change, begins a new row: fourteen tests that fail, then eleven, then nine, are progress.
 
+use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, loop_identity};
 use crate::detect::history::History;
+use crate::detect::row::Row;
+use crate::detect::rule::{About, Rule};
 use crate::detect::step::{Flags, Step};
-use crate::detect::streaks::Streaks;
-use crate::policy::{Detector, ShellFailures};
+use crate::detect::words::{Said, Words};
+use crate::setting::{Key, Kind, MODE, Mode, Needs, Shared, count, settings};
+
+settings! {
+    /// `detectors.shell_failures`.
+    pub struct Settings {
+        mode: Mode = r#""nudge""#, MODE, "";
+        threshold: u32 = "3", count(1), "failures of a finding";
+        file_tools: FileTools = r#"{ create = "write_file", edit = "edit_file", read = "read_file" }"#, FileToolNames,
+            "tool names that the text recommends";
+    }
+}
+
+/// Names of the tools that handle files, for the text.
+#[derive(Debug, Clone, Default)]
+pub struct FileTools {
+    /// Creates a file.
+    pub create: String,
+    /// Edits one.
+    pub edit: String,
+    /// Reads one.
+    pub read: String,
+}
+
+/// A table of three names.
+struct FileToolNames;
+
+impl Kind for FileToolNames {
+    type Of = FileTools;
+
+    fn read(&self, key: &mut Key<'_>) -> FileTools {
+        let mut table = key.table();
+        let mut name = |what: &str| {
+            let mut key = table.key(what);
+            let name = key.text();
+            key.check.name(&key.path, name)
+        };
+        FileTools { create: name("create"), edit: name("edit"), read: name("read") }
+    }
+
+    fn range(&self) -> String {
+        "names of tools".to_owned()
+    }
+}
+
+impl Rule for Settings {
+    const ABOUT: About = About {
+        title: "Shell commands failing in a row.",
+        rule: "`threshold` shell commands in a row fail. Calls of other tools neither count nor end the row. When \
+            the last one wrote a file, the text names the file tools of `file_tools`.",
+        example: "Three `sed` attempts on one file fail.",
+        silent: &[
+            "With `outcomes.spare_moving`, a failure not seen before, after a change, begins a new row: fourteen \
+                tests fail, then eleven, then nine (`default/shell-failures-that-shrink`).",
+            "With `outcomes.spare_moving`, a wait that runs out does not count \
+                (`default/a-wait-that-runs-out-is-no-shell-failure`).",
+            "An outage, or a call without a known outcome, changes nothing.",
+            "The producer sends failures without `outcome`, `error` or exit code \
+                (`attocode/shell-silence-is-no-failure`).",
+        ],
+        looks_through: true,
+        ..About::AGENT
+    };
+
+    fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    fn needs(&self, policy: &Shared) -> Needs {
+        Needs { outcome: policy.spare_moving, ..Needs::default() }
+    }
+
+    fn words(&self, words: &Words<'_>) -> Said {
+        let n = words.count();
+        let text = if words.flags.has(Flags::SHELL_FILE) {
+            let FileTools { create, edit, read } = &self.file_tools;
+            format!(
+                "[System] {n} consecutive bash commands have failed, the last one on a file. Use the file tools: {create} to create, {edit} to \
+                 modify, {read} to read."
+            )
+        } else {
+            format!(
+                "[System] {n} consecutive bash commands have failed. STOP and: 1. explain what you are trying to achieve; 2. use a DIFFERENT \
+                 approach or tool; 3. send no bash command of the same pattern."
+            )
+        };
+        Said::new(text, format!("{n} failing shell commands in a row"))
+    }
+}
 
 /// Takes a completed step; only shell commands count.
-pub fn observe(
-    settings: &ShellFailures,
-    spares_moving: bool,
-    streaks: &mut Streaks,
-    history: &History,
-    step: &Step,
-) -> Option<Finding> {
+pub fn observe(settings: &Settings, spares_moving: bool, row: &mut Row, history: &History, step: &Step) -> Option<Finding> {
     if !step.flags.has(Flags::SHELL) {
         return None;
     }
     if step.flags.has(Flags::OK) {
-        streaks.shell_failures = 0;
+        row.count = 0;
         return None;
     }
     if spares_moving && step.flags.has(Flags::WAITS) {
         return None;
     }
     if spares_moving && has_moved(history, step) {
-        streaks.shell_failures = 0;
+        row.count = 0;
     }
-    if streaks.shell_failures == 0 {
-        streaks.shell_first = step.sequence;
-    }
-    streaks.shell_failures = streaks.shell_failures.saturating_add(1);
-    (streaks.shell_failures >= settings.threshold).then(|| {
-        Finding::new(
-            Detector::ShellFailures,
-            settings.mode,
-            loop_identity(Family::Shell, &[]),
-            streaks.shell_failures,
-            settings.threshold,
-        )
-        .confident(0.5, 0.1)
-        .spanning(streaks.shell_first, step.sequence)
+    row.extend(step.sequence);
+    (row.count >= settings.threshold).then(|| {
+        Finding::new(Detector::ShellFailures, settings.mode, loop_identity(Family::Shell, &[]), row.count, settings.threshold)
+            .confident(0.5, 0.1)
+            .spanning(row.first, step.sequence)
     })
 }
 

@@ -1,19 +1,68 @@
 //! `state_repeat`: back in a state where the agent has been, anywhere in a window (corteX exact). Page `detection`.
-//!
-//! The detector for interleaved loops: A, x, A, y, A. Limits: edit and re-run looks alike, hence the rule on mutations and the
-//! default threshold of 5, and twice as much where receipts leave it open whether anything has changed.
 
+use crate::detect::detector::Detector;
 use crate::detect::finding::{Finding, repeat_identity};
 use crate::detect::history::History;
+use crate::detect::rule::{About, Rule};
 use crate::detect::step::{Flags, Step};
-use crate::policy::{Detector, StateRepeat, ToolPolicy};
+use crate::detect::words::{Advice, Said, Words};
+use crate::setting::{FLAG, MODE, Mode, Needs, Shared, ToolPolicy, WINDOW, count, settings};
+
+settings! {
+    /// `detectors.state_repeat`.
+    pub struct Settings {
+        novelty_ends: bool = "true", FLAG,
+            "a step with a new call and a new answer ends the look back: coming back to a check after it is verification";
+        mode: Mode = r#""nudge""#, MODE, "a count without order is weaker evidence";
+        threshold: u32 = "5", count(1), "equal states of a finding; 3 meets ordinary edit and run again";
+        window_steps: u32 = "100", WINDOW, "completed steps looked at";
+    }
+}
+
+impl Rule for Settings {
+    const ABOUT: About = About {
+        title: "Same call and same answer anywhere in a window: interleaved loops (A, x, A, y, A).",
+        rule: "The same call had the same answer `threshold` times within the last `window_steps` steps, whatever \
+            lies between. A step with a new call and a new answer, or a new edit, ends the look back \
+            (`novelty_ends`). Twice as many are needed where acknowledgements leave open whether something has \
+            changed: the state itself says nothing, or a new call that says nothing lies in between.",
+        example: "The agent runs `kubectl get pods` five times and gets the same list. The calls between bring nothing \
+            new.",
+        silent: &[
+            "Something new was tried between: coming back to a check is verification \
+                (`default/state-after-something-new`).",
+            "A file was edited between two runs of a failing command or a test \
+                (`default/edit-then-test-is-work`).",
+            "Each click on `Next` is answered alike, and a look shows a new page \
+                (`default/a-click-on-next-and-a-look`).",
+            "The output changes in a detail that is not masked, or it was cut.",
+        ],
+        ..About::CALL
+    };
+
+    fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    fn needs(&self, policy: &Shared) -> Needs {
+        Needs { fingerprint: true, state: true, outcome: self.novelty_ends || !policy.use_description, ..Needs::default() }
+    }
+
+    fn words(&self, words: &Words<'_>) -> Said {
+        let (n, tool, window) = (words.count(), words.tool, words.finding.window);
+        let text = format!(
+            "[System] {tool} has led to the same state {n} times in the last {window} steps. Make a new plan instead of returning to it."
+        );
+        Said::new(text, format!("{tool}: the same state {n} times in {window} steps")).advising(Advice::Replan)
+    }
+}
 
 /// So much more often a state must come back that says nothing, or between whose times something was tried that may have changed it.
 const DOUBT_FACTOR: u32 = 2;
 
 /// Counts the completed step's state in the window.
 #[must_use]
-pub fn observe(settings: &StateRepeat, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
+pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
     let threshold = step.scaled(tool, settings.threshold);
     // The index counts the whole ring: below the threshold there, below it in any window.
     let has_none = !step.state.is_some() || step.flags.any(Flags(Flags::ARGS_ONLY.0 | Flags::CUT.0));

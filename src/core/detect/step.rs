@@ -1,9 +1,10 @@
 //! What stays of a call: hashes, time, flags, a token signature. No text but names and ids.
 
+use crate::detect::detector::{Detector, DetectorBits};
 use crate::detect::names::ToolId;
 use crate::event::EventTime;
 use crate::identity::{Hash64, Hash128, Residue, Signature};
-use crate::policy::{Detector, ToolPolicy};
+use crate::setting::ToolPolicy;
 
 /// Yes-or-no facts of a step. The bits are stored and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -119,7 +120,7 @@ pub struct Step {
     /// Facts.
     pub flags: Flags,
     /// Detectors with a finding here, by [`Detector::bit`].
-    pub fired: u16,
+    pub fired: DetectorBits,
     /// Call identity.
     pub call: Hash128,
     /// Fingerprint; none where no detector needs it.

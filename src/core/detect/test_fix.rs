@@ -1,62 +1,108 @@
 //! `test_fix`: test runs failing in a row, edits between them or not (attocode). Page `detection`.
-//!
-//! Example: edit, `npm test` → `FAILED`, edit, `npm test` → `FAILED`, edit, `npm test` → `FAILED`. Limits: only output that says
-//! passed or failed in the usual words is a signal; without one nothing changes.
 
+use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, loop_identity};
 use crate::detect::history::History;
+use crate::detect::row::Row;
+use crate::detect::rule::{About, Rule};
 use crate::detect::step::{Flags, Step};
-use crate::detect::streaks::Streaks;
-use crate::policy::{Detector, TestFix};
+use crate::detect::words::{Said, Words};
+use crate::setting::{FLAG, MODE, Mode, NAMES_IN_ORDER, Needs, Shared, count, settings, words};
+
+settings! {
+    /// `detectors.test_fix`.
+    pub struct Settings {
+        mode: Mode = r#""nudge""#, MODE, "";
+        threshold: u32 = "3", count(1), "failing runs of a finding";
+        commands: Vec<String> = r#"["test", "pytest", "npm test", "jest", "cargo test", "go test"]"#, NAMES_IN_ORDER,
+            "what makes a shell command a test run";
+        match_words as "match": bool = r#""word""#, words(&MATCHING),
+            r#"word | substring: as a word, or anywhere, so that "latest" matches too"#;
+        same_failure: bool = "true", FLAG,
+            "only a failure seen before counts: tests that fail in a new way are work that moves";
+        zero_failed_fails: bool = "false", FLAG, r#"true: "0 failed" counts as a failure"#;
+        logged_error_fails: bool = "false", FLAG,
+            r#"true: so do ERROR and FAILED in a run that worked and says "8 passed"; else only numbers do there: tests log errors"#;
+    }
+}
+
+const MATCHING: [(&str, bool); 2] = [("word", true), ("substring", false)];
+
+impl Rule for Settings {
+    const ABOUT: About = About {
+        title: "Test runs failing in a row.",
+        rule: "`threshold` shell commands in a row run tests and fail. Edits between them do not matter; a run that \
+            passes ends the row. A run that fails in a way not seen before begins a new row (`same_failure`). A \
+            run that worked and counts what passed (`8 passed`) fails only by numbers, or by words behind that \
+            count.",
+        example: "Edit, test, edit, test, edit, test: the third failure of the same kind is nudged.",
+        silent: &[
+            "Each run fails in a new way: that is work that moves (`default/tests-other-failure`).",
+            "Tests log `ERROR` before their count and pass (`default/tests-that-pass-and-log-errors`).",
+            "The tests run in a script of another name; add it to `commands`.",
+            "The output has neither a count nor `PASSED`, `FAILED` or `ERROR` \
+                (`attocode/tests-without-a-signal`).",
+        ],
+        looks_through: true,
+        ..About::AGENT
+    };
+
+    fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    fn needs(&self, _: &Shared) -> Needs {
+        Needs { test: true, outcome: self.same_failure, ..Needs::default() }
+    }
+
+    fn words(&self, words: &Words<'_>) -> Said {
+        let n = words.count();
+        let text = format!(
+            "[System] You've had {n} consecutive test failures. Step back and rethink: 1. read the errors again, carefully; 2. ask \
+             whether the approach itself is wrong; 3. choose a DIFFERENT fix strategy instead of iterating. Do not retry the same fix."
+        );
+        Said::new(text, format!("{n} failing test runs in a row"))
+    }
+}
 
 /// Takes a completed step; only test runs count.
-pub fn observe(settings: &TestFix, streaks: &mut Streaks, history: &History, step: &Step) -> Option<Finding> {
+pub fn observe(settings: &Settings, row: &mut Row, history: &History, step: &Step) -> Option<Finding> {
     if !step.flags.has(Flags::TEST) {
         return None;
     }
     if step.flags.has(Flags::TEST_FAILED) {
         // Tests that fail in a new way are work that moves; the first failure of a row is new by nature.
-        if settings.same_failure && streaks.test_failures > 0 && !is_known(streaks, history, step) {
-            streaks.test_failures = 0;
+        if settings.same_failure && row.count > 0 && !is_known(row, history, step) {
+            row.count = 0;
         }
-        if streaks.test_failures == 0 {
-            streaks.test_first = step.sequence;
-        }
-        streaks.test_failures = streaks.test_failures.saturating_add(1);
+        row.extend(step.sequence);
     } else if step.flags.has(Flags::TEST_PASSED) {
-        streaks.test_failures = 0;
+        row.count = 0;
     } else {
         return None;
     }
-    (streaks.test_failures >= settings.threshold).then(|| {
-        Finding::new(
-            Detector::TestFix,
-            settings.mode,
-            loop_identity(Family::Test, &[]),
-            streaks.test_failures,
-            settings.threshold,
-        )
-        .confident(0.5, 0.1)
-        .spanning(streaks.test_first, step.sequence)
+    (row.count >= settings.threshold).then(|| {
+        Finding::new(Detector::TestFix, settings.mode, loop_identity(Family::Test, &[]), row.count, settings.threshold)
+            .confident(0.5, 0.1)
+            .spanning(row.first, step.sequence)
     })
 }
 
 /// Whether the failure was seen before: since the last reset or progress, or in the row at hand, which outlasts progress (each fix
 /// changes the world).
-fn is_known(streaks: &Streaks, history: &History, step: &Step) -> bool {
+fn is_known(row: &Row, history: &History, step: &Step) -> bool {
     let is_same = |earlier: &Step| {
         earlier.sequence < step.sequence && earlier.flags.has(Flags::TEST_FAILED) && earlier.outcome == step.outcome
     };
     step.flags.has(Flags::SEEN_OUTCOME)
-        || (step.outcome.is_some()
-            && history.ring_back().take_while(|earlier| earlier.sequence >= streaks.test_first).any(is_same))
+        || (step.outcome.is_some() && history.ring_back().take_while(|earlier| earlier.sequence >= row.first).any(is_same))
 }
 
 /// What a test run's output says: (passed, failed). Case-sensitive: `3 passed`, `PASSED`; `2 failed`, `FAILED`, `ERROR`.
 ///
 /// A run that worked and counts what passed counts what failed too (`3 passed, 1 error`): words before the count are what the tests have logged.
 #[must_use]
-pub fn signals(settings: &TestFix, output: &str, is_ok: bool) -> (bool, bool) {
+pub fn signals(settings: &Settings, output: &str, is_ok: bool) -> (bool, bool) {
     let is_above_zero = |digits: &str| digits.bytes().any(|digit| digit != b'0');
     let counts_passed = |text: &str| numbers_before(text, "passed").next().is_some();
     let has_count = counts_passed(output);
@@ -89,7 +135,7 @@ mod tests {
 
     #[test]
     fn words_in_a_run_that_worked_and_counts_what_passed_are_what_was_logged() {
-        let default = TestFix::default();
+        let default = Settings::default();
         let said = |output: &str, is_ok: bool| signals(&default, output, is_ok);
         assert_eq!(said("ERROR  app: refused as expected\n8 passed in 0.1s", true), (true, false));
         assert_eq!(said("[ERROR core] GET /x: 404 error\ntest result: ok. 8 passed; 0 failed", true), (true, false));
@@ -108,7 +154,7 @@ mod tests {
 
     #[test]
     fn words_count_where_the_policy_says_so() {
-        let attocode = TestFix { logged_error_fails: true, zero_failed_fails: true, ..TestFix::default() };
+        let attocode = Settings { logged_error_fails: true, zero_failed_fails: true, ..Settings::default() };
         assert_eq!(signals(&attocode, "ERROR  app: refused as expected\n8 passed in 0.1s", true), (true, true));
         assert_eq!(signals(&attocode, "8 passed, 0 failed", true), (true, true));
         assert_eq!(signals(&attocode, "8 passed", true), (true, false));

@@ -209,7 +209,7 @@ impl SessionEngine {
             Role::System => {}
             Role::User => match self.policy.progress.user_message {
                 UserMessage::Ignore => {}
-                UserMessage::Text => session.head.streaks.text_turns = 0,
+                UserMessage::Text => session.head.streaks.texts.turns = 0,
                 UserMessage::Reset => {
                     session.history.raise_floor();
                     session.head.streaks = Streaks::default();
@@ -222,7 +222,7 @@ impl SessionEngine {
                 if message.says_something() && !message.is_final {
                     let turn = context.event.turn.map_or(0, |turn| turn.saturating_add(1));
                     let newest = session.history.next_sequence().saturating_sub(1);
-                    self.findings.extend(text_only::observe(settings, &mut session.head.streaks, turn, newest));
+                    self.findings.extend(text_only::observe(settings, &mut session.head.streaks.texts, turn, newest));
                     self.decide(context, session, out);
                 }
             }
@@ -233,12 +233,7 @@ impl SessionEngine {
     fn progress(&self, session: &mut Session) {
         session.history.raise_floor();
         let streaks = &mut session.head.streaks;
-        *streaks = Streaks {
-            test_failures: streaks.test_failures,
-            test_first: streaks.test_first,
-            exploration: streaks.exploration,
-            ..Streaks::default()
-        };
+        *streaks = Streaks { tests: streaks.tests, exploration: streaks.exploration, ..Streaks::default() };
         // Calls that changed the world got somewhere, whatever their answers say.
         if self.policy.detectors.call_rate.count == Counted::Unproductive {
             forget_calls(session);

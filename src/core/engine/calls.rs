@@ -64,7 +64,7 @@ impl SessionEngine {
             out.marks.push(Mark::SameTurn);
         }
         if !step.is_transparent() {
-            session.head.streaks.text_turns = 0;
+            session.head.streaks.texts.turns = 0;
         }
         if session.history.push(step, &call.tool) {
             out.marks.push(Mark::RingWrapped);
@@ -350,13 +350,13 @@ impl SessionEngine {
             found.extend(dead_end::observe(&detectors.dead_end, tool, history, step));
         }
         if detectors.test_fix.mode.is_on() {
-            found.extend(test_fix::observe(&detectors.test_fix, streaks, history, step));
+            found.extend(test_fix::observe(&detectors.test_fix, &mut streaks.tests, history, step));
         }
         if detectors.shell_failures.mode.is_on() {
             found.extend(shell_failures::observe(
                 &detectors.shell_failures,
                 policy.outcomes.spare_moving,
-                streaks,
+                &mut streaks.shell,
                 history,
                 step,
             ));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+pub use crate::detect::Advice;
 use crate::detect::Step;
 use crate::engine::subject::SubjectKey;
 use crate::event::EventTime;
@@ -132,52 +133,6 @@ pub enum Placement {
         /// The call, where the event names it.
         call_id: Option<String>,
     },
-}
-
-/// The message in one word, for an orchestrator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Advice {
-    /// Try something else.
-    ChangeApproach,
-    /// Make a new plan.
-    Replan,
-    /// Undo to the point before.
-    Backtrack,
-    /// Wait longer before asking again.
-    Wait,
-    /// Stop the run.
-    Stop,
-    /// A person should look.
-    AskHuman,
-}
-
-impl Advice {
-    /// The word on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ChangeApproach => "change_approach",
-            Self::Replan => "replan",
-            Self::Backtrack => "backtrack",
-            Self::Wait => "wait",
-            Self::Stop => "stop",
-            Self::AskHuman => "ask_human",
-        }
-    }
-
-    /// Its number, as stored.
-    #[must_use]
-    pub const fn number(self) -> u8 {
-        self as u8
-    }
-
-    /// The advice with that number.
-    #[must_use]
-    pub fn from_number(number: u8) -> Option<Self> {
-        [Self::ChangeApproach, Self::Replan, Self::Backtrack, Self::Wait, Self::Stop, Self::AskHuman]
-            .into_iter()
-            .find(|advice| advice.number() == number)
-    }
 }
 
 /// What caused a command.

@@ -1,9 +1,6 @@
 //! From findings to at most one command per event: fusion, episodes, the ladder, block and unblock. Page `detection`.
 
-use crate::detect::{
-    Finding, History, Step, answers_move, brings_receipts, comes_again, is_mostly_waiting, is_patient, is_unproven,
-    was_changed_since,
-};
+use crate::detect::{Finding, History, Step};
 use crate::engine::apply::{SessionEngine, active_blocks, arm_verdicts};
 use crate::engine::command::{Action, ReasonCode};
 use crate::engine::context::Context;
@@ -11,6 +8,9 @@ use crate::engine::effects::Effects;
 use crate::engine::episode::Episode;
 use crate::engine::fusion::{Fused, Recommended, fuse, rank};
 use crate::engine::marks::Mark;
+use crate::engine::moving::{
+    answers_move, brings_receipts, comes_again, is_mostly_waiting, is_patient, is_unproven, was_changed_since,
+};
 use crate::engine::session::Session;
 use crate::limits::ACTIVE_VERDICTS_MAX;
 use crate::policy::{Detector, Mode, Policy};

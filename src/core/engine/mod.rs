@@ -16,6 +16,7 @@ mod input;
 mod invariants;
 mod marks;
 mod message;
+mod moving;
 mod publish;
 mod session;
 mod subject;

@@ -1,6 +1,6 @@
 //! A chosen finding becomes a command: id, scope, expiry, text, evidence; and a verdict that holds.
 
-use crate::detect::{Category, Finding, Step};
+use crate::detect::{Category, Finding, Step, Words, safe};
 use crate::engine::apply::{SessionEngine, arm_verdicts};
 use crate::engine::command::{
     Action, Command, CommandId, Fact, IdentityRecipe, Placement, ReasonCode, Scope, ScopeKind, Verdict,
@@ -9,12 +9,11 @@ use crate::engine::context::Context;
 use crate::engine::decide::{Choice, Ladder, step_of_finding};
 use crate::engine::effects::{Effects, RecipeForm};
 use crate::engine::message;
-use crate::engine::message::Words;
 use crate::engine::session::{Awaited, Session};
 use crate::engine::subject::{SEPARATOR, SubjectKey};
 use crate::event::{EventKind, EventTime};
 use crate::identity::{argument_names, hash_parts, hash_text};
-use crate::limits::{ACTIVE_VERDICTS_MAX, SENT_TEXTS_MAX};
+use crate::limits::{ACTIVE_VERDICTS_MAX, SENT_TEXTS_MAX, TOOL_NAME_CHARS_SHOWN};
 use crate::policy::{BlockScope, Detector};
 
 /// What makes a command's id (rule K1): no wall clock, no offset, no policy.
@@ -59,19 +58,6 @@ impl SessionEngine {
         let changed = self.changed_arguments(context, finding);
         let scope = self.scope(finding, choice.action, &step, &tool);
         let blocks_all = choice.action == Action::Block && scope.tool.is_none();
-        let words = Words {
-            policy: &self.policy,
-            finding,
-            action: choice.action,
-            tier: choice.tier,
-            nudges,
-            tool: &tool,
-            cycle: &cycle,
-            flags: step.flags,
-            changed: &changed,
-            recommended: choice.recommended,
-            blocks_all,
-        };
         let is_shadow = choice.ladder == Ladder::Shadow;
         let seq = if is_shadow { &mut session.head.shadow_seq } else { &mut session.head.live_seq };
         *seq += 1;
@@ -84,6 +70,22 @@ impl SessionEngine {
             choice.ladder.episodes(session).iter().find(|episode| episode.identity == finding.identity).map(|episode| episode.id);
         let episode = known.unwrap_or(id);
         let span = session.history.get(finding.first).map(|first| (context.time.0 - first.time.0) / 1000);
+        let words = Words {
+            finding,
+            is_block: choice.action == Action::Block,
+            blocks_all,
+            tier: choice.tier,
+            nudges,
+            tool: &safe(&tool, TOOL_NAME_CHARS_SHOWN),
+            cycle: &cycle,
+            flags: step.flags,
+            changed: &changed,
+            workers: 0,
+            // A text never announces a block that the mode cannot deliver; attocode threatens in any mode, and its profile says so.
+            rejects: self.policy.detectors.exact_repeat.reject_notice_always || finding.can_block(),
+            seconds: span,
+        };
+        let said = message::say(&self.policy, &words, choice.recommended);
         let command = Command {
             id,
             action: choice.action,
@@ -99,11 +101,11 @@ impl SessionEngine {
             reason: code,
             also: also(findings, finding),
             confidence: Some(choice.fused.map_or(finding.confidence, |fused| fused.combined)),
-            summary: message::summary(&words, span.filter(|_| finding.detector != Detector::TextOnly)),
+            summary: said.summary,
             evidence: self.evidence(context, session, choice),
-            message: Some(message::text(&words)),
+            message: Some(said.text),
             placement: placement(context, finding, choice.action),
-            advice: Some(message::advice(&words)),
+            advice: Some(said.advice),
             trigger: context.trigger(),
             contributors: Vec::new(),
             labels: context.event.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
@@ -171,19 +173,14 @@ impl SessionEngine {
 
     /// The narrowest scope that breaks the loop, as the policy says.
     fn scope(&self, finding: &Finding, action: Action, step: &Step, tool: &str) -> Scope {
-        let detectors = &self.policy.detectors;
-        let asked = match finding.detector {
-            Detector::ExactRepeat => detectors.exact_repeat.block_scope,
-            Detector::NearRepeat => detectors.near_repeat.block_scope,
-            Detector::OutcomeRepeat => detectors.outcome_repeat.block_scope,
-            Detector::Stagnation => detectors.stagnation.block_scope,
-            Detector::Stuck => detectors.stuck.block_scope,
-            Detector::CallRate => BlockScope::Fingerprint,
-            _ => BlockScope::Session,
-        };
+        let asked = self.policy.detectors.block_scope(finding.detector);
         let asked = if self.policy.fusion.decides { BlockScope::Session } else { asked };
         let all = Scope { kind: ScopeKind::Agent, tool: None, fingerprint: None, only: Vec::new() };
-        let narrow = if action == Action::Nudge { nudged_scope(finding.detector) } else { asked };
+        let narrow = match action {
+            Action::Nudge if finding.detector.about().repeats_call => BlockScope::Fingerprint,
+            Action::Nudge => BlockScope::Session,
+            Action::Block | Action::Unblock => asked,
+        };
         match narrow {
             BlockScope::Session => all,
             BlockScope::Tool => Scope { tool: Some(tool.to_owned()), ..all },
@@ -249,19 +246,6 @@ impl SessionEngine {
     }
 }
 
-/// What a nudge narrows to: a call where one is repeated, else the agent.
-const fn nudged_scope(detector: Detector) -> BlockScope {
-    match detector {
-        Detector::ExactRepeat
-        | Detector::NearRepeat
-        | Detector::OutcomeRepeat
-        | Detector::StateRepeat
-        | Detector::Stagnation
-        | Detector::CallRate => BlockScope::Fingerprint,
-        _ => BlockScope::Session,
-    }
-}
-
 const fn level(choice: &Choice, blocks_all: bool) -> u8 {
     match choice.action {
         Action::Block if blocks_all => 4,
@@ -282,13 +266,12 @@ fn also(findings: &[Finding], speaking: &Finding) -> Vec<Detector> {
     others
 }
 
-/// IronCurtain's warnings ride on the result; all others wait for the agent's next turn.
+/// A nudge may ride on the result; all else waits for the agent's next turn.
 fn placement(context: &Context<'_>, finding: &Finding, action: Action) -> Placement {
-    match finding.detector {
-        Detector::Stagnation | Detector::Stuck if action == Action::Nudge => {
-            Placement::AppendToResult { call_id: context.call_id().map(str::to_owned) }
-        }
-        _ => Placement::NextTurn,
+    if finding.detector.about().on_result && action == Action::Nudge {
+        Placement::AppendToResult { call_id: context.call_id().map(str::to_owned) }
+    } else {
+        Placement::NextTurn
     }
 }
 
@@ -298,7 +281,7 @@ fn cycle_tools(session: &Session, finding: &Finding) -> Vec<String> {
         return Vec::new();
     }
     let round = session.history.complete_back().take(finding.period as usize);
-    let mut tools: Vec<String> = round.map(|step| session.history.tool(step).to_owned()).collect();
+    let mut tools: Vec<String> = round.map(|step| safe(session.history.tool(step), TOOL_NAME_CHARS_SHOWN)).collect();
     tools.reverse();
     tools
 }
@@ -314,7 +297,7 @@ fn tried(session: &Session, finding: &Finding) -> Vec<String> {
         }
         let entry = if step.excerpt.is_empty() {
             calls.push(call);
-            format!("{} #{:08x}", message::safe(call.0, 64), call.1)
+            format!("{} #{:08x}", safe(call.0, 64), call.1)
         } else {
             step.excerpt.to_string()
         };

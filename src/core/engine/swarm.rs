@@ -7,11 +7,9 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use crate::engine::command::{
-    Action, Advice, Command, Fact, IdentityRecipe, Placement, ReasonCode, Scope, ScopeKind, Trigger, Verdict,
-};
+use crate::detect::{Finding, Flags, Said, Words, safe};
+use crate::engine::command::{Action, Command, Fact, IdentityRecipe, Placement, ReasonCode, Scope, ScopeKind, Trigger, Verdict};
 use crate::engine::effects::{Effects, SwarmCallKey};
-use crate::engine::message::safe;
 use crate::engine::publish::command_id;
 use crate::engine::sums::SwarmReport;
 use crate::engine::swarm_verdicts::{arm_verdicts, blocks_until, hold};
@@ -21,6 +19,7 @@ use crate::engine::windows::{
     window_sums, window_workers,
 };
 use crate::event::EventTime;
+use crate::identity::Hash64;
 use crate::limits::{SWARM_PANE_BYTES_MAX, SWARM_PANE_LIFE_MS_MIN, TOOL_NAME_CHARS_SHOWN};
 use crate::policy::{Detector, Mode, Notify, Policy, SwarmRepeat, SwarmSteps};
 
@@ -362,6 +361,7 @@ impl SwarmEngine {
             issued_at.plus_ms(lifetime.saturating_sub(late_ms).max(0))
         };
         let tool = safe(&counter.tool, TOOL_NAME_CHARS_SHOWN);
+        let said = self.said(rules, &tool, crossing, is_block);
         let latest = latest(&counter.panes, rules, crossing.end);
         let only = match rules.notify {
             Notify::Latest => latest.into_iter().collect(),
@@ -391,10 +391,7 @@ impl SwarmEngine {
                 Detector::FleetRate => 1.0,
                 _ => 0.02f64.mul_add(f64::from(crossing.step.saturating_sub(rules.threshold)), 0.6).min(1.0),
             }),
-            summary: match rules.detector {
-                Detector::FleetRate => format!("{tool}: more than {} starts in a window by the whole fleet", rules.threshold - 1),
-                _ => format!("{tool}: {} calls by {} workers of one swarm", crossing.sum, crossing.workers),
-            },
+            summary: said.summary,
             evidence: vec![
                 ("count", Fact::Count(u64::from(crossing.sum))),
                 ("threshold", Fact::Count(u64::from(rules.threshold))),
@@ -403,13 +400,33 @@ impl SwarmEngine {
                 ("workers_at_least", Fact::Count(u64::from(rules.workers_min))),
                 ("window_ms", Fact::Count(rules.window_ms.unsigned_abs())),
             ],
-            message: Some(text(rules, &tool, crossing, is_block)),
+            message: Some(said.text),
             placement: Placement::NextTurn,
-            advice: Some(Advice::ChangeApproach),
+            advice: Some(said.advice),
             trigger: Trigger::Window { end: EventTime(period_end) },
             contributors: contributors(&counter.panes, rules, crossing.end),
             labels: Vec::new(),
         }
+    }
+
+    /// What the detector says of a window.
+    fn said(&self, rules: &Rules, tool: &str, crossing: &Crossing, is_block: bool) -> Said {
+        let finding = Finding::new(rules.detector, rules.mode, Hash64::NONE, crossing.sum, rules.threshold)
+            .within(rules.window_ms.unsigned_abs());
+        self.policy.detectors.words(&Words {
+            finding: &finding,
+            is_block,
+            blocks_all: false,
+            tier: 0,
+            nudges: 0,
+            tool,
+            cycle: &[],
+            flags: Flags::default(),
+            changed: &[],
+            workers: crossing.workers,
+            rejects: false,
+            seconds: None,
+        })
     }
 
     fn timer(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, kind: TimerKind, due: EventTime, out: &mut Effects) {
@@ -450,23 +467,6 @@ struct Crossing {
     workers: u32,
     end: EventTime,
     episode: Option<crate::engine::command::CommandId>,
-}
-
-fn text(rules: &Rules, tool: &str, crossing: &Crossing, is_block: bool) -> String {
-    match rules.detector {
-        Detector::FleetRate => format!(
-            "CIRCUIT BREAKER: {tool} was started {} times with this definition within {} min by the whole fleet. {}Try a different \
-             approach.",
-            rules.threshold - 1,
-            rules.window_ms / 60_000,
-            if is_block { "This call is refused. " } else { "" }
-        ),
-        _ => format!(
-            "[System] GLOBAL DOOM LOOP: {} calls to {tool} across {} workers, all on the same target. 1. Use a fundamentally \
-             different strategy. 2. Do NOT retry the same tool with the same parameters. 3. Reconsider the goal.",
-            crossing.sum, crossing.workers
-        ),
-    }
 }
 
 /// Until when each period must be known: as long as its last pane may be added to, and the newest while a block stands, whose `unblock` is

@@ -1,105 +1,63 @@
-//! Raw to valid, once, with every problem told. What comes out needs no further check anywhere.
+//! From a written policy to a valid one, once, with every problem reported. What comes out needs no further check anywhere.
 
-mod check;
-mod detectors;
 mod tools;
 
-use check::Check;
-
+use crate::detect::{Detector, Detectors};
 use crate::event::Content;
 use crate::identity::{FingerprintRules, MaskRule, MaskSet, OutcomeRules, ShellRules, canonical_text, hash_text};
 use crate::limits::{
     ACTIVE_VERDICTS_MAX, DESCRIPTION_CHARS_MAX, EPISODES_KEPT_MAX, FACTOR_MAX, HISTORY_STEPS_MAX, POLICY_MS_MAX,
     READABLE_BYTES_MAX,
 };
-use crate::policy::raw::{RawFusion, RawIdentity, RawPolicy};
 use crate::policy::{
-    Counted, Detector, Detectors, EpisodePolicy, EvidencePolicy, FusionPolicy, IdentityPolicy, Mode, Needs, OutcomePolicy,
-    Policy, ProgressPolicy, SwarmRepeat, UserMessage,
+    EpisodePolicy, EvidencePolicy, FusionPolicy, IdentityPolicy, OutcomePolicy, Policy, ProgressPolicy, SwarmRepeat, UserMessage,
 };
-
-/// A rule that a policy breaks.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct Problem {
-    /// Dotted path of the key, as `detectors.exact_repeat.block_at` or `tool[2].class`.
-    pub path: String,
-    /// The key, the values and the broken rule, in lower case.
-    pub message: String,
-}
+use crate::setting::{
+    Check, FLAG, Key, Kind, MASKS_OR_NONE, Mode, NAMES_IN_ORDER, PATTERNS_WHOLE, Problem, SHARE, Shared, Table, TextPatterns,
+    Value, chars, count, words,
+};
 
 impl Policy {
     /// Checks a merged policy. `json` is the same policy as JSON, whatever its key order and white space: it makes the hash.
     ///
     /// # Errors
     /// Every broken rule, in the order of the keys in `config/profiles/default.toml`.
-    pub fn from_raw(raw: &RawPolicy, json: &str) -> Result<Self, Vec<Problem>> {
-        let mut check = Check::default();
-        let profile = check.name("profile", &raw.profile);
-        let history_steps = check.integer("history_steps", raw.history_steps, 1, HISTORY_STEPS_MAX as i64);
-        let open_call_ms = check.integer("open_call_ms", raw.open_call_ms, 1, POLICY_MS_MAX);
-        let idle_ms = check.integer("idle_ms", raw.idle_ms, 1, POLICY_MS_MAX);
-        let ended_ms = check.integer("ended_ms", raw.ended_ms, 1, POLICY_MS_MAX);
-        let poll_factor = check.positive("poll_factor", raw.poll_factor, FACTOR_MAX);
-        let only = check.detectors("only", &raw.only);
-        let ranked = check.detectors("priority", &raw.priority);
-        let masks = masks(&mut check, &raw.outcomes.masks);
-
-        let identity = identity(&mut check, &raw.identity);
-        let outcomes = OutcomePolicy {
-            rules: OutcomeRules {
-                mask: if raw.outcomes.mask { masks.clone() } else { MaskSet::none() },
-                chars: check.integer("outcomes.chars", raw.outcomes.chars, 0, READABLE_BYTES_MAX as i64) as usize,
-                volatile_fields: check.names("outcomes.volatile_fields", &raw.outcomes.volatile_fields),
-            },
-            generic_chars: check.integer("outcomes.generic_chars", raw.outcomes.generic_chars, 0, 4_096) as usize,
-            receipts: check.patterns_anywhere("outcomes.receipts", &raw.outcomes.receipts),
-            denials: check.patterns_anywhere("outcomes.denials", &raw.outcomes.denials),
-            empty: check.patterns_whole("outcomes.empty", &raw.outcomes.empty),
-            generic: raw.outcomes.generic.iter().map(|text| text.trim().to_lowercase()).collect(),
-            spare_moving: raw.outcomes.spare_moving,
-            retryable: check.patterns_anywhere("outcomes.retryable", &raw.outcomes.retryable),
+    pub fn read(value: &Value, json: &str) -> Result<Self, Vec<Problem>> {
+        let (mut check, unshared) = (Check::default(), Shared::default());
+        let table = &mut Table::new(&mut check, value, &unshared);
+        let profile = {
+            let mut key = table.key("profile");
+            let name = key.text();
+            key.check.name(&key.path, name)
         };
-        let progress = ProgressPolicy {
-            user_message: check.choice(
-                "progress.user_message",
-                &raw.progress.user_message,
-                &[("reset", UserMessage::Reset), ("text", UserMessage::Text), ("ignore", UserMessage::Ignore)],
-            ),
-            mutation: raw.progress.mutation,
-            new_mutation: raw.progress.mutation && raw.progress.new_mutation,
-            world_state: raw.progress.world_state,
+        let history_steps = chars(1, HISTORY_STEPS_MAX).read(&mut table.key("history_steps"));
+        let open_call_ms = milliseconds(&mut table.key("open_call_ms"));
+        let idle_ms = milliseconds(&mut table.key("idle_ms"));
+        let ended_ms = milliseconds(&mut table.key("ended_ms"));
+        let poll_factor = positive(&mut table.key("poll_factor"));
+        let only = detectors_of(&mut table.key("only"));
+        let ranked = detectors_of(&mut table.key("priority"));
+        let shared = Shared {
+            history_steps: table.written("history_steps"),
+            masks: masks(&mut table.table("outcomes").key("masks")),
+            spare_moving: FLAG.read(&mut table.table("outcomes").key("spare_moving")),
+            use_description: FLAG.read(&mut table.table("identity").key("use_description")),
         };
-        let episodes = EpisodePolicy {
-            renudge_hits: check.count("episodes.renudge_hits", raw.episodes.renudge_hits, 1),
-            renudge_factor: check.factor("episodes.renudge_factor", raw.episodes.renudge_factor),
-            relapse_steps: check.count("episodes.relapse_steps", raw.episodes.relapse_steps, 0),
-            nudge_before_block: raw.episodes.nudge_before_block,
-            nudge_ms: check.integer("episodes.nudge_ms", raw.episodes.nudge_ms, 1, POLICY_MS_MAX),
-            block_ms: check.integer("episodes.block_ms", raw.episodes.block_ms, 1, POLICY_MS_MAX),
-            kept: check.integer("episodes.kept", raw.episodes.kept, 1, EPISODES_KEPT_MAX as i64) as usize,
-        };
-        for (name, ms) in [
-            ("open_call_ms", raw.open_call_ms),
-            ("episodes.nudge_ms", raw.episodes.nudge_ms),
-            ("episodes.block_ms", raw.episodes.block_ms),
-        ] {
-            check.rule("idle_ms", raw.idle_ms >= ms, || {
-                format!("idle_ms is {}, but must not be below {name} ({ms})", raw.idle_ms)
-            });
-        }
-        let evidence = EvidencePolicy {
-            excerpts: raw.evidence.excerpts,
-            chars: check.integer("evidence.chars", raw.evidence.chars, 0, DESCRIPTION_CHARS_MAX as i64) as usize,
-        };
-        let fusion = fusion(&mut check, &raw.fusion);
-        let mut detectors = detectors::detectors(&mut check, &raw.detectors, raw.history_steps, &masks);
+        let table = &mut Table::new(&mut check, value, &shared);
+        let identity = identity(&mut table.table("identity"));
+        let outcomes = outcomes(&mut table.table("outcomes"));
+        let progress = progress(&mut table.table("progress"));
+        let episodes = episodes(&mut table.table("episodes"));
+        check_idle(table);
+        let evidence = evidence(&mut table.table("evidence"));
+        let fusion = fusion(&mut table.table("fusion"));
+        let mut detectors = Detectors::read(&mut table.table("detectors"));
         switch_off_others(&mut detectors, &only);
-        check_swarm_blocks(&mut check, &detectors.swarm_repeat, raw.episodes.block_ms);
-        check_priority(&mut check, &detectors, &ranked);
+        let block_ms = table.table("episodes").written("block_ms");
+        check_swarm_blocks(table.check, &detectors.swarm_repeat, block_ms);
+        check_priority(table.check, &detectors, &ranked);
         let tools = tools::table(
-            &mut check,
-            &raw.tool,
+            table,
             &tools::Named {
                 shell: &identity.fingerprint.shell.tools,
                 waiters: &identity.fingerprint.shell.waiters,
@@ -113,7 +71,7 @@ impl Policy {
         Ok(Self {
             profile,
             hash: hash_text(&canonical_text(&Content::Raw(json))),
-            history_steps: history_steps as usize,
+            history_steps,
             open_call_ms,
             idle_ms,
             ended_ms,
@@ -123,7 +81,7 @@ impl Policy {
             episodes,
             evidence,
             fusion,
-            needs: needs(&detectors, raw.identity.use_description, raw.outcomes.spare_moving),
+            needs: detectors.needs(&shared),
             detectors,
             priority: ranks(&ranked),
             tools,
@@ -131,51 +89,151 @@ impl Policy {
     }
 }
 
-fn identity(check: &mut Check, raw: &RawIdentity) -> IdentityPolicy {
-    let targets = check.names_in_order("identity.fingerprint_args", &raw.fingerprint_args);
+fn milliseconds(key: &mut Key<'_>) -> i64 {
+    let ms = key.integer();
+    key.check.integer(&key.path, ms, 1, POLICY_MS_MAX)
+}
+
+fn positive(key: &mut Key<'_>) -> f64 {
+    let value = key.float();
+    key.check.positive(&key.path, value, FACTOR_MAX)
+}
+
+fn anywhere(key: &mut Key<'_>) -> TextPatterns {
+    let patterns = key.texts();
+    key.check.patterns_anywhere(&key.path, &patterns)
+}
+
+/// Detectors by name, each once.
+fn detectors_of(key: &mut Key<'_>) -> Vec<Detector> {
+    let (names, path) = (key.texts(), &key.path);
+    let mut found = Vec::with_capacity(names.len().min(Detector::COUNT));
+    for name in &names {
+        match Detector::from_name(name) {
+            Some(detector) if found.contains(&detector) => key.check.problem(path, format!("{path} names {name:?} twice")),
+            Some(detector) => found.push(detector),
+            None => {
+                let list = Detector::ALL.map(Detector::as_str).join(", ");
+                key.check.problem(path, format!("{path} holds {name:?}, but detectors are: {list}"));
+            }
+        }
+    }
+    found
+}
+
+fn identity(table: &mut Table<'_>) -> IdentityPolicy {
+    let mut names = |key: &str| NAMES_IN_ORDER.read(&mut table.key(key));
+    let targets = names("fingerprint_args");
     let mut args = targets.clone();
-    for name in check.names_in_order("identity.fingerprint_modifiers", &raw.fingerprint_modifiers) {
+    for name in names("fingerprint_modifiers") {
         // A policy may take for a target what the policy below it does not. And a recipe names each once.
         if !args.contains(&name) {
             args.push(name);
         }
     }
     // Order matters in `shell_args` (the first that is text); elsewhere it does no harm.
+    let mut shell = ShellRules {
+        tools: names("shell_tools"),
+        args: names("shell_args"),
+        readers: names("shell_readers"),
+        writers: names("shell_writers"),
+        waiters: names("waiters"),
+        clean_paths: false,
+    };
+    let looks = names("looks");
+    shell.clean_paths = FLAG.read(&mut table.key("clean_paths"));
     IdentityPolicy {
-        fingerprint: FingerprintRules {
-            targets,
-            args: args.into(),
-            shell: ShellRules {
-                tools: check.names_in_order("identity.shell_tools", &raw.shell_tools),
-                args: check.names_in_order("identity.shell_args", &raw.shell_args),
-                readers: check.names_in_order("identity.shell_readers", &raw.shell_readers),
-                writers: check.names_in_order("identity.shell_writers", &raw.shell_writers),
-                waiters: check.names_in_order("identity.waiters", &raw.waiters),
-                clean_paths: raw.clean_paths,
+        fingerprint: FingerprintRules { targets, args: args.into(), shell },
+        use_description: table.shared.use_description,
+        same_turn_once: FLAG.read(&mut table.key("same_turn_once")),
+        looks,
+    }
+}
+
+fn outcomes(table: &mut Table<'_>) -> OutcomePolicy {
+    OutcomePolicy {
+        rules: OutcomeRules {
+            mask: MASKS_OR_NONE.read(&mut table.key("mask")),
+            chars: chars(0, READABLE_BYTES_MAX).read(&mut table.key("chars")),
+            volatile_fields: {
+                let mut key = table.key("volatile_fields");
+                let names = key.texts();
+                key.check.names(&key.path, &names)
             },
         },
-        use_description: raw.use_description,
-        same_turn_once: raw.same_turn_once,
-        looks: check.names_in_order("identity.looks", &raw.looks),
+        generic_chars: chars(0, 4_096).read(&mut table.key("generic_chars")),
+        receipts: anywhere(&mut table.key("receipts")),
+        denials: anywhere(&mut table.key("denials")),
+        empty: PATTERNS_WHOLE.read(&mut table.key("empty")),
+        generic: table.key("generic").texts().iter().map(|text| text.trim().to_lowercase()).collect(),
+        spare_moving: table.shared.spare_moving,
+        retryable: anywhere(&mut table.key("retryable")),
     }
 }
 
-fn fusion(check: &mut Check, raw: &RawFusion) -> FusionPolicy {
+fn progress(table: &mut Table<'_>) -> ProgressPolicy {
+    const MESSAGES: [(&str, UserMessage); 3] =
+        [("reset", UserMessage::Reset), ("text", UserMessage::Text), ("ignore", UserMessage::Ignore)];
+    let mutation = FLAG.read(&mut table.key("mutation"));
+    ProgressPolicy {
+        user_message: words(&MESSAGES).read(&mut table.key("user_message")),
+        mutation,
+        new_mutation: FLAG.read(&mut table.key("new_mutation")) && mutation,
+        world_state: FLAG.read(&mut table.key("world_state")),
+    }
+}
+
+fn episodes(table: &mut Table<'_>) -> EpisodePolicy {
+    EpisodePolicy {
+        renudge_hits: count(1).read(&mut table.key("renudge_hits")),
+        renudge_factor: {
+            let mut key = table.key("renudge_factor");
+            let factor = key.float();
+            key.check.factor(&key.path, factor)
+        },
+        relapse_steps: count(0).read(&mut table.key("relapse_steps")),
+        nudge_before_block: FLAG.read(&mut table.key("nudge_before_block")),
+        nudge_ms: milliseconds(&mut table.key("nudge_ms")),
+        block_ms: milliseconds(&mut table.key("block_ms")),
+        kept: chars(1, EPISODES_KEPT_MAX).read(&mut table.key("kept")),
+    }
+}
+
+/// A session is not forgotten before what it waits for.
+fn check_idle(table: &mut Table<'_>) {
+    let (idle_ms, open_call_ms) = (table.written("idle_ms"), table.written("open_call_ms"));
+    let episodes = table.table("episodes");
+    let (nudge_ms, block_ms) = (episodes.written("nudge_ms"), episodes.written("block_ms"));
+    for (name, ms) in [("open_call_ms", open_call_ms), ("episodes.nudge_ms", nudge_ms), ("episodes.block_ms", block_ms)] {
+        table.check.rule("idle_ms", idle_ms >= ms, || format!("idle_ms is {idle_ms}, but must not be below {name} ({ms})"));
+    }
+}
+
+fn evidence(table: &mut Table<'_>) -> EvidencePolicy {
+    EvidencePolicy {
+        excerpts: FLAG.read(&mut table.key("excerpts")),
+        chars: chars(0, DESCRIPTION_CHARS_MAX).read(&mut table.key("chars")),
+    }
+}
+
+fn fusion(table: &mut Table<'_>) -> FusionPolicy {
     FusionPolicy {
-        decides: raw.decides,
-        bonus: check.share("fusion.bonus", raw.bonus),
-        escalate_above: check.share("fusion.escalate_above", raw.escalate_above),
-        escalate_count: check.count("fusion.escalate_count", raw.escalate_count, 0),
+        decides: FLAG.read(&mut table.key("decides")),
+        bonus: SHARE.read(&mut table.key("bonus")),
+        escalate_above: SHARE.read(&mut table.key("escalate_above")),
+        escalate_count: count(0).read(&mut table.key("escalate_count")),
     }
 }
 
-fn masks(check: &mut Check, raw: &[Vec<String>]) -> MaskSet {
-    let mut rules = Vec::with_capacity(raw.len());
-    for (index, pair) in raw.iter().enumerate() {
-        let path = format!("outcomes.masks[{index}]");
-        let [pattern, replacement] = pair.as_slice() else {
+fn masks(key: &mut Key<'_>) -> MaskSet {
+    let list = key.list();
+    let mut rules = Vec::with_capacity(list.len());
+    for (index, pair) in list.iter().enumerate() {
+        let path = format!("{}[{index}]", key.path);
+        let pair = if let Value::List(pair) = pair { pair.as_slice() } else { &[] };
+        let [Value::Text(pattern), Value::Text(replacement)] = pair else {
             let count = pair.len();
-            check.problem(&path, format!("{path} has {count} texts, but must be two: a pattern and its replacement"));
+            key.check.problem(&path, format!("{path} has {count} texts, but must be two: a pattern and its replacement"));
             continue;
         };
         rules.push((path, MaskRule { pattern: pattern.clone(), replacement: replacement.clone() }));
@@ -184,7 +242,7 @@ fn masks(check: &mut Check, raw: &[Vec<String>]) -> MaskSet {
     MaskSet::new(&all).unwrap_or_else(|_| {
         for (path, rule) in &rules {
             if let Err(error) = MaskSet::new(std::slice::from_ref(rule)) {
-                check.no_pattern(path, &rule.pattern, &error.0);
+                key.check.no_pattern(path, &rule.pattern, &error.0);
             }
         }
         MaskSet::none()
@@ -233,39 +291,4 @@ fn ranks(ranked: &[Detector]) -> [u8; Detector::COUNT] {
         }
     }
     ranks
-}
-
-/// What is computed per step. The loop identity of the `repeat` family is made of fingerprints (page `detection`).
-fn needs(detectors: &Detectors, use_description: bool, spare_moving: bool) -> Needs {
-    let runs = |detector| detectors.mode(detector).is_on();
-    let sums_unproductive = runs(Detector::SwarmRepeat) && detectors.swarm_repeat.count == Counted::Unproductive;
-    Needs {
-        fingerprint: [
-            Detector::ExactRepeat,
-            Detector::NearRepeat,
-            Detector::OutcomeRepeat,
-            Detector::StateRepeat,
-            Detector::Stagnation,
-            Detector::SwarmRepeat,
-        ]
-        .into_iter()
-        .any(runs),
-        outcome: runs(Detector::OutcomeRepeat)
-            || runs(Detector::Stagnation)
-            || runs(Detector::Stuck)
-            || (runs(Detector::ExactRepeat) && detectors.exact_repeat.result_aware)
-            || (runs(Detector::NearRepeat) && detectors.near_repeat.result_aware)
-            || (runs(Detector::Oscillation) && detectors.oscillation.needs_repeat)
-            || (runs(Detector::StateRepeat) && (detectors.state_repeat.novelty_ends || !use_description))
-            || (runs(Detector::ShellFailures) && spare_moving)
-            || (runs(Detector::TestFix) && detectors.test_fix.same_failure)
-            || (runs(Detector::CallRate) && detectors.call_rate.count == Counted::Unproductive)
-            || sums_unproductive,
-        state: runs(Detector::StateRepeat),
-        tokens: runs(Detector::SemanticRepeat),
-        error: runs(Detector::DeadEnd) || sums_unproductive,
-        test: runs(Detector::TestFix),
-        read_target: runs(Detector::Exploration),
-        swarm: runs(Detector::SwarmRepeat) || runs(Detector::FleetRate),
-    }
 }

@@ -8,6 +8,7 @@ use crate::report::command::CommandCounts;
 use crate::report::distinct::Distinct;
 use crate::report::spent::{Spent, SpentColumns};
 use crate::report::{CommandKind, PublishedCommand};
+use loopwarden_core::detect::DetectorBits;
 use loopwarden_core::policy::Detector;
 
 /// Commands with the same code.
@@ -95,7 +96,7 @@ impl Detectors {
     }
 
     /// Notes the cost of a call, or of a part of it, for the detectors with these bits.
-    pub(super) fn note_spent(&mut self, detectors: u16, spent: Spent) {
+    pub(super) fn note_spent(&mut self, detectors: DetectorBits, spent: Spent) {
         for (detector, sum) in Detector::ALL.into_iter().zip(&mut self.spent) {
             if detectors & detector.bit() != 0 {
                 sum.add(spent);

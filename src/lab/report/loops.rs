@@ -12,7 +12,7 @@ use crate::report::CommandKind;
 use crate::report::call_timeline::{CallCell, CallTimeline, Ended};
 use crate::report::command::CommandCounts;
 use crate::report::spent::Spent;
-use loopwarden_core::detect::{Finding, Flags, Step};
+use loopwarden_core::detect::{DetectorBits, Finding, Flags, Step};
 use loopwarden_core::engine::{Action, Command, Session, SubjectKey};
 use loopwarden_core::event::EventTime;
 use loopwarden_core::policy::{Detector, Mode};
@@ -55,8 +55,8 @@ pub struct LoopSums {
     in_shadow: u64,
     pub commands: CommandCounts,
     /// Bits of the detectors in force with a finding.
-    detectors: u16,
-    shadow_detectors: u16,
+    detectors: DetectorBits,
+    shadow_detectors: DetectorBits,
 }
 
 impl Loop {
@@ -289,7 +289,7 @@ fn note_findings(found: &mut Loop, moment: &Moment<'_>) {
         sums.detectors |= finding.detector.bit();
         // All calls of a run are part of the loop. In a window, only those that match are, and the history has the last of them; so it
         // is with failures in a row, which calls of other tools do not end.
-        let looks_through = matches!(finding.detector, Detector::ShellFailures | Detector::TestFix);
+        let looks_through = finding.detector.about().looks_through;
         let first = if finding.window == 0 && !looks_through { finding.first } else { finding.last };
         if !matches!(moment.kind, MomentKind::Text(_)) {
             let (first, last) = (sums.number(first), sums.number(finding.last));

@@ -14,7 +14,7 @@ use crate::report::spent::Spent;
 use crate::report::swarms::Swarms;
 use crate::report::timeline::Timeline;
 use crate::report::tools::Tools;
-use loopwarden_core::detect::Flags;
+use loopwarden_core::detect::{DetectorBits, Flags};
 use loopwarden_core::engine::{Effects, Place, Session, SubjectKey};
 use loopwarden_core::event::{Event, EventKind, Role};
 use loopwarden_core::identity::{hash_text, text_identity};
@@ -64,7 +64,7 @@ pub struct ReplayStats {
 struct Open {
     spent: Spent,
     /// Detectors that have counted it.
-    detectors: u16,
+    detectors: DetectorBits,
 }
 
 impl ReplayStats {
@@ -117,7 +117,7 @@ impl ReplayStats {
     }
 
     /// The part of an event in loops. A call counts once, when the first detector counts it.
-    fn spend(&mut self, event: &Event<'_>, (session, hash): (&Session, u64), kind: MomentKind, detectors: u16) -> Spent {
+    fn spend(&mut self, event: &Event<'_>, (session, hash): (&Session, u64), kind: MomentKind, detectors: DetectorBits) -> Spent {
         let now = Spent::of(event.usage);
         let one = Spent { calls: 1, ..now };
         let mut total = if detectors == 0 { Spent::default() } else { one };

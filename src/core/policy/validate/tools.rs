@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::limits::{FACTOR_MAX, POLICY_LIST_MAX};
-use crate::policy::raw::RawTool;
-use crate::policy::validate::check::Check;
-use crate::policy::{ToolClass, ToolPolicy, ToolTable};
+use crate::setting::{Key, Kind, Table, ToolClass, ToolPolicy, ToolTable, words};
 
 const CLASSES: [(&str, ToolClass); 5] = [
     ("normal", ToolClass::Normal),
@@ -15,6 +13,9 @@ const CLASSES: [(&str, ToolClass); 5] = [
     ("mutates", ToolClass::Mutates),
     ("exempt", ToolClass::Exempt),
 ];
+
+const IDENTITIES: [(&str, bool); 2] = [("call", false), ("args_only", true)];
+const MASKS: [(&str, bool); 2] = [("default", false), ("none", true)];
 
 /// What the rest of the policy says about tools.
 pub(super) struct Named<'a> {
@@ -54,11 +55,12 @@ enum Subject<'a> {
 }
 
 /// The table of all tools that are named anywhere.
-pub(super) fn table(check: &mut Check, raw: &[RawTool], named: &Named<'_>) -> ToolTable {
-    check.rule("tool", raw.len() <= POLICY_LIST_MAX, || {
-        format!("tool has {} entries, but must not have above {POLICY_LIST_MAX}", raw.len())
+pub(super) fn table(whole: &mut Table<'_>, named: &Named<'_>) -> ToolTable {
+    let count = whole.key("tool").list().len();
+    whole.check.rule("tool", count <= POLICY_LIST_MAX, || {
+        format!("tool has {count} entries, but must not have above {POLICY_LIST_MAX}")
     });
-    let entries: Vec<Entry> = raw.iter().enumerate().map(|(index, raw)| entry(check, index, raw)).collect();
+    let entries: Vec<Entry> = whole.tables("tool", entry);
     let exact: BTreeSet<&str> = entries
         .iter()
         .flat_map(|entry| &entry.exact)
@@ -83,40 +85,41 @@ pub(super) fn table(check: &mut Check, raw: &[RawTool], named: &Named<'_>) -> To
     }
 }
 
-fn entry(check: &mut Check, index: usize, raw: &RawTool) -> Entry {
-    let path = |key: &str| format!("tool[{index}].{key}");
-    let names = path("names");
-    check.rule(&names, !raw.names.is_empty(), || format!("{names} is empty, but must name a tool"));
+/// What is absent leaves what earlier entries said.
+fn entry(table: &mut Table<'_>) -> Entry {
+    let names = table.optional("names").map(|mut key| key.texts()).unwrap_or_default();
+    let path = table.path("names");
+    table.check.rule(&path, !names.is_empty(), || format!("{path} is empty, but must name a tool"));
     let (mut exact, mut prefixes) = (Vec::new(), Vec::new());
-    for name in &raw.names {
+    for name in &names {
         if let Some(prefix) = name.strip_suffix('*').filter(|prefix| !prefix.contains('*')) {
             prefixes.push(prefix.to_owned());
         } else {
-            check.rule(&names, !name.contains('*'), || format!("{names} holds {name:?}, but a * may only stand at the end"));
+            let holds = !name.contains('*');
+            table.check.rule(&path, holds, || format!("{path} holds {name:?}, but a * may only stand at the end"));
             exact.push(name.clone());
         }
     }
-    check.names_in_order(&names, &raw.names);
-    let mut list = |key: &str, names: &Option<Vec<String>>| names.as_ref().map(|names| check.names(&path(key), names));
-    let args = list("args", &raw.args);
-    let args_ignored = list("args_ignored", &raw.args_ignored);
-    let result_ignored = list("result_ignored", &raw.result_ignored);
-    let mut flag = |key: &str, word: &Option<String>, no: &str, yes: &str| {
-        word.as_ref().map(|word| check.choice(&path(key), word, &[(no, false), (yes, true)]))
-    };
-    let args_only = flag("identity", &raw.identity, "call", "args_only");
-    let is_unmasked = flag("result_mask", &raw.result_mask, "default", "none");
+    table.check.names_in_order(&path, &names);
     Entry {
         exact,
         prefixes,
-        class: raw.class.as_ref().map(|class| check.choice(&path("class"), class, &CLASSES)),
-        args_only,
-        args: args.map(Arc::from),
-        args_ignored: args_ignored.map(Arc::from),
-        is_unmasked,
-        result_ignored,
-        factor: raw.factor.map(|factor| check.positive(&path("factor"), factor, FACTOR_MAX)),
+        args: table.optional("args").map(sorted_names).map(Arc::from),
+        args_ignored: table.optional("args_ignored").map(sorted_names).map(Arc::from),
+        result_ignored: table.optional("result_ignored").map(sorted_names),
+        args_only: table.optional("identity").map(|mut key| words(&IDENTITIES).read(&mut key)),
+        is_unmasked: table.optional("result_mask").map(|mut key| words(&MASKS).read(&mut key)),
+        class: table.optional("class").map(|mut key| words(&CLASSES).read(&mut key)),
+        factor: table.optional("factor").map(|mut key| {
+            let factor = key.float();
+            key.check.positive(&key.path, factor, FACTOR_MAX)
+        }),
     }
+}
+
+fn sorted_names(mut key: Key<'_>) -> Vec<String> {
+    let names = key.texts();
+    key.check.names(&key.path, &names)
 }
 
 impl Entry {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use loopwarden_core::detect::{Category, Finding};
+use loopwarden_core::detect::{Category, Finding, Streaks};
 use loopwarden_core::engine::{
     Action, Command, Effects, Fused, Input, Mark, Place, Session, SessionEngine, SubjectKey, SwarmCallKey, SwarmCounter,
     SwarmEngine, SwarmInput, SwarmSums, TimerKind, fuse,
@@ -29,14 +29,10 @@ pub struct Answer {
     pub category: Category,
     /// Fusion over the live findings.
     pub fused: Option<Fused>,
-    /// Failing shell commands in a row.
-    pub shell_failures: u32,
-    /// Failing test runs in a row.
-    pub test_failures: u32,
+    /// What the detectors of the session have counted so far.
+    pub streaks: Streaks,
     /// Counters of swarms that the event reached, with the calls and agents of the window that comes nearest to a finding.
     pub counted: Vec<(SwarmCallKey, (u32, u32))>,
-    /// Text turns in a row.
-    pub text_turns: u32,
     /// An event with its id was there before: it changed nothing.
     pub is_duplicate: bool,
     /// Every command of both stages in order, those of shadow detectors and lifted blocks included.
@@ -314,8 +310,6 @@ fn describe(answer: &mut Answer, policy: &Policy, session: &Session, mut effects
             .map(|verdict| verdict.detector)
     });
     answer.category = session.head.streaks.matrix.category;
-    answer.shell_failures = session.head.streaks.shell_failures;
-    answer.test_failures = session.head.streaks.test_failures;
-    answer.text_turns = session.head.streaks.text_turns;
+    answer.streaks = session.head.streaks.clone();
     answer.is_duplicate = effects.tally.duplicate;
 }

@@ -175,11 +175,10 @@ fn problems(expectation: &Expectation, answer: &Answer, answers: &[Answer]) -> V
     {
         problems.push("verdict is none of them".to_owned());
     }
-    let counted = match (expectation.verdict, meant) {
-        (Some(Verdict::None), Some(Detector::ShellFailures)) => Some(answer.shell_failures),
-        (Some(Verdict::None), Some(Detector::TestFix)) => Some(answer.test_failures),
-        (Some(Verdict::None), Some(Detector::TextOnly)) => Some(answer.text_turns),
-        (_, Some(Detector::SwarmRepeat)) => answer.counted.last().map(|(_, (calls, _))| *calls),
+    let running = meant.filter(|_| expectation.verdict == Some(Verdict::None)).and_then(|meant| answer.streaks.count(meant));
+    let counted = match (running, meant) {
+        (Some(running), _) => Some(running),
+        (None, Some(Detector::SwarmRepeat)) => answer.counted.last().map(|(_, (calls, _))| *calls),
         (_, detector) => answer
             .findings
             .iter()

@@ -257,9 +257,9 @@ fn streaks(session: &Session, policy: &Policy, tool: &ToolPolicy, is_poll: bool)
         ("outcome", streaks.outcome.count, of_tool(detectors.outcome_repeat.threshold), detectors.outcome_repeat.mode),
         ("stagnation", streaks.matrix.stagnation, of_tool(detectors.stagnation.threshold), detectors.stagnation.mode),
         ("stuck", streaks.matrix.stuck, of_tool(detectors.stuck.threshold), detectors.stuck.mode),
-        ("tests", streaks.test_failures, detectors.test_fix.threshold, detectors.test_fix.mode),
-        ("shell", streaks.shell_failures, detectors.shell_failures.threshold, detectors.shell_failures.mode),
-        ("texts", streaks.text_turns, detectors.text_only.threshold, detectors.text_only.mode),
+        ("tests", streaks.tests.count, detectors.test_fix.threshold, detectors.test_fix.mode),
+        ("shell", streaks.shell.count, detectors.shell_failures.threshold, detectors.shell_failures.mode),
+        ("texts", streaks.texts.turns, detectors.text_only.threshold, detectors.text_only.mode),
     ];
     let floor = |name: &str| if matches!(name, "exact" | "near" | "outcome") { 2 } else { 1 };
     all.into_iter()

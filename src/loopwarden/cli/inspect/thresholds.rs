@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loopwarden_core::engine::{Action, ReasonCode};
 use loopwarden_core::event::{EventTime, Record, RecordMeta, RecordOffset, decode};
-use loopwarden_core::policy::{Detector, Detectors, Policy};
+use loopwarden_core::policy::{Detector, Policy};
 use loopwarden_lab::report::Table;
 use loopwarden_settings::policy::load_with_overrides;
 use serde::Serialize;
@@ -19,25 +19,6 @@ const EVENTS_MAX: usize = 2_000;
 const BYTES_MAX: usize = 32 << 20;
 /// Numbers that are tried beside the one in force.
 const TRIED: [u32; 10] = [2, 3, 4, 5, 6, 8, 10, 15, 20, 30];
-/// The number in force of a detector's setting.
-type InForce = fn(&Detectors) -> u32;
-/// Detectors of a session with one decisive number: its key, and its value in force.
-const SWEPT: [(Detector, &str, InForce); 14] = [
-    (Detector::ExactRepeat, "threshold", |detectors| detectors.exact_repeat.threshold),
-    (Detector::NearRepeat, "threshold", |detectors| detectors.near_repeat.threshold),
-    (Detector::OutcomeRepeat, "threshold", |detectors| detectors.outcome_repeat.threshold),
-    (Detector::StateRepeat, "threshold", |detectors| detectors.state_repeat.threshold),
-    (Detector::SemanticRepeat, "threshold", |detectors| detectors.semantic_repeat.threshold),
-    (Detector::Oscillation, "threshold", |detectors| detectors.oscillation.threshold),
-    (Detector::DeadEnd, "threshold", |detectors| detectors.dead_end.threshold),
-    (Detector::Stagnation, "threshold", |detectors| detectors.stagnation.threshold),
-    (Detector::Stuck, "threshold", |detectors| detectors.stuck.threshold),
-    (Detector::CallRate, "limit", |detectors| detectors.call_rate.limit),
-    (Detector::TestFix, "threshold", |detectors| detectors.test_fix.threshold),
-    (Detector::ShellFailures, "threshold", |detectors| detectors.shell_failures.threshold),
-    (Detector::TextOnly, "threshold", |detectors| detectors.text_only.threshold),
-    (Detector::Exploration, "threshold", |detectors| detectors.exploration.threshold),
-];
 
 /// Records of a session, as many as are run again.
 #[derive(Default)]
@@ -97,11 +78,9 @@ struct ThresholdRow {
 /// Tries other numbers, one detector at a time. Detectors without a command under any of them have no row.
 pub(super) fn sweep(kept: &Kept, policy_name: &str, overrides: &Value, policy: &Policy) -> Table {
     let mut rows: Vec<ThresholdRow> = Vec::new();
-    for (detector, key, in_force) in SWEPT {
-        if !policy.detectors.mode(detector).is_on() {
-            continue;
-        }
-        let now = in_force(&policy.detectors);
+    for detector in Detector::ALL {
+        let Some(key) = detector.about().swept.filter(|_| policy.detectors.mode(detector).is_on()) else { continue };
+        let now = policy.detectors.threshold(detector);
         let numbers: BTreeSet<u32> = TRIED.into_iter().chain([now]).collect();
         // A number that contradicts another one of the policy has no row.
         let tried = numbers.into_iter().filter_map(|threshold| {

@@ -57,3 +57,36 @@ impl ToolPolicy {
         }
     }
 }
+
+/// Tool policies by name: exact names first looked up, then prefixes; a tool without an entry has the default.
+#[derive(Debug, Clone, Default)]
+pub struct ToolTable {
+    /// Resolved policies of exact names, sorted by [`ToolTable::rank`]. A prefix entry that also covers the name is already merged in.
+    pub(crate) exact: Vec<(String, ToolPolicy)>,
+    /// Policies of prefixes (written `name*`), longest prefix first, each with all entries that cover it merged in file order.
+    pub(crate) prefixes: Vec<(String, ToolPolicy)>,
+    /// Policy of every other tool.
+    pub(crate) other: ToolPolicy,
+}
+
+impl ToolTable {
+    /// The policy of a tool. One of a server, as `mcp__jobs__get_status`, has that of its last name where it has none of its own.
+    #[must_use]
+    pub fn get(&self, tool: &str) -> &ToolPolicy {
+        // Names are short: a loop finds it sooner than a search for texts is set up.
+        let own_name = || tool.get(tool.as_bytes().windows(2).rposition(|pair| pair == b"__")? + 2..);
+        self.find(tool).or_else(|| self.find(own_name()?)).unwrap_or(&self.other)
+    }
+
+    fn find(&self, tool: &str) -> Option<&ToolPolicy> {
+        if let Ok(found) = self.exact.binary_search_by(|(name, _)| Self::rank(name).cmp(&Self::rank(tool))) {
+            return self.exact.get(found).map(|(_, policy)| policy);
+        }
+        self.prefixes.iter().find(|(prefix, _)| tool.starts_with(prefix.as_str())).map(|(_, policy)| policy)
+    }
+
+    /// What exact names are sorted by: length first, so that nearly every step of a search compares two numbers.
+    pub(crate) const fn rank(name: &str) -> (usize, &str) {
+        (name.len(), name)
+    }
+}

@@ -2,25 +2,15 @@
 //! grows, and who looks at that makes progress. So answers that are only the same once they are masked bring a nudge, and no block. Nor do known
 //! answers that are not the same, equal ones that are asked for as rarely as somebody asks who waits, receipts, and answers that nobody knows.
 
-use crate::detect::finding::Finding;
-use crate::detect::history::History;
-use crate::detect::step::{Flags, Step};
+use crate::detect::{Finding, Flags, History, PATIENT_MS, Step, is_parallel};
 use crate::policy::{Detector, Policy};
-
-/// Between two equal calls of somebody who looks again every minute or less often, ms of event time. A loop of a model has seconds.
-pub(super) const PATIENT_MS: i64 = 45_000;
-
-/// Between two equal calls of one reply at most, ms of event time. A model that is asked again needs longer; faster than this only `call_rate` can
-/// be sure.
-const PARALLEL_MS: i64 = 2_000;
 
 /// Calls of a round of somebody who waits: the wait, and what is looked at then.
 const ROUND_CALLS_MAX: u32 = 3;
 
 /// Whether one of the answers to the call of a finding, of as many as a block needs, has moved since the one before it. A streak is of several calls, and
 /// each of them is looked at.
-#[must_use]
-pub fn answers_move(history: &History, finding: &Finding) -> bool {
+pub(super) fn answers_move(history: &History, finding: &Finding) -> bool {
     let Some(step) = history.get(finding.last).filter(|step| !step.flags.has(Flags::ARGS_ONLY)) else { return false };
     if finding.detector == Detector::Stagnation && answers_differ(history, finding, step) {
         return true;
@@ -56,15 +46,13 @@ fn answers_differ(history: &History, finding: &Finding, step: &Step) -> bool {
 
 /// Whether a streak of known calls with known answers has come to one of its own again. Nine checks that are each made for the second time
 /// are a second round: a cycle has to show that it goes on.
-#[must_use]
-pub fn comes_again(history: &History, finding: &Finding) -> bool {
+pub(super) fn comes_again(history: &History, finding: &Finding) -> bool {
     let Some(step) = history.get(finding.last) else { return true };
     streak_back(history, finding, step).skip(1).any(|earlier| earlier.call == step.call)
 }
 
 /// Whether something was changed since the call of a finding was made last: who checks again then has a reason.
-#[must_use]
-pub fn was_changed_since(history: &History, finding: &Finding) -> bool {
+pub(super) fn was_changed_since(history: &History, finding: &Finding) -> bool {
     let Some(step) = history.get(finding.last) else { return false };
     let mut since = history.complete_back_from(step).skip(1).take_while(|earlier| earlier.call != step.call);
     since.any(|earlier| earlier.flags.has(Flags::MUTATED))
@@ -77,8 +65,7 @@ fn streak_back<'a>(history: &'a History, finding: &'a Finding, step: &Step) -> i
 /// Whether a streak is mostly of looks of somebody who waits: of all other calls it has fewer than a block needs, and of its own fewer than a
 /// poll may make. Who looks at the log of a build five times and at `git status` once, again and again, is no worse than who looks at the log
 /// alone; nor is who waits, and then looks at two things.
-#[must_use]
-pub fn is_mostly_waiting(history: &History, finding: &Finding, policy: &Policy) -> bool {
+pub(super) fn is_mostly_waiting(history: &History, finding: &Finding, policy: &Policy) -> bool {
     let is_of_streaks = matches!(finding.detector, Detector::Stagnation | Detector::Stuck);
     let Some(step) = history.get(finding.last).filter(|_| is_of_streaks) else { return false };
     let deeds = || streak_back(history, finding, step).filter(|earlier| !earlier.flags.has(Flags::POLL)).count();
@@ -110,8 +97,7 @@ const fn counts_equal(finding: &Finding) -> bool {
 /// Whether who makes the call of a finding waits: its last equal calls, as many as a block needs, lie about a minute apart each, or more, and none
 /// is known to have failed. A tool that nobody has named as a poll is blocked as late as one that somebody has. Where somebody pauses and then
 /// looks at two gauges, each of them is one.
-#[must_use]
-pub fn is_patient(history: &History, finding: &Finding, policy: &Policy) -> bool {
+pub(super) fn is_patient(history: &History, finding: &Finding, policy: &Policy) -> bool {
     let Some(step) = history.get(finding.last).filter(|_| counts_equal(finding)) else { return false };
     let equal: Vec<&Step> =
         history.counted_back_from(step).filter(|earlier| earlier.call == step.call).take(finding.block_at as usize).collect();
@@ -137,8 +123,7 @@ const fn is_pause(later: &Step, earlier: &Step) -> bool {
 
 /// Whether all that came back to the calls of a finding are receipts, and they are fewer than a poll may make: a key that is pressed twelve times,
 /// the arrow to the next month. What a deed has brought about shows elsewhere, if anywhere.
-#[must_use]
-pub fn brings_receipts(history: &History, finding: &Finding, policy: &Policy) -> bool {
+pub(super) fn brings_receipts(history: &History, finding: &Finding, policy: &Policy) -> bool {
     let Some(step) = history.get(finding.last).filter(|_| counts_equal(finding)) else { return false };
     let takes_part = |earlier: &&Step| finding.detector == Detector::Stagnation || earlier.call == step.call;
     let answered = || streak_back(history, finding, step).filter(takes_part);
@@ -155,8 +140,7 @@ const fn is_receipt(step: &Step) -> bool {
 /// Whether a block of equal calls would rest on answers that nobody knows: too few are left without those that were made beside an equal one, and
 /// without successes that came cut and with no word of how long they were, as of a log that may have grown. Where answers do not matter, they
 /// need not be known.
-#[must_use]
-pub fn is_unproven(history: &History, finding: &Finding, policy: &Policy) -> bool {
+pub(super) fn is_unproven(history: &History, finding: &Finding, policy: &Policy) -> bool {
     let asks = finding.detector == Detector::ExactRepeat && policy.detectors.exact_repeat.result_aware;
     let Some(step) = history.get(finding.last).filter(|step| asks && !step.flags.has(Flags::ARGS_ONLY)) else { return false };
     let (first, call) = (finding.first, step.call);
@@ -175,9 +159,4 @@ pub fn is_unproven(history: &History, finding: &Finding, policy: &Policy) -> boo
 /// Whether a call was made in one reply with an equal one, as far as can be seen: at the same moment, and both are still open.
 const fn is_beside(call: &Step, before: &Step) -> bool {
     call.flags.has(Flags::OPEN) && before.flags.has(Flags::OPEN) && is_parallel(call, before)
-}
-
-/// Whether two equal calls may be of one reply by their times.
-pub(super) const fn is_parallel(call: &Step, before: &Step) -> bool {
-    call.time.0.saturating_sub(before.time.0) < PARALLEL_MS
 }

@@ -1,68 +1,77 @@
 //! Collects problems, and answers with a value in bounds so that the check goes on.
 
 use crate::limits::{FACTOR_MAX, NAME_CHARS_MAX, POLICY_LIST_MAX};
-use crate::policy::validate::Problem;
-use crate::policy::{Detector, TextPatterns};
+use crate::setting::patterns::TextPatterns;
+
+/// A rule that a policy breaks.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Problem {
+    /// Dotted path of the key, as `detectors.exact_repeat.block_at` or `tool[2].class`.
+    pub path: String,
+    /// The key, the values and the broken rule, in lower case.
+    pub message: String,
+}
 
 /// The problems found so far.
 #[derive(Debug, Default)]
-pub(super) struct Check {
+pub(crate) struct Check {
     problems: Vec<Problem>,
 }
 
 impl Check {
     /// All problems, if there are any.
-    pub(super) fn finish(self) -> Result<(), Vec<Problem>> {
+    pub(crate) fn finish(self) -> Result<(), Vec<Problem>> {
         if self.problems.is_empty() { Ok(()) } else { Err(self.problems) }
     }
 
     /// Notes a problem.
-    pub(super) fn problem(&mut self, path: &str, message: String) {
+    pub(crate) fn problem(&mut self, path: &str, message: String) {
         self.problems.push(Problem { path: path.to_owned(), message });
     }
 
     /// Notes a problem unless the rule holds.
-    pub(super) fn rule(&mut self, path: &str, holds: bool, message: impl FnOnce() -> String) {
+    pub(crate) fn rule(&mut self, path: &str, holds: bool, message: impl FnOnce() -> String) {
         if !holds {
             self.problem(path, message());
         }
     }
 
     /// An integer in bounds.
-    pub(super) fn integer(&mut self, path: &str, value: i64, least: i64, most: i64) -> i64 {
+    pub(crate) fn integer(&mut self, path: &str, value: i64, least: i64, most: i64) -> i64 {
         self.rule(path, value >= least, || format!("{path} is {value}, but must be at least {least}"));
         self.rule(path, value <= most, || format!("{path} is {value}, but must not be above {most}"));
         value.clamp(least, most)
     }
 
     /// A count: an integer from `least` to what 31 bits hold, so that no sum of a few overflows.
-    pub(super) fn count(&mut self, path: &str, value: i64, least: u32) -> u32 {
+    pub(crate) fn count(&mut self, path: &str, value: i64, least: u32) -> u32 {
         self.integer(path, value, i64::from(least), i64::from(i32::MAX)) as u32
     }
 
     /// A number above 0.
-    pub(super) fn positive(&mut self, path: &str, value: f64, most: f64) -> f64 {
+    pub(crate) fn positive(&mut self, path: &str, value: f64, most: f64) -> f64 {
         let holds = value > 0.0 && value <= most;
         self.rule(path, holds, || format!("{path} is {value}, but must be above 0 and not above {most}"));
         if holds { value } else { 1.0 }
     }
 
     /// A factor by which something grows.
-    pub(super) fn factor(&mut self, path: &str, value: f64) -> f64 {
+    pub(crate) fn factor(&mut self, path: &str, value: f64) -> f64 {
         let holds = (1.0..=FACTOR_MAX).contains(&value);
         self.rule(path, holds, || format!("{path} is {value}, but must be between 1 and {FACTOR_MAX}"));
         if holds { value } else { 1.0 }
     }
 
     /// A number from 0 to 1.
-    pub(super) fn share(&mut self, path: &str, value: f64) -> f64 {
+    pub(crate) fn share(&mut self, path: &str, value: f64) -> f64 {
         let holds = (0.0..=1.0).contains(&value);
         self.rule(path, holds, || format!("{path} is {value}, but must be between 0 and 1"));
         if holds { value } else { 0.0 }
     }
 
     /// One of some words; the first where it is none.
-    pub(super) fn choice<T: Copy + Default>(&mut self, path: &str, text: &str, words: &[(&str, T)]) -> T {
+    pub(crate) fn choice<T: Copy + Default>(&mut self, path: &str, text: &str, words: &[(&str, T)]) -> T {
         if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
             return *value;
         }
@@ -72,7 +81,7 @@ impl Check {
     }
 
     /// A name: not empty, not too long, no control characters.
-    pub(super) fn name(&mut self, path: &str, name: &str) -> String {
+    pub(crate) fn name(&mut self, path: &str, name: &str) -> String {
         let is_name = !name.is_empty() && name.chars().count() <= NAME_CHARS_MAX && !name.contains(char::is_control);
         self.rule(path, is_name, || {
             format!("{path} holds {name:?}, but a name has 1 to {NAME_CHARS_MAX} characters and no control characters")
@@ -81,13 +90,13 @@ impl Check {
     }
 
     /// Names in the order given.
-    pub(super) fn names_in_order(&mut self, path: &str, names: &[String]) -> Vec<String> {
+    pub(crate) fn names_in_order(&mut self, path: &str, names: &[String]) -> Vec<String> {
         self.length(path, names.len());
         names.iter().map(|name| self.name(path, name)).collect()
     }
 
     /// Names, sorted and each once.
-    pub(super) fn names(&mut self, path: &str, names: &[String]) -> Vec<String> {
+    pub(crate) fn names(&mut self, path: &str, names: &[String]) -> Vec<String> {
         let mut names = self.names_in_order(path, names);
         names.sort_unstable();
         names.dedup();
@@ -95,7 +104,7 @@ impl Check {
     }
 
     /// Exact names of tools, sorted: a `*` here would look like a prefix and match nothing.
-    pub(super) fn tools(&mut self, path: &str, names: &[String]) -> Vec<String> {
+    pub(crate) fn tools(&mut self, path: &str, names: &[String]) -> Vec<String> {
         for name in names {
             let is_exact = !name.contains('*');
             self.rule(path, is_exact, || format!("{path} holds {name:?}, but only names of [[tool]] may be prefixes"));
@@ -103,34 +112,18 @@ impl Check {
         self.names(path, names)
     }
 
-    /// Detectors by name, each once.
-    pub(super) fn detectors(&mut self, path: &str, names: &[String]) -> Vec<Detector> {
-        let mut found = Vec::with_capacity(names.len().min(Detector::COUNT));
-        for name in names {
-            match Detector::from_name(name) {
-                Some(detector) if found.contains(&detector) => self.problem(path, format!("{path} names {name:?} twice")),
-                Some(detector) => found.push(detector),
-                None => {
-                    let list = Detector::ALL.map(Detector::as_str).join(", ");
-                    self.problem(path, format!("{path} holds {name:?}, but detectors are: {list}"));
-                }
-            }
-        }
-        found
-    }
-
     /// Patterns that match anywhere.
-    pub(super) fn patterns_anywhere(&mut self, path: &str, patterns: &[String]) -> TextPatterns {
+    pub(crate) fn patterns_anywhere(&mut self, path: &str, patterns: &[String]) -> TextPatterns {
         self.patterns(path, patterns, TextPatterns::anywhere)
     }
 
     /// Patterns that match a whole text.
-    pub(super) fn patterns_whole(&mut self, path: &str, patterns: &[String]) -> TextPatterns {
+    pub(crate) fn patterns_whole(&mut self, path: &str, patterns: &[String]) -> TextPatterns {
         self.patterns(path, patterns, TextPatterns::whole)
     }
 
     /// A pattern that does not compile.
-    pub(super) fn no_pattern(&mut self, path: &str, pattern: &str, cause: &str) {
+    pub(crate) fn no_pattern(&mut self, path: &str, pattern: &str, cause: &str) {
         // The regex crate draws the place over several lines; its last one says what is wrong.
         let cause = cause.lines().last().unwrap_or_default().trim().trim_start_matches("error: ");
         self.problem(path, format!("{path} holds {pattern:?}, which is no regular expression: {cause}"));

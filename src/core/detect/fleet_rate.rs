@@ -1,0 +1,80 @@
+//! `fleet_rate`: too many equal calls of the whole fleet (rockbot). Counted by the swarm stage. Page `detection`.
+
+use crate::detect::rule::{About, Rule};
+use crate::detect::swarm_repeat::few_panes;
+use crate::detect::words::{Said, Words};
+use crate::limits::SWARM_KEYS_MAX;
+use crate::setting::{MODE, Mode, Needs, Shared, TOOLS, Table, count, millis, settings, steps, words};
+
+settings! {
+    /// `detectors.fleet_rate`.
+    pub struct Settings {
+        mode: Mode = r#""off""#, MODE, "only the operator knows what a fleet may start";
+        limit: u32 = "30", count(0), "calls; so many pass in a window; 0 = off";
+        window_ms: i64 = "300_000", millis(0), "fixed window aligned to the Unix epoch, ms; 0 = off";
+        key: FleetKey = r#""call""#, words(&KEYS),
+            "call | args: what is counted, the call or its arguments alone (a definition, whatever tool starts it)";
+        tools: Vec<String> = "[]", TOOLS, "tools that are counted; empty = all";
+        keys_max: u32 = "65_536", steps(1, SWARM_KEYS_MAX), "counters kept per partition; longest unseen goes first";
+    }
+    then unless_zero;
+}
+
+/// What `fleet_rate` counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FleetKey {
+    /// Call identity.
+    #[default]
+    Call,
+    /// Canonical arguments alone: a definition.
+    Args,
+}
+
+const KEYS: [(&str, FleetKey); 2] = [("call", FleetKey::Call), ("args", FleetKey::Args)];
+
+/// 0 switches it off, as in rockbot. Its window is its pane.
+fn unless_zero(settings: Settings, table: &mut Table<'_>) -> Settings {
+    let path = table.path("window_ms");
+    few_panes(table.check, &path, settings.window_ms, settings.window_ms);
+    let is_off = settings.limit == 0 || settings.window_ms == 0;
+    Settings { mode: if is_off { Mode::Off } else { settings.mode }, ..settings }
+}
+
+impl Rule for Settings {
+    const ABOUT: About = About {
+        title: "Too many equal calls of the whole fleet.",
+        rule: "More than `limit` calls of one identity by all sessions together within a fixed window. With `key = \
+            \"args\"` calls of all tools with the same arguments count together.",
+        example: "A job starts thirty copies of itself.",
+        silent: &[
+            "It is off until an operator sets a mode and names `tools`: many sessions may rightly call the same \
+                thing (`default/fleet-30`).",
+            "`limit` or `window_ms` is 0.",
+            "Calls of one burst lie on both sides of the end of a window.",
+        ],
+        swept: None,
+        ..About::AGENT
+    };
+
+    fn threshold(&self) -> u32 {
+        self.limit
+    }
+
+    fn block_at(&self) -> Option<u32> {
+        Some(self.limit.saturating_add(1))
+    }
+
+    fn needs(&self, _: &Shared) -> Needs {
+        Needs { swarm: true, ..Needs::default() }
+    }
+
+    fn words(&self, words: &Words<'_>) -> Said {
+        let (n, tool, minutes) = (words.finding.threshold.saturating_sub(1), words.tool, words.finding.window / 60_000);
+        let refused = if words.is_block { "This call is refused. " } else { "" };
+        let text = format!(
+            "CIRCUIT BREAKER: {tool} was started {n} times with this definition within {minutes} min by the whole fleet. {refused}Try a different \
+             approach."
+        );
+        Said::new(text, format!("{tool}: more than {n} starts in a window by the whole fleet"))
+    }
+}

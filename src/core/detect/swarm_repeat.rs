@@ -1,0 +1,189 @@
+//! `swarm_repeat`: one call all over a swarm (attocode). Counted by the swarm stage; which calls count is decided in `unproductive`. Page `detection`.
+
+use crate::detect::rule::{About, Rule};
+use crate::detect::words::{Said, Words};
+use crate::limits::{POLICY_MS_MAX, SWARM_KEYS_MAX, SWARM_PANE_LIFE_MS_MIN, SWARM_PANES_MAX, SWARM_WORKERS_MAX};
+use crate::setting::{BLOCK_AT, Check, Key, Kind, MODE, Mode, Needs, Shared, count, millis, settings, steps, words};
+
+settings! {
+    /// `detectors.swarm_repeat`.
+    pub struct Settings {
+        mode: Mode = r#""nudge""#, MODE, "";
+        count: Counted = r#""unproductive""#, words(&COUNTED),
+            "unproductive | all: calls that failed or brought an answer known to the agent; fifty that read one file are work";
+        threshold: u32 = "10", count(1), "calls of a finding";
+        workers_min: u32 = "2", WorkersMin, "distinct agents of a finding: one agent is another detector's business";
+        window_ms: i64 = "1_800_000", WholePanes { panes_max: Some(SWARM_PANES_MAX as i64) },
+            "sliding window, ms of event time; 0 = never forgets, and tells each step once for ever";
+        pane_ms: i64 = "60_000", PaneMs, "slice of the window, ms; must divide window_ms and cooldown_ms";
+        steps: SwarmSteps = r#""once""#, words(&STEPS),
+            "once | double | each: fifty agents at one dead endpoint are one event, not three";
+        block_at: u32 = "40", BLOCK_AT, "calls of a block in mode block; 0 = never";
+        notify: Notify = r#""contributors""#, words(&NOTIFY),
+            "contributors | latest: each agent at its next such call, or the one whose call came last";
+        cooldown_ms: i64 = "600_000", WholePanes { panes_max: None }, "period within which a step is told once, ms; 0 = one endless period";
+        workers_max: u32 = "256", steps(1, SWARM_WORKERS_MAX),
+            "agents kept per pane, 768 KiB of them; more saturate the number";
+        keys_max: u32 = "65_536", steps(1, SWARM_KEYS_MAX), "counters kept per partition; longest unseen goes first";
+    }
+}
+
+/// Which steps of a swarm counter are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SwarmSteps {
+    /// The threshold, and in mode `block` `block_at`.
+    #[default]
+    Once,
+    /// The threshold, its double, its fourfold …
+    Double,
+    /// Every count from the threshold on (attocode).
+    Each,
+}
+
+/// Whom a swarm command addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Notify {
+    /// Each agent at its next matching call.
+    #[default]
+    Contributors,
+    /// The agent whose call came last (attocode).
+    Latest,
+}
+
+/// Which calls `call_rate` and `swarm_repeat` count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Counted {
+    /// Calls that got nowhere: they failed, or brought their agent an answer it already had. A swarm's are counted when the outcome is known: fifty
+    /// workers that read one popular file are work; fifty that meet one dead endpoint are a loop. `call_rate` counts also those not answered yet.
+    #[default]
+    Unproductive,
+    /// Every call, when it is requested (attocode, IronCurtain).
+    All,
+}
+
+/// Words of [`Counted`].
+pub(super) const COUNTED: [(&str, Counted); 2] = [("unproductive", Counted::Unproductive), ("all", Counted::All)];
+const STEPS: [(&str, SwarmSteps); 3] = [("once", SwarmSteps::Once), ("double", SwarmSteps::Double), ("each", SwarmSteps::Each)];
+const NOTIFY: [(&str, Notify); 2] = [("contributors", Notify::Contributors), ("latest", Notify::Latest)];
+
+/// Panes are kept for some time however short the window is: short ones are many. An endless window has a single one.
+pub(super) fn few_panes(check: &mut Check, path: &str, pane_ms: i64, window_ms: i64) {
+    const PANE_MS_MIN: i64 = SWARM_PANE_LIFE_MS_MIN / SWARM_PANES_MAX as i64 + 1;
+    check.rule(path, window_ms == 0 || pane_ms >= PANE_MS_MIN, || {
+        format!(
+            "{path} is {pane_ms}, but must be at least {PANE_MS_MIN}: sums of so many ms are kept for {} minutes at least",
+            SWARM_PANE_LIFE_MS_MIN / 60_000
+        )
+    });
+}
+
+/// Slice of the window.
+struct PaneMs;
+
+impl Kind for PaneMs {
+    type Of = i64;
+
+    fn read(&self, key: &mut Key<'_>) -> i64 {
+        let pane_ms = millis(1).read(key);
+        let window_ms = key.beside("window_ms");
+        few_panes(key.check, &key.path, pane_ms, window_ms);
+        pane_ms
+    }
+
+    fn range(&self) -> String {
+        millis(1).range()
+    }
+}
+
+/// A time of whole panes.
+struct WholePanes {
+    panes_max: Option<i64>,
+}
+
+impl Kind for WholePanes {
+    type Of = i64;
+
+    fn read(&self, key: &mut Key<'_>) -> i64 {
+        let (ms, pane_ms) = (key.integer(), key.beside("pane_ms").clamp(1, POLICY_MS_MAX));
+        let path = &key.path;
+        key.check.rule(path, ms.checked_rem(pane_ms) == Some(0), || {
+            format!("{path} is {ms}, but must be a multiple of pane_ms ({pane_ms})")
+        });
+        if let Some(most) = self.panes_max {
+            key.check.rule(path, ms / pane_ms <= most, || {
+                format!("{path} is {ms}, but must not have above {most} panes of pane_ms ({pane_ms})")
+            });
+        }
+        millis(0).read(key)
+    }
+
+    fn range(&self) -> String {
+        "0, or a multiple of `pane_ms`".to_owned()
+    }
+}
+
+/// Agents of a finding: no more than are kept.
+struct WorkersMin;
+
+impl Kind for WorkersMin {
+    type Of = u32;
+
+    fn read(&self, key: &mut Key<'_>) -> u32 {
+        let (least, most) = (key.integer(), key.beside("workers_max"));
+        let path = &key.path;
+        key.check.rule(path, least <= most, || format!("{path} is {least}, but must not be above workers_max ({most})"));
+        key.check.count(path, least, 1)
+    }
+
+    fn range(&self) -> String {
+        "1 to `workers_max`".to_owned()
+    }
+}
+
+impl Rule for Settings {
+    const ABOUT: About = About {
+        title: "One call all over a swarm.",
+        rule: "At least `workers_min` agents of one swarm make `threshold` calls of one fingerprint within \
+            `window_ms`. With `count = \"unproductive\"` only calls that got their agent nowhere count, once their \
+            outcome is known. With `count = \"all\"` every call counts when it is requested.",
+        example: "Six crawlers each try one dead endpoint twice. Each agent is nudged at its next such call, once.",
+        silent: &[
+            "The events carry no `swarm_id` (`attocode/swarm-needs-an-id`), or outcomes are never sent.",
+            "Fifty agents read one popular file once (`default/swarm-agents-that-read-one-file`).",
+            "A failure, if the agent changed something or got further since its last such call, or if the failure \
+                says something new (`default/swarm-that-edits-and-tries-again`).",
+            "The first failure of a command line on an agent, unless the command names a URL \
+                (`default/swarm-whose-builds-fail-once`, `default/swarm-at-a-url-in-a-command-line`).",
+            "The first outage an agent meets at one address (`default/swarm-let-in-at-the-second-try`).",
+            "A success whose answer is new to the agent, says nothing, or differs only in masked parts, and a \
+                call that waits (`default/swarm-answers-that-say-nothing`, `default/swarm-that-waits`).",
+            "One agent loops and others pass by: a block also needs `threshold` calls beside those of the busiest \
+                agent (`default/swarm-one-loops-and-one-passes-by`).",
+            "A step was published less than `cooldown_ms` ago (`default/swarm-told-once`).",
+        ],
+        swept: None,
+        ..About::AGENT
+    };
+
+    fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    fn block_at(&self) -> Option<u32> {
+        Some(self.block_at)
+    }
+
+    fn needs(&self, _: &Shared) -> Needs {
+        let unproductive = self.count == Counted::Unproductive;
+        Needs { fingerprint: true, outcome: unproductive, error: unproductive, swarm: true, ..Needs::default() }
+    }
+
+    fn words(&self, words: &Words<'_>) -> Said {
+        let (n, tool, workers) = (words.count(), words.tool, words.workers);
+        let text = format!(
+            "[System] GLOBAL DOOM LOOP: {n} calls to {tool} across {workers} workers, all on the same target. 1. Use a fundamentally \
+             different strategy. 2. Do NOT retry the same tool with the same parameters. 3. Reconsider the goal."
+        );
+        Said::new(text, format!("{tool}: {n} calls by {workers} workers of one swarm"))
+    }
+}

@@ -1,0 +1,131 @@
+//! What detectors make their texts from. A text names the tool, counts and argument *names*, never values or results: text from a tool's output
+//! in a message to a model is a prompt-injection path. A text never claims more than was counted.
+
+use crate::detect::finding::Finding;
+use crate::detect::step::Flags;
+
+/// What a text may use. Names in it are safe to print.
+#[derive(Debug, Clone, Copy)]
+pub struct Words<'a> {
+    /// The finding that speaks.
+    pub finding: &'a Finding,
+    /// A block, not a nudge.
+    pub is_block: bool,
+    /// The block binds every call of the agent.
+    pub blocks_all: bool,
+    /// Tier of this command.
+    pub tier: u8,
+    /// Nudges the loop has had before.
+    pub nudges: u32,
+    /// Tool of the looping call.
+    pub tool: &'a str,
+    /// Tools of a cycle, in order.
+    pub cycle: &'a [String],
+    /// Facts of the looping step.
+    pub flags: Flags,
+    /// Names of arguments that changed between near repeats.
+    pub changed: &'a [String],
+    /// Agents of a swarm that take part.
+    pub workers: u32,
+    /// Rejection may be announced.
+    pub rejects: bool,
+    /// Seconds from the first step that was counted; `None` where they are not known.
+    pub seconds: Option<i64>,
+}
+
+impl Words<'_> {
+    /// How many were counted.
+    #[must_use]
+    pub const fn count(&self) -> u32 {
+        self.finding.count
+    }
+
+    /// ` in 12 s`, where that is known.
+    #[must_use]
+    pub fn span(&self) -> String {
+        self.seconds.map_or(String::new(), |seconds| format!(" in {seconds} s"))
+    }
+
+    /// `, failing` for a call that failed.
+    #[must_use]
+    pub const fn failing(&self) -> &'static str {
+        if self.flags.has(Flags::OBSERVED) && !self.flags.has(Flags::OK) { ", failing" } else { "" }
+    }
+}
+
+/// What is said about a finding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Said {
+    /// For the agent.
+    pub text: String,
+    /// One line for people.
+    pub summary: String,
+    /// The text in one word.
+    pub advice: Advice,
+}
+
+impl Said {
+    /// A text and its summary, with the advice to try something else.
+    #[must_use]
+    pub const fn new(text: String, summary: String) -> Self {
+        Self { text, summary, advice: Advice::ChangeApproach }
+    }
+
+    /// The same with other advice.
+    #[must_use]
+    pub fn advising(self, advice: Advice) -> Self {
+        Self { advice, ..self }
+    }
+}
+
+/// Safe characters of a name.
+#[must_use]
+pub fn safe(name: &str, chars: usize) -> String {
+    name.chars().take(chars).map(|c| if c.is_ascii_alphanumeric() || "_-.:/".contains(c) { c } else { '_' }).collect()
+}
+
+/// The message in one word, for an orchestrator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// Try something else.
+    ChangeApproach,
+    /// Make a new plan.
+    Replan,
+    /// Undo to the point before.
+    Backtrack,
+    /// Wait longer before asking again.
+    Wait,
+    /// Stop the run.
+    Stop,
+    /// A person should look.
+    AskHuman,
+}
+
+impl Advice {
+    /// The word on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ChangeApproach => "change_approach",
+            Self::Replan => "replan",
+            Self::Backtrack => "backtrack",
+            Self::Wait => "wait",
+            Self::Stop => "stop",
+            Self::AskHuman => "ask_human",
+        }
+    }
+
+    /// Its number, as stored.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The advice with that number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        [Self::ChangeApproach, Self::Replan, Self::Backtrack, Self::Wait, Self::Stop, Self::AskHuman]
+            .into_iter()
+            .find(|advice| advice.number() == number)
+    }
+}

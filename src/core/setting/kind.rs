@@ -1,0 +1,300 @@
+//! Kinds of settings: what a value must be, what it becomes, and how its range reads in the documentation.
+
+use crate::identity::MaskSet;
+use crate::limits::POLICY_MS_MAX;
+use crate::setting::mode::{BlockScope, Mode};
+use crate::setting::patterns::TextPatterns;
+use crate::setting::table::Key;
+
+/// A kind of setting.
+pub(crate) trait Kind {
+    /// What a value becomes.
+    type Of;
+
+    /// Checks the value of a key; one that is out of range is a problem, and the answer is in range nevertheless.
+    fn read(&self, key: &mut Key<'_>) -> Self::Of;
+
+    /// The range, for people.
+    fn range(&self) -> String;
+}
+
+/// True or false.
+pub(crate) struct Flag;
+/// True or false.
+pub(crate) const FLAG: Flag = Flag;
+
+impl Kind for Flag {
+    type Of = bool;
+
+    fn read(&self, key: &mut Key<'_>) -> bool {
+        key.flag()
+    }
+
+    fn range(&self) -> String {
+        "`true`, `false`".to_owned()
+    }
+}
+
+/// One of some words.
+pub(crate) struct Words<T: 'static>(&'static [(&'static str, T)]);
+
+/// One of some words.
+pub(crate) const fn words<T>(words: &'static [(&'static str, T)]) -> Words<T> {
+    Words(words)
+}
+
+impl<T: Copy + Default> Kind for Words<T> {
+    type Of = T;
+
+    fn read(&self, key: &mut Key<'_>) -> T {
+        key.choice(self.0)
+    }
+
+    fn range(&self) -> String {
+        self.0.iter().map(|(word, _)| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// What a detector may do.
+pub(crate) const MODE: Words<Mode> =
+    Words(&[("off", Mode::Off), ("shadow", Mode::Shadow), ("nudge", Mode::Nudge), ("block", Mode::Block)]);
+
+/// What a block covers.
+pub(crate) const BLOCK_SCOPE: Words<BlockScope> =
+    Words(&[("fingerprint", BlockScope::Fingerprint), ("tool", BlockScope::Tool), ("session", BlockScope::Session)]);
+
+/// A count: an integer from `least` to what 31 bits hold.
+pub(crate) struct Count {
+    least: u32,
+}
+
+/// A count: an integer from `least` to what 31 bits hold.
+pub(crate) const fn count(least: u32) -> Count {
+    Count { least }
+}
+
+impl Kind for Count {
+    type Of = u32;
+
+    fn read(&self, key: &mut Key<'_>) -> u32 {
+        let value = key.integer();
+        key.check.count(&key.path, value, self.least)
+    }
+
+    fn range(&self) -> String {
+        format!("from {}", self.least)
+    }
+}
+
+/// A count with an upper bound.
+pub(crate) struct Steps {
+    least: i64,
+    most: i64,
+}
+
+/// A count with an upper bound.
+pub(crate) const fn steps(least: i64, most: usize) -> Steps {
+    Steps { least, most: most as i64 }
+}
+
+impl Kind for Steps {
+    type Of = u32;
+
+    fn read(&self, key: &mut Key<'_>) -> u32 {
+        let value = key.integer();
+        key.check.integer(&key.path, value, self.least, self.most) as u32
+    }
+
+    fn range(&self) -> String {
+        format!("{} to {}", self.least, self.most)
+    }
+}
+
+/// A number of characters.
+pub(crate) struct Chars(Steps);
+
+/// A number of characters.
+pub(crate) const fn chars(least: i64, most: usize) -> Chars {
+    Chars(steps(least, most))
+}
+
+impl Kind for Chars {
+    type Of = usize;
+
+    fn read(&self, key: &mut Key<'_>) -> usize {
+        self.0.read(key) as usize
+    }
+
+    fn range(&self) -> String {
+        self.0.range()
+    }
+}
+
+/// Milliseconds.
+pub(crate) struct Millis {
+    least: i64,
+}
+
+/// Milliseconds.
+pub(crate) const fn millis(least: i64) -> Millis {
+    Millis { least }
+}
+
+impl Kind for Millis {
+    type Of = i64;
+
+    fn read(&self, key: &mut Key<'_>) -> i64 {
+        let value = key.integer();
+        key.check.integer(&key.path, value, self.least, POLICY_MS_MAX)
+    }
+
+    fn range(&self) -> String {
+        format!("from {}, ms", self.least)
+    }
+}
+
+/// A number from 0 to 1.
+pub(crate) struct Share;
+/// A number from 0 to 1.
+pub(crate) const SHARE: Share = Share;
+
+impl Kind for Share {
+    type Of = f64;
+
+    fn read(&self, key: &mut Key<'_>) -> f64 {
+        let value = key.float();
+        key.check.share(&key.path, value)
+    }
+
+    fn range(&self) -> String {
+        "0 to 1".to_owned()
+    }
+}
+
+/// Steps that are looked at: at most as many as are kept.
+pub(crate) struct Window;
+/// Steps that are looked at: at most as many as are kept.
+pub(crate) const WINDOW: Window = Window;
+
+impl Kind for Window {
+    type Of = u32;
+
+    fn read(&self, key: &mut Key<'_>) -> u32 {
+        let (steps, history) = (key.integer(), key.shared.history_steps);
+        let path = &key.path;
+        key.check.rule(path, steps <= history, || format!("{path} is {steps}, but must not be above history_steps ({history})"));
+        key.check.count(path, steps, 1)
+    }
+
+    fn range(&self) -> String {
+        "1 to `history_steps`".to_owned()
+    }
+}
+
+/// A count that is never reached (0), or not before the threshold.
+pub(crate) struct NotBelowThreshold;
+/// A count that is never reached (0), or not before the threshold.
+pub(crate) const NOT_BELOW_THRESHOLD: NotBelowThreshold = NotBelowThreshold;
+
+impl Kind for NotBelowThreshold {
+    type Of = u32;
+
+    fn read(&self, key: &mut Key<'_>) -> u32 {
+        let (count, threshold) = (key.integer(), key.beside("threshold"));
+        let (path, holds) = (&key.path, count <= 0 || count >= threshold);
+        key.check.rule(path, holds, || format!("{path} is {count}, but must not be below threshold ({threshold})"));
+        key.check.count(path, count, 0)
+    }
+
+    fn range(&self) -> String {
+        "0, or from `threshold`".to_owned()
+    }
+}
+
+/// The same for the count of a block. A mode that places no block does not hinder a change of the threshold.
+pub(crate) struct BlockAt;
+/// The same for the count of a block. A mode that places no block does not hinder a change of the threshold.
+pub(crate) const BLOCK_AT: BlockAt = BlockAt;
+
+impl Kind for BlockAt {
+    type Of = u32;
+
+    fn read(&self, key: &mut Key<'_>) -> u32 {
+        if matches!(key.text_beside("mode"), "block" | "shadow") { NOT_BELOW_THRESHOLD.read(key) } else { count(0).read(key) }
+    }
+
+    fn range(&self) -> String {
+        NOT_BELOW_THRESHOLD.range()
+    }
+}
+
+/// Names, in the order given.
+pub(crate) struct NamesInOrder;
+/// Names, in the order given.
+pub(crate) const NAMES_IN_ORDER: NamesInOrder = NamesInOrder;
+
+impl Kind for NamesInOrder {
+    type Of = Vec<String>;
+
+    fn read(&self, key: &mut Key<'_>) -> Vec<String> {
+        let names = key.texts();
+        key.check.names_in_order(&key.path, &names)
+    }
+
+    fn range(&self) -> String {
+        "names".to_owned()
+    }
+}
+
+/// Exact names of tools; sorted.
+pub(crate) struct Tools;
+/// Exact names of tools; sorted.
+pub(crate) const TOOLS: Tools = Tools;
+
+impl Kind for Tools {
+    type Of = Vec<String>;
+
+    fn read(&self, key: &mut Key<'_>) -> Vec<String> {
+        let names = key.texts();
+        key.check.tools(&key.path, &names)
+    }
+
+    fn range(&self) -> String {
+        "names of tools".to_owned()
+    }
+}
+
+/// Regular expressions that match a whole text.
+pub(crate) struct PatternsWhole;
+/// Regular expressions that match a whole text.
+pub(crate) const PATTERNS_WHOLE: PatternsWhole = PatternsWhole;
+
+impl Kind for PatternsWhole {
+    type Of = TextPatterns;
+
+    fn read(&self, key: &mut Key<'_>) -> TextPatterns {
+        let patterns = key.texts();
+        key.check.patterns_whole(&key.path, &patterns)
+    }
+
+    fn range(&self) -> String {
+        "regular expressions".to_owned()
+    }
+}
+
+/// Whether the masks of the policy are applied.
+pub(crate) struct MasksOrNone;
+/// Whether the masks of the policy are applied.
+pub(crate) const MASKS_OR_NONE: MasksOrNone = MasksOrNone;
+
+impl Kind for MasksOrNone {
+    type Of = MaskSet;
+
+    fn read(&self, key: &mut Key<'_>) -> MaskSet {
+        if key.flag() { key.shared.masks.clone() } else { MaskSet::none() }
+    }
+
+    fn range(&self) -> String {
+        FLAG.range()
+    }
+}

@@ -1,0 +1,198 @@
+//! Reads a table of a policy key by key. A key that is missing or of another type is a problem like any other.
+
+use std::collections::BTreeMap;
+
+use crate::identity::MaskSet;
+use crate::setting::check::Check;
+use crate::setting::value::Value;
+
+static NO_KEYS: BTreeMap<String, Value> = BTreeMap::new();
+
+/// What settings of one table need to know of others.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shared {
+    /// `history_steps` as written.
+    pub(crate) history_steps: i64,
+    /// `outcomes.masks`.
+    pub(crate) masks: MaskSet,
+    /// `outcomes.spare_moving`.
+    pub(crate) spare_moving: bool,
+    /// `identity.use_description`.
+    pub(crate) use_description: bool,
+}
+
+/// A table of a policy.
+pub(crate) struct Table<'a> {
+    /// Where problems go.
+    pub(crate) check: &'a mut Check,
+    /// Dotted path with a dot behind; empty for the whole policy.
+    prefix: String,
+    values: &'a BTreeMap<String, Value>,
+    pub(crate) shared: &'a Shared,
+}
+
+impl<'a> Table<'a> {
+    /// The whole policy; what is no table has no keys.
+    pub(crate) const fn new(check: &'a mut Check, value: &'a Value, shared: &'a Shared) -> Self {
+        let values = match value {
+            Value::Table(values) => values,
+            _ => &NO_KEYS,
+        };
+        Self { check, prefix: String::new(), values, shared }
+    }
+
+    /// Dotted path of a key.
+    pub(crate) fn path(&self, key: &str) -> String {
+        format!("{}{key}", self.prefix)
+    }
+
+    /// A table in this one.
+    pub(crate) fn table(&mut self, key: &str) -> Table<'_> {
+        let prefix = format!("{}{key}.", self.prefix);
+        let values = match self.values.get(key) {
+            Some(Value::Table(values)) => values,
+            _ => &NO_KEYS,
+        };
+        Table { check: self.check, prefix, values, shared: self.shared }
+    }
+
+    /// The tables of an array of tables, each under its index.
+    pub(crate) fn tables<T>(&mut self, key: &str, mut read: impl FnMut(&mut Table<'_>) -> T) -> Vec<T> {
+        let Some(Value::List(list)) = self.values.get(key) else { return Vec::new() };
+        let entry = |(index, value): (usize, &'a Value)| {
+            let prefix = format!("{}{key}[{index}].", self.prefix);
+            let values = match value {
+                Value::Table(values) => values,
+                _ => &NO_KEYS,
+            };
+            read(&mut Table { check: self.check, prefix, values, shared: self.shared })
+        };
+        list.iter().enumerate().map(entry).collect()
+    }
+
+    /// A key.
+    pub(crate) fn key(&mut self, key: &str) -> Key<'_> {
+        Key { path: self.path(key), value: self.values.get(key), values: self.values, shared: self.shared, check: self.check }
+    }
+
+    /// A key that may be left out.
+    pub(crate) fn optional(&mut self, key: &str) -> Option<Key<'_>> {
+        self.values.contains_key(key).then(|| self.key(key))
+    }
+
+    /// A number as written, for rules between keys.
+    pub(crate) fn written(&self, key: &str) -> i64 {
+        written(self.values, key)
+    }
+}
+
+fn written(values: &BTreeMap<String, Value>, key: &str) -> i64 {
+    match values.get(key) {
+        Some(Value::Integer(integer)) => *integer,
+        _ => 0,
+    }
+}
+
+/// A key with its value.
+pub(crate) struct Key<'a> {
+    /// Where problems go.
+    pub(crate) check: &'a mut Check,
+    /// Dotted path.
+    pub(crate) path: String,
+    /// What its table shares with others.
+    pub(crate) shared: &'a Shared,
+    value: Option<&'a Value>,
+    values: &'a BTreeMap<String, Value>,
+}
+
+impl<'a> Key<'a> {
+    fn must_be(&mut self, kind: &str) {
+        let path = &self.path;
+        self.check.problem(path, format!("{path} must be {kind}"));
+    }
+
+    /// An integer.
+    pub(crate) fn integer(&mut self) -> i64 {
+        let Some(Value::Integer(integer)) = self.value else {
+            self.must_be("an integer");
+            return 0;
+        };
+        *integer
+    }
+
+    /// A number.
+    pub(crate) fn float(&mut self) -> f64 {
+        match self.value {
+            Some(Value::Float(float)) => *float,
+            Some(Value::Integer(integer)) => *integer as f64,
+            _ => {
+                self.must_be("a number");
+                0.0
+            }
+        }
+    }
+
+    /// True or false.
+    pub(crate) fn flag(&mut self) -> bool {
+        let Some(Value::Flag(flag)) = self.value else {
+            self.must_be("true or false");
+            return false;
+        };
+        *flag
+    }
+
+    /// A text.
+    pub(crate) fn text(&mut self) -> &'a str {
+        let Some(Value::Text(text)) = self.value else {
+            self.must_be("a text");
+            return "";
+        };
+        text
+    }
+
+    /// The elements of an array.
+    pub(crate) fn list(&mut self) -> &'a [Value] {
+        let Some(Value::List(list)) = self.value else {
+            self.must_be("an array");
+            return &[];
+        };
+        list
+    }
+
+    /// The texts of an array.
+    pub(crate) fn texts(&mut self) -> Vec<String> {
+        let texts = self.list().iter().filter_map(|value| match value {
+            Value::Text(text) => Some(text.clone()),
+            _ => None,
+        });
+        texts.collect()
+    }
+
+    /// A table in place of a value.
+    pub(crate) fn table(&mut self) -> Table<'_> {
+        let values = match self.value {
+            Some(Value::Table(values)) => values,
+            _ => &NO_KEYS,
+        };
+        Table { check: self.check, prefix: format!("{}.", self.path), values, shared: self.shared }
+    }
+
+    /// One of some words; the default where it is none.
+    pub(crate) fn choice<T: Copy + Default>(&mut self, words: &[(&str, T)]) -> T {
+        let text = self.text();
+        self.check.choice(&self.path, text, words)
+    }
+
+    /// A number beside this one as written, for rules between keys.
+    pub(crate) fn beside(&self, key: &str) -> i64 {
+        written(self.values, key)
+    }
+
+    /// A text beside this one.
+    pub(crate) fn text_beside(&self, key: &str) -> &'a str {
+        match self.values.get(key) {
+            Some(Value::Text(text)) => text,
+            _ => "",
+        }
+    }
+}
