@@ -35,9 +35,14 @@ pub mod workers {
     #![doc = include_str!("../docs/workers.md")]
 }
 
-/// The sixteen detectors: rule, example, limits, the cases that pin them.
+/// The sixteen detectors: rule, example, limits, settings, cases. Made from their files.
 pub mod detection {
     #![doc = include_str!("../docs/detection.md")]
+}
+
+/// Rules of your own, and how to test them.
+pub mod policies {
+    #![doc = include_str!("../docs/policies.md")]
 }
 
 /// Running it: deployment, permissions, topics, upgrades, exit codes, error codes.

@@ -10,6 +10,7 @@ mod cli;
 mod config;
 mod decode;
 mod deploy;
+mod detection_page;
 mod docs;
 mod expiry;
 mod fuzz;

@@ -345,7 +345,7 @@ fn what_a_detector_finds_does_not_depend_on_the_others() {
     assert!(found > 1_000, "only {found} findings");
 }
 
-/// Stated in `src/docs/detection.md`: bytes of a session under the default policy, whatever comes.
+/// Stated in `src/docs/policies.md`: bytes of a session under the default policy, whatever comes.
 const SESSION_BYTES_MAX: usize = 512 * 5 * 1024 + 128 * 1024;
 
 #[test]

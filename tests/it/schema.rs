@@ -126,7 +126,7 @@ fn the_schema_of_commands_takes_the_longest_excerpts_that_a_policy_may_ask_for()
 fn the_schema_of_a_policy_takes_every_profile_and_example() {
     let validator = validator(&policy_schema().expect("a schema"));
     let mut files: Vec<String> = loopwarden::policy::PROFILES.iter().map(|profile| profile.text.to_owned()).collect();
-    files.extend(examples("src/docs/detection.md"));
+    files.extend(examples("src/docs/policies.md"));
     assert!(files.len() > 6);
     for text in files {
         assert_eq!(problems(&validator, &text), Vec::<String>::new(), "{text}");

@@ -74,7 +74,7 @@ fn replaced(tools: &[String]) -> Option<String> {
     (!tools.is_empty()).then(|| {
         format!(
             "               its [[tool]] replaces the base's: without a rule now {}{more}\n               \
-             repeat those that it should keep, as `Own rules` in src/docs/detection.md does",
+             repeat those that it should keep, as `Own rules` in src/docs/policies.md does",
             shown.join(", ")
         )
     })

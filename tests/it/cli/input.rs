@@ -361,7 +361,7 @@ fn check_names_the_tools_that_lose_their_rule_and_the_example_of_the_documentati
         assert!(!told.contains("without a rule"), "{told}");
         assert!(!check(&format!("profile = \"ours\"\nbase = \"{of_shipped}\"\n")).contains("without a rule"));
     }
-    let page = fs::read_to_string(root("src/docs/detection.md")).unwrap();
+    let page = fs::read_to_string(root("src/docs/policies.md")).unwrap();
     let rules = page.split("## Own rules").nth(1).unwrap();
     let example = rules.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
     assert!(example.contains("jobs__*") && !check(example).contains("without a rule"), "{example}");

@@ -1,0 +1,171 @@
+//! What is written down of the detectors follows from their files: the page `detection`, and their tables of the default policy.
+//!
+//! After a change of a detector, `LOOPWARDEN_WRITE=1 cargo it detection_page` writes both anew.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use loopwarden::cli::cases::Case;
+use loopwarden::policy::{Detector, Mode, Setting};
+
+const PAGE: &str = "src/docs/detection.md";
+const PROFILE: &str = "config/profiles/default.toml";
+/// Characters of a line of the page.
+const LINE_CHARS: usize = 100;
+/// The text of the first `mode`, which is a list of words.
+const MODES: &str = "off | shadow | nudge | block, here and below";
+/// Characters of a default value that is shown.
+const DEFAULT_CHARS: usize = 64;
+
+const HEAD: &str = "\
+<!-- Made from src/core/detect by `LOOPWARDEN_WRITE=1 cargo it detection_page`. Do not edit. -->
+
+# Detection
+
+Sixteen detectors read one history. This page has the rule of each, an example, when it does not fire, its settings and the golden \
+cases that show it. [Concepts](concepts.md) explains the words, [policies](policies.md) how to change a rule. Numbers are those of the \
+policy `default`.
+
+A case is named `profile/case`. Beside `default` there is a profile for each system whose rules are reproduced: `hackeurope`, \
+`attocode`, `cortex`, `rockbot`, `ironcurtain`; and `plain`, without the newer rules.
+";
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(path(name)).unwrap()
+}
+
+/// Compares a file with what it is to be, or writes it.
+fn compare_or_write(name: &str, wanted: &str) {
+    if std::env::var_os("LOOPWARDEN_WRITE").is_some() {
+        fs::write(path(name), wanted).unwrap();
+    } else {
+        assert!(
+            read(name) == wanted,
+            "{name} is not what the detectors say; write it: LOOPWARDEN_WRITE=1 cargo it detection_page"
+        );
+    }
+}
+
+/// A paragraph in lines, cut at spaces that are not inside a code span; `indent` stands before all but the first.
+fn wrapped(text: &str, indent: &str) -> String {
+    let (mut out, mut chars, mut is_code) = (String::new(), 0, false);
+    let mut pieces: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match pieces.last_mut().filter(|_| is_code) {
+            Some(piece) => *piece = format!("{piece} {word}"),
+            None => pieces.push(word.to_owned()),
+        }
+        is_code ^= word.matches('`').count() % 2 == 1;
+    }
+    for piece in pieces {
+        let length = piece.chars().count();
+        if chars > 0 && chars + 1 + length > LINE_CHARS {
+            out.push('\n');
+            out.push_str(indent);
+            chars = indent.len();
+        } else if chars > 0 {
+            out.push(' ');
+            chars += 1;
+        }
+        out.push_str(&piece);
+        chars += length;
+    }
+    out
+}
+
+fn item(text: &str) -> String {
+    format!("{}\n", wrapped(&format!("- {text}"), "  "))
+}
+
+/// What a detector does under the default policy.
+fn default_of(detector: Detector) -> String {
+    let detectors = loopwarden::config::policy::load("default").unwrap().detectors;
+    // A rate refuses what is above its limit.
+    let is_rate = detector.about().swept == Some("limit") || detector == Detector::FleetRate;
+    let (threshold, block_at) = (detectors.threshold(detector), detectors.block_at(detector));
+    match detectors.mode(detector) {
+        Mode::Off => "off".to_owned(),
+        Mode::Shadow => format!("shadow at {threshold}"),
+        Mode::Block if is_rate => format!("block after {threshold}"),
+        Mode::Block if block_at > 0 => format!("nudge at {threshold}, block at {block_at}"),
+        Mode::Block | Mode::Nudge => format!("nudge at {threshold}"),
+    }
+}
+
+/// The detectors that a case is about: those its expectations name, or else those its policy names.
+fn detectors_of(case: &Case) -> BTreeSet<&str> {
+    let expected: BTreeSet<&str> = case.expect.iter().filter_map(|expected| expected.detector.as_deref()).collect();
+    if !expected.is_empty() {
+        return expected;
+    }
+    let only = case.policy.get("only").and_then(|only| only.as_array()).into_iter().flatten().filter_map(|name| name.as_str());
+    let changed = case.policy.get("detectors").and_then(|detectors| detectors.as_object()).into_iter().flatten();
+    only.chain(changed.map(|(name, _)| name.as_str())).collect()
+}
+
+/// A setting with its range, default and text. The parts of a text become sentences; the words of a choice are in the range already.
+fn described(setting: &Setting) -> String {
+    // Long lists stand in the file.
+    let default = if setting.default.len() > DEFAULT_CHARS { "a list".to_owned() } else { format!("`{}`", setting.default) };
+    let text = setting.text.split_once(": ").filter(|(words, _)| words.contains(" | ")).map_or(setting.text, |(_, text)| text);
+    let sentences: Vec<String> = text.split("; ").filter(|part| !part.is_empty() && *part != MODES).map(sentence).collect();
+    format!("`{}` ({}; default {default}). {}", setting.key, (setting.range)(), sentences.join(" ")).trim_end().to_owned()
+}
+
+fn sentence(part: &str) -> String {
+    let part = part.trim_end_matches('.');
+    let word = part.split(' ').next().unwrap_or_default();
+    if word.contains(['_', '"']) { format!("{part}.") } else { format!("{}{}.", part[..1].to_uppercase(), &part[1..]) }
+}
+
+fn list(cases: &[&Case]) -> String {
+    cases.iter().map(|case| format!("- `{}/{}`\n", case.profile, case.name)).collect()
+}
+
+fn page() -> String {
+    let mut cases: Vec<Case> = crate::golden::all().into_values().flatten().collect();
+    cases.sort_by_key(|case| (case.profile != "default", format!("{}/{}", case.profile, case.name)));
+    let mut out: String = HEAD.split("\n\n").map(|paragraph| wrapped(paragraph, "") + "\n\n").collect();
+    out.truncate(out.trim_end().len());
+    out.push_str("\n\n## Overview\n\n| detector | looks for | default |\n|---|---|---|\n");
+    for detector in Detector::ALL {
+        let title = detector.about().title.split([':', '.']).next().unwrap();
+        writeln!(out, "| `{}` | {title} | {} |", detector.as_str(), default_of(detector)).unwrap();
+    }
+    out.push_str("\n## The detectors\n");
+    for detector in Detector::ALL {
+        let about = detector.about();
+        write!(out, "\n### `{}`\n\n{}\n\n", detector.as_str(), wrapped(about.title, "")).unwrap();
+        write!(out, "{}\n\n", wrapped(&format!("*Rule:* {}", about.rule), "")).unwrap();
+        write!(out, "{}\n\n*Does not fire when:*\n\n", wrapped(&format!("*Example:* {}", about.example), "")).unwrap();
+        out.extend(about.silent.iter().map(|text| item(text)));
+        out.push_str("\n*Settings:*\n\n");
+        out.extend(detector.settings().iter().map(|setting| item(&described(setting))));
+        let cases: Vec<&Case> = cases.iter().filter(|case| detectors_of(case).contains(detector.as_str())).collect();
+        write!(out, "\n*Cases:*\n\n{}", list(&cases)).unwrap();
+    }
+    let others: Vec<&Case> = cases.iter().filter(|case| detectors_of(case).is_empty()).collect();
+    write!(out, "\n## Other cases\n\n{}", list(&others)).unwrap();
+    out
+}
+
+#[test]
+fn the_page_on_detection_is_what_the_detectors_say() {
+    compare_or_write(PAGE, &page());
+}
+
+#[test]
+fn the_default_policy_has_the_settings_of_the_detectors() {
+    let tables: Vec<String> = Detector::ALL.into_iter().map(Detector::default_toml).collect();
+    let text = read(PROFILE);
+    let start = text.find("# Same call, again and again.\n").unwrap();
+    let end = text.find("# Policies of tools.").unwrap();
+    let wanted = format!("{}{}\n{}", &text[..start], tables.join("\n"), &text[end..]);
+    compare_or_write(PROFILE, &wanted);
+}
