@@ -1,7 +1,7 @@
 # One command per check; CI calls nothing else. All of them share one native build: always --release, never other features.
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/loopwarden/target
 
-.PHONY: demo test check setup fmt lint unit it golden kafka browser chaos upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check
+.PHONY: demo test check setup fmt lint unit it golden toy kafka browser chaos upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check
 
 demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
 	cargo run --release --locked --quiet -- demo
@@ -34,6 +34,9 @@ it: ## the hermetic tests
 
 golden: ## every golden case
 	cargo it golden
+
+toy: ## a new detector is at most four files: the patch under tests/toy, built, and its golden case
+	bash tests/toy/run.sh
 
 kafka: ## the tests against a real broker
 	bash tests/kafka/broker/fetch.sh
