@@ -399,4 +399,5 @@ macro_rules! words {
     };
 }
 
-pub(crate) use {settings, words};
+pub(crate) use settings;
+pub(crate) use words;

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
+use loopwarden_core::event::EventTime;
 use serde::{Deserialize, Serialize};
 
 use crate::report::distinct::hash_of;
-use loopwarden_core::event::EventTime;
 
 /// What a command does, the mildest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

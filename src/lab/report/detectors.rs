@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use loopwarden_core::detect::DetectorBits;
+use loopwarden_core::policy::Detector;
 use serde::Serialize;
 
 use crate::report::command::CommandCounts;
 use crate::report::distinct::Distinct;
 use crate::report::spent::{Spent, SpentColumns};
 use crate::report::{CommandKind, PublishedCommand};
-use loopwarden_core::detect::DetectorBits;
-use loopwarden_core::policy::Detector;
 
 /// Commands with the same code.
 #[derive(Debug, Clone, Default)]

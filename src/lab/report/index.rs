@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use loopwarden_core::event::Event;
+
 use crate::report::PublishedCommand;
 use crate::report::labels::{Ending, Label};
-use loopwarden_core::event::Event;
 
 /// The events of labelled stretches, and which of the known sessions occurred. Its size depends on the stretches, not on the input.
 #[derive(Debug, Clone, Default)]

@@ -5,6 +5,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use loopwarden_core::detect::{DetectorBits, Finding, Flags, Step};
+use loopwarden_core::engine::{Action, Command, Session, SubjectKey};
+use loopwarden_core::event::EventTime;
+use loopwarden_core::policy::{Detector, Mode};
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
@@ -12,10 +16,6 @@ use crate::report::CommandKind;
 use crate::report::call_timeline::{CallCell, CallTimeline, Ended};
 use crate::report::command::CommandCounts;
 use crate::report::spent::Spent;
-use loopwarden_core::detect::{DetectorBits, Finding, Flags, Step};
-use loopwarden_core::engine::{Action, Command, Session, SubjectKey};
-use loopwarden_core::event::EventTime;
-use loopwarden_core::policy::{Detector, Mode};
 
 /// Sessions kept of each part of a replay with their calls, more than a report shows.
 const KEPT_MAX: usize = 64;

@@ -1,8 +1,7 @@
 //! Cost of calls, as far as events say.
 
-use serde::Serialize;
-
 use loopwarden_core::event::Usage;
+use serde::Serialize;
 
 /// Calls with their tokens and cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

@@ -4,6 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use loopwarden_core::detect::{DetectorBits, Flags};
+use loopwarden_core::engine::{Effects, Place, Session, SubjectKey};
+use loopwarden_core::event::{Event, EventKind, Role};
+use loopwarden_core::identity::{hash_text, text_identity};
+
 use crate::report::PublishedCommand;
 use crate::report::compare::SessionOutcomes;
 use crate::report::detectors::Detectors;
@@ -14,10 +19,6 @@ use crate::report::spent::Spent;
 use crate::report::swarms::Swarms;
 use crate::report::timeline::Timeline;
 use crate::report::tools::Tools;
-use loopwarden_core::detect::{DetectorBits, Flags};
-use loopwarden_core::engine::{Effects, Place, Session, SubjectKey};
-use loopwarden_core::event::{Event, EventKind, Role};
-use loopwarden_core::identity::{hash_text, text_identity};
 
 /// Calls without a result that are remembered for their cost.
 const OPEN_MAX: usize = 65_536;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use loopwarden_core::event::EventTime;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
 use crate::report::PublishedCommand;
 use crate::report::command::CommandCounts;
-use loopwarden_core::event::EventTime;
 
 /// Slices kept while reading; a part of the whole holds as many.
 const SLICES_MAX: usize = 512;

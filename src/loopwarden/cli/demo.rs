@@ -11,14 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use serde::Serialize;
-use serde_json::Value;
-
-use crate::cli::args::{DemoArgs, DemoFormat, LogArgs};
-use crate::cli::failure::{Failure, Outcome};
-use crate::cli::output::Output;
-use crate::cli::setup::SWARM;
-use crate::cli::{output, setup, signals};
 use loopwarden_core::engine::SessionEngine;
 use loopwarden_core::event::EventTime;
 use loopwarden_core::policy::Policy;
@@ -27,6 +19,14 @@ use loopwarden_lane::{CommitTrigger, Exit, InlineRestorer, Lane, LaneSettings, L
 use loopwarden_log::clock::Deadline;
 use loopwarden_log::embedded::{Append, EmbeddedBroker, EmbeddedOptions, EmbeddedReader, Feed};
 use loopwarden_state::{RocksOptions, RocksStore, StoreOwner};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::cli::args::{DemoArgs, DemoFormat, LogArgs};
+use crate::cli::failure::{Failure, Outcome};
+use crate::cli::output::Output;
+use crate::cli::setup::SWARM;
+use crate::cli::{output, setup, signals};
 
 /// The sample fleet; `config/demo/make_fleet.py` explains it.
 const FLEET: &str = include_str!("../../../config/demo/fleet.ndjson");

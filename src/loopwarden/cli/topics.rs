@@ -2,6 +2,10 @@
 
 use std::fmt::Write as _;
 
+use loopwarden_kafka::admin::{Admin, Created, Severity, TopicPlan, TopicProblem};
+use loopwarden_kafka::{KafkaOptions, admin, fate};
+use loopwarden_lab::report::Table;
+use loopwarden_settings::{Config, KafkaConfig};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -9,10 +13,6 @@ use crate::cli::args::{ConfigArgs, LogArgs, TopicFormat, TopicsCommand};
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::output::Output;
 use crate::cli::setup;
-use loopwarden_kafka::admin::{Admin, Created, Severity, TopicPlan, TopicProblem};
-use loopwarden_kafka::{KafkaOptions, admin, fate};
-use loopwarden_lab::report::Table;
-use loopwarden_settings::{Config, KafkaConfig};
 
 /// Prints, creates or compares.
 ///

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use clap::Args;
+use loopwarden_lab::report::stats::Retain;
+use loopwarden_lab::report::sweep::{Axis, Point, Scores, Sweep};
+use loopwarden_lab::report::{counted, html};
 
 use crate::cli::args::{LogArgs, RangeArgs, ReplayArgs, ReplayFormat};
 use crate::cli::failure::{Failure, Outcome};
@@ -13,9 +16,6 @@ use crate::cli::replay::input::Source;
 use crate::cli::replay::labels::KnownSessions;
 use crate::cli::replay::{Found, input, overrides, render};
 use crate::cli::{blind_spots, exit_code, range, replay, setup, signals};
-use loopwarden_lab::report::stats::Retain;
-use loopwarden_lab::report::sweep::{Axis, Point, Scores, Sweep};
-use loopwarden_lab::report::{counted, html};
 
 /// Policies of a grid. Each is a whole replay.
 const POINTS_MAX: usize = 256;

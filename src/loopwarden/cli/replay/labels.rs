@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::cli::exit_code;
-use crate::cli::failure::Failure;
 use loopwarden_lab::file::FileInput;
 use loopwarden_lab::report::index::EventIndex;
 use loopwarden_lab::report::judge::{Judgement, judge};
 use loopwarden_lab::report::labels::{BadRow, Ending, Label};
 use loopwarden_lab::report::stats::{ReplayStats, Retain};
+
+use crate::cli::exit_code;
+use crate::cli::failure::Failure;
 
 /// Bytes of a file of labels or outcomes, unpacked.
 const ROWS_BYTES_MAX: u64 = 256 * 1024 * 1024;

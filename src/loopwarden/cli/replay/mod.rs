@@ -20,16 +20,6 @@ use std::time::Duration;
 
 use input::Source;
 use labels::KnownSessions;
-use overrides::overrides;
-use progress::Progress;
-use watched::{Watch, WatchedLog};
-use witness::{LaneStats, RecordingProcessor};
-
-use crate::cli::args::{LogArgs, ReplayArgs, ReplayFormat};
-use crate::cli::failure::{Failure, Outcome};
-use crate::cli::output::{Output, say};
-use crate::cli::setup::SWARM;
-use crate::cli::{blind_spots, exit_code, range, setup, signals};
 use loopwarden_core::engine::SessionEngine;
 use loopwarden_core::limits::LANES_MAX;
 use loopwarden_core::policy::Policy;
@@ -42,6 +32,16 @@ use loopwarden_lane::{
 };
 use loopwarden_log::{Destination, LogError};
 use loopwarden_state::MemoryStore;
+use overrides::overrides;
+use progress::Progress;
+use watched::{Watch, WatchedLog};
+use witness::{LaneStats, RecordingProcessor};
+
+use crate::cli::args::{LogArgs, ReplayArgs, ReplayFormat};
+use crate::cli::failure::{Failure, Outcome};
+use crate::cli::output::{Output, say};
+use crate::cli::setup::SWARM;
+use crate::cli::{blind_spots, exit_code, range, setup, signals};
 
 /// Records between two commits, over all partitions: the cut is a place in the input, never a moment.
 const COMMIT_RECORDS: u64 = 16_384;

@@ -3,6 +3,13 @@
 use std::io::{self, Read as _};
 use std::path::Path;
 
+use loopwarden_core::event::Reason;
+use loopwarden_core::policy::Policy;
+use loopwarden_lab::report::compare::{Change, Comparison};
+use loopwarden_lab::report::summary::{PolicyName, Report};
+use loopwarden_lab::report::timeline::Timeline;
+use loopwarden_lab::report::{Table, counted, grouped, html, plain};
+use loopwarden_lane::Stats;
 use serde_json::json;
 
 use super::labels::KnownSessions;
@@ -11,13 +18,6 @@ use crate::cli::args::{FailOn, ReplayArgs, ReplayFormat};
 use crate::cli::failure::{Failure, Outcome};
 use crate::cli::output::{Output, OutputFormat, say};
 use crate::cli::{blind_spots, exit_code};
-use loopwarden_core::event::Reason;
-use loopwarden_core::policy::Policy;
-use loopwarden_lab::report::compare::{Change, Comparison};
-use loopwarden_lab::report::summary::{PolicyName, Report};
-use loopwarden_lab::report::timeline::Timeline;
-use loopwarden_lab::report::{Table, counted, grouped, html, plain};
-use loopwarden_lane::Stats;
 
 /// Rejected lines printed on standard error; the rest is counted.
 const REJECTED_SHOWN: usize = 20;
