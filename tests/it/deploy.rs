@@ -175,6 +175,43 @@ fn the_chart_uses_values_that_exist_and_its_schema_takes_them() {
     assert!(!schema.is_valid(&values));
 }
 
+/// Paths of all properties below `schema`, with what describes them.
+fn described(schema: &Value, path: &str, out: &mut Vec<(String, String)>) {
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        let path = format!("{path}.{name}");
+        out.push((path.clone(), property["description"].as_str().unwrap_or_default().to_owned()));
+        described(property, &path, out);
+        described(&property["items"], &path, out);
+    }
+}
+
+#[test]
+fn every_value_of_the_chart_is_described() {
+    let schema: Value = serde_json::from_str(&read("deploy/helm/values.schema.json")).expect("JSON");
+    let mut properties = Vec::new();
+    described(&schema, "", &mut properties);
+    assert!(properties.len() > 35, "only {}", properties.len());
+    for (path, description) in &properties {
+        assert!(description.ends_with('.'), "{path}: {description:?}");
+    }
+}
+
+#[test]
+fn the_build_context_has_what_the_image_copies() {
+    let context = read(".dockerignore");
+    let allowed: BTreeSet<&str> = context.lines().filter_map(|line| line.strip_prefix('!')).collect();
+    // What only the build for an image without compiling brings, and git does not have.
+    for path in allowed.iter().filter(|path| **path != "prebuilt") {
+        assert!(root(path).exists(), "{path}");
+    }
+    let needed = ["Cargo.toml", "Cargo.lock", ".cargo/config.toml", ".ci/native", "deploy/binary.sh", "src", "config", "LICENSE", "NOTICE"];
+    for path in needed {
+        assert!(allowed.contains(path), "{path}");
+    }
+    // A path into the cache of this machine: it must not reach the image.
+    assert!(!allowed.contains(".cargo"));
+}
+
 /// What a topic of Strimzi is: name, partitions, replicas, settings.
 fn topics(text: &str) -> Vec<(String, Value, Value, Value)> {
     let of = |topic: Value| {
