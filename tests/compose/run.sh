@@ -30,9 +30,23 @@ within() {
   done
 }
 
+# Compose makes its own networks; a default bridge would be shared with every other daemon of this machine.
+start_daemon() {
+  dockerd --data-root "$scratch/data" --exec-root "$scratch/exec" --pidfile "$scratch/pid" -H "unix://$scratch/sock" \
+    --bridge=none --default-address-pool base=10.215.0.0/16,size=24 >>"$scratch/dockerd.log" 2>&1 &
+  daemon=$!
+  within 30 "$docker" info >/dev/null
+}
+
 up="" compose=()
 finish() {
   local code=$?
+  if [ -n "$daemon" ] && ! kill -0 "$daemon" 2>/dev/null; then
+    echo "compose: the daemon died; started again to take its containers down" >&2
+    # What it left says that its containerd runs, which ended with it.
+    rm -f "$scratch/exec/containerd/containerd.pid"
+    start_daemon || true
+  fi
   if [ -n "$up" ]; then
     [ "$code" -eq 0 ] || "${compose[@]}" logs --no-color --tail 40 || true
     "${compose[@]}" down --volumes --timeout 10 >/dev/null 2>&1 || true
@@ -40,6 +54,8 @@ finish() {
   if [ -n "$daemon" ]; then
     kill "$daemon" 2>/dev/null || true
     while kill -0 "$daemon" 2>/dev/null; do sleep 0.1; done
+    # The daemon leaves the mounts of its network namespaces; one that died, that of its data too.
+    umount "$scratch"/exec/netns/* "$scratch/data" 2>/dev/null || true
   fi
   rm -rf "$scratch"
   exit "$code"
@@ -58,12 +74,8 @@ export DOCKER=$docker DOCKER_BUILDKIT=1
 if [ -z "${DOCKER_HOST:-}" ]; then
   command -v dockerd >/dev/null || skip "no dockerd (Debian: docker.io) and no DOCKER_HOST"
   [ "$(id -u)" = 0 ] || skip "a daemon of its own needs root; DOCKER_HOST may name another"
-  # Compose makes its own networks; a default bridge would be shared with every other daemon of this machine.
-  dockerd --data-root "$scratch/data" --exec-root "$scratch/exec" --pidfile "$scratch/pid" -H "unix://$scratch/sock" \
-    --bridge=none --default-address-pool base=10.215.0.0/16,size=24 >"$scratch/dockerd.log" 2>&1 &
-  daemon=$!
   export DOCKER_HOST=unix://$scratch/sock
-  within 30 "$docker" info >/dev/null || skip "dockerd does not start: $(tail -n 1 "$scratch/dockerd.log")"
+  start_daemon || skip "dockerd does not start: $(tail -n 1 "$scratch/dockerd.log")"
 fi
 
 if "$docker" compose version >/dev/null 2>&1; then
@@ -122,14 +134,13 @@ passed "nine events in"
 
 # Commands out, by a reader that sees committed records alone.
 reads() {
-  tool kafka-console-consumer --topic agents.loop-commands.v1 --from-beginning --isolation-level read_committed --timeout-ms 8000 \
+  tool kafka-console-consumer --topic agents.loop-commands.v1 --from-beginning --isolation-level read_committed --timeout-ms 4000 \
     >"$scratch/commands" 2>/dev/null || true
-  grep -q '"own-1"' "$scratch/commands"
+  grep -q '"own-1"' "$scratch/commands" && grep -q '"r1-' "$scratch/commands"
 }
 within 60 reads || fail "no command on the topic: $(head -c 2000 "$scratch/commands")"
 echo "compose: $(grep -m 1 '"own-1"' "$scratch/commands" | cut -c 1-240)"
-passed "commands out: $(wc -l <"$scratch/commands")"
-grep -q '"r1-' "$scratch/commands" || fail "no command about the demo agents: $(head -c 2000 "$scratch/commands")"
+passed "commands out, for this agent and for the demo agents: $(wc -l <"$scratch/commands")"
 curl -fsS "http://127.0.0.1:$HTTP_PORT/" >"$scratch/page"
 grep -qi '<!doctype html' "$scratch/page" || fail "the page: $(head -c 300 "$scratch/page")"
 curl -fsS "http://127.0.0.1:$HTTP_PORT/sessions/own-1" >"$scratch/session"
