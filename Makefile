@@ -1,7 +1,7 @@
 # One command per check; CI calls nothing else. All of them share one native build: always --release, never other features.
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/loopwarden/target
 
-.PHONY: demo test check setup fmt lint unit it golden toy kafka browser chaos upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check compose
+.PHONY: demo test check setup fmt lint unit it golden toy kafka browser chaos upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check compose containers
 
 demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
 	cargo run --release --locked --quiet -- demo
@@ -9,7 +9,7 @@ demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
 install: setup ## the program into ~/.cargo/bin, from what is built already
 	cargo install --locked --quiet --path .
 
-test: setup ## everything, with a real broker from Apache Kafka's jars
+test: setup ## everything, with a real broker
 	bash tests/kafka/broker/fetch.sh
 	cargo test --release --locked --workspace
 	bash tests/browser/run.sh
@@ -38,9 +38,13 @@ golden: ## every golden case
 toy: ## a new detector is at most four files: the patch under tests/toy, built, and its golden case
 	bash tests/toy/run.sh
 
-kafka: ## the tests against a real broker
+kafka: ## the tests against a real broker: in a container where a Docker daemon answers, else in a JVM
 	bash tests/kafka/broker/fetch.sh
 	cargo kafka
+
+containers: ## those of them that must hold on a container too; starts a Docker daemon of its own where none answers (root, Debian)
+	bash tests/kafka/broker/fetch.sh
+	bash .ci/docker bash tests/kafka/broker/contained.sh
 
 browser: ## the live page and the reports in headless Chromium, where there is one
 	cargo build --release --locked

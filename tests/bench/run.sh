@@ -12,6 +12,8 @@ mkdir -p "$out"
   echo "kernel $(uname -r), $(rustc --version)"
 } >"$out/machine.txt"
 chosen=" $* "
+# In a JVM of this machine, as all figures that were kept; with KAFKA_BROKER=container in a container.
+export KAFKA_BROKER=${KAFKA_BROKER:-jvm}
 # A broker as people run it, with the arguments of Kafka's own scripts.
 export KAFKA_BROKER_JAVA=${KAFKA_BROKER_JAVA:--Xmx1g -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35}
 

@@ -1,17 +1,20 @@
-//! Where the broker of these tests comes from: `KAFKA_BOOTSTRAP`, else a local one from the jars that `broker/fetch.sh` brings.
+//! Where the brokers of these tests come from. `KAFKA_BOOTSTRAP` names one that runs already; else a giver starts them:
 //!
-//! A local broker dies with the test process, however that ends: a shell waits for the end of its standard input, which this process
-//! holds. Its log stays under cargo's temporary directory until the next run. Its JVM is made to start fast; benchmarks give it
-//! other arguments with `KAFKA_BROKER_JAVA`.
+//! - containers, where a Docker daemon answers ([`container`]);
+//! - a JVM, from the jars that `broker/fetch.sh` brings, where none does ([`jvm`]).
+//!
+//! The choice is printed, and `KAFKA_BROKER=container` or `KAFKA_BROKER=jvm` forces one. Both run `broker/run.sh` on a directory with
+//! `server.properties`: whatever a test does with a broker, it does with either. A broker dies with the test process, however that ends. Its log
+//! stays under cargo's temporary directory until the next run. Its JVM is made to start fast; benchmarks give it other arguments with
+//! `KAFKA_BROKER_JAVA`.
 
-use std::fs;
-use std::io::Read;
+use std::io::Write;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+use std::{env, fs, io};
 
 use loopwarden::clock::Deadline;
 use rdkafka::ClientConfig;
@@ -19,26 +22,38 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use crate::proxy::Proxy;
 
+#[path = "broker/container.rs"]
+mod container;
+#[path = "broker/jvm.rs"]
+mod jvm;
+
 /// A JVM on a busy machine with two cores.
 const START_WAIT: Duration = Duration::from_secs(300);
 /// Where the system begins with the ports that it gives to clients.
 const EPHEMERAL_PORTS: u32 = 32_768;
 /// Base64 of a UUID.
 const CLUSTER_ID: &str = "MkU3OEVBNTcwNTJENDM2Qg";
+/// Of Kafka, in `broker/pom.xml` too.
+const VERSION: &str = "4.1.0";
+/// What every broker runs.
+const RUN: &str = include_str!("broker/run.sh");
 
-/// A local broker. Dropping it ends the process.
+/// Starts brokers.
+trait Giver: Send + Sync {
+    /// Formats the storage of a directory with `server.properties`, with further arguments of the formatter, and starts the broker on it. It may
+    /// not answer yet. The error says what to do.
+    fn start(&self, dir: &Path, format: &[String]) -> Result<Box<dyn Running>, String>;
+}
+
+/// A started broker. Dropping it is `kill -9`; its data go with it, except where there is a file `keep`.
+trait Running: Send + Sync {}
+
+/// A broker of these tests. Dropping it ends it.
 pub(crate) struct Broker {
     /// Where clients connect.
     pub(crate) bootstrap: String,
-    log: PathBuf,
-    watchdog: Child,
-}
-
-impl Drop for Broker {
-    fn drop(&mut self) {
-        drop(self.watchdog.stdin.take());
-        let _ = self.watchdog.wait();
-    }
+    dir: PathBuf,
+    _running: Box<dyn Running>,
 }
 
 /// The shared broker: its address, and itself where it is ours.
@@ -47,16 +62,16 @@ static SHARED: OnceLock<Option<(String, Option<Broker>)>> = OnceLock::new();
 /// Where the shared broker keeps its topics; `None` for one that was given.
 pub(crate) fn data() -> Option<PathBuf> {
     let (_, broker) = SHARED.get()?.as_ref()?;
-    Some(broker.as_ref()?.log.with_file_name("data"))
+    Some(broker.as_ref()?.dir.join("data"))
 }
 
 /// The shared broker's address; `None` when the tests are switched off, which is said aloud.
 pub(crate) fn bootstrap() -> Option<&'static str> {
     let shared = SHARED.get_or_init(|| {
-        if std::env::var("LOOPWARDEN_KAFKA_TESTS").as_deref() == Ok("skip") {
+        if env::var("LOOPWARDEN_KAFKA_TESTS").as_deref() == Ok("skip") {
             return None;
         }
-        if let Ok(given) = std::env::var("KAFKA_BOOTSTRAP") {
+        if let Ok(given) = env::var("KAFKA_BOOTSTRAP") {
             return Some((given, None));
         }
         let broker = start("shared", None);
@@ -72,19 +87,52 @@ pub(crate) fn bootstrap() -> Option<&'static str> {
 /// there, which cannot be told.
 pub(crate) fn behind(name: &str, proxy: &Proxy) -> Option<Broker> {
     bootstrap()?;
-    if std::env::var("KAFKA_BOOTSTRAP").is_ok() && !lib().is_dir() {
+    if !can_start() {
         println!("skipped: the given broker cannot stand behind a proxy");
         return None;
     }
     Some(start(name, Some(proxy)))
 }
 
-pub(crate) fn lib() -> PathBuf {
-    // Empty is as good as not set, as the script has it that brings them.
-    let cache = std::env::var_os("XDG_CACHE_HOME")
-        .filter(|path| !path.is_empty())
-        .map_or_else(|| PathBuf::from(std::env::var_os("HOME").expect("a home directory")).join(".cache"), PathBuf::from);
-    cache.join("loopwarden/kafka-4.1.0/lib")
+/// Whether brokers can be started beside one that was given.
+pub(crate) fn can_start() -> bool {
+    env::var("KAFKA_BOOTSTRAP").is_err() || jvm::is_there()
+}
+
+/// The giver of this run.
+fn giver() -> &'static dyn Giver {
+    static GIVER: OnceLock<Box<dyn Giver>> = OnceLock::new();
+    GIVER.get_or_init(choose).as_ref()
+}
+
+fn choose() -> Box<dyn Giver> {
+    let wanted = env::var("KAFKA_BROKER").unwrap_or_default();
+    let found = match wanted.as_str() {
+        "jvm" => Err("KAFKA_BROKER=jvm".to_owned()),
+        "" | "container" => container::Containers::find(),
+        other => panic!("KAFKA_BROKER={other}: it is container, jvm or not set"),
+    };
+    match found {
+        Ok(containers) => {
+            announce(&format!("test brokers: {}", containers.described()));
+            Box::new(containers)
+        }
+        Err(why) if wanted == "container" => panic!("KAFKA_BROKER=container, but {why}"),
+        Err(why) => {
+            announce(&format!("test brokers: JVMs of this machine: {why}"));
+            Box::new(jvm::Jvm)
+        }
+    }
+}
+
+/// Says something that nobody captures: it is about the run, not about one test.
+fn announce(words: &str) {
+    let _ = writeln!(io::stderr(), "{words}");
+}
+
+/// Arguments of the broker's JVM.
+fn java_options() -> String {
+    env::var("KAFKA_BROKER_JAVA").unwrap_or_else(|_| "-Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1".into())
 }
 
 /// A port that nobody listens on, never the same twice. One of those that the system gives to clients might be taken before the broker
@@ -115,21 +163,15 @@ fn sweep(root: &Path) {
 
 fn start(name: &str, proxy: Option<&Proxy>) -> Broker {
     let (port, controller) = (free_port(), free_port());
-    let broker = launch(name, &format!("127.0.0.1:{port}"), &[], |dir| {
-        server_properties(dir, port, controller, proxy.map_or(port, |proxy| proxy.port))
-    });
+    let dir = directory(name);
+    let properties = server_properties(&dir, port, controller, proxy.map_or(port, |proxy| proxy.port));
+    fs::write(dir.join("server.properties"), properties).expect("server.properties");
+    let broker = run(&dir, &format!("127.0.0.1:{port}"), &[]);
     if let Some(proxy) = proxy {
         proxy.serve(&broker.bootstrap);
     }
     broker.wait_until_up();
     broker
-}
-
-/// Formats the storage, with `format` as further arguments, and starts the broker; it may not answer yet.
-pub(crate) fn launch(name: &str, bootstrap: &str, format: &[String], properties: impl FnOnce(&Path) -> String) -> Broker {
-    let dir = directory(name);
-    fs::write(dir.join("server.properties"), properties(&dir)).expect("server.properties");
-    run(&dir, bootstrap, format)
 }
 
 /// A new directory for a broker.
@@ -143,42 +185,11 @@ pub(crate) fn directory(name: &str) -> PathBuf {
     dir
 }
 
-/// Starts the broker of a directory with `server.properties`, after formatting its storage. Where there is a file `keep`, the data outlives
-/// the broker, and another one may be started on them.
+/// Starts the broker of a directory with `server.properties`, after formatting its storage with these arguments; it may not answer yet. Where
+/// there is a file `keep`, the data outlive the broker, and another one may be started on them.
 pub(crate) fn run(dir: &Path, bootstrap: &str, format: &[String]) -> Broker {
-    let lib = lib();
-    assert!(
-        lib.is_dir(),
-        "no broker: set KAFKA_BOOTSTRAP, or run tests/kafka/broker/fetch.sh (needs Maven and Java 17), \
-         or switch these tests off with LOOPWARDEN_KAFKA_TESTS=skip"
-    );
-    // The shell ends the broker when this process is gone, and with it the data; the log stays for whoever has to look.
-    let script = r#"
-        set -u
-        JAVA="java ${KAFKA_BROKER_JAVA:--Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1} -Xshare:auto -cp $LIB/*"
-        $JAVA kafka.tools.StorageTool format -t "$CLUSTER" -c "$DIR/server.properties" "$@" >"$DIR/format.log" 2>&1 </dev/null || exit 1
-        $JAVA kafka.Kafka "$DIR/server.properties" >"$DIR/broker.log" 2>&1 </dev/null &
-        echo started
-        cat >/dev/null
-        kill -9 $!
-        wait
-        [ -e "$DIR/keep" ] || rm -rf "$DIR/data"
-    "#;
-    let mut watchdog = Command::new("sh")
-        .args(["-c", &format!("set -f\n{script}"), "sh"])
-        .args(format)
-        .env("LIB", &lib)
-        .env("DIR", dir)
-        .env("CLUSTER", CLUSTER_ID)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("a shell");
-    let mut started = [0; 8];
-    let formatted = watchdog.stdout.take().expect("piped").read_exact(&mut started);
-    assert!(formatted.is_ok(), "formatting the broker's storage failed: see {}", dir.join("format.log").display());
-
-    Broker { bootstrap: bootstrap.to_owned(), log: dir.join("broker.log"), watchdog }
+    let running = giver().start(dir, format).unwrap_or_else(|why| panic!("{why}"));
+    Broker { bootstrap: bootstrap.to_owned(), dir: dir.to_owned(), _running: running }
 }
 
 impl Broker {
@@ -187,7 +198,12 @@ impl Broker {
         let client = asker(&self.bootstrap);
         let deadline = Deadline::after(START_WAIT);
         while client.fetch_metadata(None, Duration::from_secs(1)).is_err() {
-            assert!(!deadline.is_over(), "the broker on {} does not answer: see {}", self.bootstrap, self.log.display());
+            assert!(
+                !deadline.is_over(),
+                "the broker on {} does not answer: see {}",
+                self.bootstrap,
+                self.dir.join("broker.log").display()
+            );
         }
     }
 }

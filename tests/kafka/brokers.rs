@@ -28,7 +28,7 @@ impl Cluster {
     /// `None` where no broker can be started, which is said aloud.
     fn start() -> Option<Self> {
         broker::bootstrap()?;
-        if !broker::lib().is_dir() {
+        if !broker::can_start() {
             println!("skipped: a given broker cannot be killed");
             return None;
         }

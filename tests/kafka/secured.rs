@@ -76,10 +76,7 @@ pub(crate) fn secured() -> Option<&'static Secured> {
 
 impl Secured {
     fn start() -> Self {
-        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("broker-{}-certificates", std::process::id()));
-        // A run that was killed may have had the same id, and left its certificates.
-        let _ = fs::remove_dir_all(&dir);
-        fs::create_dir_all(&dir).expect("a directory for certificates");
+        let dir = broker::directory("secured");
         certificates(&dir);
         let ports = LISTENERS.map(|_| broker::free_port());
         let scram: Vec<String> = ["SCRAM-SHA-256", "SCRAM-SHA-512"]
@@ -87,7 +84,8 @@ impl Secured {
             .flat_map(|kind| ["--add-scram".to_owned(), format!("{kind}=[name={SCRAM_USER},password={}]", password(SCRAM_USER))])
             .collect();
         let admin = format!("127.0.0.1:{}", ports[0]);
-        let broker = broker::launch("secured", &admin, &scram, |data| properties(data, &dir, ports));
+        fs::write(dir.join("server.properties"), properties(&dir, ports)).expect("server.properties");
+        let broker = broker::run(&dir, &admin, &scram);
         broker.wait_until_up();
         Self { broker, dir, ports }
     }
@@ -288,14 +286,13 @@ impl Permission {
     }
 }
 
-fn properties(data: &Path, certificates: &Path, ports: [u16; LISTENERS.len()]) -> String {
+fn properties(dir: &Path, ports: [u16; LISTENERS.len()]) -> String {
     let controller = broker::free_port();
     let listeners: Vec<String> =
         LISTENERS.iter().zip(ports).map(|((_, name, _), port)| format!("{name}://127.0.0.1:{port}")).collect();
     let protocols: Vec<String> = LISTENERS.iter().map(|(_, name, protocol)| format!("{name}:{protocol}")).collect();
     let users: String =
         (0..USERS).map(|user| format!("u{user}")).map(|user| format!(" user_{user}=\"{}\"", password(&user))).collect();
-    let certificates = certificates.display();
     format!(
         "process.roles=broker,controller\n\
          node.id=1\n\
@@ -308,16 +305,16 @@ fn properties(data: &Path, certificates: &Path, ports: [u16; LISTENERS.len()]) -
          authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n\
          super.users=User:ANONYMOUS\n\
          ssl.keystore.type=PEM\n\
-         ssl.keystore.location={certificates}/server.pem\n\
+         ssl.keystore.location={dir}/server.pem\n\
          ssl.truststore.type=PEM\n\
-         ssl.truststore.location={certificates}/ca.pem\n\
+         ssl.truststore.location={dir}/ca.pem\n\
          listener.name.mutual.ssl.client.auth=required\n\
          listener.name.plain.sasl.enabled.mechanisms=PLAIN\n\
          listener.name.plain.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required{users};\n\
          listener.name.scram.sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512\n\
          listener.name.scram.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;\n\
          listener.name.scram.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;\n\
-         log.dirs={}\n\
+         log.dirs={dir}/data\n\
          log.index.size.max.bytes=1048576\n\
          auto.create.topics.enable=false\n\
          offsets.topic.replication.factor=1\n\
@@ -326,7 +323,7 @@ fn properties(data: &Path, certificates: &Path, ports: [u16; LISTENERS.len()]) -
          transaction.state.log.min.isr=1\n\
          transaction.state.log.num.partitions=4\n\
          group.initial.rebalance.delay.ms=0\n",
-        data.join("data").display(),
+        dir = dir.display(),
         listeners = listeners.join(","),
         protocols = protocols.join(","),
     )
