@@ -204,7 +204,17 @@ fn the_build_context_has_what_the_image_copies() {
     for path in allowed.iter().filter(|path| **path != "prebuilt") {
         assert!(root(path).exists(), "{path}");
     }
-    let needed = ["Cargo.toml", "Cargo.lock", ".cargo/config.toml", ".ci/native", "deploy/binary.sh", "src", "config", "LICENSE", "NOTICE"];
+    let needed = [
+        "Cargo.toml",
+        "Cargo.lock",
+        ".cargo/config.toml",
+        ".ci/native",
+        "deploy/binary.sh",
+        "src",
+        "config",
+        "LICENSE",
+        "NOTICE",
+    ];
     for path in needed {
         assert!(allowed.contains(path), "{path}");
     }

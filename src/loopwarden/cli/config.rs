@@ -1,7 +1,7 @@
 //! `config`: a file to begin from, what is in force and where it came from, JSON Schemas of both kinds of files.
 
 use loopwarden_lab::report::Table;
-use loopwarden_settings::{DEFAULT_TOML, Origin, config_schema, default_file, policy_schema};
+use loopwarden_settings::{Origin, config_schema, default_file, policy_schema};
 use serde::Serialize;
 
 use crate::cli::args::{ConfigCommand, LogArgs, SchemaOf};
