@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn numbers_are_right_aligned_no_line_is_too_wide_and_a_column_of_nothing_is_left_out() {
         let text = table().to_text(Some(20), false);
-        assert_eq!(text, "tool           calls\na,\"b\"\u{fffd}[2J          3\na-very-long-…  12345\n");
+        assert_eq!(text, "tool          calls\na,\"b\"\u{fffd}[2J         3\na-very-long…  12345\n");
         assert!(table().to_text(None, true).starts_with("\u{1b}[1mtool                   calls\u{1b}[0m\n"));
         assert_eq!(Table::of::<Named>([]).to_text(None, false), "tool  cost  calls\n");
     }
