@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::detect::detector::Detector;
 use crate::detect::index::FingerprintIndex;
 use crate::detect::names::ToolNames;
 use crate::detect::step::{Flags, Step};
@@ -91,7 +92,7 @@ impl History {
     }
 
     /// Notes a finding at a step; touches no index.
-    pub fn fire(&mut self, sequence: u64, detector: crate::policy::Detector) {
+    pub fn fire(&mut self, sequence: u64, detector: Detector) {
         if let Some(step) = self.position(sequence).and_then(|at| self.steps.get_mut(at)) {
             step.fire(detector);
             self.last_fired = self.last_fired.max(Some(sequence));
