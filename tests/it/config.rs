@@ -10,6 +10,10 @@ use loopwarden::config::{
 };
 use loopwarden::task::{CommitTrigger, LaneSettings};
 
+use crate::config::refused::{BOUNDS, REFUSED};
+
+mod refused;
+
 /// A file that is gone with the test. Cargo's own temporary directory, since a data directory must not lie below `/tmp`.
 struct Scratch(PathBuf);
 
@@ -167,214 +171,12 @@ fn the_environment_may_name_the_file_and_hold_what_kubernetes_puts_there() {
     assert_eq!(told, "error[E0201]: unknown key \"http.port\"\n  set by environment variable LOOPWARDEN_HTTP__PORT (http)");
 }
 
-/// File, environment, `--set`, and the message to each problem: that of every layer, in the order of the file's lines, then as found.
-type Refused = (&'static str, &'static [(&'static str, &'static str)], &'static [&'static str], &'static [&'static str]);
-
-const REFUSED: &[Refused] = &[
-    (
-        "lanes = 3.0\n[embedded]\npartitions = 99999999999999999999\n",
-        &[],
-        &[],
-        &[
-            "error[E0202]: lanes is 3.0, but must be an integer\n  set in loopwarden.toml:1:9 (lanes)",
-            "error[E0202]: embedded.partitions is a number of more than 64 bits, but must be an integer\n  \
-             set in loopwarden.toml:3:14 (embedded.partitions)",
-        ],
-    ),
-    (
-        "mode = \"life\"\nlane = 2\n\n[kafka]\nbootstrap_servers = \"localhost\"\nimput = \"x\"\ngroup = 7\n\n[kafka.librdkafka]\n\
-         sasl.mecanism = \"PLAIN\"\n\"enable.auto.commit\" = true\n[kafka.producer.librdkafka]\nacks = 1\nlinger.ms = [5]\n",
-        &[("LOOPWARDEN_KAFKA__STRAT", "latest"), ("LOOPWARDEN_LANES", "many")],
-        &["http.listen=nowhere", "kafka=x", "colour=red"],
-        &[
-            "error[E0202]: mode is \"life\", but must be one of: shadow, live\n  set in loopwarden.toml:1:8 (mode)",
-            "error[E0201]: unknown key \"lane\" (did you mean \"lanes\"?)\n  set in loopwarden.toml:2:1",
-            "error[E0202]: kafka.bootstrap_servers holds \"localhost\", but must be host:port, separated by commas\n  \
-             set in loopwarden.toml:5:21 (kafka.bootstrap_servers)",
-            "error[E0201]: unknown key \"kafka.imput\" (did you mean \"input\"?)\n  set in loopwarden.toml:6:1 (kafka)",
-            "error[E0202]: kafka.group is 7, but must be text\n  set in loopwarden.toml:7:9 (kafka.group)",
-            "error[E0207]: unknown librdkafka setting \"sasl.mecanism\" (did you mean \"sasl.mechanism\"?)\n  \
-             set in loopwarden.toml:10:1 (kafka.librdkafka)",
-            "error[E0208]: librdkafka setting \"enable.auto.commit\" is not for you to set: offsets move inside the transaction only; \
-             there is no setting for it\n  set in loopwarden.toml:11:1 (kafka.librdkafka)",
-            "error[E0208]: librdkafka setting \"acks\" is not for you to set: it follows from transactions\n  \
-             set in loopwarden.toml:13:1 (kafka.producer.librdkafka)",
-            "error[E0202]: kafka.producer.librdkafka setting \"linger.ms\" is an array, but must be text or a number\n  \
-             set in loopwarden.toml:14:13 (kafka.producer.librdkafka)",
-            "error[E0201]: unknown key \"kafka.strat\" (did you mean \"start\"?)\n  \
-             set by environment variable LOOPWARDEN_KAFKA__STRAT (kafka)",
-            "error[E0202]: lanes is \"many\", but must be an integer\n  set by environment variable LOOPWARDEN_LANES (lanes)",
-            "error[E0202]: kafka is a table, but a value must have a key of its own\n  set by --set (kafka)",
-            "error[E0201]: unknown key \"colour\"\n  set by --set",
-            "error[E0202]: http.listen is \"nowhere\", but must be an address and a port, as 127.0.0.1:9464: names are not looked up\n  \
-             set by --set (http.listen)",
-        ],
-    ),
-    (
-        "http_listen = \"127.0.0.1:1\"\n[kafka]\nbootstrap = \"h:1\"\n",
-        &[
-            ("LOOPWARDEN_DATA__DIR", "lw"),
-            ("LOOPWARDEN_KAFKA_BOOTSTRAP_SERVERS", "h:1"),
-            ("LOOPWARDEN_KAFKA__BOOTSTRAP__SERVERS", "h:1"),
-        ],
-        &["kafka_group=g", "kafka.gr=g"],
-        &[
-            "error[E0201]: unknown key \"http_listen\" (did you mean \"http.listen\"?)\n  set in loopwarden.toml:1:1",
-            "error[E0201]: unknown key \"kafka.bootstrap\" (did you mean \"bootstrap_servers\"?)\n  \
-             set in loopwarden.toml:3:1 (kafka)",
-            "error[E0201]: unknown key \"data.dir\" (did you mean \"LOOPWARDEN_DATA_DIR\"?)\n  \
-             set by environment variable LOOPWARDEN_DATA__DIR",
-            "error[E0201]: unknown key \"kafka_bootstrap_servers\" (did you mean \"LOOPWARDEN_KAFKA__BOOTSTRAP_SERVERS\"?)\n  \
-             set by environment variable LOOPWARDEN_KAFKA_BOOTSTRAP_SERVERS",
-            "error[E0201]: unknown key \"kafka.bootstrap.servers\" (did you mean \"LOOPWARDEN_KAFKA__BOOTSTRAP_SERVERS\"?)\n  \
-             set by environment variable LOOPWARDEN_KAFKA__BOOTSTRAP__SERVERS (kafka)",
-            "error[E0201]: unknown key \"kafka_group\" (did you mean \"kafka.group\"?)\n  set by --set",
-            "error[E0201]: unknown key \"kafka.gr\"\n  set by --set (kafka)",
-        ],
-    ),
-    (
-        "lanes = 2\nepisodes.kept = 3\n",
-        &[("LOOPWARDEN_IDLE_MS", "5")],
-        &["detectors.exact_repeat.threshold=5", "base=plain", "kafka.detectors=5"],
-        &[
-            "error[E0201]: unknown key \"episodes\"\n  set in loopwarden.toml:2:1\n  \
-             episodes is a key of policies: it belongs into a policy file, whose path `policy` is to name",
-            "error[E0201]: unknown key \"idle_ms\"\n  set by environment variable LOOPWARDEN_IDLE_MS\n  \
-             idle_ms is a key of policies: it belongs into a policy file, whose path `policy` is to name",
-            "error[E0201]: unknown key \"detectors.exact_repeat.threshold\"\n  set by --set\n  \
-             detectors is a key of policies: it belongs into a policy file, whose path `policy` is to name",
-            "error[E0201]: unknown key \"base\"\n  set by --set\n  \
-             base is a key of policies: it belongs into a policy file, whose path `policy` is to name",
-            "error[E0201]: unknown key \"kafka.detectors\"\n  set by --set (kafka)",
-        ],
-    ),
-    (
-        "data_dir = \"/scratch/lw\"\n",
-        &[("TMPDIR", "/scratch")],
-        &[],
-        &["error[E0202]: data_dir is \"/scratch/lw\", but must not be a temporary directory: cleaners delete state there\n  \
-           set in loopwarden.toml:1:12 (data_dir)"],
-    ),
-    (
-        "",
-        &[],
-        &["kafka.bootstrap_servers=a, b:1, c:0"],
-        &[
-            "error[E0202]: kafka.bootstrap_servers holds \"a\", but must be host:port, separated by commas\n  \
-             set by --set (kafka.bootstrap_servers)",
-            "error[E0202]: kafka.bootstrap_servers holds \"c:0\", but must be host:port, separated by commas\n  \
-             set by --set (kafka.bootstrap_servers)",
-        ],
-    ),
-    (
-        "[kafka]\nbootstrap_servers = \"a:1\"\nsasl_mechanism = \"PLAIN\"\n",
-        &[],
-        &["kafka.cert_file=a"],
-        &[
-            "error[E0202]: kafka.sasl_mechanism is set, but kafka.username is not\n  set in loopwarden.toml:3:18 (kafka.sasl_mechanism)",
-            "error[E0202]: kafka.sasl_mechanism is set, but kafka.password_file is not\n  \
-             set in loopwarden.toml:3:18 (kafka.sasl_mechanism)",
-            "error[E0202]: kafka.cert_file is set, but kafka.key_file is not\n  set by --set (kafka.cert_file)",
-        ],
-    ),
-    (
-        "[kafka]\nbootstrap_servers = \"a:1\"\nkey_file = \"a\"\nusername = \"b\"\n",
-        &[],
-        &[],
-        &[
-            "error[E0202]: kafka.key_file is set, but kafka.cert_file is not\n  set in loopwarden.toml:3:12 (kafka.key_file)",
-            "error[E0202]: kafka.username is set, but kafka.sasl_mechanism is not\n  set in loopwarden.toml:4:12 (kafka.username)",
-        ],
-    ),
-    (
-        "[kafka]\ngroup = \"a\"\n",
-        &[],
-        &[],
-        &["error[E0202]: kafka.bootstrap_servers is not set, but kafka.group is\n  set in loopwarden.toml:2:9 (kafka.group)"],
-    ),
-];
-
 #[test]
 fn all_problems_of_all_layers_are_told_at_once() {
     for (number, (text, environment, sets, told)) in REFUSED.iter().enumerate() {
         assert_eq!(refused(&format!("refused-{number}"), text, environment, sets), *told, "{text}");
     }
 }
-
-/// Key, the last value that is accepted, the first that is not, and what is said then.
-const BOUNDS: &[(&str, &str, &str, &str)] = &[
-    ("lanes", "256", "257", "lanes is 257, but must not be above 256"),
-    ("lanes", "0", "-1", "lanes is -1, but must be at least 0"),
-    ("policy", "attocode", "", "policy is empty, but must be the name of a profile or a file"),
-    ("instance", "lw-0.a_b", "lw 0", "instance is \"lw 0\", but must be 1 to 128 letters, digits, '.', '_' or '-'"),
-    (
-        "data_dir",
-        "./lw",
-        "/tmp/lw",
-        "data_dir is \"/tmp/lw\", but must not be a temporary directory: cleaners delete state there",
-    ),
-    (
-        "data_dir",
-        "/tmpfiles",
-        "/var/tmp",
-        "data_dir is \"/var/tmp\", but must not be a temporary directory: cleaners delete state there",
-    ),
-    ("log.format", "json", "xml", "log.format is \"xml\", but must be one of: auto, text, json"),
-    (
-        "http.listen",
-        "[::1]:0",
-        "localhost:1",
-        "http.listen is \"localhost:1\", but must be an address and a port, as 127.0.0.1:9464: names are not looked up",
-    ),
-    ("http.token_file", "x", "", "http.token_file is empty, but must be a path"),
-    ("limits.record_bytes_max", "1048576", "1048577", "limits.record_bytes_max is 1048577, but must not be above 1048576"),
-    ("limits.record_bytes_max", "1024", "1023", "limits.record_bytes_max is 1023, but must be at least 1024"),
-    ("limits.session_cache_bytes", "1048576", "1048575", "limits.session_cache_bytes is 1048575, but must be at least 1048576"),
-    ("limits.block_cache_bytes", "1048576", "1048575", "limits.block_cache_bytes is 1048575, but must be at least 1048576"),
-    ("limits.write_buffer_bytes", "1048576", "1048575", "limits.write_buffer_bytes is 1048575, but must be at least 1048576"),
-    (
-        "limits.fetch_queue_bytes",
-        "1073741824",
-        "1073741825",
-        "limits.fetch_queue_bytes is 1073741825, but must not be above 1073741824",
-    ),
-    ("commit.commit_ms_min", "100", "101", "commit.commit_ms_min is 101, but must not be above commit_ms_max (100)"),
-    ("commit.commit_ms_max", "5000", "5001", "commit.commit_ms_max is 5001, but must not be above 5000"),
-    ("commit.overlay_bytes_max", "1048576", "1", "commit.overlay_bytes_max is 1, but must be at least 1048576"),
-    ("commit.overlay_records_max", "1", "0", "commit.overlay_records_max is 0, but must be at least 1"),
-    ("time.lateness_ms", "86400000", "86400001", "time.lateness_ms is 86400001, but must not be above 86400000"),
-    ("embedded.partitions", "64", "65", "embedded.partitions is 65, but must not be above 64"),
-    ("embedded.retention_ms", "60000", "59999", "embedded.retention_ms is 59999, but must be at least 60000"),
-    (
-        "kafka.bootstrap_servers",
-        "a:65535",
-        "a:65536",
-        "kafka.bootstrap_servers holds \"a:65536\", but must be host:port, separated by commas",
-    ),
-    (
-        "kafka.bootstrap_servers",
-        "[::1]:1",
-        "kafka://a:1",
-        "kafka.bootstrap_servers holds \"kafka://a:1\", but must be host:port, separated by commas",
-    ),
-    (
-        "kafka.start",
-        "latest",
-        "first",
-        "kafka.start is \"first\", but must be earliest, latest or a time as 2026-01-31T00:00:00Z",
-    ),
-    ("kafka.dlq_content", "hash", "some", "kafka.dlq_content is \"some\", but must be one of: full, hash, none"),
-    ("kafka.on_input_loss", "stop", "halt", "kafka.on_input_loss is \"halt\", but must be one of: continue, stop"),
-    ("kafka.input", "a.b_c-d", "a/b", "kafka.input is \"a/b\", but must be 1 to 249 letters, digits, '.', '_' or '-'"),
-    ("kafka.group", "a", "", "kafka.group is \"\", but must be 1 to 128 letters, digits, '.', '_' or '-'"),
-    ("kafka.dlq", "x", "agents.loop-state.v1", "kafka.dlq is \"agents.loop-state.v1\", but must not be the topic of kafka.state"),
-    (
-        "kafka.sasl_mechanism",
-        "SCRAM-SHA-512",
-        "GSSAPI",
-        "kafka.sasl_mechanism is \"GSSAPI\", but must be one of: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
-    ),
-];
 
 #[test]
 fn every_bound_accepts_its_last_value_and_refuses_the_next_by_name() {
