@@ -104,16 +104,16 @@ impl Containers {
 /// Name and tag of the image: the one that was named, else one that is there, else the published one, which is pulled.
 async fn image(docker: &Docker) -> Result<(String, String), String> {
     let named = env::var(IMAGE_VARIABLE).ok().filter(|name| !name.is_empty());
-    let candidates = match &named {
-        Some(name) => vec![name.rsplit_once(':').unwrap_or((name, "latest"))],
-        None => vec![(PUBLISHED, VERSION), (LOCAL, VERSION)],
+    let (name, tag) = match named.as_deref() {
+        // What follows the last colon is a tag, unless it is the port and the path of a registry.
+        Some(whole) => whole.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')).unwrap_or((whole, "latest")),
+        None => (PUBLISHED, VERSION),
     };
-    for (name, tag) in &candidates {
+    for (name, tag) in [Some((name, tag)), named.is_none().then_some((LOCAL, VERSION))].into_iter().flatten() {
         if docker.inspect_image(&format!("{name}:{tag}")).await.is_ok() {
-            return Ok(((*name).to_owned(), (*tag).to_owned()));
+            return Ok((name.to_owned(), tag.to_owned()));
         }
     }
-    let (name, tag) = candidates[0];
     announce(&format!("pulling {name}:{tag}"));
     let error = match timeout(PULL_WAIT, AsyncRunner::pull_image(GenericImage::new(name, tag))).await {
         Ok(Ok(_)) => return Ok((name.to_owned(), tag.to_owned())),
