@@ -100,7 +100,7 @@ pub(super) struct Durable {
     pub(super) failed: Option<LogError>,
 }
 
-/// How far the log was written at some moment. For [`EmbeddedBroker::wait_synced`].
+/// How far the log was written at some moment. For [`crate::embedded::EmbeddedBroker::wait_synced`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Written(pub(super) u64);
 
