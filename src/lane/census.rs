@@ -1,7 +1,7 @@
 //! How many sessions a task holds, and how many of them a block binds. Kept with the state, so that neither a restart nor a move to
 //! another process forgets them.
 
-use loopwarden_core::engine::Tally;
+use loopwarden_core::engine::EngineCounters;
 use loopwarden_core::event::TaskId;
 use loopwarden_state::{Change, StateStore, StoreError, swarm};
 
@@ -31,19 +31,19 @@ impl Census {
     /// What an input of a session did to them.
     pub(super) fn note(
         &mut self,
-        tally: &Tally,
+        counters: &EngineCounters,
         is_forgotten: bool,
         store: &impl StateStore,
         task: TaskId,
     ) -> Result<(), StoreError> {
         // Nearly every input: nothing is read for it.
-        if !tally.session_began && !is_forgotten && tally.blocked_delta == 0 {
+        if !counters.session_began && !is_forgotten && counters.blocked_delta == 0 {
             return Ok(());
         }
         let [sessions, blocked] = self.load(store, task)?;
         // State of a time before there was a census has sessions that were never counted.
-        *sessions = (*sessions + u64::from(tally.session_began)).saturating_sub(u64::from(is_forgotten));
-        *blocked = blocked.saturating_add_signed(i64::from(tally.blocked_delta));
+        *sessions = (*sessions + u64::from(counters.session_began)).saturating_sub(u64::from(is_forgotten));
+        *blocked = blocked.saturating_add_signed(i64::from(counters.blocked_delta));
         Ok(())
     }
 
@@ -79,7 +79,7 @@ mod tests {
     fn what_was_not_committed_was_not_counted_and_what_was_never_counted_does_not_go_below_nothing() {
         let mut store = MemoryStore::new();
         let mut census = Census::default();
-        let began = Tally { session_began: true, blocked_delta: 2, ..Tally::default() };
+        let began = EngineCounters { session_began: true, blocked_delta: 2, ..EngineCounters::default() };
         census.note(&began, false, &store, TASK).unwrap();
         census.rewind();
         assert_eq!(census.load(&store, TASK).unwrap(), &[0, 0]);
@@ -89,7 +89,7 @@ mod tests {
         store.commit(changes).unwrap();
         census.committed();
         assert_eq!(Census::default().load(&store, TASK).unwrap(), &[1, 2]);
-        let lifted = Tally { blocked_delta: -3, ..Tally::default() };
+        let lifted = EngineCounters { blocked_delta: -3, ..EngineCounters::default() };
         for expected in [[0, 0], [0, 0]] {
             census.note(&lifted, true, &store, TASK).unwrap();
             assert_eq!(census.load(&store, TASK).unwrap(), &expected);

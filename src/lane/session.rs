@@ -227,8 +227,8 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             note_finding(&mut self.overlay.stats, &finding);
             self.overlay.audit.push(Audited { task: self.id, offset: cause.offset, finding });
         }
-        note_tally(&mut self.overlay.stats, &effects.tally);
-        self.task.census.note(&effects.tally, effects.forgotten, self.store, self.id)?;
+        note_counters(&mut self.overlay.stats, &effects.counters);
+        self.task.census.note(&effects.counters, effects.forgotten, self.store, self.id)?;
         self.cache.touched(id);
         Ok(())
     }
@@ -260,28 +260,28 @@ fn note_finding(stats: &mut Stats, finding: &Finding) {
     }
 }
 
-fn note_tally(stats: &mut Stats, tally: &loopwarden_core::engine::Tally) {
-    stats.duplicates += u64::from(tally.duplicate);
-    stats.late += u64::from(tally.late);
-    stats.clamped += u64::from(tally.clamped);
-    stats.seq_gaps += u64::from(tally.seq_gap);
-    stats.seq_disorder += u64::from(tally.seq_disorder);
-    stats.orphan_results += u64::from(tally.orphan_result);
-    stats.sessions_begun += u64::from(tally.session_began);
-    if let Some(by) = tally.denied {
+fn note_counters(stats: &mut Stats, counters: &loopwarden_core::engine::EngineCounters) {
+    stats.duplicates += u64::from(counters.duplicate);
+    stats.late += u64::from(counters.late);
+    stats.clamped += u64::from(counters.clamped);
+    stats.seq_gaps += u64::from(counters.seq_gap);
+    stats.seq_disorder += u64::from(counters.seq_disorder);
+    stats.orphan_results += u64::from(counters.orphan_result);
+    stats.sessions_begun += u64::from(counters.session_began);
+    if let Some(by) = counters.denied {
         bump(&mut stats.denied, by as usize);
     }
-    if let Some(ack) = tally.ack {
+    if let Some(ack) = counters.ack {
         bump(&mut stats.acks, ack as usize);
     }
-    if let Some((detector, answer)) = tally.obeyed
+    if let Some((detector, answer)) = counters.nudge_response
         && let Some(answers) = stats.obeyed.get_mut(usize::from(detector.number()))
     {
         bump(answers, answer as usize);
     }
-    stats.limit_blocks += u64::from(tally.block_left_out);
-    stats.loop_tokens = stats.loop_tokens.saturating_add(tally.loop_tokens);
-    stats.loop_cost_micro_usd = stats.loop_cost_micro_usd.saturating_add(tally.loop_cost_micro_usd);
+    stats.limit_blocks += u64::from(counters.block_left_out);
+    stats.loop_tokens = stats.loop_tokens.saturating_add(counters.loop_tokens);
+    stats.loop_cost_micro_usd = stats.loop_cost_micro_usd.saturating_add(counters.loop_cost_micro_usd);
 }
 
 fn count_event(stats: &mut Stats, record: &Record<'_>, event: &Event<'_>, settings: &LaneSettings) {

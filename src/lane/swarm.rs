@@ -265,10 +265,10 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             self.overlay.set_row(self.id, row);
             self.overlay.command_waits = true;
         }
-        let tally = self.effects.tally;
-        self.overlay.stats.swarm_late += u64::from(tally.swarm_late);
-        self.overlay.stats.limit_swarm_workers += u64::from(tally.swarm_further);
-        self.overlay.stats.limit_swarm_steps += u64::from(tally.swarm_steps);
+        let noted = self.effects.counters;
+        self.overlay.stats.swarm_late += u64::from(noted.swarm_late);
+        self.overlay.stats.limit_swarm_workers += u64::from(noted.swarm_further);
+        self.overlay.stats.limit_swarm_steps += u64::from(noted.swarm_steps);
         let subject = (kind_of(of), key);
         match (was, self.effects.forgotten) {
             _ if is_nothing => Ok(()),
@@ -315,11 +315,11 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let had_verdicts = !entry.counter.verdicts.is_empty();
         entry.counter.verdicts.clear();
         let row = had_verdicts.then(|| self.encoder.row(&of.subject(), &Row::of_counter(&entry.counter), at, self.id)).flatten();
-        let timers = [(TimerKind::Panes, entry.counter.panes_due), (TimerKind::SwarmVerdicts, entry.counter.verdict_due)];
+        let timers = entry.counter.timers;
         entry.clear();
         self.overlay.bytes += SUM_BYTES + self.counters.touched(place, []);
-        for (kind, was) in timers {
-            move_timers(self.task, &[TimerChange { kind, was, now: None }], &id.1);
+        for kind in TimerKind::OF_COUNTER {
+            move_timers(self.task, &[TimerChange { kind, was: timers.due(kind), now: None }], &id.1);
         }
         self.task.seen.forget((kind, &id.1), was, self.store, self.id)?;
         if let Some(row) = row {

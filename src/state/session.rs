@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 
 use loopwarden_core::detect::{Category, Explored, History, Matrix, OutcomeRun, Row, Run, Step, Streaks, Texts};
-use loopwarden_core::engine::{Awaited, CommandId, Episode, Head, Session, SubjectKey};
+use loopwarden_core::engine::{CommandId, Episode, Head, PendingNudge, Session, SubjectKey, TimerKind, TimerTable};
 use loopwarden_core::event::{EventTime, TaskId};
 use loopwarden_core::identity::Hash64;
 use serde::{Deserialize, Serialize};
@@ -241,13 +241,13 @@ impl<'a> StoredHead<'a> {
             episodes: head.episodes.iter().map(StoredEpisode::of).collect(),
             shadow_episodes: head.shadow_episodes.iter().map(StoredEpisode::of).collect(),
             verdicts: head.verdicts.iter().map(StoredVerdict::of).collect(),
-            idle_due: head.idle_due.map(|due| due.0),
-            open_due: head.open_due.map(|due| due.0),
-            verdict_due: head.verdict_due.map(|due| due.0),
+            idle_due: head.timers.due(TimerKind::Idle).map(|due| due.0),
+            open_due: head.timers.due(TimerKind::OpenCalls).map(|due| due.0),
+            verdict_due: head.timers.due(TimerKind::Verdicts).map(|due| due.0),
             has_ended: head.has_ended,
             policy: pack64(head.policy),
             loops_total: head.loops_total,
-            awaiting: head.awaiting.map(|awaited| (awaited.detector.number(), pack128(awaited.call))),
+            awaiting: head.pending_nudge.map(|nudge| (nudge.detector.number(), pack128(nudge.call))),
         }
     }
 
@@ -267,9 +267,9 @@ impl<'a> StoredHead<'a> {
         let hashes = |list: Vec<[u8; 8]>| -> VecDeque<Hash64> {
             list.into_iter().map(|bytes| Hash64(u64::from_be_bytes(bytes))).collect()
         };
-        let awaiting = match self.awaiting {
+        let pending_nudge = match self.awaiting {
             None => None,
-            Some((number, call)) => Some(Awaited { detector: detector(number)?, call: unpack128(call) }),
+            Some((number, call)) => Some(PendingNudge { detector: detector(number)?, call: unpack128(call) }),
         };
         let head = Head {
             epoch: self.epoch,
@@ -287,13 +287,15 @@ impl<'a> StoredHead<'a> {
             episodes: self.episodes.into_iter().map(StoredEpisode::into_episode).collect::<Result<_, _>>()?,
             shadow_episodes: self.shadow_episodes.into_iter().map(StoredEpisode::into_episode).collect::<Result<_, _>>()?,
             verdicts: self.verdicts.into_iter().map(StoredVerdict::into_verdict).collect::<Result<_, _>>()?,
-            idle_due: self.idle_due.map(EventTime),
-            open_due: self.open_due.map(EventTime),
-            verdict_due: self.verdict_due.map(EventTime),
+            timers: TimerTable::restored([
+                (TimerKind::Idle, self.idle_due.map(EventTime)),
+                (TimerKind::OpenCalls, self.open_due.map(EventTime)),
+                (TimerKind::Verdicts, self.verdict_due.map(EventTime)),
+            ]),
             has_ended: self.has_ended,
             policy: unpack64(self.policy),
             loops_total: self.loops_total,
-            awaiting,
+            pending_nudge,
         };
         Ok((head, ring))
     }
@@ -442,7 +444,7 @@ impl StoredEpisode {
             count: episode.count,
             tier: episode.tier,
             nudges: episode.nudges,
-            hits: episode.hits,
+            hits: episode.hits_since_nudge,
             last_seen: episode.last_seen,
             block_until: episode.block_until.map(|until| until.0),
             level: episode.level,
@@ -457,7 +459,7 @@ impl StoredEpisode {
             count: self.count,
             tier: self.tier,
             nudges: self.nudges,
-            hits: self.hits,
+            hits_since_nudge: self.hits,
             last_seen: self.last_seen,
             block_until: self.block_until.map(EventTime),
             level: self.level,
@@ -533,9 +535,9 @@ mod tests {
     prop_compose! {
         fn episodes()(
             (identity, detector, block_until) in (hash(), detectors(), due()),
-            (count, tier, nudges, hits, last_seen, level, id) in any::<(u32, u8, u32, u32, u64, u8, [u8; 16])>(),
+            (count, tier, nudges, hits_since_nudge, last_seen, level, id) in any::<(u32, u8, u32, u32, u64, u8, [u8; 16])>(),
         ) -> Episode {
-            Episode { identity, detector, count, tier, nudges, hits, last_seen, block_until, level, id: CommandId(id) }
+            Episode { identity, detector, count, tier, nudges, hits_since_nudge, last_seen, block_until, level, id: CommandId(id) }
         }
     }
 
@@ -579,14 +581,14 @@ mod tests {
             episodes in proptest::collection::vec(episodes(), 0..4),
             shadow_episodes in proptest::collection::vec(episodes(), 0..4),
             verdicts in proptest::collection::vec(verdicts(), 0..3),
-            (idle_due, open_due, verdict_due) in (due(), due(), due()),
+            dues in [due(), due(), due()],
             (has_ended, loops_total) in any::<(bool, u64)>(),
-            awaiting in proptest::option::of((detectors(), wide()).prop_map(|(detector, call)| Awaited { detector, call })),
+            pending_nudge in proptest::option::of((detectors(), wide()).prop_map(|(detector, call)| PendingNudge { detector, call })),
         ) -> Head {
             Head {
                 epoch, live_seq, shadow_seq, time: EventTime(time), lag_ms, swarm_id: swarm_id.into(), world, producer_seq, pending_turn,
-                recent_events, sent_texts, streaks, episodes, shadow_episodes, verdicts, idle_due, open_due, verdict_due, has_ended,
-                policy, loops_total, awaiting,
+                recent_events, sent_texts, streaks, episodes, shadow_episodes, verdicts: verdicts.into(),
+                timers: TimerTable::restored(TimerKind::OF_SESSION.into_iter().zip(dues)), has_ended, policy, loops_total, pending_nudge,
             }
         }
     }

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
-use loopwarden_core::engine::{CommandId, Contribution, Pane, Period, SEPARATOR, SwarmCounter};
+use loopwarden_core::engine::{CommandId, Contribution, Pane, Period, SEPARATOR, SwarmCounter, TimerKind, TimerTable};
 use loopwarden_core::event::{EventTime, TaskId};
 use serde::{Deserialize, Serialize};
 
@@ -130,8 +130,8 @@ pub fn encode_head(counter: &SwarmCounter, seen: EventTime) -> Result<Vec<u8>, S
         periods: counter.periods.iter().map(period).collect(),
         verdicts: counter.verdicts.iter().map(StoredVerdict::of).collect(),
         time: counter.time.0,
-        panes_due: counter.panes_due.map(|due| due.0),
-        verdict_due: counter.verdict_due.map(|due| due.0),
+        panes_due: counter.timers.due(TimerKind::Panes).map(|due| due.0),
+        verdict_due: counter.timers.due(TimerKind::SwarmVerdicts).map(|due| due.0),
         seen: seen.0,
     };
     codec::encode(migrate::newest(KeyFamily::SwarmCounter), &stored)
@@ -154,8 +154,10 @@ pub fn decode_head(bytes: &[u8]) -> Result<LoadedCounter, StoreError> {
         periods: stored.periods.into_iter().map(period).collect(),
         verdicts: stored.verdicts.into_iter().map(StoredVerdict::into_verdict).collect::<Result<_, _>>()?,
         time: EventTime(stored.time),
-        panes_due: stored.panes_due.map(EventTime),
-        verdict_due: stored.verdict_due.map(EventTime),
+        timers: TimerTable::restored([
+            (TimerKind::Panes, stored.panes_due.map(EventTime)),
+            (TimerKind::SwarmVerdicts, stored.verdict_due.map(EventTime)),
+        ]),
     };
     Ok(LoadedCounter { counter, seen: EventTime(stored.seen) })
 }
@@ -311,7 +313,7 @@ mod tests {
             tool in any::<String>(),
             args in any::<Option<Vec<String>>>(),
             panes in proptest::collection::btree_map(any::<i64>().prop_map(EventTime), panes(), 0..4),
-            (floor, time, panes_due, verdict_due) in any::<(Option<i64>, i64, Option<i64>, Option<i64>)>(),
+            (floor, time, dues) in any::<(Option<i64>, i64, [Option<i64>; 2])>(),
             periods in proptest::collection::btree_map(any::<i64>(), any::<(i64, u64, u32, [u8; 16])>(), 0..3),
             verdicts in proptest::collection::vec(verdicts(), 0..3),
         ) -> SwarmCounter {
@@ -322,10 +324,9 @@ mod tests {
                 panes,
                 floor: floor.map(EventTime),
                 periods: periods.into_iter().map(|(start, of)| (start, period(of))).collect(),
-                verdicts,
+                verdicts: verdicts.into(),
                 time: EventTime(time),
-                panes_due: panes_due.map(EventTime),
-                verdict_due: verdict_due.map(EventTime),
+                timers: TimerTable::restored(TimerKind::OF_COUNTER.into_iter().zip(dues.map(|due| due.map(EventTime)))),
             }
         }
     }
@@ -402,7 +403,7 @@ mod tests {
         let counter = SwarmCounter {
             tool: "read_file".to_owned(),
             recipe: Some(IdentityRecipe::Opaque),
-            panes_due: Some(start),
+            timers: TimerTable::restored([(TimerKind::Panes, Some(start))]),
             time: start,
             ..SwarmCounter::default()
         };

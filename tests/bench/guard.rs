@@ -17,7 +17,7 @@ const FLEET: &str = include_str!("../../config/demo/fleet.ndjson");
 fn main() {
     let profile = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_else(|| "default".to_owned());
     let policy = Arc::new(loopwarden::config::policy::load(&profile).map_err(|problems| problems.to_string()).unwrap());
-    let mut engine = SessionEngine::new("loopwarden", Arc::clone(&policy));
+    let engine = SessionEngine::new("loopwarden", Arc::clone(&policy));
     let mut effects = Effects::default();
     let (mut events, mut commands) = (0_usize, 0_usize);
     for _ in 0..ROUNDS {

@@ -101,7 +101,7 @@ fn reading(c: &mut Criterion) {
 type Sessions = BTreeMap<String, (SubjectKey, Session)>;
 
 fn run(policy: &Arc<Policy>, events: &[Event<'_>]) -> Sessions {
-    let mut engine = SessionEngine::new("loopwarden", Arc::clone(policy));
+    let engine = SessionEngine::new("loopwarden", Arc::clone(policy));
     let mut effects = Effects::default();
     let mut sessions = Sessions::new();
     for (at, event) in events.iter().enumerate() {

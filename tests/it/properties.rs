@@ -8,8 +8,8 @@ use loopwarden::cli::cases::Bench;
 use loopwarden::config::policy::load_with_overrides;
 use loopwarden::detect::Finding;
 use loopwarden::engine::{
-    Action, Command, CommandId, Effects, Fact, Input, Invariant, Place, RecipeForm, Session, SessionEngine, SubjectKey,
-    SwarmCall, SwarmCallKey, SwarmCounter, SwarmEngine, SwarmInput, SwarmReport, SwarmReset, SwarmSums,
+    Action, Command, CommandId, Effects, Fact, Input, Place, RecipeForm, Session, SessionEngine, SubjectKey, SwarmCall,
+    SwarmCallKey, SwarmCounter, SwarmEngine, SwarmInput, SwarmReport, SwarmReset, SwarmSums,
 };
 use loopwarden::event::{EventTime, decode};
 use loopwarden::identity::Hash128;
@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use crate::decode::record;
 use crate::fuzz::Random;
+use crate::invariants::Invariant;
 
 /// 2026-01-01, a boundary of every fixed window.
 const START: i64 = 1_767_225_600_000;
@@ -197,7 +198,7 @@ fn no_stream_of_events_panics_or_breaks_an_invariant() {
     for seed in 0..2_000 {
         let mut random = Random(seed);
         let policy = &policies[random.below(policies.len())];
-        let mut engine = SessionEngine::new("loopwarden", Arc::clone(policy));
+        let engine = SessionEngine::new("loopwarden", Arc::clone(policy));
         let mut session = Session::new(policy.history_steps);
         let mut effects = Effects::default();
         for draft in stream(&mut random, "e", 80) {
@@ -561,13 +562,17 @@ fn a_report_of_thousands_of_calls_tells_the_greatest_steps_and_counts_the_others
     };
     let told = steps(&effects.commands);
     assert_eq!(told, [12].into_iter().chain(4_000 - u64::from(SWARM_STEPS_MAX) + 1..=4_000).collect::<Vec<_>>());
-    assert_eq!(effects.tally.swarm_steps, 4_000 - 9 - SWARM_STEPS_MAX);
+    assert_eq!(effects.counters.swarm_steps, 4_000 - 9 - SWARM_STEPS_MAX);
     assert!(effects.commands.iter().all(|command| command.action == Action::Block));
     effects.clear();
     for report in reports(&policy, &[swarm_call(0, 59, 0)]) {
         engine.apply(&key(), &mut counter, SwarmInput::Report(report), &mut effects);
     }
-    assert_eq!((steps(&effects.commands), effects.tally.swarm_steps), (vec![4_001], 0), "what was left out does not come later");
+    assert_eq!(
+        (steps(&effects.commands), effects.counters.swarm_steps),
+        (vec![4_001], 0),
+        "what was left out does not come later"
+    );
 }
 
 #[test]
@@ -583,11 +588,11 @@ fn one_agent_is_no_swarm_and_a_late_pane_is_dropped() {
     for report in reports(&policy, &calls).into_iter().chain(reports(&policy, &[swarm_call(120, 0, 0)])) {
         engine.apply(&key(), &mut counter, SwarmInput::Report(report), &mut effects);
     }
-    assert_eq!(effects.tally.swarm_late, 0);
+    assert_eq!(effects.counters.swarm_late, 0);
     for report in reports(&policy, &[swarm_call(0, 30, 20)]) {
         engine.apply(&key(), &mut counter, SwarmInput::Report(report), &mut effects);
     }
-    assert_eq!(effects.tally.swarm_late, 1);
+    assert_eq!(effects.counters.swarm_late, 1);
     assert_eq!(effects.commands, []);
 }
 

@@ -110,13 +110,12 @@ pub fn outages(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
     if threshold == 0 || !is_outage(step) {
         return None;
     }
-    let passed = Flags(Flags::EXEMPT.0 | Flags::REFUSED.0 | Flags::SAME_TURN.0);
     let floor = history.floor();
     let row = history
         .ring_back()
         .skip_while(|other| other.sequence > step.sequence)
         .take_while(|earlier| earlier.sequence >= floor)
-        .filter(|earlier| !earlier.flags.any(passed))
+        .filter(|earlier| earlier.counts_or_met_outage())
         .take_while(|earlier| is_outage(earlier) || earlier.flags.has(Flags::WAITS))
         .filter(|earlier| is_outage(earlier));
     let (mut count, mut first, mut turn) = (0, step.sequence, 0);

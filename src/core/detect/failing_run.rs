@@ -45,7 +45,7 @@ impl Row {
         let not_later = history.ring_back().skip_while(|other| other.sequence > step.sequence);
         for earlier in not_later.take_while(|earlier| earlier.sequence >= floor) {
             let flags = earlier.flags;
-            if flags.any(Flags(Flags::EXEMPT.0 | Flags::REFUSED.0 | Flags::SAME_TURN.0)) {
+            if !earlier.counts_or_met_outage() {
                 continue;
             }
             if earlier.call == step.call && earlier.failed() {

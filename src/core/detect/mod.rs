@@ -90,7 +90,7 @@ pub use progress_matrix::Matrix;
 pub use registry::Detectors;
 pub use row::Row;
 pub use rule::About;
-pub use step::{Flags, Step};
+pub use step::{CountedAs, Flags, Step};
 pub use streaks::Streaks;
 pub use text_only::Texts;
 pub use unproductive::got_nowhere;

@@ -149,11 +149,51 @@ pub struct Step {
     pub excerpt: Box<str>,
 }
 
+/// Whether a step counts, or why runs, streaks and windows look through it. Of several reasons the last of this list holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CountedAs {
+    /// It counts.
+    Step,
+    /// It met an outage: counted by what looks at outages.
+    Outage,
+    /// The same call was made earlier in the same turn.
+    SameTurn,
+    /// A block refused it.
+    Refused,
+    /// Its tool is exempt.
+    Exempt,
+}
+
 impl Step {
-    /// Whether runs, streaks and windows look through it.
+    /// What it counts as.
+    pub const fn counted_as(&self) -> CountedAs {
+        if self.flags.has(Flags::EXEMPT) {
+            CountedAs::Exempt
+        } else if self.flags.has(Flags::REFUSED) {
+            CountedAs::Refused
+        } else if self.flags.has(Flags::SAME_TURN) {
+            CountedAs::SameTurn
+        } else if self.flags.has(Flags::RETRYABLE) {
+            CountedAs::Outage
+        } else {
+            CountedAs::Step
+        }
+    }
+
+    /// Whether runs, streaks and windows look through it: it counts as anything but a step.
     #[must_use]
     pub const fn is_transparent(&self) -> bool {
         self.flags.any(Flags(Flags::EXEMPT.0 | Flags::REFUSED.0 | Flags::SAME_TURN.0 | Flags::RETRYABLE.0))
+    }
+
+    /// Whether it counts, or would but for an outage that it met.
+    pub const fn counts_or_met_outage(&self) -> bool {
+        matches!(self.counted_as(), CountedAs::Step | CountedAs::Outage)
+    }
+
+    /// Whether it is known to the rates and to swarms: neither exempt nor refused.
+    pub const fn was_made(&self) -> bool {
+        !matches!(self.counted_as(), CountedAs::Refused | CountedAs::Exempt)
     }
 
     /// Whether outcome-phase detectors see it.

@@ -16,7 +16,7 @@ use crate::detect::step::{Flags, Step};
 #[must_use]
 pub fn got_nowhere(history: &History, step: &Step) -> bool {
     let flags = step.flags;
-    if !flags.has(Flags::OBSERVED) || flags.any(Flags(Flags::EXEMPT.0 | Flags::REFUSED.0 | Flags::SAME_TURN.0)) {
+    if !flags.has(Flags::OBSERVED) || !step.counts_or_met_outage() {
         return false;
     }
     if flags.has(Flags::RETRYABLE) {

@@ -1,12 +1,12 @@
-//! What is said to agents and orchestrators. Values only; `task/encode.rs` makes bytes of them.
+//! Commands to agents and orchestrators, and the verdicts they leave in force. Values only: the lane encodes them.
 
 use std::sync::Arc;
 
 pub use crate::detect::Advice;
 use crate::detect::Step;
-use crate::engine::subject::SubjectKey;
+use crate::engine::subject::{SEPARATOR, SubjectKey};
 use crate::event::EventTime;
-use crate::identity::Hash128;
+use crate::identity::{Hash128, hash_parts};
 use crate::policy::Detector;
 
 /// Deterministic id: the first 16 bytes of a SHA-256 (rule K1). Same input, same id.
@@ -123,6 +123,13 @@ pub struct Scope {
     pub only: Vec<(String, String)>,
 }
 
+impl Scope {
+    /// Whether it binds the same calls as `other`, whichever agents make them.
+    pub(super) fn binds_same_calls(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.tool == other.tool && self.fingerprint == other.fingerprint
+    }
+}
+
 /// Where the message belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placement {
@@ -222,6 +229,84 @@ pub struct Command {
     pub contributors: Vec<String>,
     /// Labels of the causing event.
     pub labels: Vec<(String, String)>,
+}
+
+/// Where a command comes from: whose state speaks, in which turn, and what caused it.
+pub(super) struct Origin<'a> {
+    /// Application: part of every id.
+    pub app: &'a str,
+    /// Whose state speaks.
+    pub subject: SubjectKey,
+    /// Beginning of the subject's state. Unix ms.
+    pub epoch: i64,
+    /// Number of the command within the epoch.
+    pub seq: u64,
+    /// Event id, or end of the window: part of the command's id.
+    pub cause: &'a str,
+    /// When it is issued.
+    pub issued_at: EventTime,
+    /// What caused it.
+    pub trigger: Trigger,
+}
+
+impl Origin<'_> {
+    /// Id of a command from here (rule K1): no wall clock, no offset, no policy.
+    fn command_id(&self, action: Action, reason: ReasonCode) -> CommandId {
+        // Its parts are hashed one after the other: no text of them all is made.
+        let mut separator = [0; 4];
+        let separator = &*SEPARATOR.encode_utf8(&mut separator);
+        let numbers = format!("{separator}{}{separator}{}{separator}", self.epoch, self.seq);
+        let (app, subject) = (self.app, self.subject.row_key());
+        let (action, reason) = (action.as_str(), reason.as_str());
+        let digest = hash_parts(&[app, separator, &subject, &numbers, action, separator, reason, separator, self.cause]);
+        CommandId(digest.hash128().0.to_be_bytes())
+    }
+}
+
+impl Command {
+    /// A live command that begins an episode, with nothing to say yet.
+    pub(super) fn new(
+        origin: Origin<'_>,
+        (action, reason): (Action, ReasonCode),
+        scope: Scope,
+        level: u8,
+        expires_at: EventTime,
+    ) -> Self {
+        let id = origin.command_id(action, reason);
+        Self {
+            id,
+            action,
+            subject: origin.subject,
+            scope,
+            level,
+            epoch: origin.epoch,
+            seq: origin.seq,
+            episode: id,
+            issued_at: origin.issued_at,
+            expires_at,
+            is_shadow: false,
+            reason,
+            also: Vec::new(),
+            confidence: None,
+            summary: String::new(),
+            evidence: Vec::new(),
+            message: None,
+            placement: Placement::NextTurn,
+            advice: None,
+            trigger: origin.trigger,
+            contributors: Vec::new(),
+            labels: Vec::new(),
+        }
+    }
+
+    /// Ends a block before it expires.
+    pub(super) fn unblock(origin: Origin<'_>, block: &Verdict, reason: ReasonCode) -> Self {
+        Self {
+            episode: block.episode,
+            summary: format!("block by {} lifted: {}", block.detector.as_str(), reason.as_str()),
+            ..Self::new(origin, (Action::Unblock, reason), block.scope.clone(), block.level, block.expires_at)
+        }
+    }
 }
 
 /// A live verdict that holds until it expires: one entry of the subject's state row.

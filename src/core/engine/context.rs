@@ -1,15 +1,17 @@
 //! What is known of the event that is decided about.
 
-use crate::engine::command::Trigger;
+use crate::engine::command::{Origin, Trigger};
 use crate::engine::effects::{RecipeForm, SwarmCall, SwarmCallKey};
 use crate::engine::input::Place;
 use crate::engine::subject::SubjectKey;
 use crate::event::{Event, EventKind, EventTime};
 use crate::identity::Hash64;
-use crate::policy::Policy;
+use crate::policy::{Evaluate, Policy};
 
 /// What every decision about one event needs to know.
 pub(super) struct Context<'a> {
+    /// The application's name.
+    pub app: &'a str,
     /// What it is judged under.
     pub policy: &'a Policy,
     /// Whose session.
@@ -26,18 +28,7 @@ pub(super) struct Context<'a> {
     pub floor: u64,
 }
 
-impl<'a> Context<'a> {
-    pub(super) const fn new(
-        policy: &'a Policy,
-        subject: &'a SubjectKey,
-        event: &'a Event<'a>,
-        id: Hash64,
-        place: Place<'a>,
-        (time, floor): (EventTime, u64),
-    ) -> Self {
-        Self { policy, subject, event, id, place, time, floor }
-    }
-
+impl Context<'_> {
     /// Later of the event time and the record timestamp: what commands are issued at.
     pub(super) fn issued_at(&self) -> EventTime {
         self.time.max(self.event.record_time)
@@ -65,6 +56,30 @@ impl<'a> Context<'a> {
             offset: self.place.offset,
             time: self.time,
             traceparent: self.event.traceparent.as_deref().map(str::to_owned),
+        }
+    }
+
+    /// Turn of the event + 1; 0 = unknown.
+    pub(super) fn turn(&self) -> u64 {
+        self.event.turn.map_or(0, |turn| turn.saturating_add(1))
+    }
+
+    /// Whether `exact_repeat` judges all calls of a turn together.
+    pub(super) fn judges_by_turn(&self) -> bool {
+        let settings = &self.policy.detectors.exact_repeat;
+        settings.evaluate == Evaluate::Turn && settings.mode.is_on()
+    }
+
+    /// Where a command about this event comes from.
+    pub(super) fn origin(&self, epoch: i64, seq: u64) -> Origin<'_> {
+        Origin {
+            app: self.app,
+            subject: self.subject.clone(),
+            epoch,
+            seq,
+            cause: &self.event.id,
+            issued_at: self.issued_at(),
+            trigger: self.trigger(),
         }
     }
 

@@ -31,7 +31,7 @@ pub struct Effects {
     /// The session is forgotten: tombstones for its head and steps.
     pub forgotten: bool,
     /// What was noticed on the way, for counters.
-    pub tally: Tally,
+    pub counters: EngineCounters,
     /// Rare paths taken; each belongs to a golden case.
     pub marks: Vec<Mark>,
 }
@@ -47,7 +47,7 @@ impl Effects {
         self.reaches_others = false;
         self.findings.clear();
         self.forgotten = false;
-        self.tally = Tally::default();
+        self.counters = EngineCounters::default();
         self.marks.clear();
     }
 }
@@ -158,7 +158,7 @@ pub struct SwarmReset {
 
 /// What was noticed while applying one input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct EngineCounters {
     /// A redelivered event.
     pub duplicate: bool,
     /// Event time moved up to the session's last time.
@@ -178,7 +178,7 @@ pub struct Tally {
     /// What a worker did with a command.
     pub ack: Option<Ack>,
     /// First step after a nudge, and who had nudged.
-    pub obeyed: Option<(Detector, Answer)>,
+    pub nudge_response: Option<(Detector, NudgeResponse)>,
     /// Tokens that the event says, where a detector of mode `nudge` or `block` found a loop at it.
     pub loop_tokens: u64,
     /// Cost that it says, millionths of a US dollar.
@@ -206,7 +206,7 @@ pub enum DeniedBy {
 
 /// What an agent did after a nudge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum NudgeResponse {
     /// Something else.
     Changed,
     /// The same again.

@@ -1,43 +1,55 @@
 //! The machines: a session, a swarm. `apply(state, input) -> effects`; it cannot fail, and it reads no clock.
 //!
-//! An event is first what it is (`apply`: redelivery, time, resets), then a step (`identify`, `calls`), then judged by the
-//! detectors; what they find becomes at most one command (`decide`, `publish`).
+//! Who runs a machine keeps its state, and does the following, in this order, for each input:
+//!
+//! 1. [`Effects::clear`]: effects are of one input.
+//! 2. [`SessionEngine::apply`] with the session of the subject, or [`SwarmEngine::apply`] with the counter of the key. The inputs of a
+//!    subject come in the order of its records; a timer that is due at the watermark comes before the record that moved it.
+//! 3. What is in the effects, all of it or nothing: commands in their order; then the state row, where `verdicts_changed`; timers;
+//!    calls and resets for the swarm stage. After `forgotten` the state is dropped.
+//!
+//! An event of a session is walked in three calls, once each:
+//!
+//! - `record`: the event becomes a step, a reset, a message. What detectors are to look at is in its `Recorded`.
+//! - `observe`: the detectors look, and answer with findings.
+//! - `decide`: at most one command comes of the findings; `publish` words it and puts its verdict on the board.
+//!
+//! Where calls are judged by turn, the end of a turn is looked at in the same way, before the event that ended it.
 
 mod apply;
 mod calls;
 mod command;
 mod context;
 mod decide;
+mod due;
 mod effects;
 mod episode;
 mod fusion;
 mod identify;
 mod input;
-mod invariants;
+mod lifecycle;
 mod marks;
 mod message;
 mod moving;
+mod observe;
 mod publish;
+mod record;
 mod session;
 mod subject;
-mod sums;
 mod swarm;
-mod swarm_reset;
-mod swarm_verdicts;
+mod swarm_calls;
 mod timer;
-mod windows;
+mod verdicts;
 
 pub use apply::SessionEngine;
 pub use command::*;
 pub use effects::*;
-pub use episode::Episode;
+pub use episode::{Episode, Track};
 pub use fusion::{Fused, Recommended, fuse};
 pub use input::{Input, Place};
-pub use invariants::Invariant;
 pub use marks::Mark;
-pub use session::{Awaited, Head, Session};
+pub use session::{Head, PendingNudge, Session};
 pub use subject::{SEPARATOR, SubjectKey, joined};
-pub use sums::{SwarmEntry, SwarmReport, SwarmSums};
-pub use swarm::*;
-pub use timer::{TimerChange, TimerKind};
-pub use windows::{Contribution, Pane, Panes};
+pub use swarm::{Contribution, Pane, Panes, Period, SwarmCounter, SwarmEngine, SwarmEntry, SwarmInput, SwarmReport, SwarmSums};
+pub use timer::{TimerChange, TimerKind, TimerTable};
+pub use verdicts::Verdicts;

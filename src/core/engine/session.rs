@@ -4,9 +4,11 @@ use std::collections::VecDeque;
 
 use crate::detect::{History, Streaks};
 use crate::engine::command::Verdict;
-use crate::engine::episode::Episode;
+use crate::engine::episode::{Episode, Track};
+use crate::engine::timer::{TimerChange, TimerKind, TimerTable};
+use crate::engine::verdicts::Verdicts;
 use crate::event::EventTime;
-use crate::identity::{Hash64, hash_text};
+use crate::identity::{Hash64, Hash128, hash_text};
 use crate::policy::Detector;
 
 /// Everything of a session but its steps. Small: it is written at every commit that touches the session.
@@ -41,14 +43,10 @@ pub struct Head {
     pub episodes: Vec<Episode>,
     /// Episodes of shadow findings, oldest first.
     pub shadow_episodes: Vec<Episode>,
-    /// Live verdicts that have not expired, oldest first; at most `ACTIVE_VERDICTS_MAX`.
-    pub verdicts: Vec<Verdict>,
-    /// Where each timer of the session stands: idle, open calls, verdicts.
-    pub idle_due: Option<EventTime>,
-    /// See above.
-    pub open_due: Option<EventTime>,
-    /// See above.
-    pub verdict_due: Option<EventTime>,
+    /// Live verdicts that have not expired.
+    pub verdicts: Verdicts,
+    /// Where the timers of the session stand.
+    pub timers: TimerTable,
     /// The agent has ended: the state goes after `ended_ms`.
     pub has_ended: bool,
     /// Policy that gave the verdicts, first 8 bytes of its hash: another one may lift blocks.
@@ -56,10 +54,42 @@ pub struct Head {
     /// Loops told, in total; a reset does not restart it.
     pub loops_total: u64,
     /// The last nudge not yet followed by a step: who gave it, and the call it was about.
-    pub awaiting: Option<Awaited>,
+    pub pending_nudge: Option<PendingNudge>,
 }
 
 impl Head {
+    /// Episodes of a track.
+    pub(super) const fn episodes_mut(&mut self, track: Track) -> &mut Vec<Episode> {
+        match track {
+            Track::Live => &mut self.episodes,
+            Track::Shadow => &mut self.shadow_episodes,
+        }
+    }
+
+    /// The episode of a loop.
+    pub(super) fn episode(&self, track: Track, identity: Hash64) -> Option<&Episode> {
+        let episodes = match track {
+            Track::Live => &self.episodes,
+            Track::Shadow => &self.shadow_episodes,
+        };
+        episodes.iter().find(|episode| episode.identity == identity)
+    }
+
+    /// Number of the next command of a track.
+    pub(super) const fn next_seq(&mut self, track: Track) -> u64 {
+        let seq = match track {
+            Track::Live => &mut self.live_seq,
+            Track::Shadow => &mut self.shadow_seq,
+        };
+        *seq += 1;
+        *seq
+    }
+
+    /// Moves the verdicts' timer to the earliest expiry.
+    pub(super) fn arm_verdicts(&mut self, changes: &mut Vec<TimerChange>) {
+        self.timers.arm(TimerKind::Verdicts, self.verdicts.next_expiry(), changes);
+    }
+
     /// Whether an event that is no call was among the last ones: a `reset` that has been here changes nothing any more.
     #[must_use]
     pub fn knows(&self, event_id: &str) -> bool {
@@ -69,11 +99,11 @@ impl Head {
 
 /// A nudge whose effect has not shown yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Awaited {
+pub struct PendingNudge {
     /// Who nudged.
     pub detector: Detector,
     /// The call it was about.
-    pub call: crate::identity::Hash128,
+    pub call: Hash128,
 }
 
 /// One agent's session.

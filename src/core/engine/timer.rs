@@ -21,6 +21,19 @@ pub enum TimerKind {
 impl TimerKind {
     /// Every kind.
     pub const ALL: [Self; 5] = [Self::Idle, Self::OpenCalls, Self::Verdicts, Self::Panes, Self::SwarmVerdicts];
+    /// The kinds of a session.
+    pub const OF_SESSION: [Self; 3] = [Self::Idle, Self::OpenCalls, Self::Verdicts];
+    /// The kinds of a swarm counter.
+    pub const OF_COUNTER: [Self; 2] = [Self::Panes, Self::SwarmVerdicts];
+
+    /// Its place in the table of its subject. A table belongs to a session or to a counter, so the two share their places.
+    const fn slot(self) -> usize {
+        match self {
+            Self::Idle | Self::Panes => 0,
+            Self::OpenCalls | Self::SwarmVerdicts => 1,
+            Self::Verdicts => 2,
+        }
+    }
 
     /// The kind with that number.
     #[must_use]
@@ -56,4 +69,47 @@ pub struct TimerChange {
     pub was: Option<EventTime>,
     /// Where it stands now; its key is written.
     pub now: Option<EventTime>,
+}
+
+/// Where the timers of one subject stand, by their kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TimerTable {
+    due: [Option<EventTime>; TimerKind::OF_SESSION.len()],
+}
+
+impl TimerTable {
+    /// A table from what was stored.
+    pub fn restored(timers: impl IntoIterator<Item = (TimerKind, Option<EventTime>)>) -> Self {
+        let mut table = Self::default();
+        for (kind, due) in timers {
+            table.set(kind, due);
+        }
+        table
+    }
+
+    /// When a timer is due; `None` = it is not armed.
+    pub fn due(&self, kind: TimerKind) -> Option<EventTime> {
+        self.due.get(kind.slot()).copied().flatten()
+    }
+
+    /// Sets a timer without a [`TimerChange`]: for state that was stored, or whose keys are gone.
+    pub fn set(&mut self, kind: TimerKind, due: Option<EventTime>) {
+        if let Some(slot) = self.due.get_mut(kind.slot()) {
+            *slot = due;
+        }
+    }
+
+    /// Moves a timer, or disarms it (`None`). A timer that stands there already makes no change.
+    pub(super) fn arm(&mut self, kind: TimerKind, due: Option<EventTime>, changes: &mut Vec<TimerChange>) {
+        let was = self.due(kind);
+        if was != due {
+            changes.push(TimerChange { kind, was, now: due });
+            self.set(kind, due);
+        }
+    }
+
+    /// A timer has fired: its key is deleted already.
+    pub(super) fn fired(&mut self, kind: TimerKind) {
+        self.set(kind, None);
+    }
 }

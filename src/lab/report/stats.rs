@@ -82,7 +82,7 @@ impl ReplayStats {
         effects: &Effects,
     ) {
         let next_offset = self.next_offsets.entry(place.partition).or_default();
-        if place.offset < *next_offset || effects.tally.duplicate {
+        if place.offset < *next_offset || effects.counters.duplicate {
             return;
         }
         *next_offset = place.offset + 1;

@@ -163,7 +163,7 @@ fn episode(episode: &Episode) -> Value {
         "count": episode.count,
         "level": episode.level,
         "nudges": episode.nudges,
-        "hits": episode.hits,
+        "hits": episode.hits_since_nudge,
         "last_seen": episode.last_seen,
         "block_until": episode.block_until.map(time),
     })

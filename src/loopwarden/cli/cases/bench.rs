@@ -203,15 +203,12 @@ impl Bench {
 
     fn next_due(&self) -> Option<Due> {
         let sessions = self.sessions.iter().flat_map(|(key, (_, session))| {
-            let head = &session.head;
-            [(head.idle_due, TimerKind::Idle), (head.open_due, TimerKind::OpenCalls), (head.verdict_due, TimerKind::Verdicts)]
-                .into_iter()
-                .filter_map(move |(due, kind)| due.map(|due| (due, kind, key)))
+            let timers = session.head.timers;
+            TimerKind::OF_SESSION.into_iter().filter_map(move |kind| timers.due(kind).map(|due| (due, kind, key)))
         });
         let counters = self.counters.iter().flat_map(|(key, counter)| {
-            [(counter.panes_due, TimerKind::Panes), (counter.verdict_due, TimerKind::SwarmVerdicts)]
-                .into_iter()
-                .filter_map(move |(due, kind)| due.map(|due| (due, kind, key)))
+            let timers = counter.timers;
+            TimerKind::OF_COUNTER.into_iter().filter_map(move |kind| timers.due(kind).map(|due| (due, kind, key)))
         });
         let session = sessions.min().map(|(due, kind, key)| Due::Session(due, kind, key.clone()));
         let counter = counters.min().map(|(due, kind, key)| Due::Counter(due, kind, key.clone()));
@@ -311,5 +308,5 @@ fn describe(answer: &mut Answer, policy: &Policy, session: &Session, mut effects
     });
     answer.category = session.head.streaks.matrix.category;
     answer.streaks = session.head.streaks.clone();
-    answer.is_duplicate = effects.tally.duplicate;
+    answer.is_duplicate = effects.counters.duplicate;
 }

@@ -32,7 +32,7 @@ pub(super) fn of_finding(finding: &Finding, answer: &Answer, session: &Session, 
     let block_until = episode.block_until.filter(|until| *until > session.head.time);
     let rules = &policy.episodes;
     let hits = if block_until.is_some() { rules.renudge_hits } else { rules.patience_hits(episode.nudges) };
-    let more = hits.saturating_sub(episode.hits).max(1);
+    let more = hits.saturating_sub(episode.hits_since_nudge).max(1);
     let or_sooner = if block_until.is_none() && finding.tier > 0 && episode.tier < 3 { ", or at the next tier" } else { "" };
     let again = format!("told at {} of this loop, again after {more} more{or_sooner}", episode.count);
     match block_until {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::engine::swarm::rules::Rules;
 use crate::event::EventTime;
 use crate::limits::SWARM_STEPS_MAX;
-use crate::policy::{Detector, Mode, Notify, SwarmSteps};
+use crate::policy::{Mode, SwarmSteps};
 
 /// Contributing sessions named in a command, for people.
 const CONTRIBUTORS_MAX: usize = 8;
@@ -31,22 +32,6 @@ pub struct Pane {
 
 /// The panes of a counter, by their start.
 pub type Panes = BTreeMap<EventTime, Pane>;
-
-/// The settings that a counter is judged by: `swarm_repeat`'s or `fleet_rate`'s.
-pub(super) struct Rules {
-    pub(super) detector: Detector,
-    pub(super) mode: Mode,
-    pub(super) threshold: u32,
-    pub(super) block_at: u32,
-    /// Calls that a block needs beside the busiest agent's, and in its own period; 0 = no such bound.
-    pub(super) block_shared_min: u32,
-    pub(super) workers_min: u32,
-    pub(super) window_ms: i64,
-    pub(super) period_ms: i64,
-    pub(super) steps: SwarmSteps,
-    pub(super) notify: Notify,
-    pub(super) workers_max: usize,
-}
 
 fn pane_calls(pane: &Pane) -> u32 {
     pane.agents.values().fold(pane.further_calls, |sum, agent| sum.saturating_add(agent.calls))
@@ -90,7 +75,7 @@ pub(super) fn window_sums(panes: &Panes, rules: &Rules, touched: &[EventTime]) -
     sums
 }
 
-/// Whether a step is told with a block, where the fingerprint lets a worker match it.
+/// Whether a step is published with a block, where the fingerprint lets a worker match it.
 pub(super) const fn is_block(rules: &Rules, step: u32) -> bool {
     matches!(rules.mode, Mode::Block) && rules.block_at > 0 && step >= rules.block_at
 }
@@ -123,11 +108,11 @@ pub(super) fn window_workers(panes: &Panes, window_ms: i64, end: EventTime) -> u
     agents.len() as u32
 }
 
-/// The steps to be told at a sum: those above the greatest one told. A block has a step of its own, out of order or among the others.
-pub(super) fn new_steps(rules: &Rules, told: u32, sum: u32) -> impl Iterator<Item = u32> {
+/// The steps to be published at a sum: those above the greatest one published. A block has a step of its own, out of order or among the others.
+pub(super) fn new_steps(rules: &Rules, published: u32, sum: u32) -> impl Iterator<Item = u32> {
     let kind = rules.steps;
     let first = match kind {
-        SwarmSteps::Each => rules.threshold.max(told.saturating_add(1)).saturating_add(left_out(rules, told, sum)),
+        SwarmSteps::Each => rules.threshold.max(published.saturating_add(1)).saturating_add(left_out(rules, published, sum)),
         SwarmSteps::Once | SwarmSteps::Double => rules.threshold,
     };
     let after = move |step: &u32| match kind {
@@ -137,12 +122,12 @@ pub(super) fn new_steps(rules: &Rules, told: u32, sum: u32) -> impl Iterator<Ite
     };
     let block = (rules.mode == Mode::Block && rules.block_at > rules.threshold).then_some(rules.block_at);
     let steps = std::iter::successors(Some(first), after).take_while(move |step| *step <= sum);
-    steps.chain(block).filter(move |step| (told.saturating_add(1)..=sum).contains(step))
+    steps.chain(block).filter(move |step| (published.saturating_add(1)..=sum).contains(step))
 }
 
-/// Steps that are not told where each is one and a report brings more than may be said at once: the lowest of them.
-pub(super) fn left_out(rules: &Rules, told: u32, sum: u32) -> u32 {
-    let first = rules.threshold.max(told.saturating_add(1));
+/// Steps that are not published where each is one and a report brings more than may be published at once: the lowest of them.
+pub(super) fn left_out(rules: &Rules, published: u32, sum: u32) -> u32 {
+    let first = rules.threshold.max(published.saturating_add(1));
     let new = if sum >= first { (sum - first).saturating_add(1) } else { 0 };
     if rules.steps == SwarmSteps::Each { new.saturating_sub(SWARM_STEPS_MAX) } else { 0 }
 }

@@ -1,0 +1,185 @@
+//! The detectors, called once per event in a fixed order. What they answer depends on what was recorded, and on nothing else.
+
+use crate::detect::{
+    Finding, History, Step, Streaks, call_rate, dead_end, exact_repeat, exploration, failing_run, near_repeat, oscillation,
+    outcome_repeat, progress_matrix, semantic_repeat, shell_failures, state_repeat, test_fix, text_only,
+};
+use crate::engine::moving::{
+    answers_move, brings_receipts, comes_again, is_mostly_waiting, is_patient, is_unproven, was_changed_since,
+};
+use crate::identity::Hash64;
+use crate::policy::{Detector, Mode, Policy, ToolPolicy};
+
+/// What recording an event has left to look at.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Recorded<'p> {
+    /// Sequence of the step that the event is about, with the rules of its tool.
+    pub step: Option<(u64, &'p ToolPolicy)>,
+    /// The step was requested by this event, and not refused then: `call_rate` judges it.
+    pub is_requested: bool,
+    /// The newest counted call is due to be compared with those before it.
+    pub compares_calls: bool,
+    /// The outcome of the step has become known.
+    pub is_completed: bool,
+    /// Block of the progress matrix under which the step ran.
+    pub matrix_block: Option<MatrixBlock>,
+    /// Turn + 1 of a text without a call; 0 = unknown.
+    pub text_turn: Option<u64>,
+}
+
+/// A block of `stagnation` or `stuck` in force.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MatrixBlock {
+    /// Which of the two.
+    pub detector: Detector,
+    /// Its loop.
+    pub identity: Hash64,
+    /// The count that it was given at.
+    pub count: u32,
+}
+
+/// What the detectors find in what was recorded. `streaks` are their counters: each detector advances its own.
+pub(super) fn observe(policy: &Policy, recorded: &Recorded<'_>, history: &History, streaks: &mut Streaks) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(turn) = recorded.text_turn {
+        let newest = history.next_sequence().saturating_sub(1);
+        findings.extend(text_only::observe(&policy.detectors.text_only, &mut streaks.texts, turn, newest));
+    }
+    let step = recorded.step.and_then(|(sequence, tool)| Some((history.get(sequence)?, tool)));
+    if let Some((step, tool)) = step.filter(|_| recorded.is_requested) {
+        let settings = &policy.detectors.call_rate;
+        if settings.mode.is_on() {
+            findings.extend(call_rate::observe(settings, tool, history, step, step.time));
+        }
+    }
+    if recorded.compares_calls {
+        findings.extend(compare_calls(policy, recorded, history, streaks));
+    }
+    if let Some((step, tool)) = step.filter(|_| recorded.is_completed) {
+        observe_failures(policy, tool, history, step, &mut findings);
+        if !step.is_transparent() {
+            observe_outcome(policy, (tool, recorded.matrix_block), history, step, streaks, &mut findings);
+        }
+    }
+    if policy.outcomes.spare_moving {
+        spare_moving(history, policy, &mut findings);
+    }
+    findings
+}
+
+/// `exact_repeat`, and where it has no finding `near_repeat`, on the newest counted call.
+fn compare_calls(policy: &Policy, recorded: &Recorded<'_>, history: &History, streaks: &mut Streaks) -> Option<Finding> {
+    let step = history.counted_back().next()?;
+    let tool = match recorded.step {
+        Some((sequence, tool)) if sequence == step.sequence => tool,
+        _ => policy.tools.get(history.tool(step)),
+    };
+    let settings = &policy.detectors.exact_repeat;
+    let exact = if settings.mode.is_on() { exact_repeat::observe(settings, tool, &streaks.exact, history, step) } else { None };
+    let near = &policy.detectors.near_repeat;
+    let mut found = match exact {
+        Some(found) => found,
+        None if near.mode.is_on() => near_repeat::observe(near, tool, &streaks.near, &streaks.exact, step)?,
+        None => return None,
+    };
+    if found.is_fresh && found.tier > 0 {
+        streaks.near_tier = streaks.near_tier.max(found.tier);
+        found.tier = streaks.near_tier;
+    }
+    Some(found)
+}
+
+/// What looks at failures alone: `exact_repeat` on failures that are not equal, where equal ones have no finding; and `dead_end` on
+/// outages, which no count of answers sees, where there is no finding at all.
+fn observe_failures(policy: &Policy, tool: &ToolPolicy, history: &History, step: &Step, findings: &mut Vec<Finding>) {
+    let settings = &policy.detectors.exact_repeat;
+    if settings.mode.is_on() && !findings.iter().any(|finding| finding.detector == Detector::ExactRepeat) {
+        findings.extend(failing_run::observe(settings, tool, history, step));
+    }
+    let settings = &policy.detectors.dead_end;
+    if settings.mode.is_on() && findings.is_empty() && step.is_transparent() {
+        findings.extend(dead_end::outages(settings, tool, history, step));
+    }
+}
+
+/// What looks at the outcome of a counted step.
+fn observe_outcome(
+    policy: &Policy,
+    (tool, matrix_block): (&ToolPolicy, Option<MatrixBlock>),
+    history: &History,
+    step: &Step,
+    streaks: &mut Streaks,
+    findings: &mut Vec<Finding>,
+) {
+    let detectors = &policy.detectors;
+    if detectors.outcome_repeat.mode.is_on() {
+        findings.extend(outcome_repeat::observe(&detectors.outcome_repeat, tool, &mut streaks.outcome, step));
+    }
+    if detectors.stagnation.mode.is_on() || detectors.stuck.mode.is_on() {
+        findings.extend(match matrix_block {
+            // Steps under its block are not analysed; one that ran publishes the block again.
+            Some(block) => Some(under_block(block, streaks, step)),
+            None => progress_matrix::observe(&detectors.stagnation, &detectors.stuck, tool, &mut streaks.matrix, step),
+        });
+    }
+    if detectors.state_repeat.mode.is_on() {
+        findings.extend(state_repeat::observe(&detectors.state_repeat, tool, history, step));
+    }
+    if detectors.semantic_repeat.mode.is_on() {
+        findings.extend(semantic_repeat::observe(&detectors.semantic_repeat, tool, history, step));
+    }
+    if detectors.oscillation.mode.is_on() {
+        findings.extend(oscillation::observe(&detectors.oscillation, history, step));
+    }
+    if detectors.dead_end.mode.is_on() {
+        findings.extend(dead_end::observe(&detectors.dead_end, tool, history, step));
+    }
+    if detectors.test_fix.mode.is_on() {
+        findings.extend(test_fix::observe(&detectors.test_fix, &mut streaks.tests, history, step));
+    }
+    if detectors.shell_failures.mode.is_on() {
+        let spares_moving = policy.outcomes.spare_moving;
+        findings.extend(shell_failures::observe(&detectors.shell_failures, spares_moving, &mut streaks.shell, history, step));
+    }
+    if detectors.exploration.mode.is_on() {
+        findings.extend(exploration::observe(&detectors.exploration, &mut streaks.exploration, history, step));
+    }
+}
+
+/// The finding that renews a block of the progress matrix.
+fn under_block(block: MatrixBlock, streaks: &Streaks, step: &Step) -> Finding {
+    let mut finding = Finding::new(block.detector, Mode::Block, block.identity, block.count, block.count)
+        .blocking_at(block.count.max(1))
+        .spanning(step.sequence, step.sequence);
+    finding.category = streaks.matrix.category;
+    finding
+}
+
+/// Inconclusive findings lead to a nudge, never to a block (`outcomes.spare_moving`):
+///
+/// - answers that may have changed behind a mask,
+/// - an agent that may be waiting,
+/// - answers that say nothing, or are not known,
+/// - a second round of known calls. After a change it only supports other findings.
+fn spare_moving(history: &History, policy: &Policy, findings: &mut [Finding]) {
+    for finding in findings.iter_mut() {
+        // A call under a block of the matrix is no streak: it is published by itself.
+        let is_streak = finding.first < finding.last;
+        let is_second_round = finding.detector == Detector::Stagnation && is_streak && !comes_again(history, finding);
+        if is_second_round && was_changed_since(history, finding) {
+            finding.is_signal = true;
+        }
+        let counts_answers = finding.mode == Mode::Block && finding.detector != Detector::CallRate && finding.block_at > 0;
+        let waits = || is_streak && (is_patient(history, finding, policy) || is_mostly_waiting(history, finding, policy));
+        // These lead to nudges as any finding, until a block would be due.
+        let says_nothing = || {
+            finding.wants_block()
+                && is_streak
+                && (brings_receipts(history, finding, policy) || is_unproven(history, finding, policy))
+        };
+        let is_spared = || is_second_round || answers_move(history, finding) || waits() || says_nothing();
+        if counts_answers && is_spared() {
+            finding.mode = Mode::Nudge;
+        }
+    }
+}

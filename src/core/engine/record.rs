@@ -1,0 +1,124 @@
+//! `record`: what an event changes in a session, before any detector looks at it.
+
+use crate::detect::{Finding, Flags, Streaks};
+use crate::engine::calls::{record_call, record_result};
+use crate::engine::command::ReasonCode;
+use crate::engine::context::Context;
+use crate::engine::effects::{Effects, NudgeResponse, SwarmReset};
+use crate::engine::episode::Track;
+use crate::engine::lifecycle::{progress, remember, reset, reset_at};
+use crate::engine::observe::Recorded;
+use crate::engine::session::Session;
+use crate::event::{EventKind, Message, ResetScope, Role};
+use crate::identity::text_identity;
+use crate::policy::{Detector, UserMessage};
+
+/// Records an event. What detectors are to look at is in the answer.
+pub(super) fn record<'a>(context: &Context<'a>, session: &mut Session, out: &mut Effects) -> Recorded<'a> {
+    let event = context.event;
+    match &event.kind {
+        EventKind::ToolCall(call) => return record_call(context, session, call, None, out),
+        EventKind::Tool(call, result) => return record_call(context, session, call, Some(result), out),
+        EventKind::ToolResult(result) => return record_result(context, session, result, out),
+        EventKind::Message(message) => {
+            return Recorded { text_turn: record_message(context, session, message), ..Recorded::default() };
+        }
+        EventKind::SessionStart => reset(context, session, ReasonCode::SessionStart, out),
+        EventKind::SessionEnd => {
+            if let Some(nudge) = session.head.pending_nudge.take() {
+                out.counters.nudge_response = Some((nudge.detector, NudgeResponse::Ended));
+            }
+            reset(context, session, ReasonCode::SessionEnd, out);
+            session.head.has_ended = true;
+        }
+        EventKind::Progress => {
+            if event.state.is_none() && context.policy.progress.world_state {
+                progress(context.policy, session);
+            }
+        }
+        EventKind::Reset(ResetScope::Swarm) => {
+            out.swarm_reset = event.swarm_id.as_deref().map(|swarm| SwarmReset {
+                tenant: context.tenant().to_owned(),
+                swarm_id: swarm.to_owned(),
+                time: context.time,
+            });
+        }
+        EventKind::Reset(ResetScope::Agent) => reset(context, session, ReasonCode::Reset, out),
+        EventKind::Reset(ResetScope::Session) => {
+            reset(context, session, ReasonCode::Reset, out);
+            remember(session, reset_at(event, context.place));
+            out.reaches_others = true;
+        }
+        EventKind::Ack(ack) => out.counters.ack = Some(*ack),
+    }
+    Recorded::default()
+}
+
+/// A message: turn + 1 of a text of the agent that counts.
+fn record_message(context: &Context<'_>, session: &mut Session, message: &Message<'_>) -> Option<u64> {
+    let policy = context.policy;
+    let is_read = match message.role {
+        Role::System => false,
+        Role::User => policy.progress.user_message != UserMessage::Ignore,
+        Role::Assistant => policy.detectors.text_only.mode.is_on(),
+    };
+    if !is_read || context.event.command_id.is_some() || was_sent_by_us(session, message) {
+        return None;
+    }
+    match (message.role, policy.progress.user_message) {
+        (Role::Assistant, _) => return (message.says_something() && !message.is_final).then(|| context.turn()),
+        (Role::User, UserMessage::Text) => session.head.streaks.texts.turns = 0,
+        (Role::User, UserMessage::Reset) => {
+            session.history.raise_floor();
+            session.head.streaks = Streaks::default();
+            session.head.episodes.clear();
+            session.head.shadow_episodes.clear();
+        }
+        (Role::User, UserMessage::Ignore) | (Role::System, _) => {}
+    }
+    None
+}
+
+/// Most sessions had no nudge: there is nothing that a text could be compared with.
+fn was_sent_by_us(session: &Session, message: &Message<'_>) -> bool {
+    let sent = &session.head.sent_texts;
+    !sent.is_empty() && text_identity(message).is_some_and(|text| sent.contains(&text.hash64()))
+}
+
+/// Whether the turn before this event is over, and its calls are to be judged (`evaluate = "turn"`, HackEurope26). It is over before an
+/// event of another turn, a message or the end.
+pub(super) fn turn_has_ended(context: &Context<'_>, session: &mut Session) -> bool {
+    if session.head.pending_turn == 0 {
+        return false;
+    }
+    let turn = context.turn();
+    let is_call = matches!(context.event.kind, EventKind::ToolCall(_) | EventKind::Tool(..));
+    let is_judged = context.judges_by_turn();
+    let is_over = matches!(context.event.kind, EventKind::Message(_) | EventKind::SessionEnd)
+        || ((turn != 0 || is_call) && turn != session.head.pending_turn);
+    // Another policy may have left it.
+    if is_over || !is_judged {
+        session.head.pending_turn = 0;
+    }
+    is_over && is_judged
+}
+
+/// Notes findings at their steps, and what the loops of the live ones cost.
+pub(super) fn note_findings(context: &Context<'_>, session: &mut Session, findings: &[Finding], out: &mut Effects) {
+    // What only a shadow detector or a signal says is no loop that anybody would hear of.
+    if findings.iter().any(|finding| finding.is_fresh && !finding.is_signal && Track::of(finding) == Track::Live) {
+        let usage = context.event.usage;
+        out.counters.loop_tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+        out.counters.loop_cost_micro_usd = usage.cost_micro_usd;
+    }
+    for finding in findings.iter().filter(|finding| finding.is_fresh) {
+        if finding.detector == Detector::CallRate && finding.block_at > 0 {
+            // A call that has run counts, whatever its rate.
+            session.history.update(finding.last, |step| step.flags.set(Flags::OVER_RATE, !step.flags.has(Flags::OBSERVED)));
+        }
+        if finding.detector != Detector::TextOnly {
+            session.history.fire(finding.last, finding.detector);
+            session.touch(finding.last);
+        }
+    }
+}

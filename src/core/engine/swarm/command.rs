@@ -1,0 +1,130 @@
+//! What a counter publishes: a command for a step that a window's sum has crossed.
+
+use crate::detect::{Finding, Flags, Said, Words, safe};
+use crate::engine::command::{Action, Command, Fact, IdentityRecipe, Origin, ReasonCode, Scope, ScopeKind, Trigger};
+use crate::engine::effects::SwarmCallKey;
+use crate::engine::swarm::counter::{Period, SwarmCounter};
+use crate::engine::swarm::rules::Rules;
+use crate::engine::swarm::windows::{contributors, is_block, latest};
+use crate::event::EventTime;
+use crate::identity::Hash64;
+use crate::limits::TOOL_NAME_CHARS_SHOWN;
+use crate::policy::{Detector, Mode, Notify, Policy};
+
+/// A step that a window's sum has crossed.
+pub(super) struct Crossing {
+    /// Start of the period.
+    pub start: i64,
+    /// Start of the period, or the reset in it.
+    pub epoch: i64,
+    /// The step.
+    pub step: u32,
+    /// Calls of the window.
+    pub sum: u32,
+    /// Agents of the window.
+    pub workers: u32,
+    /// Pane that the window ends with.
+    pub end: EventTime,
+}
+
+/// The command for a crossing. `published` is what the period has published before.
+pub(super) fn command(
+    (app, policy): (&str, &Policy),
+    (key, counter): (&SwarmCallKey, &SwarmCounter),
+    rules: &Rules,
+    (crossing, published): (&Crossing, Option<Period>),
+    record_time: EventTime,
+) -> Command {
+    let recipe = counter.recipe.clone().unwrap_or(IdentityRecipe::Opaque);
+    // What a worker cannot recompute must not be refused by it. A swarm nudge it cannot match it gives at the tool's next call.
+    let is_block = is_block(rules, crossing.step) && recipe != IdentityRecipe::Opaque;
+    let action = if is_block { Action::Block } else { Action::Nudge };
+    let period_end = rules.period_end(crossing.start);
+    let issued_at = record_time.max(counter.time);
+    let origin = Origin {
+        app,
+        subject: key.subject(),
+        epoch: crossing.epoch,
+        seq: published.map_or(1, |period| period.seq + 1),
+        cause: &period_end.to_string(),
+        issued_at,
+        trigger: Trigger::Window { end: EventTime(period_end) },
+    };
+    let reason = ReasonCode::Detector(rules.detector);
+    let level = if is_block { 3 } else { 1 };
+    let expires_at = expiry(policy, counter, rules, crossing, (issued_at, is_block));
+    let begun = Command::new(origin, (action, reason), scope(key, counter, rules, crossing, recipe), level, expires_at);
+    let said = said(policy, rules, &safe(&counter.tool, TOOL_NAME_CHARS_SHOWN), crossing, is_block);
+    Command {
+        episode: published.map_or(begun.id, |period| period.episode),
+        is_shadow: rules.mode == Mode::Shadow,
+        confidence: Some(match rules.detector {
+            Detector::FleetRate => 1.0,
+            _ => 0.02f64.mul_add(f64::from(crossing.step.saturating_sub(rules.threshold)), 0.6).min(1.0),
+        }),
+        summary: said.summary,
+        evidence: vec![
+            ("count", Fact::Count(u64::from(crossing.sum))),
+            ("threshold", Fact::Count(u64::from(rules.threshold))),
+            ("calls_at_least", Fact::Count(u64::from(crossing.step))),
+            ("workers", Fact::Count(u64::from(crossing.workers))),
+            ("workers_at_least", Fact::Count(u64::from(rules.workers_min))),
+            ("window_ms", Fact::Count(rules.window_ms.unsigned_abs())),
+        ],
+        message: Some(said.text),
+        advice: Some(said.advice),
+        contributors: contributors(&counter.panes, rules, crossing.end),
+        ..begun
+    }
+}
+
+fn scope(key: &SwarmCallKey, counter: &SwarmCounter, rules: &Rules, crossing: &Crossing, recipe: IdentityRecipe) -> Scope {
+    let (kind, fingerprint) = match key {
+        SwarmCallKey::Swarm { fingerprint, .. } => (ScopeKind::Swarm, *fingerprint),
+        SwarmCallKey::Fleet { fingerprint, .. } => (ScopeKind::Fleet, *fingerprint),
+    };
+    let only = match rules.notify {
+        Notify::Latest => latest(&counter.panes, rules, crossing.end).into_iter().collect(),
+        Notify::Contributors => Vec::new(),
+    };
+    let is_tool_bound = !matches!(recipe, IdentityRecipe::Args);
+    Scope { kind, tool: is_tool_bound.then(|| counter.tool.clone()), fingerprint: Some((fingerprint, recipe)), only }
+}
+
+fn expiry(
+    policy: &Policy,
+    counter: &SwarmCounter,
+    rules: &Rules,
+    crossing: &Crossing,
+    (issued_at, is_block): (EventTime, bool),
+) -> EventTime {
+    if rules.detector == Detector::FleetRate {
+        return crossing.end.plus_ms(rules.window_ms);
+    }
+    // It runs from the loop on, by the counter's own time. What a report brings long after is over when it is published; it is published
+    // all the same, so that no command hangs on the order of reports.
+    let lifetime = if is_block { policy.episodes.block_ms } else { policy.episodes.nudge_ms };
+    let pane_end = crossing.end.plus_ms(policy.detectors.swarm_repeat.pane_ms);
+    let late_ms = if rules.window_ms > 0 { counter.time.0.saturating_sub(pane_end.0).max(0) } else { 0 };
+    issued_at.plus_ms(lifetime.saturating_sub(late_ms).max(0))
+}
+
+/// What the detector says of a window.
+fn said(policy: &Policy, rules: &Rules, tool: &str, crossing: &Crossing, is_block: bool) -> Said {
+    let finding = Finding::new(rules.detector, rules.mode, Hash64::NONE, crossing.sum, rules.threshold)
+        .within(rules.window_ms.unsigned_abs());
+    policy.detectors.words(&Words {
+        finding: &finding,
+        is_block,
+        blocks_all: false,
+        tier: 0,
+        nudges: 0,
+        tool,
+        cycle: &[],
+        flags: Flags::default(),
+        changed: &[],
+        workers: crossing.workers,
+        rejects: false,
+        seconds: None,
+    })
+}

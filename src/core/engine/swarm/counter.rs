@@ -1,0 +1,190 @@
+//! The counter of one fingerprint: its panes, what its periods have published, its verdicts and timers.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use crate::engine::command::{CommandId, IdentityRecipe};
+use crate::engine::effects::Effects;
+use crate::engine::swarm::rules::Rules;
+use crate::engine::swarm::sums::SwarmEntry;
+use crate::engine::swarm::windows::{Contribution, Pane, Panes, is_in_window, window};
+use crate::engine::timer::{TimerKind, TimerTable};
+use crate::engine::verdicts::Verdicts;
+use crate::event::EventTime;
+use crate::limits::SWARM_PANE_BYTES_MAX;
+use crate::policy::SwarmRepeat;
+
+/// Lengths of two names, calls and a time, encoded; at most. Bytes.
+const AGENT_BYTES: usize = 24;
+
+/// What a period has published.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Period {
+    /// Start of the period, or the reset in it.
+    pub epoch: i64,
+    /// Commands so far.
+    pub seq: u64,
+    /// Greatest step published.
+    pub step: u32,
+    /// Episode: the first command of the period.
+    pub episode: CommandId,
+}
+
+/// The counter of one key.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SwarmCounter {
+    /// Tool, for the text.
+    pub tool: String,
+    /// How a worker recomputes the fingerprint.
+    pub recipe: Option<IdentityRecipe>,
+    /// Panes by their start.
+    pub panes: Panes,
+    /// Calls up to this time no longer count; far past = no reset.
+    pub floor: Option<EventTime>,
+    /// What each period has published, by its start.
+    pub periods: BTreeMap<i64, Period>,
+    /// Live verdicts in force.
+    pub verdicts: Verdicts,
+    /// Greatest event time seen.
+    pub time: EventTime,
+    /// Where its timers stand.
+    pub timers: TimerTable,
+}
+
+impl SwarmCounter {
+    /// Calls and agents of the newest window, as they are judged by.
+    #[must_use]
+    pub fn newest_window(&self, policy: &SwarmRepeat) -> (u32, u32) {
+        let newest = self.panes.keys().next_back().copied();
+        newest.map_or((0, 0), |end| window(&self.panes, policy.window_ms, end))
+    }
+
+    /// Calls and agents of the window that comes nearest to a finding, of those that hold one of these panes: the fullest of those with
+    /// enough agents, or else the fullest.
+    #[must_use]
+    pub fn nearest_window(&self, policy: &SwarmRepeat, touched: &[EventTime]) -> (u32, u32) {
+        let ends = self.panes.keys().filter(|end| touched.iter().any(|pane| is_in_window(policy.window_ms, *pane, **end)));
+        let windows = ends.map(|end| window(&self.panes, policy.window_ms, *end));
+        windows.max_by_key(|(calls, agents)| (*agents >= policy.workers_min, *calls)).unwrap_or_default()
+    }
+
+    /// Adds the calls of a report's entries to their panes; the panes that were touched. `start_of` is the pane that keeps the calls of
+    /// a reported one.
+    pub(super) fn add(
+        &mut self,
+        rules: &Rules,
+        entries: Vec<SwarmEntry>,
+        start_of: impl Fn(EventTime) -> EventTime,
+        out: &mut Effects,
+    ) -> Vec<EventTime> {
+        let life_ms = rules.pane_life_ms();
+        let mut touched = Vec::new();
+        // The pane of the entry before, with the bytes of its agents: a report holds one pane.
+        let mut sized: Option<(EventTime, usize)> = None;
+        for entry in entries {
+            let is_forgotten = self.floor.is_some_and(|floor| entry.last <= floor);
+            let is_too_late = rules.window_ms > 0 && entry.pane.plus_ms(life_ms) < self.time;
+            if is_forgotten || is_too_late {
+                if is_too_late {
+                    out.counters.swarm_late = out.counters.swarm_late.saturating_add(entry.calls);
+                }
+                continue;
+            }
+            self.time = self.time.max(entry.last);
+            let start = start_of(entry.pane);
+            let pane = self.panes.entry(start).or_default();
+            let mut bytes = sized.filter(|(start, _)| *start == entry.pane).map_or_else(|| pane_bytes(pane), |(_, bytes)| bytes);
+            let has_place = pane.agents.len() < rules.workers_max;
+            match pane.agents.entry((entry.session_id, entry.agent_id)) {
+                Entry::Occupied(known) => {
+                    let agent = known.into_mut();
+                    agent.calls = agent.calls.saturating_add(entry.calls);
+                    agent.last = agent.last.max(entry.last);
+                }
+                Entry::Vacant(new) if has_place && bytes + agent_bytes(new.key()) <= SWARM_PANE_BYTES_MAX => {
+                    bytes += agent_bytes(new.key());
+                    new.insert(Contribution { calls: entry.calls, last: entry.last });
+                }
+                Entry::Vacant(_) => {
+                    pane.further_calls = pane.further_calls.saturating_add(entry.calls);
+                    pane.further_last = pane.further_last.max(entry.last);
+                    out.counters.swarm_further = out.counters.swarm_further.saturating_add(entry.calls);
+                }
+            }
+            sized = Some((entry.pane, bytes));
+            if !touched.contains(&start) {
+                touched.push(start);
+            }
+        }
+        touched
+    }
+
+    /// Forgets calls up to a time; all steps are new.
+    pub(super) fn raise_floor(&mut self, time: EventTime) -> EventTime {
+        let floor = self.floor.map_or(time, |floor| floor.max(time));
+        self.floor = Some(floor);
+        for pane in self.panes.values_mut() {
+            pane.agents.retain(|_, agent| agent.last > floor);
+            if pane.further_last <= floor {
+                pane.further_calls = 0;
+            }
+        }
+        self.panes.retain(|_, pane| !pane.agents.is_empty() || pane.further_calls > 0);
+        floor
+    }
+
+    /// Panes that have lived leave, and periods that need not be known any more. An endless window forgets nothing, and an endless
+    /// period is published once for ever.
+    pub(super) fn expire_panes(&mut self, rules: &Rules, now: EventTime) {
+        let life_ms = rules.pane_life_ms();
+        if rules.window_ms > 0 {
+            self.panes.retain(|start, _| start.plus_ms(life_ms) > now);
+            let known_until = self.known_until(rules);
+            self.periods.retain(|start, _| rules.period_ms == 0 || known_until(*start) > now);
+        }
+    }
+
+    /// Until when each period must be known: as long as its last pane may be added to, and the newest while a block stands, whose
+    /// `unblock` is the next command of it.
+    fn known_until(&self, rules: &Rules) -> impl Fn(i64) -> EventTime + use<> {
+        let (period_ms, newest) = (rules.period_ms, self.periods.keys().next_back().copied());
+        let life_ms = rules.pane_life_ms();
+        let blocks_until = self.verdicts.blocks().map(|block| block.expires_at).max();
+        move |start| {
+            let takes_calls = EventTime(start).plus_ms(period_ms).plus_ms(life_ms);
+            blocks_until.filter(|_| newest == Some(start)).map_or(takes_calls, |until| until.max(takes_calls))
+        }
+    }
+
+    /// The panes' timer stands where the oldest pane has lived, without a pane where the oldest period need not be known any more. An
+    /// endless window forgets nothing.
+    pub(super) fn arm_panes(&mut self, rules: &Rules, out: &mut Effects) {
+        let of_pane = self.panes.keys().next().map(|oldest| oldest.plus_ms(rules.pane_life_ms()));
+        let oldest = self.periods.keys().next().filter(|_| rules.period_ms > 0);
+        let of_period = oldest.map(|start| self.known_until(rules)(*start));
+        let due = of_pane.or(of_period).filter(|_| rules.window_ms > 0);
+        self.timers.arm(TimerKind::Panes, due, &mut out.timers);
+    }
+
+    /// The verdicts' timer stands where the first of them expires.
+    pub(super) fn arm_verdicts(&mut self, out: &mut Effects) {
+        self.timers.arm(TimerKind::SwarmVerdicts, self.verdicts.next_expiry(), &mut out.timers);
+    }
+
+    /// Nothing is left that must be known: the counter goes, with its timers.
+    pub(super) fn forget(&mut self, out: &mut Effects) {
+        for kind in TimerKind::OF_COUNTER {
+            self.timers.arm(kind, None, &mut out.timers);
+        }
+        out.forgotten = true;
+    }
+}
+
+/// What an agent takes in the record of its pane, at most. Bytes.
+const fn agent_bytes((session, agent): &(String, String)) -> usize {
+    session.len() + agent.len() + AGENT_BYTES
+}
+
+fn pane_bytes(pane: &Pane) -> usize {
+    pane.agents.keys().map(agent_bytes).sum()
+}

@@ -1,0 +1,230 @@
+//! The swarm engine: sums of one fingerprint over all workers of a swarm, or of one definition over the fleet.
+//!
+//! Decisions are functions of pane sums, which only grow: how calls are cut into reports, in which order they arrive, and how many
+//! lanes there are changes no id (rules W2, W3). A command is sent when a window's sum crosses a step, never when a pane closes.
+
+mod command;
+mod counter;
+mod rules;
+mod sums;
+mod windows;
+
+use std::sync::Arc;
+
+use crate::engine::command::{Command, Origin, ReasonCode, Trigger, Verdict};
+use crate::engine::effects::{Effects, SwarmCallKey};
+use crate::engine::swarm::command::{Crossing, command};
+use crate::engine::swarm::rules::{Rules, period_ms};
+use crate::engine::swarm::windows::{is_block, is_shared, left_out, new_steps, window_sums, window_workers};
+use crate::engine::timer::TimerKind;
+use crate::event::EventTime;
+use crate::limits::SWARM_PANE_LIFE_MS_MIN;
+use crate::policy::{Detector, Policy};
+
+pub use counter::{Period, SwarmCounter};
+pub use sums::{SwarmEntry, SwarmReport, SwarmSums};
+pub use windows::{Contribution, Pane, Panes};
+
+/// One input of a swarm counter.
+#[derive(Debug, Clone)]
+pub enum SwarmInput {
+    /// Sums of a lane.
+    Report(SwarmReport),
+    /// Calls up to this time no longer count.
+    Reset(EventTime),
+    /// A timer of this counter fell due.
+    Timer(TimerKind, EventTime),
+}
+
+/// Applies reports to counters under one policy.
+#[derive(Debug, Clone)]
+pub struct SwarmEngine {
+    app: Arc<str>,
+    policy: Arc<Policy>,
+}
+
+impl SwarmEngine {
+    /// An engine for an application and a policy.
+    #[must_use]
+    pub fn new(app: &str, policy: Arc<Policy>) -> Self {
+        Self { app: app.into(), policy }
+    }
+
+    /// How long after its start a pane may still be added to, event time in ms; `None` in an endless window, where nothing is late.
+    #[must_use]
+    pub fn pane_life_ms(&self, key: &SwarmCallKey) -> Option<i64> {
+        let window_ms = match key {
+            SwarmCallKey::Swarm { .. } => self.policy.detectors.swarm_repeat.window_ms,
+            SwarmCallKey::Fleet { .. } => self.policy.detectors.fleet_rate.window_ms,
+        };
+        (window_ms > 0).then(|| window_ms.max(SWARM_PANE_LIFE_MS_MIN))
+    }
+
+    /// The pane of a counter that keeps the calls of a reported one. An endless window has a single one: its sum is all there is to know,
+    /// however long the swarm lives.
+    #[must_use]
+    pub fn pane_of(&self, key: &SwarmCallKey, reported: EventTime) -> EventTime {
+        if self.pane_life_ms(key).is_some() { reported } else { EventTime(0) }
+    }
+
+    /// How long a swarm's reset must be remembered for counters that begin later, event time in ms: as long as a call before it is not
+    /// late, and no period holds both sides of it. `None` = for ever.
+    #[must_use]
+    pub fn floor_life_ms(&self) -> Option<i64> {
+        let swarm = &self.policy.detectors.swarm_repeat;
+        let is_bounded = swarm.window_ms > 0 && swarm.cooldown_ms > 0;
+        is_bounded.then(|| swarm.window_ms.max(SWARM_PANE_LIFE_MS_MIN).saturating_add(swarm.cooldown_ms))
+    }
+
+    /// Counters that one task keeps of one detector.
+    #[must_use]
+    pub fn keys_max(&self, detector: Detector) -> u64 {
+        u64::from(match detector {
+            Detector::FleetRate => self.policy.detectors.fleet_rate.keys_max,
+            _ => self.policy.detectors.swarm_repeat.keys_max,
+        })
+    }
+
+    /// Until when a counter is worth keeping where there are too many: since then it was unseen. One that has published a step counts as
+    /// seen to the end of its period: forgotten within it, it could tell the same step again. A period without end would keep it for
+    /// ever, and counters that come later would find no room: there it leaves by its age, and what it tells anew has the id it had.
+    #[must_use]
+    pub fn kept_until(&self, key: &SwarmCallKey, counter: &SwarmCounter) -> EventTime {
+        let period_ms = period_ms(&self.policy, key);
+        let published = counter.periods.keys().next_back().filter(|_| period_ms > 0);
+        published.map_or(counter.time, |start| counter.time.max(EventTime(*start).plus_ms(period_ms)))
+    }
+
+    /// Applies one input to the counter of `key`. Cannot fail.
+    pub fn apply(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, input: SwarmInput, out: &mut Effects) {
+        match input {
+            SwarmInput::Report(report) => self.report(key, counter, report, out),
+            SwarmInput::Reset(time) => self.reset(key, counter, time, out),
+            SwarmInput::Timer(kind, due) => self.fire(key, counter, kind, due, out),
+        }
+    }
+
+    fn report(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, report: SwarmReport, out: &mut Effects) {
+        let SwarmReport { tool, recipe, record_time, entries } = report;
+        let rules = Rules::of(&self.policy, key, &tool);
+        if counter.recipe.is_none() {
+            counter.tool = tool;
+            counter.recipe = Some(recipe);
+        }
+        let touched = counter.add(&rules, entries, |pane| self.pane_of(key, pane), out);
+        if touched.is_empty() {
+            return;
+        }
+        // Sums of lanes that still count under the policy before, or did, arrive after the detector was switched off.
+        if rules.mode.is_on() {
+            self.judge(key, counter, &rules, &touched, record_time, out);
+        }
+        counter.arm_panes(&rules, out);
+    }
+
+    /// Judges every window that a touched pane belongs to, earliest first.
+    fn judge(
+        &self,
+        key: &SwarmCallKey,
+        counter: &mut SwarmCounter,
+        rules: &Rules,
+        touched: &[EventTime],
+        record_time: EventTime,
+        out: &mut Effects,
+    ) {
+        for (end, sum) in window_sums(&counter.panes, rules, touched) {
+            let start = if rules.period_ms > 0 { end.0 - end.0.rem_euclid(rules.period_ms) } else { 0 };
+            let epoch = counter.floor.map_or(start, |floor| start.max(floor.0));
+            let published_step =
+                counter.periods.get(&start).filter(|period| period.epoch == epoch).map_or(0, |period| period.step);
+            // Nearly every report crosses no step; workers are counted for those that do.
+            if sum < rules.threshold || new_steps(rules, published_step, sum).next().is_none() {
+                continue;
+            }
+            let workers = window_workers(&counter.panes, rules.window_ms, end);
+            if workers < rules.workers_min {
+                continue;
+            }
+            let mut steps: Vec<u32> = new_steps(rules, published_step, sum).collect();
+            if steps.iter().any(|step| is_block(rules, *step)) && !is_shared(&counter.panes, rules, start, end) {
+                steps.retain(|step| !is_block(rules, *step));
+            }
+            steps.sort_unstable();
+            steps.dedup();
+            if !steps.is_empty() {
+                out.counters.swarm_steps = out.counters.swarm_steps.saturating_add(left_out(rules, published_step, sum));
+            }
+            for step in steps {
+                let published = counter.periods.get(&start).filter(|period| period.epoch == epoch).copied();
+                let crossing = Crossing { start, epoch, step, sum, workers, end };
+                let subject = (key, &*counter);
+                let command = command((&self.app, &self.policy), subject, rules, (&crossing, published), record_time);
+                counter.periods.insert(start, Period { epoch, seq: command.seq, step, episode: command.episode });
+                if counter.verdicts.activate(&command, rules.detector, counter.time) {
+                    out.verdicts_changed = true;
+                    counter.arm_verdicts(out);
+                }
+                out.commands.push(command);
+            }
+        }
+    }
+
+    /// Calls up to this time no longer count; all steps are new. A block in force gets an `unblock`: who follows commands alone would
+    /// stand by it until it expires.
+    fn reset(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, time: EventTime, out: &mut Effects) {
+        let floor = counter.raise_floor(time);
+        let now = floor.max(counter.time);
+        let lifted = counter.verdicts.unblock(now, |_| true);
+        if counter.verdicts.clear() || !lifted.is_empty() {
+            out.verdicts_changed = true;
+            counter.arm_verdicts(out);
+        }
+        for block in &lifted {
+            out.commands.extend(self.unblock(key, counter, block, now));
+        }
+        // What an earlier period published is void behind the floor, so nothing is left that a new counter would not know.
+        if counter.panes.is_empty() && counter.periods.values().all(|period| period.epoch < floor.0) {
+            counter.forget(out);
+        }
+    }
+
+    /// The next command of the period that published last: above the block, and with the same id whichever commit it comes in.
+    fn unblock(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, block: &Verdict, now: EventTime) -> Option<Command> {
+        let rules = Rules::of(&self.policy, key, &counter.tool);
+        let (start, period) = counter.periods.iter_mut().next_back()?;
+        period.seq += 1;
+        let end = rules.period_end(*start);
+        let origin = Origin {
+            app: &self.app,
+            subject: key.subject(),
+            epoch: period.epoch,
+            seq: period.seq,
+            cause: &end.to_string(),
+            // A reset says when its agent sent it, which may be before anybody had the block.
+            issued_at: now.max(block.issued_at),
+            trigger: Trigger::Window { end: EventTime(end) },
+        };
+        Some(Command::unblock(origin, block, ReasonCode::Reset))
+    }
+
+    /// A timer that was due at `at` has fired.
+    fn fire(&self, key: &SwarmCallKey, counter: &mut SwarmCounter, kind: TimerKind, at: EventTime, out: &mut Effects) {
+        match kind {
+            TimerKind::Panes => {
+                let rules = Rules::of(&self.policy, key, &counter.tool);
+                counter.timers.fired(kind);
+                counter.expire_panes(&rules, at);
+                counter.arm_panes(&rules, out);
+            }
+            TimerKind::SwarmVerdicts => {
+                counter.timers.fired(kind);
+                out.verdicts_changed = !counter.verdicts.expire(at).is_empty();
+                counter.arm_verdicts(out);
+            }
+            TimerKind::Idle | TimerKind::OpenCalls | TimerKind::Verdicts => return,
+        }
+        if counter.panes.is_empty() && counter.verdicts.is_empty() && counter.periods.is_empty() {
+            counter.forget(out);
+        }
+    }
+}
