@@ -27,6 +27,8 @@ copy=$dir/copy
 
 # Only what differs is written: what did not change is not compiled again.
 mkdir -p "$copy"
+# A file that is gone from the sources goes from the copy too.
+(cd "$copy" && find . -type f ! -name native.toml | sed 's|^\./||') | while read -r file; do [ -f "$file" ] || rm -f "$copy/$file"; done
 git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
   if [ -f "$file" ] && ! cmp -s "$file" "$copy/$file"; then
     mkdir -p "$copy/$(dirname "$file")"
