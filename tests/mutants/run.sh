@@ -12,6 +12,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/common/dependencies.sh
+. tests/common/sources.sh
 target=${CARGO_TARGET_DIR:-$HOME/.cache/loopwarden/target}
 dir=${MUTANTS_DIR:-$HOME/.cache/loopwarden/mutants}
 copy=$dir/copy
@@ -22,29 +23,6 @@ test_s=240
 export CARGO_TARGET_DIR=$dir/target CARGO_TERM_COLOR=never
 
 say() { printf '%s\n' "$*"; }
-
-# The sources as they are when the run begins: it goes on with these, whatever becomes of them meanwhile.
-snapshot() {
-  rm -rf "$sources"
-  git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
-    [ ! -f "$file" ] || { mkdir -p "$sources/$(dirname "$file")" && cp "$file" "$sources/$file"; }
-  done
-}
-
-# Brings the copy back to the sources. Only what differs is written: what did not change is not compiled again.
-fresh() {
-  mkdir -p "$copy"
-  (diff -rq "$sources" "$copy" || true) | while read -r what file rest; do
-    case "$what $file" in
-      "Files $sources"/*) cp "$file" "$copy/${file#"$sources"/}" ;;
-      "Only in") rest=${rest/: //}
-        case $rest in
-          "$sources"/*) mkdir -p "$copy/$(dirname "${rest#"$sources"/}")" && cp -r "$rest" "$copy/${rest#"$sources"/}" ;;
-          "$copy"/*) rm -rf "$rest" ;;
-        esac ;;
-    esac
-  done
-}
 
 # Lines `target test` of the patches given, each once.
 named() { sed -n 's/^Caught by: //p' "$@" | sort -u; }
@@ -85,7 +63,8 @@ if [ "${1:-}" = --check ]; then
   copy=$dir/copy sources=$dir/sources
   trap 'rm -rf "$dir"' EXIT
 fi
-snapshot
+# The run goes on with these, whatever becomes of the sources meanwhile.
+snapshot "$sources"
 patches=()
 for patch in "$sources"/tests/mutants/[0-9]*.patch; do
   name=$(basename "$patch" .patch)
@@ -97,12 +76,12 @@ done
 [ ${#patches[@]} -gt 0 ] || { say "no such mutant"; exit 2; }
 
 bad=()
-fresh
+fresh "$sources" "$copy"
 for patch in "${patches[@]}"; do
   name=$(basename "$patch" .patch)
   [ -n "$(named "$patch")" ] || { say "NO TEST   $name names none"; bad+=("$name"); }
   apply "$patch" || { say "STALE     $name: $(head -1 "$dir/patch.log")"; bad+=("$name"); }
-  fresh
+  fresh "$sources" "$copy"
 done
 [ ${#bad[@]} -eq 0 ] || { say "${#bad[@]} of ${#patches[@]} patches are of no use: ${bad[*]}"; exit 1; }
 [ $only_check = 0 ] || { say "${#patches[@]} patches apply"; exit 0; }
@@ -121,7 +100,7 @@ caught=0
 for patch in "${patches[@]}"; do
   name=$(basename "$patch" .patch)
   began=$SECONDS
-  fresh
+  fresh "$sources" "$copy"
   apply "$patch" || { say "STALE     $name"; bad+=("$name"); continue; }
   # shellcheck disable=SC2046
   built=$(build $(named "$patch" | cut -d' ' -f1 | sort -u)) || built=
@@ -145,6 +124,6 @@ for patch in "${patches[@]}"; do
     caught=$((caught + 1))
   fi
 done
-fresh
+fresh "$sources" "$copy"
 say "$caught caught of ${#patches[@]}"
 [ ${#bad[@]} -eq 0 ] || { say "not caught: ${bad[*]}"; exit 1; }

@@ -10,6 +10,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/common/dependencies.sh
+. tests/common/sources.sh
 target=${CARGO_TARGET_DIR:-$HOME/.cache/loopwarden/target}
 dir=${TOY_DIR:-$HOME/.cache/loopwarden/toy}
 patch=$PWD/tests/toy/new-detector.patch
@@ -25,22 +26,12 @@ if [ "${1:-}" = --check ]; then
 fi
 copy=$dir/copy
 
-# Only what differs is written: what did not change is not compiled again.
-mkdir -p "$copy"
-# A file that is gone from the sources goes from the copy too.
-(cd "$copy" && find . -type f ! -name native.toml | sed 's|^\./||') | while read -r file; do [ -f "$file" ] || rm -f "$copy/$file"; done
-git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
-  if [ -f "$file" ] && ! cmp -s "$file" "$copy/$file"; then
-    mkdir -p "$copy/$(dirname "$file")"
-    cp "$file" "$copy/$file"
-  fi
-done
-grep '^+++ ' "$patch" | cut -f1 | sed 's/^+++ b\///' | while read -r file; do [ -f "$file" ] || rm -f "$copy/$file"; done
+snapshot "$dir/sources"
+fresh "$dir/sources" "$copy"
 patch -d "$copy" -p1 -s --fuzz=0 --no-backup-if-mismatch <"$patch"
 echo "the patch applies to $files files"
 [ $only_check = 0 ] || exit 0
 
-[ ! -f .cargo/native.toml ] || cp -p .cargo/native.toml "$copy/.cargo/native.toml"
 copy_dependencies "$target" "$dir/target"
 case=$(grep '^+++ .*\.yaml' "$patch" | cut -f1 | sed 's/^+++ b\///')
 cd "$copy"
