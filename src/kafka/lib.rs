@@ -7,6 +7,7 @@ mod changelog;
 mod consumer;
 mod context;
 pub mod fate;
+mod message;
 pub mod operator;
 pub mod permissions;
 mod place;

@@ -15,8 +15,8 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::BorrowedMessage;
 use rdkafka::{Message, Offset, TopicPartitionList};
 
-use crate::consumer::read_headers;
 use crate::context::PlainContext;
+use crate::message::read_headers;
 use crate::settings::KafkaOptions;
 use crate::{changelog, fate};
 

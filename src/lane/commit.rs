@@ -16,7 +16,6 @@ use crate::recent::Told;
 use crate::settings::Clock;
 use crate::stats::{Stats, bump};
 use crate::work::Work;
-use crate::{Running, Slot};
 
 /// Failures in a row after which the producer is replaced.
 const FAILURES_BEFORE_REOPEN: u32 = 10;
@@ -26,26 +25,10 @@ const REOPEN_AGAIN_MS: u64 = 500;
 /// Records that a changed session has in a commit, as a rule: head, a page or two, timers.
 const CHANGES_PER_SESSION: usize = 4;
 
-impl Running {
-    /// A policy decides from the next record on. Says whether another one did before.
-    pub(super) fn adopt_policy(&mut self, hash: [u8; 32]) -> bool {
-        let before = self.now.policy_sha256;
-        // Also of what a rewind goes back to: the records are judged by the policy of the day they are read.
-        for position in [&mut self.committed, &mut self.now] {
-            if position.policy_sha256 != hash {
-                position.policy_sha256 = hash;
-                position.policy_since = position.next_offset.0;
-            }
-        }
-        before != hash && before != [0; 32]
-    }
-}
-
 impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// In how many milliseconds a commit is due; 0 = now; `None` = nothing waits.
     pub(super) fn commit_due_in(&self, now_ms: u64) -> Option<u64> {
-        let is_unwritten = |slot: &Slot| matches!(slot, Slot::Running(task) if task.state.is_unwritten);
-        if self.work.tasks.values().any(is_unwritten) {
+        if self.work.tasks.running().any(|(_, task)| task.is_unwritten) {
             return Some(0);
         }
         if self.work.overlay.is_empty() {
@@ -93,8 +76,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 tracing::warn!(cause, reopen, "transaction aborted; its records are read again");
                 bump(&mut self.stats.transactions, 1);
                 self.give_up(clock)?;
-                let reopen = reopen || self.trouble.in_row.is_multiple_of(FAILURES_BEFORE_REOPEN);
-                let at_ms = clock.mono_ms() + self.trouble.backoff_ms();
+                let reopen = reopen || self.health.commits.in_row.is_multiple_of(FAILURES_BEFORE_REOPEN);
+                let at_ms = clock.mono_ms() + self.health.commits.backoff_ms();
                 self.phase = if reopen { Phase::Reopening { at_ms, restore: BTreeSet::new() } } else { Phase::BackingOff(at_ms) };
                 Ok(())
             }
@@ -107,7 +90,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             CommitOutcome::Fenced { cause } => {
                 tracing::warn!(cause, "fenced; restoring the tasks of the transaction");
                 bump(&mut self.stats.transactions, 3);
-                if self.trouble.is_replaced(clock.mono_ms()) {
+                if self.health.commits.is_replaced(clock.mono_ms()) {
                     return Err(Exit::Fenced(cause));
                 }
                 self.restore_touched(&touched, clock)
@@ -117,10 +100,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
 
     /// The Position that a commit would make true.
     fn wanted(&self, id: TaskId) -> Option<Position> {
-        match self.work.tasks.get(&id) {
-            Some(Slot::Running(task)) => Some(task.state.now.clone()),
-            _ => None,
-        }
+        self.work.tasks.get(id).map(|task| task.now.clone())
     }
 
     /// Whether a commit would say anything.
@@ -129,11 +109,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     }
 
     fn touched(&self) -> Vec<(TaskId, NextOffset)> {
-        let touched = |(id, slot): (&TaskId, &Slot)| match slot {
-            Slot::Running(task) if task.state.is_touched() => Some((*id, task.state.next())),
-            _ => None,
-        };
-        self.work.tasks.iter().filter_map(touched).collect()
+        self.work.tasks.running().filter(|(_, task)| task.is_touched()).map(|(id, task)| (id, task.next())).collect()
     }
 
     /// S3: outputs in order, then each task's changed keys, its Position last (C3). Returns the changes for the store; empty where the
@@ -162,18 +138,15 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         work.counters.changes(&mut changes)?;
         let owner = log.owner().to_owned();
         for (id, _) in touched {
-            if let Some(Slot::Running(task)) = work.tasks.get_mut(id) {
-                task.state.timers.changes(*id, &mut changes);
-                task.state.seen.changes(*id, &mut changes)?;
-                task.state.census.changes(*id, &mut changes)?;
-                owner.clone_into(&mut task.state.now.owner);
-                task.state.now.codec = NEWEST_FORMAT;
+            if let Some(task) = work.tasks.get_mut(*id) {
+                task.timers.changes(*id, &mut changes);
+                task.seen.changes(*id, &mut changes)?;
+                task.census.changes(*id, &mut changes)?;
+                owner.clone_into(&mut task.now.owner);
+                task.now.codec = NEWEST_FORMAT;
             }
         }
-        let timestamp_of = |work: &Work<S, M>, id: TaskId| match work.tasks.get(&id) {
-            Some(Slot::Running(task)) => task.state.now.watermark.0.max(0),
-            _ => 0,
-        };
+        let timestamp_of = |work: &Work<S, M>, id| work.tasks.get(id).map_or(0, |task| task.now.watermark.0.max(0));
         let to_log = |work: &_, task: TaskId, key: &StateKey, value: Option<Vec<u8>>| Output {
             destination: Destination::Changelog(task),
             key: key.to_changelog(),
@@ -194,8 +167,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             }
         }
         for (id, _) in touched {
-            if let Some(Slot::Running(task)) = work.tasks.get(id) {
-                let value = task.state.now.encode_for_changelog()?;
+            if let Some(task) = work.tasks.get(*id) {
+                let value = task.now.encode_for_changelog()?;
                 log.stage(to_log(work, *id, &StateKey::position(), Some(value)));
             }
         }
@@ -204,17 +177,17 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
 
     fn finish_positions(&mut self, changelog_next: &[(TaskId, u64)], wall_ms: i64) {
         for (id, next) in changelog_next {
-            if let Some(Slot::Running(task)) = self.work.tasks.get_mut(id) {
-                task.state.now.changelog_next = *next;
-                task.state.now.at_end_ms = wall_ms;
+            if let Some(task) = self.work.tasks.get_mut(*id) {
+                task.now.changelog_next = *next;
+                task.now.at_end_ms = wall_ms;
             }
         }
     }
 
     fn position_changes(&self, touched: &[(TaskId, NextOffset)], changes: &mut Vec<Change>) -> Result<(), StoreError> {
         for (id, _) in touched {
-            if let Some(Slot::Running(task)) = self.work.tasks.get(id) {
-                let value = Some(task.state.now.encode_for_store()?);
+            if let Some(task) = self.work.tasks.get(*id) {
+                let value = Some(task.now.encode_for_store()?);
                 changes.push(Change { task: *id, key: StateKey::position(), value });
             }
         }
@@ -234,7 +207,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// S8: what happened may be told.
     fn publish(&mut self, touched: &[(TaskId, NextOffset)], wall_ms: i64) {
         bump(&mut self.stats.transactions, 0);
-        self.trouble.reset();
+        self.health.commits.reset();
         let Self { work, stats, .. } = self;
         for id in work.overlay.dirty.drain(..) {
             work.cache.committed(id);
@@ -242,8 +215,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         work.cache.make_room();
         work.counters.committed();
         for (id, _) in touched {
-            if let Some(Slot::Running(task)) = work.tasks.get_mut(id) {
-                let state = &mut task.state;
+            if let Some(state) = work.tasks.get_mut(*id) {
                 state.committed.clone_from(&state.now);
                 state.window_committed.clone_from(&state.window);
                 state.is_unwritten = false;
@@ -273,11 +245,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         }
         work.counters.discard();
         work.overlay = Overlay::default();
-        for slot in work.tasks.values_mut() {
-            if let Slot::Running(task) = slot {
-                task.state.rewind();
-            }
-        }
+        work.tasks.running_mut().for_each(|(_, task)| task.rewind());
         self.log.discard();
     }
 
@@ -285,14 +253,13 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     pub(super) fn rewind(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
         self.drop_overlay();
         // All of them: a task whose first record was handed over and not applied shows no change, and yet it must be read again.
-        let running: Vec<TaskId> = self.running().collect();
-        running.into_iter().try_for_each(|id| self.start(id, clock))
+        self.work.tasks.running_ids().into_iter().try_for_each(|id| self.start(id, clock))
     }
 
     /// Restores every running task: at once, or where the end of the last transaction is not known, together with its tasks.
     pub(super) fn restore_all(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
         self.drop_overlay();
-        let running: Vec<TaskId> = self.running().collect();
+        let running = self.work.tasks.running_ids();
         if let Phase::Reopening { restore, .. } = &mut self.phase {
             restore.extend(running);
             return Ok(());
@@ -300,7 +267,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         for id in running {
             // Paused or not, nothing is fed to a task that restores.
             self.log.pause(id).or_else(|error| self.on_log_error(error, clock))?;
-            self.restore_again(id);
+            self.work.restore_again(id);
         }
         Ok(())
     }
@@ -308,11 +275,10 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// Drops the overlay and stops the flow.
     fn give_up(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
         self.drop_overlay();
-        if self.trouble.is_exhausted_by(clock.mono_ms()) {
+        if self.health.commits.is_exhausted_by(clock.mono_ms()) {
             return Err(Exit::Failed("no commit for three minutes".to_owned()));
         }
-        let running: Vec<TaskId> = self.running().collect();
-        for id in running {
+        for id in self.work.tasks.running_ids() {
             if let Err(error) = self.log.pause(id) {
                 self.on_log_error(error, clock)?;
             }
@@ -336,7 +302,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 let phase = std::mem::replace(&mut self.phase, Phase::Feeding);
                 let Phase::Reopening { restore, .. } = phase else { return self.resume(clock) };
                 for id in restore {
-                    self.restore_again(id);
+                    self.work.restore_again(id);
                 }
                 self.resume(clock)
             }

@@ -4,13 +4,13 @@ use loopwarden_core::engine::{Effects, SwarmEngine};
 use loopwarden_core::event::{EventTime, TaskId};
 use loopwarden_state::StoreError;
 
-use crate::Running;
 use crate::cache::Cache;
 use crate::counters::Counters;
 use crate::encode::Encoder;
 use crate::overlay::Overlay;
 use crate::poison::{Culprit, Marks};
 use crate::settings::LaneSettings;
+use crate::task::Running;
 
 /// Counters of the swarm stage may take one part in so many of what sessions may.
 pub(super) const COUNTERS_SHARE: usize = 4;

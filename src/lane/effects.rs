@@ -4,10 +4,10 @@ use loopwarden_core::engine::{Command, TimerChange};
 use loopwarden_core::event::{EventTime, RecordOffset, TaskId};
 use loopwarden_state::TimerKey;
 
-use crate::Running;
 use crate::encode::Encoder;
 use crate::overlay::{Overlay, Sent};
 use crate::stats::bump;
+use crate::task::Running;
 
 /// Moves timers of a subject.
 pub(super) fn move_timers(task: &mut Running, changes: &[TimerChange], subject: &[u8]) {

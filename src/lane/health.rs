@@ -1,11 +1,11 @@
-//! How long one kind of thing has been failing: pauses between tries, and when to give up.
+//! How long what a lane tries has been failing: pauses between tries, and when to give up.
 
 /// Longest pause after a failed commit. Milliseconds.
 const BACKOFF_MS_MAX: u64 = 5_000;
 /// First pause after a failed commit. Milliseconds.
 const BACKOFF_MS: u64 = 100;
 /// Without a commit for so long, the process is of no use. Milliseconds.
-const TROUBLE_MS_MAX: u64 = 180_000;
+pub(super) const TROUBLE_MS_MAX: u64 = 180_000;
 /// Fenced so often within [`FENCED_WITHIN_MS`], another process has this identity: two that take it from one another fence at each commit.
 /// A broker that ends a transaction for its age fences too, but six times within a minute at the most, so old must each have become, and
 /// a coordinator once each time it moves.
@@ -17,11 +17,44 @@ const APART_MS: u64 = 60_000;
 /// Polls that fail from time to time fail in a row: a client asks again within seconds. Milliseconds.
 const QUIET_MS: u64 = 10_000;
 
-/// How long things have been going wrong.
+/// When something began that may last too long, on the monotonic clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Since(Option<u64>);
+
+impl Since {
+    /// It began at `now_ms`.
+    pub(super) const fn at(now_ms: u64) -> Self {
+        Self(Some(now_ms))
+    }
+
+    /// How long it has lasted; it begins now if it had not. Milliseconds.
+    pub(super) fn lasts_ms(&mut self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(*self.0.get_or_insert(now_ms))
+    }
+}
+
+/// What a lane tries again and again, each kind with its own failures.
+#[derive(Debug, Default)]
+pub(super) struct Health {
+    pub(super) commits: RetryState,
+    pub(super) polls: RetryState,
+    /// Seeks, and replacing the producer: over when all tasks are read again. Polls go on meanwhile and say nothing about it.
+    pub(super) standstill: RetryState,
+}
+
+impl Health {
+    /// Whether polls, commits, seeks or a new producer fail more than once in a row. One failure is over within a moment; and of many, the
+    /// next try is no end.
+    pub(super) const fn is_held_up(&self, now_ms: u64) -> bool {
+        self.commits.in_row_at(now_ms) + self.standstill.in_row_at(now_ms) > 1 || self.polls.in_row_at(now_ms) > 1
+    }
+}
+
+/// How long one kind of thing has been going wrong.
 #[derive(Debug, Default)]
 pub(super) struct RetryState {
     pub(super) in_row: u32,
-    since_ms: Option<u64>,
+    since: Since,
     last_ms: u64,
     /// When it was fenced, within the last while.
     fenced_ms: Vec<u64>,
@@ -35,7 +68,7 @@ impl RetryState {
         }
         self.last_ms = now_ms;
         self.in_row = self.in_row.saturating_add(1);
-        now_ms.saturating_sub(*self.since_ms.get_or_insert(now_ms)) > TROUBLE_MS_MAX
+        self.since.lasts_ms(now_ms) > TROUBLE_MS_MAX
     }
 
     pub(super) fn backoff_ms(&self) -> u64 {
@@ -55,7 +88,7 @@ impl RetryState {
 
     pub(super) fn reset(&mut self) {
         self.in_row = 0;
-        self.since_ms = None;
+        self.since = Since::default();
     }
 
     /// Notes that it was fenced; true when that was too often for chance.

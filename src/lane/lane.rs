@@ -13,8 +13,7 @@ use loopwarden_core::policy::Policy;
 use loopwarden_log::{E_DAMAGED, Flow, Log, LogError, LogEvent};
 use loopwarden_state::{Position, StateStore, StoreError};
 
-use crate::Slot;
-use crate::health::RetryState;
+use crate::health::Health;
 use crate::lease::Leases;
 use crate::pacing::CommitPacing;
 use crate::poison::{KillerFile, Suspect};
@@ -24,6 +23,7 @@ use crate::recent::Recent;
 use crate::restorer::{Answer, Restorer};
 use crate::settings::{Clock, LaneSettings};
 use crate::stats::Stats;
+use crate::tasks::Tasks;
 use crate::work::{Interrupt, Work};
 
 /// Records of a poll from one look at the clock to the next, while a command waits. Under load one nearly always waits, and a look for
@@ -132,17 +132,9 @@ pub struct Lane<L, S, M = SessionEngine> {
     pub(super) log: L,
     pub(super) work: Work<S, M>,
     pub(super) settings: Arc<LaneSettings>,
-    pub(super) restorer: Box<dyn Restorer>,
-    pub(super) leases: Leases,
     pub(super) pacing: CommitPacing,
     pub(super) phase: Phase,
-    /// Of commits.
-    pub(super) trouble: RetryState,
-    /// Of polls.
-    log_trouble: RetryState,
-    /// Of seeks and of replacing the producer: over when all tasks are read again. Polls go on meanwhile and say nothing about it.
-    standstill: RetryState,
-    pub(super) attempts: u64,
+    pub(super) health: Health,
     pub(super) stats: Stats,
     /// When the first of the assignments came that are not yet restored, monotonic us.
     pub(super) rebalancing_since_us: Option<u64>,
@@ -160,19 +152,14 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// A lane over a log and a store. `leases` is shared by the lanes of the process.
     #[must_use]
     pub fn new(log: L, store: S, machine: M, restorer: Box<dyn Restorer>, leases: Leases, settings: Arc<LaneSettings>) -> Self {
-        let work = Work::new(store, machine, &settings);
+        let work = Work::new(store, machine, Tasks::new(restorer, leases), &settings);
         Self {
             log,
             work,
             pacing: CommitPacing::new(settings.trigger),
             settings,
-            restorer,
-            leases,
             phase: Phase::Feeding,
-            trouble: RetryState::default(),
-            log_trouble: RetryState::default(),
-            standstill: RetryState::default(),
-            attempts: 0,
+            health: Health::default(),
             stats: Stats::default(),
             rebalancing_since_us: None,
             unknown: BTreeMap::new(),
@@ -222,7 +209,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// Changelog offsets that restores still have to read, by stage: session, swarm.
     #[must_use]
     pub fn restore_left(&self) -> [u64; 2] {
-        self.restorer.left()
+        self.work.tasks.restore_left()
     }
 
     /// Bytes of the overlay, and of the cache.
@@ -237,19 +224,16 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         self.work.cache.len()
     }
 
-    /// Whether polls, commits, seeks or a new producer fail more than once in a row. One failure is over within a moment; and of many, the
-    /// next try is no end.
+    /// Whether what it tries has failed more than once in a row.
     #[must_use]
-    pub fn is_held_up(&self) -> bool {
-        let [commits, others, polls] =
-            [&self.trouble, &self.standstill, &self.log_trouble].map(|trouble| trouble.in_row_at(self.turned_ms));
-        commits + others > 1 || polls > 1
+    pub const fn is_held_up(&self) -> bool {
+        self.health.is_held_up(self.turned_ms)
     }
 
     /// Whether every task it was given is running, none is stopped, and records flow.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.exit.is_none() && !self.is_held_up() && self.work.tasks.values().all(|slot| matches!(slot, Slot::Running(_)))
+        self.exit.is_none() && !self.is_held_up() && self.work.tasks.is_all_running()
     }
 
     /// Does the next thing: at most one event, one poll, one commit. Waits only in a poll.
@@ -277,12 +261,11 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         if let Some(order) = self.orders.as_ref().and_then(|orders| orders.try_recv().ok()) {
             return LaneEvent::Ordered(order);
         }
-        if let Some(answer) = self.restorer.poll(clock) {
+        if let Some(answer) = self.work.tasks.poll(clock) {
             return LaneEvent::Restored(answer);
         }
-        let mut waiting = self.work.tasks.iter().filter(|(_, slot)| matches!(slot, Slot::Waiting));
-        if let Some((id, _)) = waiting.find(|(id, _)| self.leases.is_free(**id)) {
-            return LaneEvent::Leased(*id);
+        if let Some(id) = self.work.tasks.freed() {
+            return LaneEvent::Leased(id);
         }
         let now_ms = clock.mono_ms();
         let mut wait_ms = self.settings.poll_ms_max;
@@ -297,7 +280,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             Phase::Reopening { at_ms, .. } if *at_ms <= now_ms => return LaneEvent::ReopenDue,
             Phase::Reopening { at_ms, .. } => wait_ms = wait_ms.min(at_ms - now_ms),
         }
-        if self.restorer.needs_turns() {
+        if self.work.tasks.needs_turns() {
             wait_ms = wait_ms.min(5);
         }
         LaneEvent::Polled(self.poll(Duration::from_millis(wait_ms), clock))
@@ -336,14 +319,14 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
 
     /// True when something was done.
     fn on_event(&mut self, event: LaneEvent, clock: &dyn Clock) -> Result<bool, Exit> {
-        if matches!(event, LaneEvent::Polled(Ok(_))) && self.log_trouble.is_quiet(clock.mono_ms()) {
-            self.log_trouble.reset();
+        if matches!(event, LaneEvent::Polled(Ok(_))) && self.health.polls.is_quiet(clock.mono_ms()) {
+            self.health.polls.reset();
         }
         match event {
             LaneEvent::Interrupted(interrupt) => self.on_interrupt(interrupt, clock)?,
             LaneEvent::Ordered(order) => self.on_order(order, clock)?,
             LaneEvent::Restored(answer) => self.on_restored(answer, clock)?,
-            LaneEvent::Leased(id) => self.restore(id),
+            LaneEvent::Leased(id) => self.work.tasks.restore(id),
             LaneEvent::CommitDue => self.commit(clock)?,
             LaneEvent::Resume => self.resume(clock)?,
             LaneEvent::ReopenDue => self.reopen(clock)?,
@@ -383,10 +366,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             }
             Interrupt::Tripped(id, why) => {
                 self.commit(clock)?;
-                if let Some(Slot::Running(task)) = self.work.tasks.remove(&id) {
-                    tracing::error!(task = %id, code = "E0301", why, next = %task.state.next(), "task stopped");
-                    self.work.tasks.insert(id, Slot::Poisoned(task.poison(why.to_owned())));
-                }
+                self.work.tasks.poison(id, why);
                 self.log.pause(id).or_else(|error| self.on_log_error(error, clock))
             }
             Interrupt::Store(error) => Err(Exit::Store(error)),
@@ -423,7 +403,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         match error {
             LogError::Transient(cause) => {
                 tracing::warn!(cause, "log in trouble");
-                if self.log_trouble.is_exhausted_by(clock.mono_ms()) {
+                if self.health.polls.is_exhausted_by(clock.mono_ms()) {
                     return Err(Exit::Failed(format!("log in trouble for too long: {cause}")));
                 }
                 Ok(())
@@ -445,16 +425,16 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
 
     /// Reads a running task from where it stands; to be tried again after a pause if the log is in trouble.
     pub(super) fn start(&mut self, id: TaskId, clock: &dyn Clock) -> Result<(), Exit> {
-        let Some(Slot::Running(task)) = self.work.tasks.get(&id) else { return Ok(()) };
+        let Some(task) = self.work.tasks.get(id) else { return Ok(()) };
         if self.phase != Phase::Feeding {
             // Everything starts together when the lane goes on.
             return Ok(());
         }
-        let next = task.state.next();
+        let next = task.next();
         match self.log.start(id, next) {
             Err(LogError::Transient(cause)) => {
                 self.stands_still(&cause, clock)?;
-                self.phase = Phase::BackingOff(clock.mono_ms() + self.standstill.backoff_ms());
+                self.phase = Phase::BackingOff(clock.mono_ms() + self.health.standstill.backoff_ms());
                 Ok(())
             }
             Err(error) => self.on_log_error(error, clock),
@@ -465,7 +445,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// Notes that the lane cannot go on; ends it when that lasts too long.
     pub(super) fn stands_still(&mut self, cause: &str, clock: &dyn Clock) -> Result<(), Exit> {
         tracing::warn!(cause, "the lane stands still");
-        if self.standstill.is_exhausted_by(clock.mono_ms()) {
+        if self.health.standstill.is_exhausted_by(clock.mono_ms()) {
             return Err(Exit::Failed(format!("nothing could be read or committed for three minutes: {cause}")));
         }
         Ok(())
@@ -474,21 +454,15 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// Lets records flow again.
     pub(super) fn resume(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
         self.phase = Phase::Feeding;
-        let running: Vec<TaskId> = self.running().collect();
-        running.into_iter().try_for_each(|id| self.start(id, clock))?;
+        self.work.tasks.running_ids().into_iter().try_for_each(|id| self.start(id, clock))?;
         if self.phase == Phase::Feeding {
-            self.standstill.reset();
+            self.health.standstill.reset();
         }
         Ok(())
     }
 
-    pub(super) fn running(&self) -> impl Iterator<Item = TaskId> + '_ {
-        self.work.tasks.iter().filter(|(_, slot)| matches!(slot, Slot::Running(_))).map(|(id, _)| *id)
-    }
-
     fn on_end(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
-        let is_restoring = |slot: &Slot| matches!(slot, Slot::Waiting | Slot::Restoring { .. });
-        if self.phase != Phase::Feeding || self.work.tasks.values().any(is_restoring) {
+        if self.phase != Phase::Feeding || self.work.tasks.is_restoring() {
             return Ok(());
         }
         if self.settings.run_timers_at_end {

@@ -10,8 +10,6 @@ use crate::restored::RestoreError;
 use crate::restorer::Answer;
 use crate::settings::Clock;
 use crate::stats::{bump, stage_at};
-use crate::work::adopt;
-use crate::{Slot, Task};
 
 impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// B2: take them, paused, and restore their state.
@@ -23,47 +21,15 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             return self.refused(error, clock);
         }
         for id in ids {
-            self.work.tasks.insert(*id, Slot::Waiting);
-            self.restore(*id);
+            self.work.tasks.insert(*id);
         }
         Ok(())
     }
 
-    /// Restores a task as soon as nobody else in the process owns it.
-    pub(super) fn restore(&mut self, id: TaskId) {
-        if let Some(lease) = self.leases.take(id) {
-            self.submit(Task::new(id, lease));
-        }
-    }
-
-    /// A running task's store is no longer known to be right.
-    pub(super) fn restore_again(&mut self, id: TaskId) {
-        match self.work.tasks.remove(&id) {
-            Some(Slot::Running(task)) => {
-                self.work.forget_task(id);
-                self.submit(task.restore());
-            }
-            Some(other) => {
-                self.work.tasks.insert(id, other);
-            }
-            // Revoked meanwhile.
-            None => {}
-        }
-    }
-
-    fn submit(&mut self, task: Task<crate::Restoring>) {
-        self.attempts += 1;
-        self.work.tasks.insert(task.id(), Slot::Restoring { attempt: self.attempts });
-        self.restorer.submit(task, self.attempts);
-    }
-
     /// R6: the state is complete; run.
     pub(super) fn on_restored(&mut self, answer: Answer, clock: &dyn Clock) -> Result<(), Exit> {
-        let Answer { id, attempt, result } = answer;
-        if !matches!(self.work.tasks.get(&id), Some(Slot::Restoring { attempt: current }) if *current == attempt) {
-            // Taken away or begun again meanwhile; dropping the answer gives its lease back.
-            return Ok(());
-        }
+        let id = answer.id;
+        let Some(result) = self.work.tasks.accept(answer) else { return Ok(()) };
         let ready = match result {
             Ok(ready) => ready,
             Err(RestoreError::Store(error)) => return Err(Exit::Store(error)),
@@ -83,10 +49,9 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         tracing::info!(task = %id, next = %ready.position.next_offset, records = ready.records, bytes = ready.bytes,
             range_ms = ready.waited.range_ms, group_ms = ready.waited.group_ms, read_ms = ready.waited.read_ms, "task restored");
         let mut task = ready.task.run(ready.position, ready.is_first);
-        adopt(id, &mut task, self.work.machine.policy());
-        self.work.tasks.insert(id, Slot::Running(Box::new(task)));
-        let is_restoring = |slot: &Slot| matches!(slot, Slot::Waiting | Slot::Restoring { .. });
-        if !self.work.tasks.values().any(is_restoring)
+        task.adopt(self.work.machine.policy());
+        self.work.tasks.run(task);
+        if !self.work.tasks.is_restoring()
             && let Some(since_us) = self.rebalancing_since_us.take()
         {
             self.note_rebalance(0, since_us, clock);
@@ -103,7 +68,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         self.unknown.clear();
         if is_committed {
             // As any other commit: the next failure is the first of its row.
-            self.trouble.reset();
+            self.health.commits.reset();
         }
     }
 
@@ -130,8 +95,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             self.release(*id);
         }
         self.log.unassign(ids).or_else(|error| self.refused(error, clock))?;
-        let left: Vec<TaskId> = self.running().collect();
-        left.into_iter().try_for_each(|id| self.start(id, clock))?;
+        self.work.tasks.running_ids().into_iter().try_for_each(|id| self.start(id, clock))?;
         self.note_rebalance(kind, since_us, clock);
         Ok(())
     }
@@ -143,7 +107,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         if let Err(error @ (LogError::Lost(_) | LogError::Fatal { .. })) = joined {
             return Err(error.into());
         }
-        let lost: Vec<TaskId> = self.work.tasks.keys().copied().collect();
+        let lost = self.work.tasks.ids();
         if !lost.is_empty() {
             tracing::warn!(cause, tasks = lost.len(), "the place in the group is lost");
             self.count_rebalance(2, &lost);
@@ -170,25 +134,15 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     }
 
     fn release(&mut self, id: TaskId) {
-        match self.work.tasks.remove(&id) {
-            Some(Slot::Running(task)) => task.drain().release(),
-            Some(Slot::Poisoned(task)) => task.drain().release(),
-            Some(Slot::Restoring { .. }) => self.restorer.cancel(id),
-            Some(Slot::Waiting) | None => {}
-        }
-        self.work.forget_task(id);
+        self.work.release(id);
         self.unknown.remove(&id);
-        self.work.marks.remove_task(id);
         if let Phase::Reopening { restore, .. } = &mut self.phase {
             restore.remove(&id);
         }
     }
 
     pub(super) fn release_all(&mut self) {
-        let ids: Vec<TaskId> = self.work.tasks.keys().copied().collect();
-        for id in ids {
-            self.release(id);
-        }
+        self.work.tasks.ids().into_iter().for_each(|id| self.release(id));
     }
 
     fn note_rebalance(&mut self, kind: usize, since_us: u64, clock: &dyn Clock) {

@@ -6,14 +6,15 @@
 use std::sync::Arc;
 
 use loopwarden_core::event::{EventTime, NextOffset, TaskId};
-use loopwarden_core::limits::{RESTORE_BATCH_BYTES, RESTORE_FLUSH_BYTES};
 use loopwarden_log::{Changelog, E_DAMAGED, Flow, LogError};
-use loopwarden_state::{Change, KeyFamily, LoadBatch, Position, StateKey, StateStore, StoreError, migrate};
+use loopwarden_state::{Position, StateStore, StoreError};
 
+use crate::health::{Since, TROUBLE_MS_MAX};
+use crate::loader::Loader;
 use crate::restored::{Ready, RestoreError, RestoreStep, Waited};
 use crate::retention::is_too_old;
 use crate::settings::{Clock, LaneSettings, OnInputLoss};
-use crate::{Restoring, Task};
+use crate::task::{Restoring, Task};
 
 /// One wait for the group's stable offset. Milliseconds.
 const ASK_MS: u64 = 1_000;
@@ -23,8 +24,6 @@ const AGAIN_MS: u64 = 50;
 const AGAIN_MS_MAX: u64 = 1_000;
 /// A pause is one part in so many of how long it has failed.
 const AGAIN_PART: u64 = 4;
-/// How long errors that go away by themselves may last. Milliseconds.
-const TRANSIENT_MS_MAX: u64 = 180_000;
 /// Added to the transaction timeout: the broker's scan, and slack.
 const MARKER_MS: u64 = 30_000;
 /// How often an offset behind the Position is asked for again.
@@ -45,51 +44,43 @@ enum Phase {
 pub struct Restore<S> {
     task: Option<Task<Restoring>>,
     id: TaskId,
-    store: S,
+    loader: Loader<S>,
     settings: Arc<LaneSettings>,
     phase: Phase,
-    /// The Position in the store, or read since.
-    position: Option<Position>,
-    batch: LoadBatch,
-    /// Loaded without a write-ahead log, not yet flushed.
-    unflushed_bytes: u64,
-    is_loaded: bool,
-    /// When the store was last known to be at the end of its changelog: what is saved on the way there must not look younger.
-    at_end_ms: i64,
     began_us: Option<u64>,
     /// End of the changelog as of the first look.
     end: u64,
     /// Whether a transaction was open in the changelog, or its marker on its way, when the group's offset was known.
     is_open: bool,
-    waiting_since_ms: Option<u64>,
-    failing_since_ms: Option<u64>,
+    /// For a marker.
+    waiting: Since,
+    /// For a log that answers.
+    failing: Since,
     asks: u32,
     is_second: bool,
-    bytes: u64,
-    records: u64,
     waited: Waited,
 }
 
 /// A failure of a step: the log's, or final.
-enum RetryState {
+enum StepError {
     Log(LogError),
     Final(RestoreError),
 }
 
-impl From<LogError> for RetryState {
+impl From<LogError> for StepError {
     fn from(error: LogError) -> Self {
         Self::Log(error)
     }
 }
 
-impl From<StoreError> for RetryState {
+impl From<StoreError> for StepError {
     fn from(error: StoreError) -> Self {
         Self::Final(RestoreError::Store(error))
     }
 }
 
-fn stop(code: &'static str, message: String) -> RetryState {
-    RetryState::Final(RestoreError::Stop { code, message })
+fn stop(code: &'static str, message: String) -> StepError {
+    StepError::Final(RestoreError::Stop { code, message })
 }
 
 impl<S: StateStore> Restore<S> {
@@ -100,23 +91,16 @@ impl<S: StateStore> Restore<S> {
         Self {
             id: task_id,
             task: Some(task),
-            store,
+            loader: Loader::new(task_id, store),
             settings,
             phase: Phase::Begin,
-            position: None,
-            batch: LoadBatch::new(task_id),
-            unflushed_bytes: 0,
-            is_loaded: false,
-            at_end_ms: 0,
             began_us: None,
             end: 0,
             is_open: false,
-            waiting_since_ms: None,
-            failing_since_ms: None,
+            waiting: Since::default(),
+            failing: Since::default(),
             asks: 0,
             is_second: false,
-            bytes: 0,
-            records: 0,
             waited: Waited::default(),
         }
     }
@@ -138,7 +122,7 @@ impl<S: StateStore> Restore<S> {
         *waited += clock.mono_us().saturating_sub(step_us) / 1_000;
         match result {
             Ok(mut step) => {
-                self.failing_since_ms = None;
+                self.failing = Since::default();
                 if let RestoreStep::Ready(ready) = &mut step {
                     ready.took_us = clock.mono_us().saturating_sub(first_us);
                     // The last step counts too.
@@ -146,22 +130,21 @@ impl<S: StateStore> Restore<S> {
                 }
                 step
             }
-            Err(RetryState::Final(error)) => RestoreStep::Failed(error),
-            Err(RetryState::Log(LogError::Transient(cause) | LogError::OutOfRange(cause))) => {
-                let now = clock.mono_ms();
-                let since = *self.failing_since_ms.get_or_insert(now);
-                if now - since < TRANSIENT_MS_MAX {
+            Err(StepError::Final(error)) => RestoreStep::Failed(error),
+            Err(StepError::Log(LogError::Transient(cause) | LogError::OutOfRange(cause))) => {
+                let failing_ms = self.failing.lasts_ms(clock.mono_ms());
+                if failing_ms < TROUBLE_MS_MAX {
                     tracing::debug!(task = %self.id, cause, "restore waits");
-                    return RestoreStep::Again(((now - since) / AGAIN_PART).clamp(AGAIN_MS, AGAIN_MS_MAX));
+                    return RestoreStep::Again((failing_ms / AGAIN_PART).clamp(AGAIN_MS, AGAIN_MS_MAX));
                 }
                 let message = format!("changelog of {} cannot be read: {cause}", self.id);
                 RestoreStep::Failed(RestoreError::Stop { code: "E0101", message })
             }
-            Err(RetryState::Log(LogError::Damaged(message))) => {
+            Err(StepError::Log(LogError::Damaged(message))) => {
                 RestoreStep::Failed(RestoreError::Stop { code: E_DAMAGED, message })
             }
-            Err(RetryState::Log(LogError::Lost(message))) => RestoreStep::Failed(RestoreError::Stop { code: "E0501", message }),
-            Err(RetryState::Log(LogError::Fatal { code, message })) => RestoreStep::Failed(RestoreError::Stop { code, message }),
+            Err(StepError::Log(LogError::Lost(message))) => RestoreStep::Failed(RestoreError::Stop { code: "E0501", message }),
+            Err(StepError::Log(LogError::Fatal { code, message })) => RestoreStep::Failed(RestoreError::Stop { code, message }),
         }
     }
 
@@ -174,20 +157,20 @@ impl<S: StateStore> Restore<S> {
         }
     }
 
-    fn take_stored(&mut self) -> Result<RestoreStep, RetryState> {
-        let position = self.read_position()?;
+    fn take_stored(&mut self) -> Result<RestoreStep, StepError> {
+        let position = self.loader.stored()?;
         let is_first = position.is_none();
         Ok(self.ready(position.unwrap_or_else(|| first(NextOffset(0))), is_first, None))
     }
 
-    fn try_step(&mut self, changelog: &mut (dyn Changelog + '_), clock: &dyn Clock) -> Result<RestoreStep, RetryState> {
+    fn try_step(&mut self, changelog: &mut (dyn Changelog + '_), clock: &dyn Clock) -> Result<RestoreStep, StepError> {
         match self.phase {
             Phase::Begin => self.begin(changelog, clock),
             Phase::Ask { from } => {
                 let group = changelog.committed(self.id, std::time::Duration::from_millis(ASK_MS))?;
                 let is_open = changelog.has_open_transaction(self.id)?;
                 if self.is_open && !is_open {
-                    self.waiting_since_ms = None;
+                    self.waiting = Since::default();
                 }
                 self.is_open = is_open;
                 self.phase = Phase::Read { from, group };
@@ -207,19 +190,12 @@ impl<S: StateStore> Restore<S> {
         }
     }
 
-    fn read_position(&self) -> Result<Option<Position>, StoreError> {
-        self.store.get(self.id, &StateKey::position())?.map(|bytes| Position::decode(&bytes)).transpose()
-    }
-
     /// R2, R8: may the store be trusted, and from where on must the changelog be read?
-    fn begin(&mut self, changelog: &mut (dyn Changelog + '_), clock: &dyn Clock) -> Result<RestoreStep, RetryState> {
+    fn begin(&mut self, changelog: &mut (dyn Changelog + '_), clock: &dyn Clock) -> Result<RestoreStep, StepError> {
         let range = changelog.range(self.id)?;
         let now_wall_ms = clock.wall_ms();
         self.end = range.end;
-        let position = self.read_position()?;
-        if let Some(position) = &position {
-            self.expect_known(position)?;
-        }
+        let position = self.loader.stored()?;
         let trusted = match position {
             None => None,
             Some(position) if position.changelog_next > range.end => {
@@ -244,100 +220,39 @@ impl<S: StateStore> Restore<S> {
             }
             trusted => trusted,
         };
-        let from = if let Some(position) = &trusted {
-            self.at_end_ms = position.at_end_ms;
-            position.changelog_next
+        let from = if let Some(position) = trusted {
+            let from = position.changelog_next;
+            self.loader.trust(position);
+            from
         } else {
-            self.store.wipe(self.id)?;
-            // Whatever is read from here on is as young as that: its deletions stay in the log for long enough from now.
-            self.at_end_ms = now_wall_ms;
+            self.loader.begin_anew(now_wall_ms)?;
             range.start
         };
-        self.waiting_since_ms = None;
-        self.position = trusted;
+        self.waiting = Since::default();
         self.phase = Phase::Ask { from };
         Ok(RestoreStep::Again(0))
     }
 
-    /// R2: state of a newer program is not read, from the disk or from the changelog: values that look alike may mean something else.
-    fn expect_known(&self, position: &Position) -> Result<(), StoreError> {
-        let known = KeyFamily::ALL.into_iter().map(migrate::newest).max().unwrap_or_default();
-        if position.codec <= u16::from(known) {
-            return Ok(());
-        }
-        Err(StoreError::NewerFormat(format!(
-            "{} has state of format {}, this program knows up to {known}; run the newer version",
-            self.id, position.codec
-        )))
-    }
-
     /// R4: reads on; true when the end was reached.
-    fn read(&mut self, changelog: &mut (dyn Changelog + '_), from: u64) -> Result<(u64, bool), RetryState> {
-        let mut bad = None;
+    fn read(&mut self, changelog: &mut (dyn Changelog + '_), from: u64) -> Result<(u64, bool), StepError> {
+        let mut failed = None;
         let mut is_end = true;
+        let loader = &mut self.loader;
         let next = changelog.read(self.id, from, &mut |offset, key, value| {
-            let Some(family) = key.first().and_then(|byte| KeyFamily::from_byte(*byte)) else {
-                bad = Some(StoreError::NewerFormat(format!("{}: unknown key in the changelog at offset {offset}", self.id)));
-                is_end = false;
-                return Flow::Stop;
-            };
-            self.records += 1;
-            self.bytes += (key.len() + value.map_or(0, <[u8]>::len)) as u64;
-            if family == KeyFamily::Position {
-                let decoded = value.map(|value| Position::decode(value).and_then(|read| self.expect_known(&read).map(|()| read)));
-                match decoded {
-                    Some(Ok(position)) => self.position = Some(position),
-                    Some(Err(error)) => {
-                        bad = Some(error);
-                        is_end = false;
-                        return Flow::Stop;
-                    }
-                    None => self.position = None,
-                }
-                return Flow::Continue;
-            }
-            self.batch.push(key, value);
-            if self.batch.bytes() < RESTORE_BATCH_BYTES {
-                return Flow::Continue;
-            }
-            is_end = false;
-            Flow::Stop
+            let flow = loader.take(offset, key, value).unwrap_or_else(|error| {
+                failed = Some(error);
+                Flow::Stop
+            });
+            is_end &= flow == Flow::Continue;
+            flow
         })?;
-        if let Some(error) = bad {
+        if let Some(error) = failed {
             return Err(error.into());
         }
         if !is_end {
-            self.load()?;
-            if self.unflushed_bytes >= RESTORE_FLUSH_BYTES {
-                self.save_progress(next)?;
-            }
+            loader.load_up_to(next)?;
         }
         Ok((next, is_end))
-    }
-
-    fn load(&mut self) -> Result<(), StoreError> {
-        if !self.batch.is_empty() {
-            self.store.load(&mut self.batch)?;
-            self.is_loaded = true;
-            self.unflushed_bytes += self.batch.bytes() as u64;
-            self.batch.clear();
-        }
-        Ok(())
-    }
-
-    /// Position never ahead of data: first a flush of everything, then the Position. A second crash goes on from here.
-    fn save_progress(&mut self, next: u64) -> Result<(), StoreError> {
-        self.store.flush()?;
-        self.unflushed_bytes = 0;
-        // Halfway the state is a mixture of ages; whoever finds this Position reads on to the end before using it, and must know how
-        // old the oldest part is: deletions of it may be in the tail that was not read.
-        let position = self.position.clone().unwrap_or_default();
-        let position = Position { changelog_next: next, at_end_ms: self.at_end_ms, ..position };
-        self.store.commit(vec![self.position_change(&position)?])
-    }
-
-    fn position_change(&self, position: &Position) -> Result<Change, StoreError> {
-        Ok(Change { task: self.id, key: StateKey::position(), value: Some(position.encode_for_store()?) })
     }
 
     /// R5: the changelog's Position against the group's offset.
@@ -347,10 +262,10 @@ impl<S: StateStore> Restore<S> {
         next: u64,
         group: Option<NextOffset>,
         clock: &dyn Clock,
-    ) -> Result<RestoreStep, RetryState> {
-        let Some(position) = self.position.clone() else {
+    ) -> Result<RestoreStep, StepError> {
+        let Some(position) = self.loader.position.clone() else {
             let Some(group) = group else {
-                self.finish(next, None, clock)?;
+                self.loader.finish(next, None, clock.wall_ms())?;
                 let position = first(changelog.first_offset(self.id)?);
                 return Ok(self.ready(position, true, None));
             };
@@ -394,7 +309,7 @@ impl<S: StateStore> Restore<S> {
             );
             return Err(stop("E0502", message));
         }
-        let position = self.finish(next, Some(position), clock)?.unwrap_or_default();
+        let position = self.loader.finish(next, Some(position), clock.wall_ms())?.unwrap_or_default();
         if position.next_offset.0 < input.start {
             let lost = (position.next_offset.0, input.start);
             if self.settings.on_input_loss == OnInputLoss::Stop {
@@ -409,11 +324,10 @@ impl<S: StateStore> Restore<S> {
 
     /// Notes that a marker is waited for; true when it should have come by now, and then again each time as much has passed.
     fn is_late(&mut self, clock: &dyn Clock) -> bool {
-        let now = clock.mono_ms();
-        let since = *self.waiting_since_ms.get_or_insert(now);
-        let is_late = now - since >= self.settings.transaction_timeout_ms + MARKER_MS;
+        let now_ms = clock.mono_ms();
+        let is_late = self.waiting.lasts_ms(now_ms) >= self.settings.transaction_timeout_ms + MARKER_MS;
         if is_late {
-            self.waiting_since_ms = Some(now);
+            self.waiting = Since::at(now_ms);
         }
         is_late
     }
@@ -433,7 +347,7 @@ impl<S: StateStore> Restore<S> {
     }
 
     /// Once: from the first record on. The second time somebody has moved the offsets.
-    fn start_over(&mut self, position: &Position, group: NextOffset) -> Result<RestoreStep, RetryState> {
+    fn start_over(&mut self, position: &Position, group: NextOffset) -> Result<RestoreStep, StepError> {
         if self.is_second {
             let message = format!(
                 "{} stands at {} in its changelog, but the group at {group}: somebody moved the offsets; {}",
@@ -445,29 +359,11 @@ impl<S: StateStore> Restore<S> {
         }
         tracing::warn!(task = %self.id, next = %position.next_offset, group = %group, "changelog and group disagree; restoring everything once");
         self.is_second = true;
-        self.waiting_since_ms = None;
+        self.waiting = Since::default();
         self.asks = 0;
-        self.position = None;
-        self.batch.clear();
-        self.store.wipe(self.id)?;
+        self.loader.begin_anew(0)?;
         self.phase = Phase::Begin;
         Ok(RestoreStep::Again(0))
-    }
-
-    /// Makes what was read durable, the Position with it or after it.
-    fn finish(&mut self, next: u64, position: Option<Position>, clock: &dyn Clock) -> Result<Option<Position>, StoreError> {
-        let position = position.map(|position| Position { changelog_next: next, at_end_ms: clock.wall_ms(), ..position });
-        if self.is_loaded {
-            self.load()?;
-            self.store.flush()?;
-        }
-        let mut changes = self.batch.to_changes();
-        if let Some(position) = &position {
-            changes.push(self.position_change(position)?);
-        }
-        self.store.commit(changes)?;
-        self.batch.clear();
-        Ok(position)
     }
 
     fn ready(&mut self, position: Position, is_first: bool, lost: Option<(u64, u64)>) -> RestoreStep {
@@ -477,8 +373,8 @@ impl<S: StateStore> Restore<S> {
                 position,
                 is_first,
                 lost,
-                bytes: self.bytes,
-                records: self.records,
+                bytes: self.loader.bytes,
+                records: self.loader.records,
                 took_us: 0,
                 waited: Waited::default(),
             })),

@@ -2,7 +2,7 @@
 
 use loopwarden_state::{Position, StoreError};
 
-use crate::{Restoring, Task};
+use crate::task::{Restoring, Task};
 
 /// A task that may run.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use crate::restore::Restore;
 use crate::restored::{Ready, RestoreError, RestoreStep};
 use crate::settings::{Clock, LaneSettings};
 use crate::stats::stage_at;
-use crate::{Restoring, Task};
+use crate::task::{Restoring, Task};
 
 /// Answers a lane may leave unread; more tasks than that no lane has.
 const ANSWERS_MAX: usize = 65_536;

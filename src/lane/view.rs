@@ -10,11 +10,12 @@ use loopwarden_state::report::reset_key;
 use loopwarden_state::swarm::CounterKind;
 use loopwarden_state::{KeyFamily, StateStore, StoreError, session, swarm};
 
-use crate::Slot;
 use crate::census::Counts;
 use crate::lane::Lane;
 use crate::processor::Machine;
 use crate::query::{AgentView, Ask, CounterView, TaskState, TaskView};
+use crate::task::Running;
+use crate::tasks::Slot;
 use crate::work::Work;
 
 impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
@@ -31,13 +32,13 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// Its tasks as of their last commit.
     #[must_use]
     pub fn tasks(&self) -> Vec<TaskView> {
-        let view = |(id, slot): (&TaskId, &Slot)| {
+        let view = |(id, slot): (TaskId, &Slot)| {
             let (state, position) = match slot {
                 Slot::Waiting | Slot::Restoring { .. } => (TaskState::Restoring, None),
                 Slot::Running(task) => (TaskState::Running, Some(task.state.committed.clone())),
                 Slot::Poisoned(task) => (TaskState::Poisoned(task.state.why.clone()), None),
             };
-            TaskView { id: *id, state, position }
+            TaskView { id, state, position }
         };
         self.work.tasks.iter().map(view).collect()
     }
@@ -45,27 +46,20 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// Sessions of its tasks, and live blocks in force; one read of the store for a task that has not counted yet.
     pub fn census(&mut self) -> [u64; 2] {
         let Work { tasks, store, .. } = &mut self.work;
-        let of = |(id, slot): (&TaskId, &mut Slot)| match slot {
-            Slot::Running(task) if id.stage == EventStage::Session => {
-                task.state.census.load(store, *id).map_or_else(|_| Counts::default(), |counts| *counts)
-            }
-            _ => Counts::default(),
-        };
+        let of =
+            |(id, task): (TaskId, &mut Running)| task.census.load(store, id).map_or_else(|_| Counts::default(), |counts| *counts);
         let add = |[sessions, blocks]: Counts, [more, of_them]: Counts| [sessions + more, blocks + of_them];
-        tasks.iter_mut().map(of).fold(Counts::default(), add)
+        tasks.running_mut().filter(|(id, _)| id.stage == EventStage::Session).map(of).fold(Counts::default(), add)
     }
 
     /// Counters of its swarm tasks; one read of the store for a task that has not counted yet.
     pub fn swarm_counters(&mut self) -> u64 {
         let Work { tasks, store, .. } = &mut self.work;
-        let of = |(id, slot): (&TaskId, &mut Slot)| match slot {
-            Slot::Running(task) if id.stage == EventStage::Swarm => {
-                let mut count = |kind| task.state.seen.count(kind, store, *id).unwrap_or_default();
-                count(CounterKind::Swarm) + count(CounterKind::Fleet)
-            }
-            _ => 0,
+        let of = |(id, task): (TaskId, &mut Running)| {
+            let mut count = |kind| task.seen.count(kind, store, id).unwrap_or_default();
+            count(CounterKind::Swarm) + count(CounterKind::Fleet)
         };
-        tasks.iter_mut().map(of).sum()
+        tasks.running_mut().filter(|(id, _)| id.stage == EventStage::Swarm).map(of).sum()
     }
 
     fn counters_of(&self, tenant: &str, swarm_id: &str) -> Result<Vec<CounterView>, StoreError> {
@@ -73,7 +67,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         let (tenant, swarm_id) = (tenant.to_owned(), swarm_id.to_owned());
         let prefix = reset_key(&SwarmReset { tenant, swarm_id, time: EventTime::default() });
         let mut found = Vec::new();
-        for id in self.running().filter(|id| id.stage == EventStage::Swarm) {
+        for id in self.work.tasks.running_ids().into_iter().filter(|id| id.stage == EventStage::Swarm) {
             let mut keys = Vec::new();
             self.work.store.scan(id, KeyFamily::SwarmCounter, &prefix, &prefix, &mut |key, _| {
                 keys.push(key.to_vec());
@@ -97,7 +91,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         let prefix = session::agents_prefix(tenant, session_id);
         let history_steps = self.work.machine.policy().history_steps;
         let mut agents = Vec::new();
-        for id in self.running() {
+        for id in self.work.tasks.running_ids() {
             let mut keys = Vec::new();
             self.work.store.scan(id, KeyFamily::Head, prefix.as_bytes(), prefix.as_bytes(), &mut |key, _| {
                 keys.push(key.to_vec());

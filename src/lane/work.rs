@@ -1,7 +1,6 @@
 //! What the records of a lane meet: tasks, sessions in memory, the engines, and the overlay they end in. Apart from the log, so that the
 //! log can hand records over while it is borrowed.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loopwarden_core::engine::{Effects, SwarmEngine};
@@ -18,7 +17,7 @@ use crate::overlay::Overlay;
 use crate::poison::{Culprit, KillerFile, Marks, Suspect};
 use crate::processor::Machine;
 use crate::settings::{CommitTrigger, LaneSettings};
-use crate::{Running, Slot, Task};
+use crate::tasks::Tasks;
 
 /// Bytes of events that lie between two cuts of an input at most: a log that can rewind keeps them until then.
 const CUT_BYTES_MAX: u64 = 4 << 20;
@@ -34,7 +33,7 @@ pub(super) struct Work<S, M> {
     pub(super) overlay: Overlay,
     pub(super) effects: Effects,
     pub(super) marks: Marks,
-    pub(super) tasks: BTreeMap<TaskId, Slot>,
+    pub(super) tasks: Tasks,
     pub(super) killer: Option<KillerFile>,
     pub(super) interrupt: Option<Interrupt>,
     pub(super) skipped: u64,
@@ -56,15 +55,8 @@ pub(super) enum Interrupt {
     Note(String),
 }
 
-/// The policy decides in a task from its next record on; where another one did before, that is told with its place.
-pub(super) fn adopt(id: TaskId, task: &mut Task<Running>, policy: &Policy) {
-    if task.state.adopt_policy(policy.hash.0) {
-        tracing::info!(task = %id, next = %task.state.next(), policy = %policy.hash, profile = policy.profile, "another policy is in force");
-    }
-}
-
 impl<S: StateStore, M: Machine> Work<S, M> {
-    pub(super) fn new(store: S, machine: M, settings: &LaneSettings) -> Self {
+    pub(super) fn new(store: S, machine: M, tasks: Tasks, settings: &LaneSettings) -> Self {
         Self {
             encoder: Encoder::new(machine.app(), machine.policy(), settings.mode, settings.dead_letters),
             swarm: SwarmEngine::new(machine.app(), Arc::clone(machine.policy())),
@@ -75,7 +67,7 @@ impl<S: StateStore, M: Machine> Work<S, M> {
             overlay: Overlay::default(),
             effects: Effects::default(),
             marks: Marks::default(),
-            tasks: BTreeMap::new(),
+            tasks,
             killer: None,
             interrupt: None,
             skipped: 0,
@@ -93,11 +85,7 @@ impl<S: StateStore, M: Machine> Work<S, M> {
         let policy = self.machine.policy();
         self.swarm = SwarmEngine::new(self.machine.app(), Arc::clone(policy));
         self.encoder = Encoder::new(self.machine.app(), policy, settings.mode, settings.dead_letters);
-        for (id, slot) in &mut self.tasks {
-            if let Slot::Running(task) = slot {
-                adopt(*id, task, policy);
-            }
-        }
+        self.tasks.adopt(policy);
     }
 
     /// What killed the process before becomes a dead letter when it comes again (rule I11).
@@ -112,10 +100,9 @@ impl<S: StateStore, M: Machine> Work<S, M> {
 
     /// A running task with everything its records touch.
     fn stage<'a>(&'a mut self, id: TaskId, settings: &'a LaneSettings) -> Option<Stage<'a, S, M>> {
-        let Some(Slot::Running(task)) = self.tasks.get_mut(&id) else { return None };
         Some(Stage {
             id,
-            task: &mut task.state,
+            task: self.tasks.get_mut(id)?,
             store: &self.store,
             machine: &mut self.machine,
             encoder: &self.encoder,
@@ -131,11 +118,11 @@ impl<S: StateStore, M: Machine> Work<S, M> {
 
     /// One record of a poll.
     pub(super) fn record(&mut self, id: TaskId, record: &Record<'_>, settings: &LaneSettings) -> Flow {
-        let Some(Slot::Running(task)) = self.tasks.get(&id) else {
+        let Some(task) = self.tasks.get(id) else {
             self.strayed += 1;
             return Flow::Continue;
         };
-        if record.meta.offset.0 < task.state.next().0 {
+        if record.meta.offset.0 < task.next().0 {
             self.skipped += 1;
             return Flow::Continue;
         }
@@ -174,16 +161,28 @@ impl<S: StateStore, M: Machine> Work<S, M> {
         is_cut || self.overlay.is_full(settings) || is_crowded(&self.cache, &self.counters, settings)
     }
 
-    /// Drops what is held of a task that is given away, or read back from the log.
-    pub(super) fn forget_task(&mut self, id: TaskId) {
+    /// A running task's store is no longer known to be right: what is held of it is dropped, and it is read back from the log.
+    pub(super) fn restore_again(&mut self, id: TaskId) {
+        if self.tasks.restore_again(id) {
+            self.forget(id);
+        }
+    }
+
+    /// Lets go of a task.
+    pub(super) fn release(&mut self, id: TaskId) {
+        self.tasks.release(id);
+        self.forget(id);
+        self.marks.remove_task(id);
+    }
+
+    fn forget(&mut self, id: TaskId) {
         self.cache.remove_task(id);
         self.counters.remove_task(id);
     }
 
     /// Lets every timer of every task fire, or as many as a commit takes: the end of time, for a report.
     pub(super) fn run_timers(&mut self, settings: &LaneSettings) {
-        let ids: Vec<TaskId> = self.tasks.keys().copied().collect();
-        for id in ids {
+        for id in self.tasks.ids() {
             while let Some(mut stage) = self.stage(id, settings) {
                 if stage.is_full() {
                     return;

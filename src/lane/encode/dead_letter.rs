@@ -1,0 +1,113 @@
+//! A dead letter: the record as it came, with why it was rejected.
+
+use loopwarden_core::event::Record;
+use loopwarden_core::identity::hash_bytes;
+use loopwarden_core::limits::DEAD_LETTER_BYTES_MAX;
+use loopwarden_log::{Destination, Headers, Output};
+
+use crate::settings::DeadLetterContent;
+
+/// Prefix of the headers that a dead letter adds.
+const DLQ: &str = "dlq.";
+/// Bytes a header costs besides its name and value, and a record besides its headers: an upper bound of Kafka's varints.
+const FRAME_BYTES: usize = 16;
+
+/// The id of a dead letter in a task's chain of outputs: the place it came from.
+pub(crate) fn id(record: &Record<'_>) -> String {
+    format!("{}/{}/{}", record.meta.topic, record.meta.partition, record.meta.offset.0)
+}
+
+/// The record with its own headers. What does not fit is cut: first the value, then foreign headers, then the key.
+pub(super) fn output(record: &Record<'_>, content: DeadLetterContent, own: Headers) -> Output {
+    let meta = &record.meta;
+    // Room for dlq.bytes is kept in any case.
+    let mut left =
+        DEAD_LETTER_BYTES_MAX - headers_bytes(&own).min(DEAD_LETTER_BYTES_MAX / 2) - 2 * FRAME_BYTES - "dlq.bytes".len() - 20;
+    let key = meta.key.unwrap_or_default();
+    let key = key.get(..key.len().min(left)).unwrap_or_default();
+    left -= key.len();
+    let mut headers = Headers::default();
+    for (name, value) in &meta.headers {
+        // A dead letter that failed again says why it failed now.
+        if name.starts_with(DLQ) || *name == "lw_task" || *name == "lw_ordinal" {
+            continue;
+        }
+        let value = value.unwrap_or_default();
+        let bytes = name.len() + value.len() + FRAME_BYTES;
+        if bytes <= left {
+            left -= bytes;
+            headers.push((*name).to_owned(), value);
+        }
+    }
+    headers.append(own);
+    let value = match (content, record.value) {
+        (_, None) | (DeadLetterContent::None, _) => None,
+        (DeadLetterContent::Hash, Some(value)) => Some(hash_bytes(value).to_string().into_bytes()),
+        (DeadLetterContent::Full, Some(value)) => {
+            let kept = value.get(..value.len().min(left)).unwrap_or_default();
+            if kept.len() < value.len() {
+                headers.push_display("dlq.bytes", value.len());
+            }
+            Some(kept.to_vec())
+        }
+    };
+    Output {
+        destination: Destination::DeadLetters { source_partition: meta.partition },
+        key: key.to_vec(),
+        value,
+        headers,
+        timestamp_ms: meta.timestamp.0,
+    }
+}
+
+fn headers_bytes(headers: &Headers) -> usize {
+    headers.iter().map(|(name, value)| name.len() + value.len() + FRAME_BYTES).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use loopwarden_core::event::{EventTime, RecordMeta, RecordOffset};
+
+    use super::*;
+
+    fn letter(content: DeadLetterContent, key: &[u8], value: Option<&[u8]>, header: &[u8]) -> Output {
+        let meta = RecordMeta {
+            topic: "t",
+            partition: 3,
+            offset: RecordOffset(9),
+            timestamp: EventTime(1),
+            key: Some(key),
+            headers: vec![("h", Some(header))],
+            value_bytes_max: 1,
+        };
+        let mut own = Headers::default();
+        own.push("dlq.reason", "too_large");
+        output(&Record { meta, value }, content, own)
+    }
+
+    fn bytes(output: &Output) -> usize {
+        output.key.len() + output.value.as_ref().map_or(0, Vec::len) + headers_bytes(&output.headers)
+    }
+
+    #[test]
+    fn a_dead_letter_always_fits_and_says_how_large_its_value_was() {
+        let large = vec![b'x'; 1_200_000];
+        for (key, value, header) in [(10, 1_200_000, 10), (1_200_000, 10, 10), (10, 10, 1_200_000), (900_000, 900_000, 900_000)] {
+            let output = letter(DeadLetterContent::Full, &large[..key], Some(&large[..value]), &large[..header]);
+            assert!(bytes(&output) <= DEAD_LETTER_BYTES_MAX, "{key} {value} {header}: {}", bytes(&output));
+            let kept = output.value.as_ref().unwrap().len();
+            let said = output.headers.get("dlq.bytes").map(<[u8]>::to_vec);
+            assert_eq!(said, (kept < value).then(|| value.to_string().into_bytes()));
+        }
+        let whole = letter(DeadLetterContent::Full, b"k", Some(&large[..990_000]), b"v");
+        assert_eq!(whole.value.unwrap().len(), 990_000);
+    }
+
+    #[test]
+    fn a_setting_sends_the_hash_of_a_value_or_nothing() {
+        let hash = letter(DeadLetterContent::Hash, b"k", Some(b""), b"v");
+        assert_eq!(hash.value.unwrap(), b"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+        assert_eq!(letter(DeadLetterContent::None, b"k", Some(b"secret"), b"v").value, None);
+        assert_eq!(letter(DeadLetterContent::Hash, b"k", None, b"v").value, None);
+    }
+}
