@@ -18,8 +18,20 @@ pub mod log {
     pub use loopwarden_log::*;
 }
 
+pub mod exit_code;
+
+pub mod failure;
+
+mod input_quality;
+
+pub mod output;
+
+pub mod signals;
+
 pub mod telemetry;
 
 pub mod http;
+
+pub mod server;
 
 pub mod cli;

@@ -8,10 +8,10 @@ use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use loopwarden::cli::setup::SWARM;
 use loopwarden::clock::Stopwatch;
 use loopwarden::event::{Stage, TaskId};
 use loopwarden::log::kafka::KafkaOptions;
+use loopwarden::server::SWARM;
 use loopwarden::store::{Change, KeyFamily, MemoryStore, Position, StateKey, StateStore, chain};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;

@@ -6,11 +6,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loopwarden::cli::setup::SWARM;
 use loopwarden::engine::SessionEngine;
 use loopwarden::event::{EventTime, NextOffset, Record, RecordMeta, RecordOffset, Stage, TaskId, partition_of};
 use loopwarden::log::{Changelog, CommitOutcome, Destination, Flow, Log, LogError, LogEvent, Output, Partitions};
 use loopwarden::policy::Policy;
+use loopwarden::server::SWARM;
 use loopwarden::store::{KeyFamily, MemoryStore, state_hash};
 use loopwarden::task::{CommitTrigger, Exit, InlineRestorer, Lane, LaneSettings, Leases, ProcessMode, SystemClock, run_to_end};
 

@@ -107,7 +107,7 @@ impl fmt::Display for Run {
         writeln!(
             f,
             "| processes | {processes} of {lanes} lanes, {partitions} partitions, swarm stage {} |",
-            if loopwarden::cli::setup::SWARM { "on" } else { "off" }
+            if loopwarden::server::SWARM { "on" } else { "off" }
         )?;
         if let Some((old, new)) = self.starts {
             writeln!(f, "| programs | all began with an earlier one; of the starts after that {old} ran it, {new} this one |")?;

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::{fs, thread};
 
-use loopwarden::cli::exit_code;
-use loopwarden::cli::setup::SWARM;
 use loopwarden::clock::{Deadline, Stopwatch};
 use loopwarden::event::{Stage, TaskId, partition_of};
+use loopwarden::exit_code;
+use loopwarden::server::SWARM;
 use loopwarden::store::{Position, RocksOptions, RocksStore, StateKey, StateStore, state_hash};
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};

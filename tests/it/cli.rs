@@ -10,7 +10,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use loopwarden::cli::exit_code;
+use loopwarden::exit_code;
 use serde_json::Value;
 
 /// A directory of one test. Not the system's temporary one: state is refused there.

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use clap::CommandFactory as _;
 use loopwarden::cli::command_line::CommandLine;
-use loopwarden::cli::exit_code;
 use loopwarden::config::Layers;
+use loopwarden::exit_code;
 use loopwarden::http::routes::ROUTES;
 use serde_json::Value;
 

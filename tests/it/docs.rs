@@ -436,7 +436,7 @@ fn what_the_pages_of_errors_look_for_is_what_the_program_writes() {
                 checked += 1;
             } else if item.starts_with("Exit code") {
                 let number = item.trim().trim_end_matches('.').rsplit(' ').next().and_then(|number| number.parse().ok());
-                assert_eq!(number, Some(loopwarden::cli::exit_code::of_error(code)), "{code}: {item}");
+                assert_eq!(number, Some(loopwarden::exit_code::of_error(code)), "{code}: {item}");
                 checked += 1;
             }
         }

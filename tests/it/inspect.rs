@@ -6,8 +6,8 @@ use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::Duration;
 
-use loopwarden::cli::exit_code;
 use loopwarden::clock::Deadline;
+use loopwarden::exit_code;
 use serde_json::Value;
 
 use crate::cli::{Scratch, expect, fleet, program, root, signal, stderr, stdout};

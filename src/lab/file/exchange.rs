@@ -9,19 +9,13 @@ use std::time::Duration;
 use loopwarden_core::event::partition_of;
 use loopwarden_log::{Destination, LogError, Output};
 
-use crate::file::REPLAY_PARTITIONS;
-use crate::file::logs::{LogsRead, Refused};
-use crate::transcript::{Format, Tally};
+use crate::file::options::REPLAY_PARTITIONS;
+use crate::file::read::Read;
 
 /// Chunks that wait for a lane. With the reader's bounds on a chunk, this bounds what is read ahead.
 const CHUNKS_MAX: usize = 4;
 /// Room that empty chunks may keep for the next ones, all together.
 const SPARE_BYTES_MAX: usize = 64 << 20;
-/// Refused pieces that are kept with their places; the rest is counted.
-const REFUSED_KEPT: usize = 10_000;
-/// Files of directories that are no logs, told by name.
-const SKIPPED_NAMED: usize = 5;
-
 /// One line, placed. Its bytes stand in the chunk.
 #[derive(Debug, Clone)]
 pub(super) struct PlacedLine {
@@ -79,20 +73,6 @@ struct State {
     /// Every line has been handed to a queue, or reading failed.
     read: bool,
     failed: Option<LogError>,
-    /// Why there was no more to read, where that is no failure of the lanes.
-    damaged: Option<LogError>,
-    /// The first file of several that could not be read to its end; the others were read all the same.
-    left: Option<LogError>,
-    /// Reading ended before the input did: at the first line that is no event.
-    is_cut: bool,
-    files: Vec<(u64, String)>,
-    logs: BTreeMap<Format, LogsRead>,
-    /// Pieces of logs that are none, the first of them.
-    refused: Vec<Refused>,
-    refused_total: u64,
-    /// Files of directories that are no logs, the first of them.
-    skipped: Vec<String>,
-    skipped_total: u64,
     /// The lane for whose room the reader waits.
     awaited: Option<usize>,
     /// Reports by their line, lane, order within the lane.
@@ -170,8 +150,9 @@ pub(super) enum More {
 pub(super) struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    read: Mutex<Read>,
     /// How much of the input is read: bytes of files as they lie on disk, records of a topic.
-    read: Arc<AtomicU64>,
+    progress: Arc<AtomicU64>,
 }
 
 impl Shared {
@@ -180,15 +161,6 @@ impl Shared {
             lanes: (0..lanes).map(|_| LaneState { chunks: VecDeque::new(), committed: 0, taken: None, closed: false }).collect(),
             read: false,
             failed: None,
-            damaged: None,
-            left: None,
-            is_cut: false,
-            files: Vec::new(),
-            logs: BTreeMap::new(),
-            refused: Vec::new(),
-            refused_total: 0,
-            skipped: Vec::new(),
-            skipped_total: 0,
             awaited: None,
             waiting: BTreeMap::new(),
             staged: 0,
@@ -197,92 +169,25 @@ impl Shared {
             spare: Vec::new(),
             spare_bytes: 0,
         };
-        Self { state: Mutex::new(state), changed: Condvar::new(), read: Arc::default() }
+        Self { state: Mutex::new(state), changed: Condvar::new(), read: Mutex::default(), progress: Arc::default() }
+    }
+
+    /// What is known of the input.
+    pub(super) fn read(&self) -> MutexGuard<'_, Read> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn note_read(&self, amount: u64) {
-        self.read.fetch_add(amount, Ordering::Relaxed);
+        self.progress.fetch_add(amount, Ordering::Relaxed);
     }
 
     /// The counter itself, for readers that count by themselves.
     pub(super) fn reading(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.read)
+        Arc::clone(&self.progress)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A file begins at this line.
-    pub(super) fn note_file(&self, first: u64, name: String) {
-        self.lock().files.push((first, name));
-    }
-
-    /// A log is read.
-    pub(super) fn note_log(&self, format: Format, tally: &Tally) {
-        let mut state = self.lock();
-        let read = state.logs.entry(format).or_default();
-        read.logs += 1;
-        read.tally.add(tally);
-    }
-
-    pub(super) fn note_refused(&self, refused: Vec<Refused>) {
-        if refused.is_empty() {
-            return;
-        }
-        let mut state = self.lock();
-        state.refused_total += refused.len() as u64;
-        let room = REFUSED_KEPT.saturating_sub(state.refused.len());
-        state.refused.extend(refused.into_iter().take(room));
-    }
-
-    /// Reading ends before the input does.
-    pub(super) fn note_cut(&self) {
-        self.lock().is_cut = true;
-    }
-
-    pub(super) fn is_cut(&self) -> bool {
-        self.lock().is_cut
-    }
-
-    pub(super) fn damaged(&self) -> Option<LogError> {
-        self.lock().damaged.clone()
-    }
-
-    /// A file cannot be read to its end, and the others are read all the same.
-    pub(super) fn note_left(&self, why: LogError) {
-        self.lock().left.get_or_insert(why);
-    }
-
-    pub(super) fn note_skipped(&self, name: String) {
-        let mut state = self.lock();
-        state.skipped_total += 1;
-        if state.skipped.len() < SKIPPED_NAMED {
-            state.skipped.push(name);
-        }
-    }
-
-    /// The first files that were no logs, and how many there were.
-    pub(super) fn skipped(&self) -> (Vec<String>, u64) {
-        let state = self.lock();
-        (state.skipped.clone(), state.skipped_total)
-    }
-
-    /// What was read of logs, by their kind.
-    pub(super) fn logs(&self) -> BTreeMap<Format, LogsRead> {
-        self.lock().logs.clone()
-    }
-
-    /// The first refused pieces, and how many there were.
-    pub(super) fn refused(&self) -> (Vec<Refused>, u64) {
-        let state = self.lock();
-        (state.refused.clone(), state.refused_total)
-    }
-
-    pub(super) fn locate(&self, line: u64) -> Option<(String, u64)> {
-        let state = self.lock();
-        let (first, name) = state.files.iter().rev().find(|(first, _)| *first <= line)?;
-        Some((name.clone(), line - first))
     }
 
     /// Gives each lane its chunk of a round; waits for room. False when no lane is left to read them.
@@ -331,13 +236,15 @@ impl Shared {
 
     /// The reader is done. With `ends_at_damage` the lanes come to their end with what was read; else each is told why not.
     pub(super) fn end(&self, failed: Option<LogError>, ends_at_damage: bool) {
+        let failed = if ends_at_damage {
+            self.read().end(failed);
+            None
+        } else {
+            failed
+        };
         let mut state = self.lock();
         state.read = true;
-        if ends_at_damage {
-            state.damaged = failed.or(state.left.take());
-        } else {
-            state.failed = failed;
-        }
+        state.failed = failed;
         drop(state);
         self.changed.notify_all();
     }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use loopwarden_core::event::{EventTime, Header, NextOffset, Record, RecordMeta, RecordOffset, Stage, TaskId};
 use loopwarden_log::{Changelog, CommitOutcome, Destination, Flow, InputNames, Log, LogError, LogEvent, Output};
 
+use crate::file::collector::{Collected, Collector};
 use crate::file::exchange::{Chunk, More, PlacedLine, Shared, SwarmRecord};
-use crate::file::{Collected, Collector, FileOptions, REPLAY_PARTITIONS};
+use crate::file::options::{FileOptions, REPLAY_PARTITIONS};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Running {

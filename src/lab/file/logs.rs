@@ -11,29 +11,19 @@ use std::sync::Arc;
 use loopwarden_core::event::{EventTime, partition_of};
 use loopwarden_log::LogError;
 
+use crate::file::FileInput;
 use crate::file::folder::{unpacked, without_end};
 use crate::file::input::Opened;
+use crate::file::options::REPLAY_PARTITIONS;
 use crate::file::pieces::Pieces;
+use crate::file::read::Refused;
 use crate::file::rounds::{Placing, Rounds};
-use crate::file::{FileInput, REPLAY_PARTITIONS};
-use crate::transcript::{Converter, Detected, Format, Layout, Made, PIECE_BYTES_MAX, Tally, detect};
+use crate::transcript::{Converter, Detected, Format, Layout, Made, PIECE_BYTES_MAX, detect};
 
 /// Logs that are open at once. Each holds a buffer and the events of one piece.
 const OPEN_MAX: usize = 128;
 /// A piece's buffer beyond this is given back. Bytes.
 const PIECE_BYTES_KEPT: usize = 64 * 1024;
-
-/// What was read of the logs of one kind.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LogsRead {
-    /// Logs, files or directories.
-    pub logs: u64,
-    /// Events, and what was ignored, by kind.
-    pub tally: Tally,
-}
-
-/// A piece that is none of its log: file, line from 1, why.
-pub type Refused = (String, u64, String);
 
 /// A log that waits or is being read.
 pub(super) struct Strand {
@@ -237,17 +227,17 @@ fn note_refused(strand: &mut Strand, rounds: &Rounds, is_strict: bool) -> bool {
     let refused = std::mem::take(&mut strand.refused);
     let is_end = is_strict && !refused.is_empty();
     if let Some(why) = strand.left.take() {
-        rounds.shared().note_left(why);
+        rounds.shared().read().note_left(why);
     }
-    rounds.shared().note_refused(refused);
+    rounds.shared().read().note_refused(refused);
     if is_end {
-        rounds.shared().note_cut();
+        rounds.shared().read().is_cut = true;
     }
     !is_end
 }
 
 fn note_read(strand: &Strand, rounds: &Rounds) {
-    rounds.shared().note_log(strand.format, strand.converter.tally());
+    rounds.shared().read().note_log(strand.format, strand.converter.tally());
 }
 
 /// Name that stands for the session of a log without one: of the file, or of the directory where that says nothing.

@@ -21,8 +21,11 @@ mod exchange;
 mod folder;
 mod input;
 mod lane;
+mod line;
 mod logs;
+mod options;
 mod pieces;
+mod read;
 mod reader;
 mod rounds;
 mod scan;
@@ -35,48 +38,12 @@ use std::sync::atomic::AtomicU64;
 pub use collector::{Collected, Collector};
 pub use input::FileInput;
 pub use lane::FileLog;
-pub use logs::{LogsRead, Refused};
-use loopwarden_core::limits;
 use loopwarden_kafka::range::KafkaRange;
-use loopwarden_log::{InputNames, LogError};
+use loopwarden_log::LogError;
+pub use options::{FileOptions, REPLAY_PARTITIONS};
+pub use read::{LogsRead, Refused};
 
 use crate::transcript::Format;
-
-/// Partitions of both stages in a replay, whatever the lanes: ids must not depend on them.
-pub const REPLAY_PARTITIONS: u32 = 24;
-
-/// How files are replayed.
-#[derive(Debug, Clone)]
-pub struct FileOptions {
-    /// Application: the first part of a lane's owner name.
-    pub app: String,
-    /// Lanes.
-    pub lanes: u32,
-    /// Topic names that records carry where a line names none.
-    pub names: InputNames,
-    /// Largest value that is decoded. Bytes. Of a longer line only so much is kept that it is refused as too large.
-    pub value_bytes_max: usize,
-    /// Records that one poll hands over at most.
-    pub poll_records_max: usize,
-    /// Read no further than the first line that is no event, or the first piece of a log that is none.
-    pub is_strict: bool,
-    /// An input that cannot be read on is an end like another, told by [`FileReplay::damaged`]; else every lane fails with it.
-    pub ends_at_damage: bool,
-}
-
-impl Default for FileOptions {
-    fn default() -> Self {
-        Self {
-            app: "loopwarden".to_owned(),
-            lanes: 1,
-            names: InputNames::default(),
-            value_bytes_max: limits::RECORD_BYTES_MAX_DEFAULT,
-            poll_records_max: 1_000,
-            is_strict: false,
-            ends_at_damage: false,
-        }
-    }
-}
 
 /// A replay that has been opened: a log for each lane, and where their outputs go.
 #[derive(Debug)]
@@ -128,32 +95,32 @@ impl FileReplay {
     /// What was read of logs of agents, by their kind. Complete once every lane has come to its end.
     #[must_use]
     pub fn logs(&self) -> BTreeMap<Format, LogsRead> {
-        self.shared.logs()
+        self.shared.read().logs()
     }
 
     /// The first files of directories that were no logs, and how many there were.
     #[must_use]
     pub fn skipped(&self) -> (Vec<String>, u64) {
-        self.shared.skipped()
+        self.shared.read().skipped()
     }
 
     /// The first pieces of such logs that could not be read, and how many there were.
     #[must_use]
     pub fn refused(&self) -> (Vec<Refused>, u64) {
-        self.shared.refused()
+        self.shared.read().refused()
     }
 
     /// Whether reading ended before the input did, at the first line that is no event. Known once every lane has come to its end.
     #[must_use]
     pub fn is_cut(&self) -> bool {
-        self.shared.is_cut()
+        self.shared.read().is_cut
     }
 
     /// Why the input could not be read to its end, where [`FileOptions::ends_at_damage`] makes that no failure of the lanes. Known
     /// once every lane has come to its end.
     #[must_use]
     pub fn damaged(&self) -> Option<LogError> {
-        self.shared.damaged()
+        self.shared.read().damaged()
     }
 
     /// How much of the input is read so far: bytes of files as they lie on disk, records of a topic.
@@ -165,6 +132,6 @@ impl FileReplay {
     /// Name of the input and line in it, from 0, of a line number.
     #[must_use]
     pub fn locate(&self, line: u64) -> Option<(String, u64)> {
-        self.shared.locate(line)
+        self.shared.read().locate(line)
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::io::BufRead;
 
-use crate::file::reader::read_line;
+use crate::file::line::read_line;
 use crate::transcript::Layout;
 
 /// Where the pieces of one file come from.

@@ -1,7 +1,7 @@
 //! The thread that reads files: lines to places, places to lanes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, Read};
+use std::io::BufRead;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,11 +10,13 @@ use loopwarden_log::LogError;
 
 use crate::file::exchange::Shared;
 use crate::file::folder::Group;
+use crate::file::line::read_line;
 use crate::file::logs::{Strand, session_name};
+use crate::file::options::{FileOptions, REPLAY_PARTITIONS};
 use crate::file::pieces::Pieces;
 use crate::file::rounds::{Placing, Rounds};
 use crate::file::scan::scan;
-use crate::file::{FileInput, FileOptions, REPLAY_PARTITIONS, logs};
+use crate::file::{FileInput, logs};
 use crate::transcript::{Detected, Layout, detect};
 
 /// Files of a directory of events that are looked into for whose they are, beside the first.
@@ -71,8 +73,8 @@ impl Reader {
             let opened = match input.open(self.rounds.shared().reading()) {
                 Ok(opened) => opened,
                 Err(error) if is_found => {
-                    self.rounds.shared().note_left(input.unreadable(&error));
-                    self.rounds.shared().note_refused(vec![(input.name(), 0, format!("cannot be read: {error}"))]);
+                    self.rounds.shared().read().note_left(input.unreadable(&error));
+                    self.rounds.shared().read().note_refused(vec![(input.name(), 0, format!("cannot be read: {error}"))]);
                     continue;
                 }
                 Err(error) => return Err(input.unreadable(&error)),
@@ -89,7 +91,7 @@ impl Reader {
                     Reading::On
                 }
                 Detected::Unknown if is_found => {
-                    self.rounds.shared().note_skipped(input.name());
+                    self.rounds.shared().read().note_skipped(input.name());
                     Reading::On
                 }
                 Detected::EventDocument => self.document(input, opened.into_source())?,
@@ -98,7 +100,7 @@ impl Reader {
             match reading {
                 Reading::On => {}
                 Reading::Cut => {
-                    self.rounds.shared().note_cut();
+                    self.rounds.shared().read().is_cut = true;
                     self.rounds.end();
                     return Ok(());
                 }
@@ -106,7 +108,7 @@ impl Reader {
             }
         }
         if !logs.is_empty() {
-            self.rounds.shared().note_file(self.rounds.line(), "logs of agents, event".to_owned());
+            self.rounds.shared().read().note_file(self.rounds.line(), "logs of agents, event".to_owned());
             if !logs::read(logs, &mut self.rounds, &mut self.timestamp_ms, self.is_strict) && self.rounds.shared().is_abandoned()
             {
                 return Ok(());
@@ -119,7 +121,7 @@ impl Reader {
     /// Reads a file of events, one a line.
     fn events(&mut self, input: &FileInput, mut source: Box<dyn BufRead + Send>) -> Result<Reading, LogError> {
         let first = self.rounds.line();
-        self.rounds.shared().note_file(first, input.name());
+        self.rounds.shared().read().note_file(first, input.name());
         let mut line = Vec::new();
         loop {
             line.clear();
@@ -143,7 +145,7 @@ impl Reader {
 
     /// Reads a document: an array of events, or one event over several lines. Its elements are numbered as lines are.
     fn document(&mut self, input: &FileInput, source: Box<dyn BufRead + Send>) -> Result<Reading, LogError> {
-        self.rounds.shared().note_file(self.rounds.line(), format!("{}, element", input.name()));
+        self.rounds.shared().read().note_file(self.rounds.line(), format!("{}, element", input.name()));
         let (mut pieces, mut piece) = (Pieces::new(source, Layout::Document), Vec::new());
         loop {
             match pieces.next(&mut piece, self.value_bytes_max) {
@@ -207,8 +209,8 @@ impl Reader {
     fn refuse(&mut self, line: u64, why: String) -> Reading {
         let shared = self.rounds.shared();
         // A line that was read stands in a file that was noted.
-        let (file, at) = shared.locate(line).unwrap_or_default();
-        shared.note_refused(vec![(file, at + 1, why)]);
+        let (file, at) = shared.read().locate(line).unwrap_or_default();
+        shared.read().note_refused(vec![(file, at + 1, why)]);
         self.rounds.skip();
         if self.is_strict { Reading::Cut } else { self.go_on() }
     }
@@ -251,67 +253,4 @@ fn unlike(name: String, input: &FileInput, names: &mut BTreeSet<String>) -> Stri
     }
     names.insert(found.clone());
     found
-}
-
-/// Reads a line without its end; false at the end of input. Of a longer line than `bytes_max` it keeps one byte more than that
-/// and drops the rest unseen.
-pub(super) fn read_line(source: &mut dyn BufRead, bytes_max: usize, line: &mut Vec<u8>) -> std::io::Result<bool> {
-    // Room for the line's end, and for the byte that makes it too long.
-    let room = bytes_max as u64 + 3;
-    if (&mut *source).take(room).read_until(b'\n', line)? == 0 {
-        return Ok(false);
-    }
-    if line.last() == Some(&b'\n') {
-        line.pop();
-        if line.last() == Some(&b'\r') {
-            line.pop();
-        }
-    } else if line.len() as u64 == room {
-        skip_line(source)?;
-    }
-    line.truncate(bytes_max + 1);
-    Ok(true)
-}
-
-fn skip_line(source: &mut dyn BufRead) -> std::io::Result<()> {
-    loop {
-        let buffer = source.fill_buf()?;
-        let (length, found) = buffer.iter().position(|byte| *byte == b'\n').map_or((buffer.len(), false), |at| (at + 1, true));
-        if length == 0 {
-            return Ok(());
-        }
-        source.consume(length);
-        if found {
-            return Ok(());
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn lines(text: &[u8], bytes_max: usize) -> Vec<Vec<u8>> {
-        // A small buffer, so that lines cross it.
-        let mut source = std::io::BufReader::with_capacity(3, text);
-        let mut lines = Vec::new();
-        let mut line = Vec::new();
-        while read_line(&mut source, bytes_max, &mut line).unwrap() {
-            lines.push(std::mem::take(&mut line));
-        }
-        lines
-    }
-
-    #[test]
-    fn lines_end_with_a_newline_or_the_input() {
-        assert_eq!(lines(b"a\nbc\r\n\nd", 9), [&b"a"[..], b"bc", b"", b"d"]);
-        assert_eq!(lines(b"", 9), Vec::<Vec<u8>>::new());
-        assert_eq!(lines(b"\r\n", 9), [b""]);
-    }
-
-    #[test]
-    fn of_a_long_line_only_so_much_stays_that_it_is_too_large() {
-        let long = [&b"x".repeat(50)[..], b"\nok\n", &b"y".repeat(8), b"\r\n", &b"z".repeat(9)].concat();
-        assert_eq!(lines(&long, 8), [b"x".repeat(9), b"ok".to_vec(), b"y".repeat(8), b"z".repeat(9)]);
-    }
 }

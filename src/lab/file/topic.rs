@@ -10,8 +10,8 @@ use loopwarden_core::event::decode;
 use loopwarden_kafka::range::KafkaRange;
 use loopwarden_log::{Flow, LogError, LogEvent};
 
-use crate::file::FileOptions;
 use crate::file::exchange::Shared;
+use crate::file::options::FileOptions;
 use crate::file::rounds::{Placing, Rounds};
 
 /// One wait for records; between two it is looked whether anybody still wants them.
@@ -19,7 +19,7 @@ const TURN: Duration = Duration::from_millis(200);
 
 pub(super) fn start(range: KafkaRange, options: &FileOptions, shared: Arc<Shared>) -> Result<(), LogError> {
     let name = range.topic().to_owned();
-    shared.note_file(0, format!("topic {name}"));
+    shared.read().note_file(0, format!("topic {name}"));
     let rounds = Rounds::new(options.lanes, Arc::clone(&shared));
     let (is_strict, ends_at_damage) = (options.is_strict, options.ends_at_damage);
     let spawned = std::thread::Builder::new().name("lw-read".to_owned()).spawn(move || {
@@ -54,7 +54,7 @@ fn read(mut range: KafkaRange, mut rounds: Rounds, is_strict: bool) -> Result<()
             if is_wanted && !is_cut { Flow::Continue } else { Flow::Stop }
         });
         if is_cut {
-            rounds.shared().note_cut();
+            rounds.shared().read().is_cut = true;
         }
         match polled {
             Ok(LogEvent::End) => {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use loopwarden_log::clock::Deadline;
 use loopwarden_settings::HttpConfig;
 
-use crate::cli::exit_code;
-use crate::cli::failure::Failure;
+use crate::exit_code;
+use crate::failure::Failure;
 
 /// The address that a user wrote.
 ///

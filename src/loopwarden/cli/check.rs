@@ -6,9 +6,11 @@ use loopwarden_kafka::{KafkaOptions, fate, permissions, settings};
 use loopwarden_settings::{Config, Diagnostic, KafkaConfig};
 
 use crate::cli::args::{CheckArgs, LogArgs};
-use crate::cli::failure::{Failure, Outcome};
-use crate::cli::output::Output;
-use crate::cli::{exit_code, setup, topics};
+use crate::cli::{setup, topics};
+use crate::exit_code;
+use crate::failure::{Failure, Outcome};
+use crate::output::Output;
+use crate::server::{kafka_options, topic_problem};
 
 /// Tools that lost their rule, named.
 const TOOLS_SHOWN: usize = 12;
@@ -92,7 +94,7 @@ fn nudging(policy: &Policy) -> Option<String> {
 }
 
 fn native(config: &Config, kafka: &KafkaConfig) -> Result<KafkaOptions, Failure> {
-    let options = setup::kafka_options(config, kafka, 0)?;
+    let options = kafka_options(config, kafka, 0)?;
     settings::check(&options).map_err(|bad| Diagnostic::new("E0207", bad.to_string()))?;
     Ok(options)
 }
@@ -110,11 +112,11 @@ fn connect(options: &KafkaOptions, out: &mut Output) -> Result<Vec<Failure>, Fai
         Err(failure) => return Ok(vec![failure]),
     };
     for problem in problems.iter().filter(|problem| problem.severity == Severity::Warning) {
-        out.line(topics::told(problem))?;
+        out.line(topic_problem(problem))?;
     }
     let errors: Vec<&TopicProblem> = problems.iter().filter(|problem| problem.severity == Severity::Error).collect();
     let mut failures: Vec<Failure> =
-        errors.iter().map(|problem| Failure::new(exit_code::of_error(problem.code), topics::told(problem))).collect();
+        errors.iter().map(|problem| Failure::new(exit_code::of_error(problem.code), topic_problem(problem))).collect();
     if failures.is_empty() {
         out.line("topics         ok")?;
     }

@@ -4,11 +4,9 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::cli::args::{
-    CheckArgs, ConfigCommand, DemoArgs, ExplainArgs, HealthcheckArgs, InspectCommand, LogArgs, ReplayArgs, RunArgs,
-    SchemaCommand, TestArgs, TopicsCommand, VersionFormat,
+    CheckArgs, ConfigCommand, DemoArgs, ExplainArgs, HealthcheckArgs, InspectCommand, LogArgs, ReplayArgs, ResetCommand, RunArgs,
+    SchemaCommand, TestArgs, TopicsCommand, TuneArgs, VersionFormat,
 };
-use crate::cli::reset::ResetCommand;
-use crate::cli::tune::TuneArgs;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -5,9 +5,9 @@ use loopwarden_settings::{Origin, config_schema, default_file, policy_schema};
 use serde::Serialize;
 
 use crate::cli::args::{ConfigCommand, LogArgs, SchemaOf};
-use crate::cli::failure::Outcome;
-use crate::cli::output::Output;
 use crate::cli::setup;
+use crate::failure::Outcome;
+use crate::output::Output;
 
 /// A setting in force.
 #[derive(Serialize, Default)]

@@ -23,10 +23,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::args::{DemoArgs, DemoFormat, LogArgs};
-use crate::cli::failure::{Failure, Outcome};
-use crate::cli::output::Output;
-use crate::cli::setup::SWARM;
-use crate::cli::{output, setup, signals};
+use crate::cli::setup;
+use crate::failure::{Failure, Outcome};
+use crate::output::Output;
+use crate::server::SWARM;
+use crate::{output, signals};
 
 /// The sample fleet; `config/demo/make_fleet.py` explains it.
 const FLEET: &str = include_str!("../../../config/demo/fleet.ndjson");

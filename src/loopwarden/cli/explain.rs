@@ -3,9 +3,9 @@
 use loopwarden_settings::{PAGES, closest, explain};
 
 use crate::cli::args::ExplainArgs;
-use crate::cli::exit_code;
-use crate::cli::failure::{Failure, Outcome};
-use crate::cli::output::Output;
+use crate::exit_code;
+use crate::failure::{Failure, Outcome};
+use crate::output::Output;
 
 /// Prints a page, or the list of all.
 ///

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::cli::args::{HealthcheckArgs, LogArgs};
-use crate::cli::failure::{Failure, Outcome};
-use crate::cli::{ask, exit_code, setup};
+use crate::cli::{ask, setup};
+use crate::exit_code;
+use crate::failure::{Failure, Outcome};
 
 /// Bytes of the answer that are read: the status line is all that counts, the rest is for people.
 const ANSWER_BYTES_MAX: usize = 16 * 1024;

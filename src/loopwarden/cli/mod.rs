@@ -2,18 +2,14 @@
 
 pub mod args;
 pub mod ask;
-mod blind_spots;
 pub mod cases;
 pub mod check;
 pub mod command_line;
 pub mod config;
 pub mod demo;
-pub mod exit_code;
 pub mod explain;
-pub mod failure;
 pub mod healthcheck;
 pub mod inspect;
-pub mod output;
 pub mod range;
 pub mod replay;
 pub mod reset;
@@ -21,7 +17,7 @@ pub mod run;
 pub mod schema;
 pub mod setup;
 pub mod shell;
-pub mod signals;
+mod task_name;
 pub mod test;
 pub mod topics;
 pub mod tune;
@@ -31,7 +27,8 @@ use std::ffi::OsString;
 use clap::Parser as _;
 
 use crate::cli::command_line::{Command, CommandLine};
-use crate::cli::failure::Outcome;
+use crate::failure::Outcome;
+use crate::{exit_code, output};
 
 /// Runs a command line, program name first. Returns the exit code; whatever is to be said has been said.
 #[must_use]

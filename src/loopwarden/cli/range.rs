@@ -7,8 +7,10 @@ use loopwarden_log::clock;
 use loopwarden_settings::{Config, Diagnostic};
 
 use crate::cli::args::{ConfigArgs, LogArgs, RangeArgs};
-use crate::cli::failure::Failure;
-use crate::cli::{exit_code, setup};
+use crate::cli::setup;
+use crate::exit_code;
+use crate::failure::Failure;
+use crate::server::kafka_options;
 
 /// Units of a duration. Milliseconds.
 const UNITS: [(&str, i64); 6] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000), ("w", 604_800_000)];
@@ -42,7 +44,7 @@ pub fn open(args: &RangeArgs, sets: Vec<String>, log: &LogArgs) -> Result<Option
     let from = bound("--from", args.from.as_deref().unwrap_or("earliest"), now_ms)?;
     let to = bound("--to", args.to.as_deref().unwrap_or("now"), now_ms)?;
     let config = setup::load(&ConfigArgs { config: args.config.clone(), set: sets, ..ConfigArgs::default() }, log)?.config;
-    let mut options = setup::kafka_options(&config, setup::kafka_of(&config)?, 0)?;
+    let mut options = kafka_options(&config, setup::kafka_of(&config)?, 0)?;
     options.topics.input.clone_from(topic);
     let extent = KafkaRange::fix(&options, from, to)?;
     Ok(Some(TopicRange { extent, options, config }))

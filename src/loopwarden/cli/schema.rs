@@ -3,8 +3,8 @@
 use clap::ValueEnum as _;
 
 use crate::cli::args::{SchemaCommand, SchemaName};
-use crate::cli::failure::Outcome;
-use crate::cli::output::Output;
+use crate::failure::Outcome;
+use crate::output::Output;
 
 const fn text_of(name: SchemaName) -> &'static str {
     match name {

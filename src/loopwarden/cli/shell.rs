@@ -7,8 +7,8 @@ use clap_complete::Shell;
 
 use crate::cli::args::VersionFormat;
 use crate::cli::command_line::CommandLine;
-use crate::cli::failure::Outcome;
-use crate::cli::output::Output;
+use crate::failure::Outcome;
+use crate::output::Output;
 
 /// Version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::cli::args::TestArgs;
 use crate::cli::cases;
 use crate::cli::cases::{Case, Mismatch};
-use crate::cli::failure::{Failure, Outcome};
-use crate::cli::output::Output;
+use crate::failure::{Failure, Outcome};
+use crate::output::Output;
 
 /// Bytes of a case file. Cases are written by hand, or exported one at a time.
 const CASE_FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;

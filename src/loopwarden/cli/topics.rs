@@ -10,9 +10,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::args::{ConfigArgs, LogArgs, TopicFormat, TopicsCommand};
-use crate::cli::failure::{Failure, Outcome};
-use crate::cli::output::Output;
 use crate::cli::setup;
+use crate::failure::{Failure, Outcome};
+use crate::output::Output;
+use crate::server::{kafka_options, topic_problem};
 
 /// Prints, creates or compares.
 ///
@@ -39,13 +40,13 @@ pub fn run(command: &TopicsCommand, log: &LogArgs) -> Outcome {
             let problems = compare(&admin, &options)?;
             let mut out = Output::stdout();
             for problem in &problems {
-                out.line(told(problem))?;
+                out.line(topic_problem(problem))?;
             }
             let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
             out.line(format!("{errors} errors, {} warnings", problems.len() - errors))?;
             out.flush()?;
             match problems.iter().find(|problem| problem.severity == Severity::Error) {
-                Some(problem) => Err(Failure::silent(crate::cli::exit_code::of_error(problem.code))),
+                Some(problem) => Err(Failure::silent(crate::exit_code::of_error(problem.code))),
                 None => Ok(()),
             }
         }
@@ -55,7 +56,7 @@ pub fn run(command: &TopicsCommand, log: &LogArgs) -> Outcome {
 fn connect(args: &ConfigArgs, log: &LogArgs) -> Result<(KafkaOptions, Admin), Failure> {
     let config = setup::load(args, log)?.config;
     setup::log_quietly(log)?;
-    let options = setup::kafka_options(&config, setup::kafka_of(&config)?, 0)?;
+    let options = kafka_options(&config, setup::kafka_of(&config)?, 0)?;
     let admin = Admin::new(&options)?;
     Ok((options, admin))
 }
@@ -76,16 +77,6 @@ pub fn compare(admin: &Admin, options: &KafkaOptions) -> Result<Vec<TopicProblem
         return Ok(admin.check(&plans, true)?);
     }
     Ok(problems)
-}
-
-/// A problem as people read it.
-#[must_use]
-pub fn told(problem: &TopicProblem) -> String {
-    let severity = match problem.severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-    };
-    format!("{severity}[{}]: topic \"{}\": {}", problem.code, problem.topic, problem.message)
 }
 
 /// A topic after `topics create`.
@@ -109,7 +100,7 @@ fn create(admin: &Admin, plans: &[TopicPlan]) -> Outcome {
     };
     let table = Table::of(admin.create(plans)?.into_iter().map(row));
     let mut out = Output::stdout();
-    out.table(&table, crate::cli::output::OutputFormat::Table)?;
+    out.table(&table, crate::output::OutputFormat::Table)?;
     Ok(out.flush()?)
 }
 
@@ -126,7 +117,7 @@ fn options_to_print(config: &Config) -> Result<KafkaOptions, Failure> {
     let none: Option<&KafkaConfig> = config.kafka.as_ref();
     match none.or(defaults.kafka.as_ref()) {
         // A password is not needed for names.
-        Some(kafka) => setup::kafka_options(config, &KafkaConfig { password_file: None, ..kafka.clone() }, 0),
+        Some(kafka) => kafka_options(config, &KafkaConfig { password_file: None, ..kafka.clone() }, 0),
         None => Err(Failure::coded("E0202", "kafka.bootstrap_servers is not set")),
     }
 }

@@ -1,69 +1,26 @@
 //! `tune`: a replay for every policy of a grid of thresholds, each judged by labels and outcomes.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use clap::Args;
 use loopwarden_lab::report::stats::Retain;
 use loopwarden_lab::report::sweep::{Axis, Point, Scores, Sweep};
 use loopwarden_lab::report::{counted, html};
 
-use crate::cli::args::{LogArgs, RangeArgs, ReplayArgs, ReplayFormat};
-use crate::cli::failure::{Failure, Outcome};
-use crate::cli::output::{Output, OutputFormat, say};
+use crate::cli::args::{LogArgs, ReplayArgs, ReplayFormat, TuneArgs};
+use crate::cli::replay::found::Found;
 use crate::cli::replay::input::Source;
 use crate::cli::replay::labels::KnownSessions;
-use crate::cli::replay::{Found, input, overrides, render};
-use crate::cli::{blind_spots, exit_code, range, replay, setup, signals};
+use crate::cli::replay::{input, overrides, render};
+use crate::cli::{range, replay, setup};
+use crate::failure::{Failure, Outcome};
+use crate::output::{Output, OutputFormat, say};
+use crate::{exit_code, input_quality, signals};
 
 /// Policies of a grid. Each is a whole replay.
 const POINTS_MAX: usize = 256;
 /// Width and height of the plot in a terminal.
 const PLOT: (usize, usize) = (60, 16);
-
-/// `tune`.
-#[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  loopwarden tune events.ndjson --labels labels.jsonl --set detectors.exact_repeat.threshold=2,3,4,5
-  loopwarden tune events.ndjson --labels labels.jsonl --outcomes outcomes.jsonl --output html \\
-      --set detectors.stuck.threshold=3,4,5 --set detectors.dead_end.threshold=3,4,5 > tune.html
-  loopwarden tune --topic agents.tool-events.v1 --from 7d --outcomes outcomes.jsonl \\
-      --set kafka.bootstrap_servers=localhost:9092 --set detectors.exact_repeat.threshold=2,3,4,5
-
-Every combination is replayed, 256 at most. Marked best is what finds more loops than anything else
-with as few false alarms.")]
-#[command(group = clap::ArgGroup::new("known").args(["labels", "outcomes"]).required(true).multiple(true))]
-pub struct TuneArgs {
-    /// Files of events, one a line; several are read one after the other
-    #[arg(required_unless_present = "topic", conflicts_with = "topic", value_name = "FILE")]
-    pub files: Vec<PathBuf>,
-    /// Policy to begin from: the name of a shipped profile, or a file; without: default, and with --topic the setting policy
-    #[arg(long, value_name = "NAME|FILE")]
-    pub policy: Option<String>,
-    /// A key of the policy and its values, as detectors.exact_repeat.threshold=3,4,5, or with --topic a setting of Kafka; may be repeated
-    #[arg(long = "set", required = true, value_name = "KEY=VALUE,…")]
-    pub set: Vec<String>,
-    /// Labelled stretches to judge by: {session, label, first_event_index, last_event_index, kind}
-    #[arg(long, value_name = "FILE")]
-    pub labels: Option<PathBuf>,
-    /// Outcomes of sessions to judge by: {session, success}
-    #[arg(long, value_name = "FILE")]
-    pub outcomes: Option<PathBuf>,
-    /// Threads; 0: one per core
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    pub lanes: u32,
-    /// Form of the output
-    #[arg(long, value_enum, default_value_t)]
-    pub output: ReplayFormat,
-    /// Write the plot and the table also to this file, as one HTML page
-    #[arg(long, value_name = "FILE")]
-    pub report: Option<PathBuf>,
-    /// A range of a topic instead of files.
-    #[command(flatten)]
-    pub range: RangeArgs,
-}
 
 /// Sweeps.
 ///
@@ -136,7 +93,7 @@ fn notes(found: &Found, known: &KnownSessions) -> Vec<String> {
     if rejected > 0 {
         notes.push(format!("no events, and left out: {}", counted(rejected, "line")));
     }
-    notes.extend(blind_spots::of_input(&found.stats));
+    notes.extend(input_quality::of_input(&found.stats));
     let judged = known.judge(&found.replay).unwrap_or_default();
     for (absent, what) in [(judged.absent, "label"), (judged.endings_absent, "outcome")] {
         if absent > 0 {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::http::answer::Refusal;
 use crate::http::query::Pairs;
 use crate::http::shared::Shared;
-use crate::http::{Probe, Warden, answer, query, state, view};
+use crate::http::{Probe, ProcessStatus, answer, query, state, view};
 
 /// Longest log filter. Bytes.
 const FILTER_BYTES_MAX: usize = 4_096;
@@ -56,7 +56,7 @@ fn probe(probe: &Probe, query: &BTreeMap<String, String>) -> Response {
 /// Asks on a thread that may block.
 async fn ask<T: Send + 'static>(
     shared: &Arc<Shared>,
-    question: impl FnOnce(&dyn Warden) -> T + Send + 'static,
+    question: impl FnOnce(&dyn ProcessStatus) -> T + Send + 'static,
 ) -> Result<T, Refusal> {
     let warden = Arc::clone(&shared.warden);
     answer::blocking(&shared.asks, move || question(&*warden)).await
@@ -79,12 +79,12 @@ pub(super) async fn version(State(shared): State<Arc<Shared>>) -> Response {
 
 /// Settings in force.
 pub(super) async fn config(State(shared): State<Arc<Shared>>) -> Answer {
-    Ok(answer::ok(&ask(&shared, <dyn Warden>::config).await?))
+    Ok(answer::ok(&ask(&shared, <dyn ProcessStatus>::config).await?))
 }
 
 /// The policy in force.
 pub(super) async fn policy(State(shared): State<Arc<Shared>>) -> Answer {
-    Ok(answer::ok(&ask(&shared, <dyn Warden>::policy).await?))
+    Ok(answer::ok(&ask(&shared, <dyn ProcessStatus>::policy).await?))
 }
 
 /// The log filter in force.
@@ -139,7 +139,7 @@ pub(super) async fn overview(State(shared): State<Arc<Shared>>, Query(pairs): Pa
 
 /// Every task of this process.
 pub(super) async fn tasks(State(shared): State<Arc<Shared>>) -> Answer {
-    let tasks = ask(&shared, <dyn Warden>::tasks).await?;
+    let tasks = ask(&shared, <dyn ProcessStatus>::tasks).await?;
     let tasks: Vec<Value> = tasks.iter().map(|(task, lane, lag)| view::task(task, *lane, *lag)).collect();
     Ok(answer::ok(&json!({ "tasks": tasks })))
 }
@@ -147,7 +147,7 @@ pub(super) async fn tasks(State(shared): State<Arc<Shared>>) -> Answer {
 /// One of them.
 pub(super) async fn task(State(shared): State<Arc<Shared>>, Path((stage, partition)): Path<(String, String)>) -> Answer {
     let name = format!("{stage}/{partition}");
-    let tasks = ask(&shared, <dyn Warden>::tasks).await?;
+    let tasks = ask(&shared, <dyn ProcessStatus>::tasks).await?;
     let found = tasks.iter().find(|(task, ..)| task.id.to_string() == name);
     let (task, lane, lag) = found.ok_or_else(|| {
         answer::error(StatusCode::NOT_FOUND, "no_such_task", "this process has no such task; /tasks lists those it has")

@@ -1,10 +1,10 @@
 //! One listener: health, metrics, administration, the live page; in embedded mode events in and commands out.
 //!
-//! A small runtime of its own answers; lanes are asked through [`Warden`] and never wait for a client. What a client can hold is
+//! A small runtime of its own answers; lanes are asked through [`ProcessStatus`] and never wait for a client. What a client can hold is
 //! bounded: connections, heads, bodies, streams, requests per second, and the time for each (`limits.rs`).
 //!
 //! ```text
-//!   connection ──► gate: size, rate, access ──► handler ──► lanes (Warden) or embedded log
+//!   connection ──► gate: size, rate, access ──► handler ──► lanes (ProcessStatus) or embedded log
 //!   (deadlines)        (routes, access)                      on blocking threads, few of them
 //! ```
 
@@ -17,6 +17,7 @@ mod events;
 mod export;
 mod metrics;
 mod page;
+mod process_status;
 mod query;
 mod rate;
 mod router;
@@ -26,9 +27,8 @@ mod shared;
 mod state;
 mod token;
 mod view;
-mod warden;
 
 pub use metrics::Answered;
+pub use process_status::{Probe, ProcessStatus, Unanswered};
 pub use server::{Options, Server};
 pub use token::Token;
-pub use warden::{Probe, Unanswered, Warden};

@@ -12,9 +12,9 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
+use crate::http::process_status::ProcessStatus;
 use crate::http::shared::{APPENDS, Embedded, READS, Shared};
 use crate::http::token::Token;
-use crate::http::warden::Warden;
 use crate::http::{connection, events, metrics, rate, router};
 
 /// Threads that answer. Handlers never block them.
@@ -57,7 +57,7 @@ impl Server {
     ///
     /// # Errors
     /// The address is in use or not ours; threads cannot be started.
-    pub fn start(options: Options, warden: Arc<dyn Warden>) -> io::Result<Self> {
+    pub fn start(options: Options, warden: Arc<dyn ProcessStatus>) -> io::Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(WORKERS)
             .max_blocking_threads(ASKS + READS + APPENDS)

@@ -6,8 +6,8 @@ use axum::http::StatusCode;
 use loopwarden_log::embedded::{EmbeddedBroker, EmbeddedReader, Feed};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use crate::http::process_status::ProcessStatus;
 use crate::http::token::Token;
-use crate::http::warden::Warden;
 use crate::http::{answer, metrics, rate};
 
 /// Reads of the embedded log at once.
@@ -17,7 +17,7 @@ pub(super) const APPENDS: usize = 8;
 
 /// What handlers share.
 pub(super) struct Shared {
-    pub(super) warden: Arc<dyn Warden>,
+    pub(super) warden: Arc<dyn ProcessStatus>,
     pub(super) token: Option<Token>,
     pub(super) embedded: Option<Embedded>,
     pub(super) event_bytes_max: usize,

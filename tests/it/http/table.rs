@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Arc;
 
 use loopwarden::http::routes::{Access, ROUTES, Route};
-use loopwarden::http::{Answered, Options, Probe, Server, Token, Unanswered, Warden};
+use loopwarden::http::{Answered, Options, Probe, ProcessStatus, Server, Token, Unanswered};
 use loopwarden::task::{AgentView, CounterView, Numbered, TaskView};
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use crate::http::{Running, Scratch, failed_call};
 /// A process without lanes.
 struct NoLanes;
 
-impl Warden for NoLanes {
+impl ProcessStatus for NoLanes {
     fn live(&self) -> Probe {
         let mut probe = Probe::default();
         probe.check("lane 0 turns", Ok(()));

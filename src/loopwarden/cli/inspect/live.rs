@@ -7,9 +7,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::args::{ConfigArgs, InspectArgs, LogArgs};
-use crate::cli::failure::Failure;
-use crate::cli::inspect::{Part, Shown, task};
-use crate::cli::{ask, exit_code, setup};
+use crate::cli::inspect::shown::{Part, Shown};
+use crate::cli::inspect::task;
+use crate::cli::task_name::task_of;
+use crate::cli::{ask, setup};
+use crate::exit_code;
+use crate::failure::Failure;
 
 /// Longest wait for the answer.
 const WAIT: Duration = Duration::from_secs(10);
@@ -62,7 +65,7 @@ pub(super) fn swarm(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure>
 
 /// Asks for a task.
 pub(super) fn task(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
-    let (stage, partition) = task::parse(&args.id)?;
+    let (stage, partition) = task_of(&args.id)?;
     let json = get(args, log, &format!("/tasks/{}/{partition}", stage.as_str()))?;
     Ok(Shown { parts: vec![Part::Table(task::facts(&json))], json })
 }

@@ -6,32 +6,20 @@
 mod live;
 mod note;
 mod session;
+mod shown;
 mod source;
 mod swarm;
 mod task;
 mod thresholds;
 mod why;
 
-use loopwarden_lab::report::Table;
-use serde_json::Value;
-pub(in crate::cli) use task::parse as task_of;
+use shown::{Part, Shown};
 
 use crate::cli::args::{InspectArgs, InspectCommand, InspectFormat, LogArgs};
-use crate::cli::failure::{Failure, Outcome};
-use crate::cli::output::{Output, OutputFormat};
-use crate::cli::{exit_code, setup};
-
-/// What an inspection came to: a document, and the same for people.
-struct Shown {
-    json: Value,
-    parts: Vec<Part>,
-}
-
-/// A part of what people read.
-enum Part {
-    Text(String),
-    Table(Table),
-}
+use crate::cli::setup;
+use crate::exit_code;
+use crate::failure::{Failure, Outcome};
+use crate::output::{Output, OutputFormat};
 
 /// Inspects.
 ///
@@ -77,9 +65,4 @@ fn print(args: &InspectArgs, shown: &Shown) -> Outcome {
         }
     }
     Ok(out.flush()?)
-}
-
-/// There is nothing of that name.
-fn not_found(what: &str) -> Failure {
-    Failure::new(exit_code::FAILED, format!("error: {what}"))
 }

@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 
 use crate::cli::args::{InspectArgs, LogArgs};
 use crate::cli::cases::Bench;
-use crate::cli::failure::Failure;
 use crate::cli::inspect::note::{Note, content};
+use crate::cli::inspect::shown::{Part, Shown, not_found};
 use crate::cli::inspect::source::Input;
+use crate::cli::inspect::thresholds;
 use crate::cli::inspect::thresholds::Kept;
-use crate::cli::inspect::{Part, Shown, not_found, thresholds};
+use crate::failure::Failure;
 
 /// Other tenants with a session of this name that are named.
 const TENANTS_NAMED: usize = 5;

@@ -9,12 +9,12 @@ use loopwarden_log::{Flow, Log as _, LogEvent};
 use loopwarden_settings::policy::load_with_overrides;
 
 use crate::cli::args::{InspectArgs, LogArgs};
-use crate::cli::failure::Failure;
-use crate::cli::output::say;
 use crate::cli::range;
 use crate::cli::replay::input;
 use crate::cli::replay::input::Source;
 use crate::cli::replay::overrides::overrides;
+use crate::failure::Failure;
+use crate::output::say;
 
 /// One wait for records.
 const WAIT: Duration = Duration::from_millis(200);

@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 
 use crate::cli::args::{InspectArgs, LogArgs};
 use crate::cli::cases::Bench;
-use crate::cli::failure::Failure;
 use crate::cli::inspect::note::step_of;
 use crate::cli::inspect::session::of_tenant;
+use crate::cli::inspect::shown::{Part, Shown, not_found};
 use crate::cli::inspect::source::Input;
-use crate::cli::inspect::{Part, Shown, not_found};
+use crate::failure::Failure;
 
 /// Sessions and fingerprints of one swarm that are followed; of more only the events count.
 const FOLLOWED_MAX: usize = 10_000;

@@ -9,27 +9,18 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cli::args::{InspectArgs, LogArgs};
-use crate::cli::exit_code;
-use crate::cli::failure::Failure;
+use crate::cli::inspect::shown::{Part, Shown, not_found};
 use crate::cli::inspect::source::Input;
-use crate::cli::inspect::{Part, Shown, not_found};
+use crate::cli::task_name::task_of;
+use crate::exit_code;
+use crate::failure::Failure;
 
 /// Sessions that are told apart; with more their number is a lower bound.
 const SESSIONS_MAX: usize = 1_000_000;
 
-/// The stage and partition that an argument names.
-pub(in crate::cli) fn parse(id: &str) -> Result<(Stage, u32), Failure> {
-    // As people write it, and as log lines do.
-    let parsed = id.split_once([':', '/']).and_then(|(stage, partition)| {
-        let stage = [Stage::Session, Stage::Swarm].into_iter().find(|known| known.as_str() == stage)?;
-        Some((stage, partition.parse().ok()?))
-    });
-    parsed.ok_or_else(|| Failure::new(exit_code::USAGE, format!("error: {id:?} is no task; one is session:3, or swarm:0")))
-}
-
 /// Reads the records of a partition.
 pub(super) fn inspect(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
-    let (stage, partition) = parse(&args.id)?;
+    let (stage, partition) = task_of(&args.id)?;
     if stage == Stage::Swarm {
         let what = "error: records of the swarm stage are sums that a live run sends itself; ask the running process, or inspect swarm ID";
         return Err(Failure::new(exit_code::USAGE, what));

@@ -10,12 +10,13 @@ use loopwarden_lane::LaneSettings;
 use loopwarden_log::InputNames;
 
 use crate::cli::args::{ConfigArgs, LogArgs, RangeArgs};
-use crate::cli::failure::Failure;
 use crate::cli::range::TopicRange;
-use crate::cli::{exit_code, range, setup};
+use crate::cli::{range, setup};
+use crate::exit_code;
+use crate::failure::Failure;
 
 /// Where events come from.
-pub(in crate::cli) enum Source {
+pub(crate) enum Source {
     /// The files, and the largest event that is read. Bytes.
     Files(Vec<FileInput>, usize),
     Topic(Box<TopicRange>),
@@ -23,12 +24,7 @@ pub(in crate::cli) enum Source {
 
 impl Source {
     /// The source that the arguments name: a range of a topic, under these settings, or files.
-    pub(in crate::cli) fn of(
-        files: &[PathBuf],
-        range: &RangeArgs,
-        settings: Vec<String>,
-        log: &LogArgs,
-    ) -> Result<Self, Failure> {
+    pub(crate) fn of(files: &[PathBuf], range: &RangeArgs, settings: Vec<String>, log: &LogArgs) -> Result<Self, Failure> {
         if range.topic.is_some() {
             let topic = range::open(range, settings, log)?;
             return Ok(topic.map_or_else(|| Self::files(files), |topic| Self::Topic(Box::new(topic))));
@@ -44,7 +40,7 @@ impl Source {
     }
 
     /// Files, and what they are called.
-    pub(in crate::cli) fn files(files: &[PathBuf]) -> Self {
+    pub(crate) fn files(files: &[PathBuf]) -> Self {
         Self::Files(Self::inputs(files), RECORD_BYTES_MAX_DEFAULT)
     }
 
@@ -53,7 +49,7 @@ impl Source {
     }
 
     /// Name of the application: part of every command id.
-    pub(in crate::cli) fn app(&self) -> &str {
+    pub(crate) fn app(&self) -> &str {
         match self {
             Self::Files(..) => "loopwarden",
             Self::Topic(topic) => topic.config.app(),
@@ -61,7 +57,7 @@ impl Source {
     }
 
     /// The policy, where the command line names none: that of the live run.
-    pub(in crate::cli) fn policy(&self) -> &str {
+    pub(crate) fn policy(&self) -> &str {
         match self {
             Self::Files(..) => "default",
             Self::Topic(topic) => &topic.config.policy,
@@ -69,7 +65,7 @@ impl Source {
     }
 
     /// How far event times of one partition may lie apart. Milliseconds.
-    pub(in crate::cli) fn lateness_ms(&self) -> i64 {
+    pub(crate) fn lateness_ms(&self) -> i64 {
         match self {
             Self::Files(..) => LaneSettings::default().lateness_ms,
             Self::Topic(topic) => topic.config.time.lateness_ms,
@@ -78,7 +74,7 @@ impl Source {
 
     /// Begins to read, for so many lanes; `is_strict`: to the first line that is no event; `ends_at_damage`: what cannot be read on
     /// ends the input and fails nothing. May be done again: a pipe is then at its end.
-    pub(in crate::cli) fn open(&self, lanes: u32, is_strict: bool, ends_at_damage: bool) -> Result<FileReplay, Failure> {
+    pub(crate) fn open(&self, lanes: u32, is_strict: bool, ends_at_damage: bool) -> Result<FileReplay, Failure> {
         let lanes = lanes.clamp(1, REPLAY_PARTITIONS);
         let options = FileOptions { lanes, is_strict, ends_at_damage, ..FileOptions::default() };
         Ok(match self {
@@ -103,7 +99,7 @@ impl Source {
 }
 
 /// What the arguments name, for a report.
-pub(in crate::cli) fn names(files: &[PathBuf], range: &RangeArgs) -> Vec<String> {
+pub(crate) fn names(files: &[PathBuf], range: &RangeArgs) -> Vec<String> {
     match &range.topic {
         Some(topic) => vec![format!("topic {topic}")],
         None => files.iter().map(|file| file.display().to_string()).collect(),
@@ -111,7 +107,7 @@ pub(in crate::cli) fn names(files: &[PathBuf], range: &RangeArgs) -> Vec<String>
 }
 
 /// Refuses standard input and pipes, whose contents are there once, to those who read them again and again.
-pub(in crate::cli) fn must_last(files: &[PathBuf], why: &str) -> Result<(), Failure> {
+pub(crate) fn must_last(files: &[PathBuf], why: &str) -> Result<(), Failure> {
     let once = Source::inputs(files).into_iter().find(FileInput::is_read_once);
     let told = |once: FileInput| {
         Failure::new(exit_code::USAGE, format!("error: {why}, and {} is there once; save it to a file", once.name()))
@@ -120,7 +116,7 @@ pub(in crate::cli) fn must_last(files: &[PathBuf], why: &str) -> Result<(), Fail
 }
 
 /// What was read of logs of agents and what was not, a line for each kind.
-pub(in crate::cli) fn told(replay: &FileReplay) -> Vec<String> {
+pub(crate) fn told(replay: &FileReplay) -> Vec<String> {
     let (names, skipped) = replay.skipped();
     let mut lines: Vec<String> = replay.logs().iter().map(|(format, read)| line(format.as_str(), read)).collect();
     if skipped > 0 {

@@ -9,21 +9,21 @@ use loopwarden_lab::report::judge::{Judgement, judge};
 use loopwarden_lab::report::labels::{BadRow, Ending, Label};
 use loopwarden_lab::report::stats::{ReplayStats, Retain};
 
-use crate::cli::exit_code;
-use crate::cli::failure::Failure;
+use crate::exit_code;
+use crate::failure::Failure;
 
 /// Bytes of a file of labels or outcomes, unpacked.
 const ROWS_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Labels and outcomes, where they are given.
 #[derive(Debug, Default)]
-pub(in crate::cli) struct KnownSessions {
+pub(crate) struct KnownSessions {
     labels: Option<Vec<Label>>,
     endings: Option<Vec<Ending>>,
 }
 
 impl KnownSessions {
-    pub(in crate::cli) fn read(labels: Option<&PathBuf>, outcomes: Option<&PathBuf>) -> Result<Self, Failure> {
+    pub(crate) fn read(labels: Option<&PathBuf>, outcomes: Option<&PathBuf>) -> Result<Self, Failure> {
         Ok(Self {
             labels: labels.map(|file| rows(file, label_once(BTreeMap::new()))).transpose()?,
             endings: outcomes.map(|file| rows(file, one_each(BTreeMap::new()))).transpose()?,
@@ -31,12 +31,12 @@ impl KnownSessions {
     }
 
     /// Whether there is nothing to judge by.
-    pub(in crate::cli) const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.labels.is_none() && self.endings.is_none()
     }
 
     /// What a replay must retain to be judged by them.
-    pub(in crate::cli) fn retain(&self, outcomes: bool) -> Retain {
+    pub(crate) fn retain(&self, outcomes: bool) -> Retain {
         let (labels, endings) = self.all();
         let labelled = labels.iter().map(|label| (label.tenant.clone(), label.session.clone()));
         let ended = endings.iter().map(|ending| (ending.tenant.clone(), ending.session.clone()));
@@ -48,7 +48,7 @@ impl KnownSessions {
         (self.labels.as_deref().unwrap_or_default(), self.endings.as_deref().unwrap_or_default())
     }
 
-    pub(in crate::cli) fn judge(&self, replay: &ReplayStats) -> Option<Judgement> {
+    pub(crate) fn judge(&self, replay: &ReplayStats) -> Option<Judgement> {
         let (labels, endings) = self.all();
         (!self.is_empty()).then(|| judge(&replay.commands, labels, &replay.index, endings))
     }

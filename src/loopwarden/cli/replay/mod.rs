@@ -4,6 +4,7 @@
 //! Each partition has a lane of its own whatever `--lanes` says, and a thread turns several of them: so the cuts of commits, and with
 //! them every byte, do not depend on the number of threads.
 
+pub(super) mod found;
 pub(super) mod input;
 pub(super) mod labels;
 pub(super) mod overrides;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use found::Found;
 use input::Source;
 use labels::KnownSessions;
 use loopwarden_core::engine::SessionEngine;
@@ -30,7 +32,7 @@ use loopwarden_lab::report::summary::Rejection;
 use loopwarden_lane::{
     Breaker, CommitTrigger, Exit, InlineRestorer, Lane, LaneSettings, Leases, ProcessMode, Stats, SystemClock, Turn,
 };
-use loopwarden_log::{Destination, LogError};
+use loopwarden_log::Destination;
 use loopwarden_state::MemoryStore;
 use overrides::overrides;
 use progress::Progress;
@@ -38,10 +40,11 @@ use watched::{Watch, WatchedLog};
 use witness::{LaneStats, RecordingProcessor};
 
 use crate::cli::args::{LogArgs, ReplayArgs, ReplayFormat};
-use crate::cli::failure::{Failure, Outcome};
-use crate::cli::output::{Output, say};
-use crate::cli::setup::SWARM;
-use crate::cli::{blind_spots, exit_code, range, setup, signals};
+use crate::cli::{range, setup};
+use crate::failure::{Failure, Outcome};
+use crate::output::{Output, say};
+use crate::server::SWARM;
+use crate::{exit_code, input_quality, signals};
 
 /// Records between two commits, over all partitions: the cut is a place in the input, never a moment.
 const COMMIT_RECORDS: u64 = 16_384;
@@ -54,23 +57,6 @@ type ReplayLane = Lane<WatchedLog, MemoryStore, RecordingProcessor>;
 
 /// Where commands go while a replay runs; what is not asked for is not kept.
 type Listener<'a> = &'a mut dyn FnMut(&[u8]) -> io::Result<()>;
-
-/// What a replay came to.
-pub(super) struct Found {
-    rejections: Vec<Rejection>,
-    /// Pieces of logs of agents that could not be read.
-    refused: u64,
-    /// Files of directories that are no logs.
-    pub(super) skipped: u64,
-    pub(super) stats: Stats,
-    /// What was entered while it ran.
-    pub(super) replay: ReplayStats,
-    /// It ended before its input did: somebody asked for it, `--strict` did, or the input is damaged.
-    pub(super) is_partial: bool,
-    /// Why the input could not be read to its end.
-    pub(super) damaged: Option<LogError>,
-    elapsed: Duration,
-}
 
 /// Replays files, or a range of a topic.
 ///
@@ -104,7 +90,7 @@ pub fn run(args: &ReplayArgs, log: &LogArgs) -> Outcome {
     }
     render::print_rejected(&found);
     say(render::summary(&found));
-    for warning in blind_spots::of_input(&found.stats) {
+    for warning in input_quality::of_input(&found.stats) {
         say(warning);
     }
     let damaged = found.damaged.clone();

@@ -3,10 +3,10 @@
 use loopwarden_settings::Diagnostic;
 use serde_json::{Map, Value};
 
-use crate::cli::failure::Failure;
+use crate::failure::Failure;
 
 /// Key and value of one `--set`.
-pub(in crate::cli) fn split(set: &str) -> Result<(&str, &str), Failure> {
+pub(crate) fn split(set: &str) -> Result<(&str, &str), Failure> {
     let (key, value) = set.split_once('=').ok_or_else(|| bad(set, "has no `=`"))?;
     Ok((key.trim(), value.trim()))
 }
@@ -16,7 +16,7 @@ fn bad(set: &str, what: &str) -> Failure {
 }
 
 /// `a.b.c=value` as nested tables. A value is JSON if it can be read as such, else text.
-pub(in crate::cli) fn overrides(sets: &[String]) -> Result<Value, Failure> {
+pub(crate) fn overrides(sets: &[String]) -> Result<Value, Failure> {
     let mut root = Map::new();
     for set in sets {
         let (key, text) = split(set)?;

@@ -12,12 +12,13 @@ use loopwarden_lab::report::{Table, counted, grouped, html, plain};
 use loopwarden_lane::Stats;
 use serde_json::json;
 
+use super::found::Found;
+use super::input;
 use super::labels::KnownSessions;
-use super::{Found, input};
 use crate::cli::args::{FailOn, ReplayArgs, ReplayFormat};
-use crate::cli::failure::{Failure, Outcome};
-use crate::cli::output::{Output, OutputFormat, say};
-use crate::cli::{blind_spots, exit_code};
+use crate::failure::{Failure, Outcome};
+use crate::output::{Output, OutputFormat, say};
+use crate::{exit_code, input_quality};
 
 /// Rejected lines printed on standard error; the rest is counted.
 const REJECTED_SHOWN: usize = 20;
@@ -70,7 +71,7 @@ pub(super) fn report(args: &ReplayArgs, policy: &Policy, known: &KnownSessions, 
         loops: replay.loops.top(LOOPS_SHOWN),
         swarms: replay.swarms,
         duplicates: stats.duplicates,
-        blind_spots: blind_spots::of_input(&stats),
+        blind_spots: input_quality::of_input(&stats),
         judgement,
     }
 }
@@ -182,7 +183,7 @@ pub(super) fn write_comparison(args: &ReplayArgs, now: &Report, before: &Report,
 }
 
 /// Writes a page to a file.
-pub(in crate::cli) fn write_page(file: &Path, page: &str) -> Outcome {
+pub(crate) fn write_page(file: &Path, page: &str) -> Outcome {
     std::fs::write(file, page).map_err(|error| unwritable(file, &error))?;
     say(format!("the report is in {}", file.display()));
     Ok(())
@@ -190,7 +191,7 @@ pub(in crate::cli) fn write_page(file: &Path, page: &str) -> Outcome {
 
 /// Checks the file of `--report` before anything is read. One that cannot be written is an error at once, not after hours. One that
 /// is not a page is not replaced: a shell's pattern behind `--report` names the input.
-pub(in crate::cli) fn expect_writable(file: &Path) -> Outcome {
+pub(crate) fn expect_writable(file: &Path) -> Outcome {
     let tried = match std::fs::metadata(file) {
         // A pipe's reader would take this for the end.
         Ok(found) if !found.is_file() && !found.is_dir() => Ok(()),
@@ -250,7 +251,7 @@ fn exit(args: &ReplayArgs, report: &Report, has_any: bool, has_block: bool) -> O
 }
 
 /// Refuses an input of which something was read, and nothing was an event.
-pub(in crate::cli) fn expect_events(events: u64, refused: u64) -> Outcome {
+pub(crate) fn expect_events(events: u64, refused: u64) -> Outcome {
     if events == 0 && refused > 0 {
         return Err(Failure::new(
             exit_code::FAILED,
@@ -261,7 +262,7 @@ pub(in crate::cli) fn expect_events(events: u64, refused: u64) -> Outcome {
 }
 
 /// Prints the first rejected lines.
-pub(in crate::cli) fn print_rejected(found: &Found) {
+pub(crate) fn print_rejected(found: &Found) {
     for rejection in found.rejections.iter().take(REJECTED_SHOWN) {
         say(format!("{}:{}: no event: {}", plain(&rejection.file), rejection.line, rejection.reason));
     }
@@ -275,12 +276,12 @@ pub(in crate::cli) fn print_rejected(found: &Found) {
 }
 
 /// Number of rejected lines.
-pub(in crate::cli) fn rejected(found: &Found) -> u64 {
+pub(crate) fn rejected(found: &Found) -> u64 {
     found.stats.rejected.iter().sum::<u64>() + found.refused
 }
 
 /// Number of events.
-pub(in crate::cli) fn events(stats: &Stats) -> u64 {
+pub(crate) fn events(stats: &Stats) -> u64 {
     stats.events.iter().sum()
 }
 

@@ -6,7 +6,6 @@ mod task;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
 use loopwarden_core::event::{EventTime, RecordMeta, RecordOffset, decode};
 use loopwarden_core::limits::AGENTS_SHOWN;
 use loopwarden_kafka::writer::Writer;
@@ -14,10 +13,13 @@ use loopwarden_log::clock;
 use loopwarden_settings::Config;
 use serde_json::{Value, json};
 
-use crate::cli::args::{ConfigArgs, LogArgs};
-use crate::cli::failure::{Failure, Outcome};
-use crate::cli::output::{Output, say};
-use crate::cli::{ask, exit_code, setup};
+use crate::cli::args::{LogArgs, ResetArgs, ResetCommand};
+use crate::cli::{ask, setup};
+use crate::exit_code;
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::output::say;
+use crate::server::kafka_options;
 
 /// Longest wait for the running process.
 const WAIT: Duration = Duration::from_secs(10);
@@ -27,61 +29,6 @@ const ANSWER_BYTES_MAX: usize = 64 * 1_024;
 const STATE_BYTES_MAX: usize = 32 << 20;
 /// Agents that a warning names.
 const AGENTS_NAMED: usize = 8;
-
-/// `reset`.
-#[derive(Debug, Subcommand)]
-pub enum ResetCommand {
-    /// One session, or one of its agents: sends the event `reset`, to the topic of events or to the running process
-    #[command(after_long_help = "\
-Examples:
-  loopwarden reset session sess-42 --config loopwarden.toml
-  loopwarden reset session sess-42 --agent fixer --set kafka.bootstrap_servers=localhost:9092
-  loopwarden reset session sess-42 --address localhost:9464
-
-Blocks in force are lifted with `unblock`; what was counted is forgotten. A replay sees it too.")]
-    Session(ResetArgs),
-    /// One swarm: what was counted for it, and its blocks
-    Swarm(ResetArgs),
-    /// One task, as session:3, whose changelog and group do not fit together any more (E0502, E0105): begins anew without its state
-    Task(ResetTaskArgs),
-}
-
-/// Whose blocks are to be lifted. With Kafka the event goes to the topic of events; else to the running process.
-#[derive(Debug, Args)]
-pub struct ResetArgs {
-    /// Id of the session or swarm
-    #[arg(value_name = "ID")]
-    pub id: String,
-    /// Only this agent of the session
-    #[arg(long, value_name = "NAME")]
-    pub agent: Option<String>,
-    /// Its tenant
-    #[arg(long, value_name = "NAME")]
-    pub tenant: Option<String>,
-    /// Address of the running process, in embedded mode; default: the setting http.listen
-    #[arg(long, value_name = "HOST:PORT")]
-    pub address: Option<String>,
-    /// Where settings come from.
-    #[command(flatten)]
-    pub config: ConfigArgs,
-}
-
-/// `reset task`.
-#[derive(Debug, Args)]
-pub struct ResetTaskArgs {
-    /// Stage and partition, as session:3
-    #[arg(value_name = "TASK")]
-    pub id: String,
-    /// Do it; without, only what would be lost is told
-    #[arg(long)]
-    pub yes: bool,
-    /// Longest wait for the group to be empty: processes that were killed are members until their sessions and rebalances are over
-    #[arg(long, value_name = "MS", default_value_t = 90_000, value_parser = clap::value_parser!(u64).range(0..=600_000))]
-    pub timeout_ms: u64,
-    /// Where settings come from.
-    #[command(flatten)]
-    pub config: ConfigArgs,
-}
 
 /// Resets.
 ///
@@ -109,11 +56,11 @@ fn send(args: &ResetArgs, log: &LogArgs, scope: &str) -> Outcome {
             Err(Failure::new(exit_code::USAGE, "error: --address is about embedded mode; with Kafka the event goes to the topic"))
         }
         Some(kafka) => {
-            let options = setup::kafka_options(&config, kafka, 0)?;
+            let options = kafka_options(&config, kafka, 0)?;
             let writer = Writer::new(&options)?;
             writer.write(&kafka.input, None, args.id.as_bytes(), Some(event.as_bytes()))?;
             writer.flush()?;
-            told(&format!("sent to {}: {event}", kafka.input))
+            output::line(&format!("sent to {}: {event}", kafka.input))
         }
         None => post(args, &config, (scope, &event)),
     }
@@ -162,7 +109,7 @@ fn post(args: &ResetArgs, config: &Config, (scope, event): (&str, &str)) -> Outc
     if code != "202" {
         return Err(fail(format!("answered {status:?} {}{}", body.trim(), ask::way_in(code))));
     }
-    told(&format!("taken by {address}: {event}"))
+    output::line(&format!("taken by {address}: {event}"))
 }
 
 /// Says when the process holds nothing of that name: it may be a slip. The event is sent all the same: the name may come yet.
@@ -203,10 +150,4 @@ fn unknown_agent(agent: &str, body: &str) -> Option<String> {
     let more = known.len().saturating_sub(AGENTS_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     Some(format!("no agent {agent:?} of that session; --agent may be one of {}{more}", named.join(", ")))
-}
-
-fn told(line: &str) -> Outcome {
-    let mut out = Output::stdout();
-    out.line(line)?;
-    Ok(out.flush()?)
 }

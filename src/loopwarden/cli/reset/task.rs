@@ -16,10 +16,13 @@ use loopwarden_log::clock::Deadline;
 use loopwarden_settings::Config;
 use loopwarden_state::{Position, StateKey};
 
-use crate::cli::failure::{Failure, Outcome};
-use crate::cli::output::say;
-use crate::cli::reset::{ResetTaskArgs, told};
-use crate::cli::{exit_code, inspect, setup};
+use crate::cli::args::ResetTaskArgs;
+use crate::cli::task_name::task_of;
+use crate::exit_code;
+use crate::failure::{Failure, Outcome};
+use crate::output;
+use crate::output::say;
+use crate::server::kafka_options;
 
 /// Who wrote the Position of a task that was begun anew.
 const OWNER: &str = "reset";
@@ -28,13 +31,13 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Looks, and with `--yes` does it.
 pub(super) fn run(args: &ResetTaskArgs, config: &Config) -> Outcome {
-    let (stage, partition) = inspect::task_of(&args.id)?;
+    let (stage, partition) = task_of(&args.id)?;
     let Some(kafka) = &config.kafka else {
         let why = "error: without Kafka a task's state and its log lie in one directory: begin with an empty data_dir, or put a copy back";
         return Err(Failure::new(exit_code::USAGE, why));
     };
     let id = TaskId { stage, partition };
-    let mut operator = Operator::connect(&setup::kafka_options(config, kafka, 0)?)?;
+    let mut operator = Operator::connect(&kafka_options(config, kafka, 0)?)?;
     let all = operator.partitions().of(stage);
     if partition >= all {
         return Err(Failure::new(exit_code::USAGE, format!("error: there is no task {id}: its input has {all} partitions")));
@@ -44,7 +47,7 @@ pub(super) fn run(args: &ResetTaskArgs, config: &Config) -> Outcome {
     }
     let plan = Plan::of(&mut operator, id)?;
     let stood_at = plan.position.as_ref().map_or_else(|| "nowhere".to_owned(), |position| position.next_offset.to_string());
-    told(&format!(
+    output::line(&format!(
         "{id}: by its changelog ({} records) it stands at {stood_at}, by the group at {}; it would go on at {}.\n\
          Lost is what it knows: counts, episodes and blocks of its sessions. What it said that is in force ends when it expires. Calls that are\n\
          read a second time are added up a second time for their swarms.",
@@ -58,7 +61,7 @@ pub(super) fn run(args: &ResetTaskArgs, config: &Config) -> Outcome {
     }
     let next = plan.next;
     plan.carry_out(&mut operator)?;
-    told(&format!("{id} begins anew at {next}"))
+    output::line(&format!("{id} begins anew at {next}"))
 }
 
 /// A task as it stands, and where it would go on.

@@ -7,7 +7,7 @@ use loopwarden_log::{E_DAMAGED, LogError};
 use loopwarden_settings::{Diagnostic, Diagnostics};
 use loopwarden_state::StoreError;
 
-use crate::cli::exit_code;
+use crate::exit_code;
 
 /// What every command answers.
 pub type Outcome = Result<(), Failure>;

@@ -1,35 +1,38 @@
-//! `run`: the lanes until they are told to stop, or one of them ends.
+//! The server: the lanes until they are told to stop, or one of them ends.
 
+mod deployment;
+mod housekeeping;
+mod kafka_options;
+mod listen;
 mod memory;
-mod notify;
 mod reload;
-mod serve;
-mod station;
+mod sd_notify;
+mod state;
 mod status;
-mod upkeep;
-mod world;
+mod topics;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use deployment::{Deployment, DeploymentSpec};
+use housekeeping::Housekeeping;
+pub use kafka_options::{SWARM, kafka_options};
 use loopwarden_core::policy::Policy;
 use loopwarden_lane::{Exit, LaneSettings, SystemClock};
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_settings::{Config, Loaded};
-use notify::Manager;
-use station::{Facts, InForce, Station};
+use sd_notify::SdNotify;
+use state::{Facts, InForce, ServerState};
 use status::{StatusLine, Sum};
-use upkeep::Upkeep;
-use world::{Parts, World};
+pub use topics::topic_problem;
 
-use crate::cli::args::{LogArgs, RunArgs};
-use crate::cli::failure::{Failure, Outcome};
-use crate::cli::output::{Output, say};
-use crate::cli::signals::Asked;
-use crate::cli::{setup, signals};
+use crate::failure::{Failure, Outcome};
 use crate::http::{Server, Token};
+use crate::output::{Output, say};
+use crate::signals;
+use crate::signals::Asked;
 use crate::telemetry::logging::LogControl;
 use crate::{clock, task};
 
@@ -38,13 +41,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often state that was left behind is looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
 
-/// Runs until told to stop.
+/// Runs until told to stop; on SIGHUP it reads the `settings` again.
 ///
 /// # Errors
 /// By fate: configuration, brokers, store, identity.
-pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
-    let loaded = setup::load(&args.config, log)?;
-    let control = setup::log_as_configured(&loaded.config)?;
+pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<Loaded, Failure>) -> Outcome {
     let loaded_policy = reload::load(&loaded.config.policy)?;
     let in_force = reload::in_force(&loaded_policy);
     let policy = Arc::clone(&in_force.policy);
@@ -59,38 +60,39 @@ pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
         .map_err(|error| Failure::coded("E0406", format!("cannot make data_dir {}: {error}", data_dir.display())))?;
     reload::keep(data_dir, &loaded_policy)
         .map_err(|error| Failure::coded("E0406", format!("cannot write to data_dir {}: {error}", data_dir.display())))?;
-    let parts = Parts { config, policy: &policy, data_dir, clock: SystemClock::start() };
-    let mut world = match &config.kafka {
-        Some(kafka) => world::kafka(&parts, kafka)?,
-        None => world::embedded(&parts)?,
+    let spec = DeploymentSpec { config, policy: &policy, data_dir, clock: SystemClock::start() };
+    let mut deployment = match &config.kafka {
+        Some(kafka) => deployment::kafka(&spec, kafka)?,
+        None => deployment::embedded(&spec)?,
     };
     has_begun.store(true, Ordering::Release);
-    world.fleet.watch()?;
-    let mut manager = Manager::of_environment();
-    let station = Arc::new(station(&loaded, in_force, &control, &parts.clock, &world));
-    let server = serve::start(config, token, &station)?;
-    let upkeep = world.broker.clone().map(|broker| Upkeep::start(broker, config.embedded.retention_ms)).transpose()?;
+    deployment.fleet.watch()?;
+    let mut manager = SdNotify::of_environment();
+    let state = Arc::new(state(loaded, in_force, control, &spec.clock, &deployment));
+    let server = listen::start(config, token, &state)?;
+    let housekeeping =
+        deployment.broker.clone().map(|broker| Housekeeping::start(broker, config.embedded.retention_ms)).transpose()?;
     let ended = look_after(
-        &world,
+        &deployment,
         &signals,
-        (&mut manager, &control),
-        &|| reload::reload(args, log, &loaded, &control, &world, &station),
+        (&mut manager, control),
+        &|| reload::reload(settings, loaded, control, &deployment, &state),
         &|sum| {
-            ready(config, &policy, &world, sum, &server);
+            ready(config, &policy, &deployment, sum, &server);
         },
     );
     manager.tell("STOPPING=1");
-    station.is_draining.store(true, Ordering::Release);
+    state.is_draining.store(true, Ordering::Release);
     let leave = ended == Ended::Told(Asked::Leave);
-    let poisoned = Sum::of(world.fleet.handles(), world.tasks_min()).poisoned;
-    let World { fleet, pools, store, broker, .. } = world;
+    let poisoned = Sum::of(deployment.fleet.handles(), deployment.tasks_min()).poisoned;
+    let Deployment { fleet, pools, store, broker, .. } = deployment;
     let gravest = fleet.stop(leave);
     // After the lanes: their last commands still reach whoever follows.
     server.stop();
-    if let Some(upkeep) = upkeep {
-        upkeep.stop();
+    if let Some(housekeeping) = housekeeping {
+        housekeeping.stop();
     }
-    drop(station);
+    drop(state);
     for pool in pools.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
         pool.stop();
     }
@@ -106,22 +108,22 @@ pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
 }
 
 /// What the listener may know of all this.
-fn station(loaded: &Loaded, in_force: InForce, control: &LogControl, clock: &SystemClock, world: &World) -> Station {
-    Station {
+fn state(loaded: &Loaded, in_force: InForce, control: &LogControl, clock: &SystemClock, deployment: &Deployment) -> ServerState {
+    ServerState {
         facts: Facts {
             mode: loaded.config.mode.as_str(),
-            place: world.place.clone(),
-            topic: world.topic.clone(),
-            partitions: world.partitions,
-            tasks_min: world.tasks_min(),
+            place: deployment.place.clone(),
+            topic: deployment.topic.clone(),
+            partitions: deployment.partitions,
+            tasks_min: deployment.tasks_min(),
             lateness_ms: loaded.config.time.lateness_ms,
-            config: station::values(loaded.effective()),
+            config: state::values(loaded.effective()),
         },
-        lanes: world.fleet.handles().to_vec(),
+        lanes: deployment.fleet.handles().to_vec(),
         clock: *clock,
-        store: world.store.clone(),
-        broker: world.broker.clone(),
-        recent: world.recent.clone(),
+        store: deployment.store.clone(),
+        broker: deployment.broker.clone(),
+        recent: deployment.recent.clone(),
         control: control.clone(),
         in_force: Mutex::new(in_force),
         since: Stopwatch::start(),
@@ -138,13 +140,13 @@ enum Ended {
 }
 
 fn look_after(
-    world: &World,
+    deployment: &Deployment,
     signals: &std::sync::mpsc::Receiver<Asked>,
-    (manager, control): (&mut Manager, &LogControl),
+    (manager, control): (&mut SdNotify, &LogControl),
     reload: &dyn Fn(),
     ready: &dyn Fn(&Sum),
 ) -> Ended {
-    let mut status = StatusLine::new(world.broker.is_some(), world.partitions);
+    let mut status = StatusLine::new(deployment.broker.is_some(), deployment.partitions);
     let mut is_ready = false;
     let mut sweep = Deadline::after(SWEEP_EVERY);
     loop {
@@ -159,11 +161,11 @@ fn look_after(
             // Its thread is gone, which cannot be; without signals nobody could stop the process.
             Err(RecvTimeoutError::Disconnected) => return Ended::Told(Asked::Stop),
         }
-        if let Some((_, exit)) = world.fleet.next_exit(Duration::ZERO) {
+        if let Some((_, exit)) = deployment.fleet.next_exit(Duration::ZERO) {
             return Ended::Lane(exit);
         }
         if !is_ready {
-            let sum = Sum::of(world.fleet.handles(), world.tasks_min());
+            let sum = Sum::of(deployment.fleet.handles(), deployment.tasks_min());
             if sum.is_restored() {
                 is_ready = true;
                 ready(&sum);
@@ -174,26 +176,26 @@ fn look_after(
         control.tell_left_out();
         if sweep.is_over() {
             sweep = Deadline::after(SWEEP_EVERY);
-            sweep_released(world);
+            sweep_released(deployment);
         }
-        status.due(|| Sum::of(world.fleet.handles(), world.tasks_min())).iter().for_each(say);
+        status.due(|| Sum::of(deployment.fleet.handles(), deployment.tasks_min())).iter().for_each(say);
     }
 }
 
 /// Removes state that was left behind by tasks of other processes. The embedded log holds all of its tasks for ever.
-fn sweep_released(world: &World) {
-    if world.broker.is_some() {
+fn sweep_released(deployment: &Deployment) {
+    if deployment.broker.is_some() {
         return;
     }
     let kept_ms = LaneSettings::default().delete_retention_ms;
     // A failed write ends the lanes too, with its code.
-    if let Err(error) = task::sweep(&mut world.store.clone(), &world.leases, clock::now_ms(), kept_ms) {
+    if let Err(error) = task::sweep(&mut deployment.store.clone(), &deployment.leases, clock::now_ms(), kept_ms) {
         say(format!("warning: {error}"));
     }
 }
 
 /// One line for people and scripts, on standard output, once every assigned task was restored.
-fn ready(config: &Config, policy: &Policy, world: &World, sum: &Sum, server: &Server) {
+fn ready(config: &Config, policy: &Policy, deployment: &Deployment, sum: &Sum, server: &Server) {
     let hash: String = policy.hash.to_string().chars().take(12).collect();
     let stopped = match sum.poisoned.len() {
         0 => String::new(),
@@ -203,13 +205,13 @@ fn ready(config: &Config, policy: &Policy, world: &World, sum: &Sum, server: &Se
         "ready: mode {}, policy {} ({hash}), {}, {} tasks in {} lanes{stopped}",
         config.mode.as_str(),
         policy.profile,
-        world.place,
+        deployment.place,
         sum.tasks,
         config.lanes
     );
     let mut out = Output::stdout();
     // Nobody has to read it.
-    let first = serve::first_contact(config, server, world.broker.is_some());
+    let first = listen::first_contact(config, server, deployment.broker.is_some());
     let _ =
         out.line(line).and_then(|()| out.line(memory::told(config))).and_then(|()| out.line(first)).and_then(|()| out.flush());
 }

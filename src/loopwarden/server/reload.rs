@@ -9,13 +9,12 @@ use std::{fs, io};
 use loopwarden_settings::Loaded;
 use loopwarden_settings::policy::LoadedPolicy;
 
-use crate::cli::args::{LogArgs, RunArgs};
-use crate::cli::failure::Failure;
-use crate::cli::output::say;
-use crate::cli::run::station;
-use crate::cli::run::station::{InForce, Station};
-use crate::cli::run::world::World;
-use crate::cli::{exit_code, setup};
+use crate::exit_code;
+use crate::failure::Failure;
+use crate::output::say;
+use crate::server::deployment::Deployment;
+use crate::server::state;
+use crate::server::state::{InForce, ServerState};
 use crate::telemetry::logging::LogControl;
 
 /// Keys that a reload puts in force; anything else needs a restart.
@@ -35,7 +34,7 @@ pub(super) fn load(name_or_path: &str) -> Result<LoadedPolicy, Failure> {
 
 /// What the listener shows of it.
 pub(super) fn in_force(loaded: &LoadedPolicy) -> InForce {
-    InForce { policy: Arc::new(loaded.policy.clone()), values: station::values(loaded.effective()) }
+    InForce { policy: Arc::new(loaded.policy.clone()), values: state::values(loaded.effective()) }
 }
 
 /// Keeps a policy as a file of its own: `policies/HASH.toml` in the data directory.
@@ -60,9 +59,15 @@ pub(super) fn keep(data_dir: &Path, loaded: &LoadedPolicy) -> io::Result<()> {
 }
 
 /// Puts in force what can be, or leaves everything as it was.
-pub(super) fn reload(args: &RunArgs, log: &LogArgs, before: &Loaded, control: &LogControl, world: &World, station: &Station) {
+pub(super) fn reload(
+    settings: &dyn Fn() -> Result<Loaded, Failure>,
+    before: &Loaded,
+    control: &LogControl,
+    deployment: &Deployment,
+    state: &ServerState,
+) {
     let read = || -> Result<(Loaded, LoadedPolicy), Failure> {
-        let loaded = setup::load(&args.config, log)?;
+        let loaded = settings()?;
         let policy = load(&loaded.config.policy)?;
         let data_dir = before.config.data_dir()?;
         keep(data_dir, &policy).map_err(|error| {
@@ -81,9 +86,9 @@ pub(super) fn reload(args: &RunArgs, log: &LogArgs, before: &Loaded, control: &L
         }
     };
     let in_force = in_force(&policy);
-    world.fleet.set_policy(&in_force.policy);
+    deployment.fleet.set_policy(&in_force.policy);
     let (profile, hash) = (in_force.policy.profile.clone(), in_force.policy.hash.to_string());
-    station.adopt(in_force);
+    state.adopt(in_force);
     let others: Vec<String> = before.changed_keys(&loaded).into_iter().filter(|key| !RELOADED.contains(&key.as_str())).collect();
     if !others.is_empty() {
         say(format!("warning: a restart is needed for {}", others.join(", ")));

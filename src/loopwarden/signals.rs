@@ -9,7 +9,7 @@ use std::{io, thread};
 use loopwarden_log::clock::Stopwatch;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli::exit_code;
+use crate::exit_code;
 
 /// Signals to stop within this time of the first are the same one.
 const ONE_SIGNAL: Duration = Duration::from_millis(500);

@@ -15,8 +15,8 @@ use loopwarden_settings::Effective;
 use loopwarden_state::{RocksStore, StoreError};
 use serde_json::{Map, Value, json};
 
-use crate::cli::run::status::Sum;
-use crate::http::{Answered, Probe, Unanswered, Warden};
+use crate::http::{Answered, Probe, ProcessStatus, Unanswered};
+use crate::server::status::Sum;
 use crate::telemetry::logging::LogControl;
 use crate::telemetry::metrics;
 
@@ -50,7 +50,7 @@ pub(super) struct InForce {
 }
 
 /// The running process.
-pub(super) struct Station {
+pub(super) struct ServerState {
     pub(super) facts: Facts,
     pub(super) lanes: Vec<LaneHandle>,
     pub(super) clock: SystemClock,
@@ -72,7 +72,7 @@ pub(super) fn values(effective: Vec<Effective>) -> Value {
     Value::Object(effective.into_iter().map(of).collect::<Map<String, Value>>())
 }
 
-impl Station {
+impl ServerState {
     /// Another policy is in force.
     pub(super) fn adopt(&self, in_force: InForce) {
         *self.in_force.lock().unwrap_or_else(PoisonError::into_inner) = in_force;
@@ -119,7 +119,7 @@ fn revision() -> &'static str {
     option_env!("LOOPWARDEN_REVISION").unwrap_or("unknown")
 }
 
-impl Warden for Station {
+impl ProcessStatus for ServerState {
     fn live(&self) -> Probe {
         let now_ms = self.clock.mono_ms();
         let mut probe = Probe::default();

@@ -1,4 +1,4 @@
-//! The two worlds a process can live in: Kafka, or the embedded log. Each opens its store and starts its lanes.
+//! The two deployments of a process: with Kafka, or with the embedded log. Each opens its store and starts its lanes.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,22 +6,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use loopwarden_core::engine::SessionEngine;
 use loopwarden_core::event::Stage;
 use loopwarden_core::policy::Policy;
-use loopwarden_kafka::admin::{Admin, Purpose, Severity, TopicPlan, TopicProblem};
-use loopwarden_kafka::fate::E_NOT_AUTHORISED;
-use loopwarden_kafka::{KafkaLog, KafkaOptions, admin};
+use loopwarden_kafka::admin::Admin;
+use loopwarden_kafka::{KafkaLog, KafkaOptions};
 use loopwarden_lane::{
     Clock, CommitTrigger, Exit, Fleet, InlineRestorer, KillerFile, Lane, LaneSettings, Leases, Recent, RestorePool, Suspect,
     SystemClock,
 };
 use loopwarden_log::embedded::{EmbeddedBroker, EmbeddedOptions, TICK_HEADER};
-use loopwarden_log::{Changelog, InputNames, Log, LogError};
+use loopwarden_log::{Changelog, InputNames, Log};
 use loopwarden_settings::{Config, KafkaConfig};
 use loopwarden_state::{RocksOptions, RocksStore, StoreOwner};
 
-use crate::cli::failure::Failure;
-use crate::cli::output::say;
-use crate::cli::setup::SWARM;
-use crate::cli::{exit_code, setup, topics};
+use crate::failure::Failure;
+use crate::server::kafka_options::{SWARM, kafka_options};
+use crate::server::topics::prepare_topics;
 
 /// Restore threads of a lane: a restore waits for the network most of its time.
 const RESTORE_THREADS: usize = 2;
@@ -29,8 +27,8 @@ const RESTORE_THREADS: usize = 2;
 /// Restore threads of all lanes, to be ended after the lanes.
 pub(super) type Pools = Arc<Mutex<Vec<RestorePool<RocksStore>>>>;
 
-/// A world with its lanes running.
-pub(super) struct World {
+/// A process with its lanes running.
+pub(super) struct Deployment {
     /// The lanes.
     pub(super) fleet: Fleet,
     /// Their restore threads.
@@ -51,7 +49,7 @@ pub(super) struct World {
     pub(super) partitions: Option<u32>,
 }
 
-impl World {
+impl Deployment {
     /// Tasks that the process has in any case: on the embedded log all there are; members of a group may have none.
     pub(super) fn tasks_min(&self) -> usize {
         self.broker.as_ref().map_or(0, |broker| {
@@ -61,15 +59,15 @@ impl World {
     }
 }
 
-/// Everything a world is made of.
-pub(super) struct Parts<'a> {
+/// What a deployment is made of.
+pub(super) struct DeploymentSpec<'a> {
     pub(super) config: &'a Config,
     pub(super) policy: &'a Arc<Policy>,
     pub(super) data_dir: &'a Path,
     pub(super) clock: SystemClock,
 }
 
-impl Parts<'_> {
+impl DeploymentSpec<'_> {
     fn settings(&self) -> LaneSettings {
         let Config { commit, limits, .. } = self.config;
         let kafka = self.config.kafka.as_ref();
@@ -116,9 +114,9 @@ fn noted<L: Log>(
 }
 
 /// Events come in over HTTP, everything stays in the directory.
-pub(super) fn embedded(parts: &Parts<'_>) -> Result<World, Failure> {
-    let config = parts.config;
-    let store = parts.store(None)?;
+pub(super) fn embedded(spec: &DeploymentSpec<'_>) -> Result<Deployment, Failure> {
+    let config = spec.config;
+    let store = spec.store(None)?;
     let options = EmbeddedOptions {
         app: config.app().to_owned(),
         instance: config.instance.clone(),
@@ -129,13 +127,13 @@ pub(super) fn embedded(parts: &Parts<'_>) -> Result<World, Failure> {
     };
     let broker = EmbeddedBroker::open(store.clone(), options)?;
     let settings =
-        Arc::new(LaneSettings { partitions: Some(broker.partitions()), tick_header: Some(TICK_HEADER), ..parts.settings() });
-    let suspects = Arc::new(parts.suspects()?);
+        Arc::new(LaneSettings { partitions: Some(broker.partitions()), tick_header: Some(TICK_HEADER), ..spec.settings() });
+    let suspects = Arc::new(spec.suspects()?);
     let leases = Leases::new();
-    let mut fleet = Fleet::new(parts.clock, config.lanes as usize);
+    let mut fleet = Fleet::new(spec.clock, config.lanes as usize);
     for number in 0..config.lanes {
         let (broker, settings, leases, suspects) = (broker.clone(), Arc::clone(&settings), leases.clone(), Arc::clone(&suspects));
-        let (policy, dir) = (Arc::clone(parts.policy), parts.data_dir.to_owned());
+        let (policy, dir) = (Arc::clone(spec.policy), spec.data_dir.to_owned());
         fleet.spawn(move || {
             let store = broker.store();
             let restorer = Box::new(InlineRestorer::new(store.clone(), None, Arc::clone(&settings)));
@@ -143,9 +141,9 @@ pub(super) fn embedded(parts: &Parts<'_>) -> Result<World, Failure> {
             noted(Lane::new(broker.lane(number), store, engine, restorer, leases, settings), &dir, number, &suspects)
         })?;
     }
-    let place = format!("embedded log in {}", parts.data_dir.display());
+    let place = format!("embedded log in {}", spec.data_dir.display());
     let (topic, partitions) = (InputNames::default().events, Some(broker.partitions().session));
-    Ok(World {
+    Ok(Deployment {
         fleet,
         pools: Pools::default(),
         store,
@@ -164,25 +162,25 @@ pub(super) const fn kafka_lanes(config: &Config) -> u32 {
 }
 
 /// The fleet's Kafka.
-pub(super) fn kafka(parts: &Parts<'_>, kafka: &KafkaConfig) -> Result<World, Failure> {
-    let config = parts.config;
-    let options = setup::kafka_options(config, kafka, 0)?;
+pub(super) fn kafka(spec: &DeploymentSpec<'_>, kafka: &KafkaConfig) -> Result<Deployment, Failure> {
+    let config = spec.config;
+    let options = kafka_options(config, kafka, 0)?;
     let admin = Admin::new(&options)?;
     let cluster = admin.cluster_id()?;
     prepare_topics(&admin, &options)?;
-    let store = parts.store(Some(cluster))?;
-    let settings = Arc::new(parts.settings());
-    let suspects = Arc::new(parts.suspects()?);
+    let store = spec.store(Some(cluster))?;
+    let settings = Arc::new(spec.settings());
+    let suspects = Arc::new(spec.suspects()?);
     let (leases, pools, recent) = (Leases::new(), Pools::default(), Recent::default());
     let lanes = kafka_lanes(config);
-    let mut fleet = Fleet::new(parts.clock, lanes as usize);
+    let mut fleet = Fleet::new(spec.clock, lanes as usize);
     for number in 0..lanes {
         // Sums are few: one lane of a process reads them, whatever the number of those that read events.
         let reads: &[Stage] = if number < config.lanes { &[Stage::Session] } else { &[Stage::Swarm] };
         let options = KafkaOptions { lane: number, reads, ..options.clone() };
         let (settings, leases, suspects, pools, recent) =
             (Arc::clone(&settings), leases.clone(), Arc::clone(&suspects), Arc::clone(&pools), recent.clone());
-        let (store, policy, dir, clock) = (store.clone(), Arc::clone(parts.policy), parts.data_dir.to_owned(), parts.clock);
+        let (store, policy, dir, clock) = (store.clone(), Arc::clone(spec.policy), spec.data_dir.to_owned(), spec.clock);
         fleet.spawn(move || {
             let app = options.app.clone();
             let log = KafkaLog::open(options)?;
@@ -205,63 +203,5 @@ pub(super) fn kafka(parts: &Parts<'_>, kafka: &KafkaConfig) -> Result<World, Fai
         options.bootstrap_servers, options.app, options.topics.input, options.topics.commands
     );
     let partitions = admin.describe(&options.topics.input)?.map(|facts| facts.partitions);
-    Ok(World { fleet, pools, store, leases, broker: None, recent, place, topic: options.topics.input, partitions })
-}
-
-/// Makes the internal topics of a group that has never worked; those that vanished are an error, and no fresh start. Refuses topics that
-/// would lose state, and says what else is not as it should be.
-fn prepare_topics(admin: &Admin, options: &KafkaOptions) -> Result<(), Failure> {
-    let Some(input) = admin.describe(&options.topics.input)? else {
-        let mut message = format!("topic \"{}\" does not exist on {}", options.topics.input, options.bootstrap_servers);
-        let similar = admin.similar_to(&options.topics.input)?;
-        if !similar.is_empty() {
-            message.push_str("\n  topics that look similar: ");
-            message.push_str(&similar.join(", "));
-        }
-        message.push_str("\n  create it with: loopwarden topics create");
-        return Err(Failure::coded("E0102", message));
-    };
-    let plans = admin::plan(options, input.partitions, input.replication.max(1));
-    let (mut missing, mut problems) = (Vec::new(), Vec::new());
-    for plan in plans {
-        let found = if plan.purpose == Purpose::Input { Ok(Some(input.clone())) } else { admin.describe(&plan.name) };
-        match found {
-            Ok(Some(found)) => problems.extend(admin::compare(&plan, &found)),
-            Ok(None) if plan.purpose.is_internal() => missing.push(plan),
-            // What is for others is theirs to make, and need not be described by this identity.
-            Ok(None) => {}
-            Err(LogError::Fatal { code: E_NOT_AUTHORISED, .. }) if !plan.purpose.is_internal() => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    make_internal(admin, options, &missing)?;
-    refuse(&problems)
-}
-
-fn make_internal(admin: &Admin, options: &KafkaOptions, missing: &[TopicPlan]) -> Result<(), Failure> {
-    if missing.is_empty() {
-        return Ok(());
-    }
-    if admin.group_has_offsets(options)? {
-        let names: Vec<&str> = missing.iter().map(|plan| plan.name.as_str()).collect();
-        return Err(Failure::coded(
-            "E0105",
-            format!(
-                "group \"{}\" has worked before, but {} is gone; see `loopwarden explain E0105` before making it anew",
-                options.app,
-                names.join(", ")
-            ),
-        ));
-    }
-    admin.create(missing)?;
-    Ok(())
-}
-
-/// Refuses what would lose state (rules I6 and R2), and tells the rest.
-fn refuse(problems: &[TopicProblem]) -> Result<(), Failure> {
-    let (errors, warnings): (Vec<_>, Vec<_>) = problems.iter().partition(|problem| problem.severity == Severity::Error);
-    warnings.into_iter().map(topics::told).for_each(say);
-    let Some(first) = errors.first() else { return Ok(()) };
-    let told: Vec<String> = errors.iter().map(|problem| topics::told(problem)).collect();
-    Err(Failure::new(exit_code::of_error(first.code), told.join("\n")))
+    Ok(Deployment { fleet, pools, store, leases, broker: None, recent, place, topic: options.topics.input, partitions })
 }

@@ -7,7 +7,7 @@ use loopwarden_lane::{LaneHandle, Stats, TaskState};
 use loopwarden_log::clock::Deadline;
 use loopwarden_settings::Diagnostic;
 
-use crate::cli::blind_spots;
+use crate::input_quality;
 
 /// How often the status line is written, and how long nothing may be consumed before it is said.
 const EVERY: Duration = Duration::from_secs(30);
@@ -134,7 +134,7 @@ impl StatusLine {
                 sum.sessions_cached, sum.running, sum.tasks
             ));
         }
-        let mut found = blind_spots::of_stream(&sum.stats, self.partitions);
+        let mut found = input_quality::of_stream(&sum.stats, self.partitions);
         if events == 0 && sum.is_ready() {
             found.push(silence(self.is_embedded));
         }

@@ -6,23 +6,23 @@ use std::sync::Arc;
 use loopwarden_log::clock;
 use loopwarden_settings::Config;
 
-use crate::cli::failure::Failure;
-use crate::cli::run::station::Station;
+use crate::failure::Failure;
 use crate::http::{Options, Server, Token};
+use crate::server::state::ServerState;
 
 /// Starts to listen.
 ///
 /// # Errors
 /// E0702 where the address cannot be had.
-pub(super) fn start(config: &Config, token: Option<Token>, station: &Arc<Station>) -> Result<Server, Failure> {
+pub(super) fn start(config: &Config, token: Option<Token>, state: &Arc<ServerState>) -> Result<Server, Failure> {
     let options = Options {
         listen: config.http.listen,
         token,
-        embedded: station.broker.clone(),
+        embedded: state.broker.clone(),
         event_bytes_max: config.limits.record_bytes_max,
-        topic: station.facts.topic.clone(),
+        topic: state.facts.topic.clone(),
     };
-    let warden: Arc<Station> = Arc::clone(station);
+    let warden: Arc<ServerState> = Arc::clone(state);
     Server::start(options, warden).map_err(|error| {
         let message = format!(
             "cannot listen on {}: {error}\n  set `http.listen` to another address, as 127.0.0.1:0 for any free port",

@@ -6,6 +6,8 @@ use std::io::{BufWriter, IsTerminal as _, StdoutLock, Write};
 use clap::ValueEnum;
 use loopwarden_lab::report::Table;
 
+use crate::failure::Outcome;
+
 /// Form of the data on standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
 pub enum OutputFormat {
@@ -106,6 +108,16 @@ pub fn width() -> Option<usize> {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let found = || terminal_size::terminal_size_of(io::stdout()).map(|(terminal_size::Width(columns), _)| usize::from(columns));
     told.or_else(found).filter(|columns| *columns >= 20)
+}
+
+/// Writes a line to standard output.
+///
+/// # Errors
+/// As any write.
+pub fn line(line: &str) -> Outcome {
+    let mut out = Output::stdout();
+    out.line(line)?;
+    Ok(out.flush()?)
 }
 
 /// Says something on standard error. Whether anybody reads it changes nothing.

@@ -5,7 +5,7 @@ use std::fs;
 
 use loopwarden_settings::Config;
 
-use crate::cli::run::world::kafka_lanes;
+use crate::server::deployment::kafka_lanes;
 
 const MIB: u64 = 1024 * 1024;
 

@@ -11,7 +11,7 @@ const EVENTS_MIN: u64 = 100;
 const SHARE: u64 = 100;
 
 /// What a running process says once, when it is so: W0301 to W0303, W0305. `partitions` of the events, where they are known.
-pub(in crate::cli) fn of_stream(stats: &Stats, partitions: Option<u32>) -> Vec<Diagnostic> {
+pub(crate) fn of_stream(stats: &Stats, partitions: Option<u32>) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let [calls, _, both, ..] = stats.events;
     if calls + both >= EVENTS_MIN {
@@ -51,7 +51,7 @@ pub(in crate::cli) fn of_stream(stats: &Stats, partitions: Option<u32>) -> Vec<D
 }
 
 /// What a report says of its input: which detectors had nothing to read.
-pub(in crate::cli) fn of_input(stats: &Stats) -> Vec<String> {
+pub(crate) fn of_input(stats: &Stats) -> Vec<String> {
     let [calls, results, both, ..] = stats.events;
     let [_, result, time, _] = stats.without;
     let all = calls + results + both;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::http::metrics::Answered;
 
 /// The process, as the listener sees it. Methods may block for a second or two: they are called on threads of their own.
-pub trait Warden: Send + Sync + 'static {
+pub trait ProcessStatus: Send + Sync + 'static {
     /// Whether each lane turns. Never depends on brokers.
     fn live(&self) -> Probe;
     /// Whether it takes its share: joined, store open, nothing poisoned, not draining. Never depends on lag.

@@ -18,12 +18,12 @@ const INPUT_BYTES: u64 = 6 << 30;
 const OUTPUT_BYTES: u64 = 2 << 30;
 
 /// The thread; it ends when told so.
-pub(super) struct Upkeep {
+pub(super) struct Housekeeping {
     stop: SyncSender<()>,
     thread: JoinHandle<()>,
 }
 
-impl Upkeep {
+impl Housekeeping {
     /// Starts it.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl Upkeep {
                 let kept =
                     if ticks.is_multiple_of(TICKS_PER_RETENTION) || ticked.is_err() { make_room(&broker, &keep) } else { Ok(()) };
                 for error in [ticked.err(), kept.err()].into_iter().flatten() {
-                    crate::cli::output::say(format!("warning: embedded log: {error}"));
+                    crate::output::say(format!("warning: embedded log: {error}"));
                 }
             }
         })?;

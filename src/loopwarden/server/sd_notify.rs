@@ -12,13 +12,13 @@ const WATCHDOG_PART: u32 = 3;
 
 /// The service manager, if there is one.
 #[derive(Debug)]
-pub(super) struct Manager {
+pub(super) struct SdNotify {
     socket: Option<(UnixDatagram, SocketAddr)>,
     /// How often it wants to hear that the process lives, and when next.
     watchdog: Option<(Duration, Deadline)>,
 }
 
-impl Manager {
+impl SdNotify {
     /// The one that started this process.
     pub(super) fn of_environment() -> Self {
         let address = std::env::var_os("NOTIFY_SOCKET").and_then(|name| match name.as_bytes() {
@@ -62,7 +62,7 @@ mod tests {
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         let receiver = UnixDatagram::bind_addr(&address).unwrap();
         let watchdog = Some((Duration::from_secs(3_600), Deadline::after(Duration::ZERO)));
-        let mut manager = Manager { socket: Some((UnixDatagram::unbound().unwrap(), address)), watchdog };
+        let mut manager = SdNotify { socket: Some((UnixDatagram::unbound().unwrap(), address)), watchdog };
         // Of many looks in an hour, one is due.
         for _ in 0..3 {
             manager.lives();

@@ -1,0 +1,230 @@
+//! Arguments of the commands about recorded events: `replay`, `tune`, `test`, `inspect`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// `replay`.
+#[derive(Debug, Clone, Default, Args)]
+#[command(override_usage = "\
+loopwarden replay [OPTIONS] <FILE>...
+       loopwarden replay [OPTIONS] --topic <NAME>")]
+#[command(after_long_help = "\
+Examples:
+  loopwarden replay events.ndjson.zst
+  loopwarden replay events.ndjson --policy mine.toml --set detectors.exact_repeat.threshold=5
+  loopwarden replay events.ndjson --output ndjson | jq .message
+  loopwarden replay events.ndjson --labels labels.jsonl --outcomes outcomes.jsonl
+  loopwarden replay last-week.ndjson --fail-on block
+  loopwarden replay ~/.claude/projects ~/.codex/sessions
+  loopwarden replay --topic agents.tool-events.v1 --from 7d --set kafka.bootstrap_servers=localhost:9092
+  loopwarden replay last-week.ndjson --output html > report.html
+  loopwarden replay last-week.ndjson --policy mine.toml --against default
+
+Files hold one event a line, or are logs of Claude Code, Codex or OpenHands as they lie on disk;
+plain or compressed (gzip, zstd); - is standard input. The commands are the same, in the same
+order, whatever --lanes says.")]
+pub struct ReplayArgs {
+    /// Files of events, one a line, or logs of agents; several are read one after the other, of a directory all below it
+    #[arg(required_unless_present = "topic", conflicts_with = "topic", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Policy: the name of a shipped profile, or a file; without: default, and with --topic the setting policy
+    #[arg(long, value_name = "NAME|FILE")]
+    pub policy: Option<String>,
+    /// A key of the policy, as detectors.exact_repeat.threshold=5, or with --topic a setting of Kafka; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Threads; 0: one per core
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub lanes: u32,
+    /// Form of the output: table and csv count by detector, json and html tell all, ndjson gives the commands themselves
+    #[arg(long, value_enum, default_value_t)]
+    pub output: ReplayFormat,
+    /// Labelled stretches to judge by: {session, label, first_event_index, last_event_index, kind}
+    #[arg(long, value_name = "FILE")]
+    pub labels: Option<PathBuf>,
+    /// Outcomes of sessions to judge by: {session, success}
+    #[arg(long, value_name = "FILE")]
+    pub outcomes: Option<PathBuf>,
+    /// Exit with 3 if there is such a command, or a graver one; with --against: if an agent is told that was not told before
+    #[arg(long, value_enum, value_name = "ACTION")]
+    pub fail_on: Option<FailOn>,
+    /// Stop at the first line that is no event
+    #[arg(long)]
+    pub strict: bool,
+    /// A second policy, by name or file: tell what --policy would change
+    #[arg(long, value_name = "NAME|FILE")]
+    pub against: Option<String>,
+    /// Write the report also to this file, as one HTML page
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// A range of a topic instead of files.
+    #[command(flatten)]
+    pub range: RangeArgs,
+}
+
+/// A range of a topic: read without a consumer group, nothing is committed or written.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "A range of a Kafka topic")]
+pub struct RangeArgs {
+    /// Topic of events; brokers as in the configuration
+    #[arg(long, value_name = "NAME")]
+    pub topic: Option<String>,
+    /// First record: earliest, an offset, a time (RFC 3339, or a date), or how long ago (7d, 90m); default: earliest
+    #[arg(long, value_name = "WHERE", requires = "topic")]
+    pub from: Option<String>,
+    /// End, itself not read: as --from, or now, which is the default
+    #[arg(long, value_name = "WHERE", requires = "topic")]
+    pub to: Option<String>,
+    /// Configuration file [env: LOOPWARDEN_CONFIG]
+    #[arg(long, short, value_name = "FILE", conflicts_with = "files")]
+    pub config: Option<PathBuf>,
+}
+
+/// Form of `replay` and `tune`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ReplayFormat {
+    /// Aligned text, for people.
+    #[default]
+    Table,
+    /// One JSON object a line.
+    Ndjson,
+    /// One JSON document.
+    Json,
+    /// Comma-separated values with a head.
+    Csv,
+    /// One page for a browser or a printer, without script and network.
+    Html,
+}
+
+/// `replay --fail-on`; with --against, what is new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum FailOn {
+    /// Any nudge or block.
+    Nudge,
+    /// Any block.
+    Block,
+}
+
+/// `test`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  loopwarden test config/examples/*.yaml
+  loopwarden test cases.jsonl --filter poll
+
+A case names a profile, what its policy changes, events, and what must be answered after which
+event. config/examples has some to begin from. Exit code 3 when a case fails.")]
+pub struct TestArgs {
+    /// Files of cases: YAML documents (.yaml, .yml), or one JSON object a line
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Only cases whose id (profile/name) contains this
+    #[arg(long, value_name = "TEXT")]
+    pub filter: Option<String>,
+}
+
+/// `inspect`.
+#[derive(Debug, Subcommand)]
+pub enum InspectCommand {
+    /// One session: its events in order, findings, streaks, commands, what other thresholds would have said
+    #[command(after_long_help = "\
+Examples:
+  loopwarden inspect session sess-42 --file events.ndjson.zst
+  loopwarden inspect session sess-42 --topic agents.tool-events.v1 --from 2h --config loopwarden.toml
+  loopwarden inspect session sess-42 --address localhost:9464
+      what the running process holds of it: hashes and flags, no events")]
+    Session(InspectArgs),
+    /// One swarm: its calls added up, its members, its commands
+    Swarm(InspectArgs),
+    /// One task, as session:3: its records; of a running process also where it stands
+    Task(InspectArgs),
+}
+
+/// What to inspect, and where its events are. Without --file and --topic a running process is asked.
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    /// Id of the session or swarm; of a task its stage and partition, as session:3
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// Events, or logs of agents; may be repeated; of a directory all below it
+    #[arg(long = "file", value_name = "FILE", conflicts_with = "topic")]
+    pub files: Vec<PathBuf>,
+    /// Address of the running process; default: the setting http.listen
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["files", "topic"])]
+    pub address: Option<String>,
+    /// Tenant of the session or swarm
+    #[arg(long, value_name = "NAME")]
+    pub tenant: Option<String>,
+    /// Policy: the name of a shipped profile, or a file; without: default, and with --topic the setting policy
+    #[arg(long, value_name = "NAME|FILE")]
+    pub policy: Option<String>,
+    /// A key of the policy, or with --topic a setting of Kafka; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// The newest so many events, or rows, are shown
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    pub limit: u32,
+    /// Show what agents wrote and read too: beginnings of arguments, results and texts
+    #[arg(long)]
+    pub show_content: bool,
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t)]
+    pub output: InspectFormat,
+    /// A range of a topic instead of files.
+    #[command(flatten)]
+    pub range: RangeArgs,
+}
+
+/// Form of `inspect`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum InspectFormat {
+    /// For people.
+    #[default]
+    Table,
+    /// One JSON document.
+    Json,
+}
+
+/// `tune`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  loopwarden tune events.ndjson --labels labels.jsonl --set detectors.exact_repeat.threshold=2,3,4,5
+  loopwarden tune events.ndjson --labels labels.jsonl --outcomes outcomes.jsonl --output html \\
+      --set detectors.stuck.threshold=3,4,5 --set detectors.dead_end.threshold=3,4,5 > tune.html
+  loopwarden tune --topic agents.tool-events.v1 --from 7d --outcomes outcomes.jsonl \\
+      --set kafka.bootstrap_servers=localhost:9092 --set detectors.exact_repeat.threshold=2,3,4,5
+
+Every combination is replayed, 256 at most. Marked best is what finds more loops than anything else
+with as few false alarms.")]
+#[command(group = clap::ArgGroup::new("known").args(["labels", "outcomes"]).required(true).multiple(true))]
+pub struct TuneArgs {
+    /// Files of events, one a line; several are read one after the other
+    #[arg(required_unless_present = "topic", conflicts_with = "topic", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Policy to begin from: the name of a shipped profile, or a file; without: default, and with --topic the setting policy
+    #[arg(long, value_name = "NAME|FILE")]
+    pub policy: Option<String>,
+    /// A key of the policy and its values, as detectors.exact_repeat.threshold=3,4,5, or with --topic a setting of Kafka; may be repeated
+    #[arg(long = "set", required = true, value_name = "KEY=VALUE,…")]
+    pub set: Vec<String>,
+    /// Labelled stretches to judge by: {session, label, first_event_index, last_event_index, kind}
+    #[arg(long, value_name = "FILE")]
+    pub labels: Option<PathBuf>,
+    /// Outcomes of sessions to judge by: {session, success}
+    #[arg(long, value_name = "FILE")]
+    pub outcomes: Option<PathBuf>,
+    /// Threads; 0: one per core
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub lanes: u32,
+    /// Form of the output
+    #[arg(long, value_enum, default_value_t)]
+    pub output: ReplayFormat,
+    /// Write the plot and the table also to this file, as one HTML page
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// A range of a topic instead of files.
+    #[command(flatten)]
+    pub range: RangeArgs,
+}

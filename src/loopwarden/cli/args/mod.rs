@@ -1,0 +1,53 @@
+//! The arguments of each command, with their help. Nothing here does anything.
+
+mod lab;
+mod server;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+pub use lab::{FailOn, InspectArgs, InspectCommand, InspectFormat, RangeArgs, ReplayArgs, ReplayFormat, TestArgs, TuneArgs};
+use loopwarden_settings::LogFormat;
+pub use server::{
+    CheckArgs, ConfigCommand, DemoArgs, DemoFormat, ExplainArgs, HealthcheckArgs, ResetArgs, ResetCommand, ResetTaskArgs,
+    RunArgs, SchemaCommand, SchemaName, SchemaOf, TopicFormat, TopicSize, TopicsCommand, VersionFormat,
+};
+
+/// Log lines, on standard error.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Log lines (standard error)")]
+pub struct LogArgs {
+    /// How log lines look; auto: text on a terminal, JSON otherwise
+    #[arg(long, global = true, value_parser = log_formats(), value_name = "FORM")]
+    pub log_format: Option<LogFormat>,
+    /// Filter of log lines, as info or warn,loopwarden::task=debug [env: LOOPWARDEN_LOG]
+    #[arg(long, global = true, value_name = "FILTER")]
+    pub log_level: Option<String>,
+}
+
+/// The words of a choice among the settings, as the value of a flag.
+fn log_formats() -> impl TypedValueParser<Value = LogFormat> {
+    let words = LogFormat::WORDS.iter().map(|(_, word, text)| PossibleValue::new(*word).help(text.trim().trim_end_matches('.')));
+    PossibleValuesParser::new(words).map(|written| {
+        LogFormat::WORDS.iter().find(|(_, word, _)| *word == written).map(|(format, ..)| *format).unwrap_or_default()
+    })
+}
+
+/// Where settings come from.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Settings")]
+pub struct ConfigArgs {
+    /// Configuration file [env: LOOPWARDEN_CONFIG]
+    #[arg(long, short, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Any setting, as kafka.bootstrap_servers=localhost:9092; may be repeated, the last one counts
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Directory of the state: the setting data_dir
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<String>,
+    /// What the Kafka client shall tell of itself, as broker,security; support asks for it first
+    #[arg(long, value_name = "CONTEXTS")]
+    pub kafka_debug: Option<String>,
+}
