@@ -1,7 +1,4 @@
 //! Hot sessions, decoded: one look-up per event, bounded in bytes. What a commit has not written yet is pinned.
-//!
-//! Which session leaves is decided by second chance, an approximation of least recently used that costs one bit per touch. What is
-//! in the cache never reaches an output: a session reads the same from the store.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +7,11 @@ use loopwarden_core::event::TaskId;
 use loopwarden_state::session::Loaded;
 use loopwarden_state::{Change, StoreError, StoredRing, session, step};
 
+use crate::pinned::{Pinned, Place, Slot};
+
 // The hasher is keyed anew in each process: names come from outside.
 #[expect(clippy::disallowed_types, reason = "look-up only; nothing iterates over it")]
-type Index = std::collections::HashMap<Box<[u8]>, u32, ahash::RandomState>;
+type Index = std::collections::HashMap<Box<[u8]>, EntryId, ahash::RandomState>;
 
 /// Steps noted as changed before they are thinned out to those still in the ring.
 const CHANGED_MAX: usize = 4_096;
@@ -21,9 +20,8 @@ const MEASURE_EVERY: u32 = 256;
 /// Bytes of an entry besides its session: subject, keys, index.
 const OVERHEAD: usize = 512;
 
-/// Place of a session in the cache; good until the next insertion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct EntryId(u32);
+/// Place of a session in the cache.
+pub(super) type EntryId = Place;
 
 /// A session and what the store holds of it.
 #[derive(Debug)]
@@ -39,9 +37,6 @@ pub(super) struct Entry {
     stale: BTreeSet<u16>,
     /// Sequences to be written.
     changed: Vec<u64>,
-    is_dirty: bool,
-    is_referenced: bool,
-    bytes: usize,
     measured_len: usize,
     touches: u32,
 }
@@ -50,17 +45,6 @@ impl Entry {
     /// Key of the session in the store.
     pub(super) fn session_key(&self) -> &[u8] {
         self.key.get(PREFIX..).unwrap_or_default()
-    }
-
-    /// Notes that it was applied to; true for the first time since the last commit.
-    pub(super) fn touch(&mut self) -> bool {
-        if !self.session.changed_steps.is_empty() {
-            self.changed.append(&mut self.session.changed_steps);
-            if self.changed.len() > CHANGED_MAX.max(2 * self.session.history.capacity()) {
-                self.thin_out();
-            }
-        }
-        !std::mem::replace(&mut self.is_dirty, true)
     }
 
     fn thin_out(&mut self) {
@@ -102,10 +86,25 @@ impl Entry {
         session::changes(task, session_key, (head, history), (stored, &self.changed), out)
     }
 
-    fn measure(&mut self) {
-        self.bytes = self.session.bytes() + self.key.len() * 2 + OVERHEAD;
+    /// Bytes it takes.
+    fn measure(&mut self) -> usize {
         self.measured_len = self.session.history.len();
         self.touches = 0;
+        self.session.bytes() + self.key.len() * 2 + OVERHEAD
+    }
+}
+
+impl Slot<Entry> {
+    /// Notes that it was applied to; true for the first time since the last commit.
+    pub(super) fn touch(&mut self) -> bool {
+        let entry = &mut **self;
+        if !entry.session.changed_steps.is_empty() {
+            entry.changed.append(&mut entry.session.changed_steps);
+            if entry.changed.len() > CHANGED_MAX.max(2 * entry.session.history.capacity()) {
+                entry.thin_out();
+            }
+        }
+        self.pin()
     }
 }
 
@@ -116,11 +115,7 @@ const PREFIX: usize = 4;
 #[derive(Debug)]
 pub(super) struct Cache {
     index: Index,
-    entries: Vec<Option<Box<Entry>>>,
-    free: Vec<u32>,
-    hand: usize,
-    bytes: usize,
-    bytes_max: usize,
+    held: Pinned<Entry>,
     scratch: Vec<u8>,
     pub(super) hits: u64,
     pub(super) misses: u64,
@@ -128,17 +123,7 @@ pub(super) struct Cache {
 
 impl Cache {
     pub(super) fn new(bytes_max: usize) -> Self {
-        Self {
-            index: Index::default(),
-            entries: Vec::new(),
-            free: Vec::new(),
-            hand: 0,
-            bytes: 0,
-            bytes_max,
-            scratch: Vec::new(),
-            hits: 0,
-            misses: 0,
-        }
+        Self { index: Index::default(), held: Pinned::new(bytes_max), scratch: Vec::new(), hits: 0, misses: 0 }
     }
 
     /// Finds a session by its parts, without allocating.
@@ -162,7 +147,7 @@ impl Cache {
     }
 
     fn look_up(&mut self) -> Option<EntryId> {
-        let found = self.index.get(self.scratch.as_slice()).map(|at| EntryId(*at));
+        let found = self.index.get(self.scratch.as_slice()).copied();
         if found.is_some() {
             self.hits += 1;
         } else {
@@ -188,7 +173,7 @@ impl Cache {
         };
         // A ring of another size has its steps under other slots.
         let resized = stored.filter(|stored| stored.capacity != session.history.capacity());
-        let mut entry = Box::new(Entry {
+        let mut entry = Entry {
             task,
             subject,
             session,
@@ -196,44 +181,35 @@ impl Cache {
             stored,
             stale: resized.map(|stored| stored.pages()).unwrap_or_default(),
             changed: Vec::new(),
-            is_dirty: false,
-            is_referenced: true,
-            bytes: 0,
             measured_len: 0,
             touches: 0,
-        });
-        entry.measure();
-        self.bytes += entry.bytes;
-        let at = self.free.pop().unwrap_or(self.entries.len() as u32);
-        match self.entries.get_mut(at as usize) {
-            Some(place) => *place = Some(entry),
-            None => self.entries.push(Some(entry)),
-        }
+        };
+        let bytes = entry.measure();
+        let at = self.held.insert(entry, bytes);
         self.index.insert(key, at);
-        EntryId(at)
+        at
     }
 
-    pub(super) fn get_mut(&mut self, id: EntryId) -> Option<&mut Entry> {
-        self.entries.get_mut(id.0 as usize)?.as_deref_mut()
+    pub(super) fn get_mut(&mut self, id: EntryId) -> Option<&mut Slot<Entry>> {
+        self.held.get_mut(id)
     }
 
     /// After an input: keeps the estimate of bytes right. Measured exactly when the ring has grown by a quarter, and once in a while.
     pub(super) fn touched(&mut self, id: EntryId) {
-        let Some(Some(entry)) = self.entries.get_mut(id.0 as usize) else { return };
-        entry.is_referenced = true;
+        let Some(entry) = self.held.get_mut(id) else { return };
+        entry.refer();
         entry.touches += 1;
         let len = entry.session.history.len();
         if len >= entry.measured_len + entry.measured_len / 4 + 2 || entry.touches >= MEASURE_EVERY {
-            let before = entry.bytes;
-            entry.measure();
-            self.bytes = self.bytes - before + entry.bytes;
+            let bytes = entry.measure();
+            self.held.resize(id, bytes);
         }
     }
 
     /// The session is written: it may leave again. One that has no state leaves now.
     pub(super) fn committed(&mut self, id: EntryId) {
-        let Some(Some(entry)) = self.entries.get_mut(id.0 as usize) else { return };
-        entry.is_dirty = false;
+        let Some(entry) = self.held.get_mut(id) else { return };
+        entry.unpin();
         entry.stale.clear();
         entry.changed.clear();
         entry.stored = entry.session.has_begun.then(|| StoredRing::of(&entry.session.history));
@@ -244,31 +220,27 @@ impl Cache {
 
     /// Forgets a session without a trace: what it was changed to never happened.
     pub(super) fn remove(&mut self, id: EntryId) {
-        if let Some(entry) = self.entries.get_mut(id.0 as usize).and_then(Option::take) {
-            self.bytes -= entry.bytes;
+        if let Some(entry) = self.held.remove(id) {
             self.index.remove(&entry.key);
-            self.free.push(id.0);
         }
     }
 
     /// Forgets every session of a task that is given away.
     pub(super) fn remove_task(&mut self, task: TaskId) {
-        for at in 0..self.entries.len() {
-            if self.entries.get(at).is_some_and(|entry| entry.as_ref().is_some_and(|entry| entry.task == task)) {
-                self.remove(EntryId(at as u32));
-            }
+        for id in self.held.places(|entry| entry.task == task) {
+            self.remove(id);
         }
     }
 
     /// Forgets every session.
     pub(super) fn clear(&mut self) {
-        for at in 0..self.entries.len() {
-            self.remove(EntryId(at as u32));
+        for id in self.held.places(|_| true) {
+            self.remove(id);
         }
     }
 
     pub(super) const fn bytes(&self) -> usize {
-        self.bytes
+        self.held.bytes()
     }
 
     /// Sessions held.
@@ -279,18 +251,10 @@ impl Cache {
     /// Lets sessions leave until the rest fits. Also after a commit: sessions grow without any new one coming, and what was dirty
     /// until then could not leave.
     pub(super) fn make_room(&mut self) {
-        // Twice around: once to take the second chances away, once to evict. What is dirty stays; the next commit frees it.
-        let mut left = 2 * self.entries.len();
-        while self.bytes > self.bytes_max && left > 0 {
-            left -= 1;
-            self.hand = if self.hand + 1 < self.entries.len() { self.hand + 1 } else { 0 };
-            if let Some(Some(entry)) = self.entries.get_mut(self.hand)
-                && !entry.is_dirty
-                && !std::mem::replace(&mut entry.is_referenced, false)
-            {
-                self.remove(EntryId(self.hand as u32));
-            }
-        }
+        let Self { index, held, .. } = self;
+        held.make_room(|entry| {
+            index.remove(&entry.key);
+        });
     }
 }
 

@@ -14,7 +14,7 @@ use crate::overlay::Overlay;
 use crate::processor::Machine;
 use crate::recent::Told;
 use crate::settings::Clock;
-use crate::stats::{Stats, bump};
+use crate::stats::{Ended, Reopened, Stats, bump};
 use crate::work::Work;
 
 /// Failures in a row after which the producer is replaced.
@@ -59,8 +59,9 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         match outcome {
             CommitOutcome::Committed { changelog_next } => {
                 self.finish_positions(&changelog_next, clock.wall_ms());
-                let [_, by_request] = &mut self.stats.reopened;
-                *by_request = self.log.producers_replaced();
+                if let Some(by_request) = self.stats.reopened.get_mut(Reopened::Request as usize) {
+                    *by_request = self.log.producers_replaced();
+                }
                 if !self.log.commits_state() {
                     self.position_changes(&touched, &mut changes)?;
                     // A failure here is the process's last deed: the log has it, the store has not.
@@ -74,7 +75,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             }
             CommitOutcome::Aborted { cause, reopen } => {
                 tracing::warn!(cause, reopen, "transaction aborted; its records are read again");
-                bump(&mut self.stats.transactions, 1);
+                bump(&mut self.stats.transactions, Ended::Aborted as usize);
                 self.give_up(clock)?;
                 let reopen = reopen || self.health.commits.in_row.is_multiple_of(FAILURES_BEFORE_REOPEN);
                 let at_ms = clock.mono_ms() + self.health.commits.backoff_ms();
@@ -83,13 +84,13 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             }
             CommitOutcome::Unknown { cause } => {
                 tracing::warn!(cause, "nobody knows how the transaction ended; restoring its tasks");
-                bump(&mut self.stats.transactions, 2);
+                bump(&mut self.stats.transactions, Ended::Unknown as usize);
                 self.unknown = touched.iter().filter_map(|(id, _)| Some((*id, self.wanted(*id)?))).collect();
                 self.restore_touched(&touched, clock)
             }
             CommitOutcome::Fenced { cause } => {
                 tracing::warn!(cause, "fenced; restoring the tasks of the transaction");
-                bump(&mut self.stats.transactions, 3);
+                bump(&mut self.stats.transactions, Ended::Fenced as usize);
                 if self.health.commits.is_replaced(clock.mono_ms()) {
                     return Err(Exit::Fenced(cause));
                 }
@@ -206,7 +207,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
 
     /// S8: what happened may be told.
     fn publish(&mut self, touched: &[(TaskId, NextOffset)], wall_ms: i64) {
-        bump(&mut self.stats.transactions, 0);
+        bump(&mut self.stats.transactions, Ended::Committed as usize);
         self.health.commits.reset();
         let Self { work, stats, .. } = self;
         for id in work.overlay.dirty.drain(..) {
@@ -298,7 +299,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     pub(super) fn reopen(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
         match self.log.reopen() {
             Ok(()) => {
-                bump(&mut self.stats.reopened, 0);
+                bump(&mut self.stats.reopened, Reopened::Outcome as usize);
                 let phase = std::mem::replace(&mut self.phase, Phase::Feeding);
                 let Phase::Reopening { restore, .. } = phase else { return self.resume(clock) };
                 for id in restore {

@@ -1,7 +1,5 @@
 //! Counters of the swarm stage, decoded: bounded in bytes, and what a commit has not written yet is pinned. With them the floors of
 //! swarms that changed since the last commit.
-//!
-//! Which counter leaves is decided by second chance, as for sessions; it reads the same from the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -11,14 +9,15 @@ use loopwarden_core::event::{EventTime, TaskId};
 use loopwarden_state::swarm::Floor;
 use loopwarden_state::{Change, StateStore, StoreError, swarm};
 
+use crate::pinned::{Pinned, Place, Slot};
+
 /// Bytes of a counter besides names and panes: keys, index, periods.
 const OVERHEAD: usize = 512;
 /// Bytes of an agent in a pane besides its names.
 const AGENT_BYTES: usize = 112;
 
-/// Place of a counter among those held; good until another one is looked up, that of a changed one until it is committed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct CounterId(u32);
+/// Place of a counter among those held.
+pub(super) type CounterId = Place;
 
 /// A counter and what the store holds of it.
 #[derive(Debug)]
@@ -32,9 +31,6 @@ pub(super) struct Entry {
     /// Sorted.
     stored_panes: Vec<EventTime>,
     touched: BTreeSet<EventTime>,
-    is_dirty: bool,
-    is_referenced: bool,
-    bytes: usize,
 }
 
 impl Entry {
@@ -42,20 +38,7 @@ impl Entry {
         let is_stored = loaded.is_some();
         let (counter, seen) = loaded.map_or((SwarmCounter::default(), None), |loaded| (loaded.counter, Some(loaded.seen)));
         let stored_panes = counter.panes.keys().copied().collect();
-        let mut entry = Self {
-            task,
-            key,
-            counter,
-            seen,
-            is_stored,
-            stored_panes,
-            touched: BTreeSet::new(),
-            is_dirty: false,
-            is_referenced: true,
-            bytes: 0,
-        };
-        entry.bytes = entry.measure();
-        entry
+        Self { task, key, counter, seen, is_stored, stored_panes, touched: BTreeSet::new() }
     }
 
     fn measure(&self) -> usize {
@@ -94,7 +77,6 @@ impl Entry {
         self.stored_panes.clear();
         self.stored_panes.extend(self.counter.panes.keys());
         self.touched.clear();
-        self.is_dirty = false;
     }
 }
 
@@ -106,32 +88,19 @@ fn pane_bytes(pane: &Pane) -> usize {
 #[derive(Debug)]
 pub(super) struct Counters {
     index: BTreeMap<(TaskId, Vec<u8>), CounterId>,
-    entries: Vec<Option<Box<Entry>>>,
-    free: Vec<CounterId>,
+    held: Pinned<Entry>,
     /// In the order of their first change.
     dirty: Vec<CounterId>,
     floors: BTreeMap<(TaskId, Vec<u8>), Option<Floor>>,
-    hand: usize,
-    bytes: usize,
-    bytes_max: usize,
 }
 
 impl Counters {
     pub(super) const fn new(bytes_max: usize) -> Self {
-        Self {
-            index: BTreeMap::new(),
-            entries: Vec::new(),
-            free: Vec::new(),
-            dirty: Vec::new(),
-            floors: BTreeMap::new(),
-            hand: 0,
-            bytes: 0,
-            bytes_max,
-        }
+        Self { index: BTreeMap::new(), held: Pinned::new(bytes_max), dirty: Vec::new(), floors: BTreeMap::new() }
     }
 
     pub(super) const fn bytes(&self) -> usize {
-        self.bytes
+        self.held.bytes()
     }
 
     /// Looks a counter up: held, stored, or a new one.
@@ -139,41 +108,31 @@ impl Counters {
         if let Some(at) = self.index.get(id) {
             return Ok(*at);
         }
-        let entry = Box::new(Entry::new(id.clone(), swarm::load(store, id.0, &id.1)?));
+        let entry = Entry::new(id.clone(), swarm::load(store, id.0, &id.1)?);
         self.make_room();
-        self.bytes += entry.bytes;
-        let at = self.free.pop().unwrap_or(CounterId(self.entries.len() as u32));
-        match self.entries.get_mut(at.0 as usize) {
-            Some(place) => *place = Some(entry),
-            None => self.entries.push(Some(entry)),
-        }
+        let bytes = entry.measure();
+        let at = self.held.insert(entry, bytes);
         self.index.insert(id.clone(), at);
         Ok(at)
     }
 
     /// The counter looked up last.
     pub(super) fn get(&mut self, at: CounterId) -> Result<&mut Entry, StoreError> {
-        let entry = self.entries.get_mut(at.0 as usize).and_then(Option::as_deref_mut);
+        let entry = self.held.get_mut(at);
         let entry = entry.ok_or_else(|| StoreError::Corrupt("a counter that was just looked up is gone".to_owned()))?;
-        entry.is_referenced = true;
+        entry.refer();
         Ok(entry)
-    }
-
-    fn held(&self, at: CounterId) -> Option<&Entry> {
-        self.entries.get(at.0 as usize)?.as_deref()
     }
 
     /// Notes that a counter was applied to: these panes are to be written again. Returns the bytes it grew by.
     pub(super) fn touched(&mut self, at: CounterId, panes: impl IntoIterator<Item = EventTime>) -> usize {
-        let Some(Some(entry)) = self.entries.get_mut(at.0 as usize) else { return 0 };
+        let Some(entry) = self.held.get_mut(at) else { return 0 };
         entry.touched.extend(panes);
-        if !std::mem::replace(&mut entry.is_dirty, true) {
+        if entry.pin() {
             self.dirty.push(at);
         }
-        let (before, now) = (entry.bytes, entry.measure());
-        entry.bytes = now;
-        self.bytes = self.bytes - before + now;
-        now.saturating_sub(before)
+        let bytes = entry.measure();
+        self.held.resize(at, bytes)
     }
 
     /// Counters of a task that are held changed, with keys that begin so, from a key on.
@@ -181,13 +140,13 @@ impl Counters {
         let from = (task, from.max(prefix).to_vec());
         let range = self.index.range((Bound::Included(from), Bound::Unbounded));
         let mine = range.take_while(|((of, key), _)| *of == task && key.starts_with(prefix));
-        let is_changed = |at: CounterId| self.held(at).is_some_and(|entry| entry.is_dirty && entry.seen.is_some());
+        let is_changed = |at: CounterId| self.held.get(at).is_some_and(|entry| entry.is_pinned() && entry.seen.is_some());
         mine.filter(|(_, at)| is_changed(**at)).map(|((_, key), _)| key.clone()).collect()
     }
 
     /// Whether a counter is held changed: then the store does not know it.
     pub(super) fn is_dirty(&self, id: &(TaskId, Vec<u8>)) -> bool {
-        self.index.get(id).and_then(|at| self.held(*at)).is_some_and(|entry| entry.is_dirty)
+        self.index.get(id).and_then(|at| self.held.get(*at)).is_some_and(Slot::is_pinned)
     }
 
     /// What a swarm remembers of its last reset.
@@ -204,7 +163,7 @@ impl Counters {
 
     /// What the store lacks.
     pub(super) fn changes(&self, out: &mut Vec<Change>) -> Result<(), StoreError> {
-        for entry in self.dirty.iter().filter_map(|at| self.held(*at)) {
+        for entry in self.dirty.iter().filter_map(|at| self.held.get(*at)) {
             entry.changes(out)?;
         }
         for ((task, swarm), floor) in &self.floors {
@@ -218,7 +177,8 @@ impl Counters {
     pub(super) fn committed(&mut self) {
         self.floors.clear();
         for at in std::mem::take(&mut self.dirty) {
-            let Some(Some(entry)) = self.entries.get_mut(at.0 as usize) else { continue };
+            let Some(entry) = self.held.get_mut(at) else { continue };
+            entry.unpin();
             entry.committed();
             if !entry.is_stored {
                 self.remove(at);
@@ -238,35 +198,24 @@ impl Counters {
 
     /// Forgets every counter of a task that is given away.
     pub(super) fn remove_task(&mut self, task: TaskId) {
-        let places: Vec<_> = self.index.iter().filter(|((of, _), _)| *of == task).map(|(_, at)| *at).collect();
-        for at in places {
+        for at in self.held.places(|entry| entry.task == task) {
             self.remove(at);
         }
         // No other counter has taken their places yet.
-        self.dirty.retain(|at| matches!(self.entries.get(at.0 as usize), Some(Some(_))));
+        self.dirty.retain(|at| self.held.get(*at).is_some());
         self.floors.retain(|(of, _), _| *of != task);
     }
 
     fn remove(&mut self, at: CounterId) {
-        if let Some(entry) = self.entries.get_mut(at.0 as usize).and_then(Option::take) {
-            self.bytes -= entry.bytes;
+        if let Some(entry) = self.held.remove(at) {
             self.index.remove(&(entry.task, entry.key));
-            self.free.push(at);
         }
     }
 
     fn make_room(&mut self) {
-        // Twice around: once to take the second chances away, once to evict. What is dirty stays; the next commit frees it.
-        let mut left = 2 * self.entries.len();
-        while self.bytes > self.bytes_max && left > 0 {
-            left -= 1;
-            self.hand = if self.hand + 1 < self.entries.len() { self.hand + 1 } else { 0 };
-            if let Some(Some(entry)) = self.entries.get_mut(self.hand)
-                && !entry.is_dirty
-                && !std::mem::replace(&mut entry.is_referenced, false)
-            {
-                self.remove(CounterId(self.hand as u32));
-            }
-        }
+        let Self { index, held, .. } = self;
+        held.make_room(|entry| {
+            index.remove(&(entry.task, entry.key));
+        });
     }
 }

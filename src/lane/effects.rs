@@ -6,7 +6,8 @@ use loopwarden_state::TimerKey;
 
 use crate::encode::Encoder;
 use crate::overlay::{Overlay, Sent};
-use crate::stats::bump;
+use crate::settings::ProcessMode;
+use crate::stats::{Published, bump};
 use crate::task::Running;
 
 /// Moves timers of a subject.
@@ -35,9 +36,13 @@ pub(super) fn send_commands(
     for command in commands.drain(..) {
         let name = loopwarden_core::identity::base32(&command.id.0);
         let ordinal = task.count_output(name.as_bytes());
-        let mode = encoder.mode_of(command.is_shadow);
+        let mode = match encoder.mode_of(command.is_shadow) {
+            ProcessMode::Live => Published::Live,
+            ProcessMode::Shadow => Published::Shadow,
+            ProcessMode::Replay => Published::Replay,
+        };
         if let Some(by_mode) = overlay.stats.commands.get_mut(command.action as usize) {
-            bump(by_mode, ["live", "shadow", "replay"].iter().position(|known| *known == mode).unwrap_or_default());
+            bump(by_mode, mode as usize);
         }
         overlay.sent.push(Sent { action: command.action, caused_at, expires_at: command.expires_at });
         overlay.push(cause, encoder.command(&command, cause.0, ordinal));

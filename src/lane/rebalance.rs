@@ -9,14 +9,14 @@ use crate::processor::Machine;
 use crate::restored::RestoreError;
 use crate::restorer::Answer;
 use crate::settings::Clock;
-use crate::stats::{bump, stage_at};
+use crate::stats::{Rebalance, bump, stage_at};
 
 impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// B2: take them, paused, and restore their state.
     pub(super) fn on_assigned(&mut self, ids: &[TaskId], clock: &dyn Clock) -> Result<(), Exit> {
         self.rebalancing_since_us.get_or_insert(clock.mono_us());
         tracing::info!(tasks = ids.len(), "tasks assigned");
-        self.count_rebalance(0, ids);
+        self.count_rebalance(Rebalance::Assigned, ids);
         if let Err(error) = self.log.assign(ids) {
             return self.refused(error, clock);
         }
@@ -54,7 +54,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         if !self.work.tasks.is_restoring()
             && let Some(since_us) = self.rebalancing_since_us.take()
         {
-            self.note_rebalance(0, since_us, clock);
+            self.note_rebalance(Rebalance::Assigned, since_us, clock);
         }
         self.start(id, clock)
     }
@@ -76,17 +76,17 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// (librdkafka 2.12.1): what it would commit, somebody else has read meanwhile.
     pub(super) fn on_revoked(&mut self, ids: &[TaskId], clock: &dyn Clock) -> Result<(), Exit> {
         tracing::info!(tasks = ids.len(), "tasks revoked");
-        self.give_back(1, ids, clock)
+        self.give_back(Rebalance::Revoked, ids, clock)
     }
 
     /// B4: a commit would be refused. The data stay on disk: still a prefix of the changelog.
     pub(super) fn on_lost(&mut self, ids: &[TaskId], clock: &dyn Clock) -> Result<(), Exit> {
         tracing::warn!(tasks = ids.len(), "tasks lost");
-        self.give_back(2, ids, clock)
+        self.give_back(Rebalance::Lost, ids, clock)
     }
 
     /// Lets go of tasks. The overlay is one for all of the lane, so that the others are read again from their last commit.
-    fn give_back(&mut self, kind: usize, ids: &[TaskId], clock: &dyn Clock) -> Result<(), Exit> {
+    fn give_back(&mut self, kind: Rebalance, ids: &[TaskId], clock: &dyn Clock) -> Result<(), Exit> {
         self.count_rebalance(kind, ids);
         let since_us = clock.mono_us();
         self.work.interrupt = None;
@@ -110,7 +110,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         let lost = self.work.tasks.ids();
         if !lost.is_empty() {
             tracing::warn!(cause, tasks = lost.len(), "the place in the group is lost");
-            self.count_rebalance(2, &lost);
+            self.count_rebalance(Rebalance::Lost, &lost);
         }
         self.rebalancing_since_us = None;
         self.work.interrupt = None;
@@ -145,15 +145,15 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         self.work.tasks.ids().into_iter().for_each(|id| self.release(id));
     }
 
-    fn note_rebalance(&mut self, kind: usize, since_us: u64, clock: &dyn Clock) {
-        if let Some(histogram) = self.stats.rebalance_time.get_mut(kind) {
+    fn note_rebalance(&mut self, kind: Rebalance, since_us: u64, clock: &dyn Clock) {
+        if let Some(histogram) = self.stats.rebalance_time.get_mut(kind as usize) {
             histogram.note_us(clock.mono_us().saturating_sub(since_us));
         }
     }
 
-    fn count_rebalance(&mut self, kind: usize, ids: &[TaskId]) {
-        bump(&mut self.stats.rebalances, kind);
-        if let Some(moved) = self.stats.tasks_moved.get_mut(kind) {
+    fn count_rebalance(&mut self, kind: Rebalance, ids: &[TaskId]) {
+        bump(&mut self.stats.rebalances, kind as usize);
+        if let Some(moved) = self.stats.tasks_moved.get_mut(kind as usize) {
             *moved += ids.len() as u64;
         }
     }

@@ -19,7 +19,7 @@ use crate::overlay::Audited;
 use crate::poison::{Culprit, guarded};
 use crate::processor::Machine;
 use crate::settings::{Breaker, LaneSettings};
-use crate::stats::{Stats, bump};
+use crate::stats::{Kind, Stats, bump};
 use crate::swarm;
 
 impl<S: StateStore, M: Machine> Stage<'_, S, M> {
@@ -191,7 +191,8 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let Some(entry) = self.cache.get_mut(id) else { return Ok(()) };
         let (machine, effects) = (&mut *self.machine, &mut *self.effects);
         effects.clear();
-        if guarded(|| machine.apply(&entry.subject, &mut entry.session, input, effects)).is_err() {
+        let held = &mut **entry;
+        if guarded(|| machine.apply(&held.subject, &mut held.session, input, effects)).is_err() {
             // Half changed: nobody may see it again.
             if entry.touch() {
                 self.overlay.note_dirty(id);
@@ -286,19 +287,23 @@ fn note_counters(stats: &mut Stats, counters: &loopwarden_core::engine::EngineCo
 
 fn count_event(stats: &mut Stats, record: &Record<'_>, event: &Event<'_>, settings: &LaneSettings) {
     let (kind, has_args, has_result) = match &event.kind {
-        EventKind::ToolCall(call) => (0, call.args != Content::Absent, true),
-        EventKind::ToolResult(result) => (1, true, result.result != Content::Absent || result.stable_result != Content::Absent),
-        EventKind::Tool(call, result) => {
-            (2, call.args != Content::Absent, result.result != Content::Absent || result.stable_result != Content::Absent)
+        EventKind::ToolCall(call) => (Kind::ToolCall, call.args != Content::Absent, true),
+        EventKind::ToolResult(result) => {
+            (Kind::ToolResult, true, result.result != Content::Absent || result.stable_result != Content::Absent)
         }
-        EventKind::Message(_) => (3, true, true),
-        EventKind::SessionStart => (4, true, true),
-        EventKind::SessionEnd => (5, true, true),
-        EventKind::Progress => (6, true, true),
-        EventKind::Reset(_) => (7, true, true),
-        EventKind::Ack(_) => (8, true, true),
+        EventKind::Tool(call, result) => (
+            Kind::Tool,
+            call.args != Content::Absent,
+            result.result != Content::Absent || result.stable_result != Content::Absent,
+        ),
+        EventKind::Message(_) => (Kind::Message, true, true),
+        EventKind::SessionStart => (Kind::SessionStart, true, true),
+        EventKind::SessionEnd => (Kind::SessionEnd, true, true),
+        EventKind::Progress => (Kind::Progress, true, true),
+        EventKind::Reset(_) => (Kind::Reset, true, true),
+        EventKind::Ack(_) => (Kind::Ack, true, true),
     };
-    bump(&mut stats.events, kind);
+    bump(&mut stats.events, kind as usize);
     let [args, result, time, agent] = &mut stats.without;
     *args += u64::from(!has_args);
     *result += u64::from(!has_result);

@@ -1,66 +1,94 @@
-//! Plain counters of a lane. `telemetry` names and sums them; nobody locks anything per event.
+//! Counters of a lane, each with its metric: name, labels, help and values stand in one row. Nobody locks anything per event;
+//! `telemetry` asks for them at scrape time.
 
-use loopwarden_core::event::Stage;
+use loopwarden_core::event::{Reason, Stage};
 use loopwarden_core::policy::Detector;
 
-/// Upper bounds of a histogram's buckets, microseconds; the last bucket has none.
-pub const BUCKETS_US: [u64; 15] = [
-    250,
-    500,
-    1_000,
-    2_500,
-    5_000,
-    10_000,
-    25_000,
-    50_000,
-    100_000,
-    250_000,
-    500_000,
-    1_000_000,
-    5_000_000,
-    30_000_000,
-    300_000_000,
-];
+use crate::histogram::Histogram;
+
+/// A value of a metric.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// A count, or a gauge.
+    Number(f64),
+    /// Durations.
+    Durations(Histogram),
+}
+
+/// Values of a metric, each under label values in the order of the metric's labels.
+pub type Samples = Vec<(Vec<String>, Value)>;
+
+/// A metric of lanes. One that ends in `_total` is a counter, any other a histogram.
+#[derive(Debug, Clone, Copy)]
+pub struct LaneMetric {
+    /// Name without the prefix.
+    pub name: &'static str,
+    /// Labels. A first one `topic` is for the caller to fill in: all of its values are of the topic of events.
+    pub labels: &'static [&'static str],
+    /// What it tells.
+    pub help: &'static str,
+    /// Its values.
+    pub samples: fn(&Stats) -> Samples,
+}
+
+/// The values of a label, in the order in which they are counted.
+macro_rules! words {
+    ($($(#[$doc:meta])* $name:ident { $($variant:ident = $word:literal),* })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy)]
+        pub(super) enum $name { $($variant),* }
+
+        impl $name {
+            const WORDS: &[&str] = &[$($word),*];
+        }
+    )*};
+}
+
+words! {
+    /// Kind of an event.
+    Kind {
+        ToolCall = "tool_call", ToolResult = "tool_result", Tool = "tool", Message = "message", SessionStart = "session_start",
+        SessionEnd = "session_end", Progress = "progress", Reset = "reset", Ack = "ack"
+    }
+    /// How a transaction ended.
+    Ended { Committed = "committed", Aborted = "aborted", Unknown = "unknown", Fenced = "fenced" }
+    /// Why a producer was opened again.
+    Reopened { Outcome = "outcome", Request = "request" }
+    /// What happened to an assignment.
+    Rebalance { Assigned = "assigned", Revoked = "revoked", Lost = "lost" }
+    /// Mode of a command.
+    Published { Live = "live", Shadow = "shadow", Replay = "replay" }
+}
 
 /// Steps of a commit. The first three are those of a log with a broker; `commit` is the decision, `store` the state after it.
-pub const COMMIT_STEPS: [&str; 5] = ["send", "drain", "offsets", "commit", "store"];
+pub const COMMIT_STEPS: &[&str] = &["send", "drain", "offsets", "commit", "store"];
+const ACTIONS: &[&str] = &["nudge", "block", "unblock"];
+const STAGES: &[&str] = &["session", "swarm"];
 
-/// Counts of durations.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Histogram {
-    /// One per bound of [`BUCKETS_US`], and one above; not cumulative.
-    pub buckets: [u64; 16],
-    /// Sum of all. Microseconds.
-    pub sum_us: u64,
+fn one(count: u64) -> Samples {
+    vec![(Vec::new(), Value::Number(count as f64))]
 }
 
-impl Histogram {
-    /// Counts a duration.
-    pub fn note_us(&mut self, us: u64) {
-        let at = BUCKETS_US.partition_point(|bound| *bound < us);
-        if let Some(bucket) = self.buckets.get_mut(at) {
-            *bucket += 1;
-        }
-        self.sum_us += us;
-    }
-
-    /// How many were counted.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.buckets.iter().sum()
-    }
-
-    /// Adds another's.
-    pub fn add(&mut self, other: &Self) {
-        add(&mut self.buckets, &other.buckets);
-        self.sum_us += other.sum_us;
-    }
+fn list(words: &[&str], counts: &[u64]) -> Samples {
+    words.iter().zip(counts).map(|(word, count)| (vec![(*word).to_owned()], Value::Number(*count as f64))).collect()
 }
 
-fn add<const N: usize>(to: &mut [u64; N], from: &[u64; N]) {
-    for (to, from) in to.iter_mut().zip(from) {
-        *to += from;
-    }
+fn durations(words: &[&str], histograms: &[Histogram]) -> Samples {
+    words.iter().zip(histograms).map(|(word, histogram)| (vec![(*word).to_owned()], Value::Durations(*histogram))).collect()
+}
+
+fn lists<'a, const N: usize>(outer: impl Iterator<Item = &'a str>, inner: &[&str], counts: &[[u64; N]]) -> Samples {
+    let under = |(word, row): (&str, &[u64; N])| {
+        list(inner, row).into_iter().map(move |(labels, value)| ([vec![word.to_owned()], labels].concat(), value)).collect()
+    };
+    outer.zip(counts).flat_map(|row| -> Samples { under(row) }).collect()
+}
+
+/// By detector. Sixteen detectors by four modes: what never happened is not shown.
+fn by_detector<const N: usize>(words: &[&str], counts: &[[u64; N]; Detector::COUNT]) -> Samples {
+    let mut samples = lists(Detector::ALL.iter().map(|detector| detector.as_str()), words, counts);
+    samples.retain(|(_, value)| *value != Value::Number(0.0));
+    samples
 }
 
 /// Place of a stage in lists by stage.
@@ -78,15 +106,31 @@ pub(super) fn bump<const N: usize>(counters: &mut [u64; N], at: usize) {
     }
 }
 
+fn add<const N: usize>(to: &mut [u64; N], from: &[u64; N]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to += from;
+    }
+}
+
+/// A row for each field: type, how it is added up; where it is a metric of its own, name, labels, help and values. Then a row for each
+/// metric of several fields.
 macro_rules! stats {
-    ($($(#[$doc:meta])* $name:ident: $type:ty = $add:ident;)*) => {
+    (fields { $($(#[$doc:meta])* $name:ident: $type:ty = $add:ident
+        $(, $metric:literal [$($label:literal),*] $help:literal $samples:expr)?;)* }
+        sums { $($more:literal [$($more_label:literal),*] $more_help:literal $more_samples:expr;)* }) => {
         /// Counters of a lane, or of several added up.
         #[derive(Debug, Clone, Default, PartialEq, Eq)]
         pub struct Stats {
-            $($(#[$doc])* pub $name: $type,)*
+            $($(#[$doc])* $(#[doc = $help])? pub $name: $type,)*
         }
 
         impl Stats {
+            /// Metrics of lanes.
+            pub const METRICS: &[LaneMetric] = &[
+                $($(LaneMetric { name: $metric, labels: &[$($label),*], help: $help, samples: $samples },)?)*
+                $(LaneMetric { name: $more, labels: &[$($more_label),*], help: $more_help, samples: $more_samples },)*
+            ];
+
             /// Adds another lane's, or what a commit made true.
             pub fn add(&mut self, other: &Self) {
                 $(stats!(@$add self.$name, other.$name);)*
@@ -100,118 +144,138 @@ macro_rules! stats {
 }
 
 stats! {
-    /// Events by kind, in the order of the wire's list: `tool_call` `tool_result` `tool` `message` `session_start` `session_end`
-    /// `progress` `reset` `ack`.
-    events: [u64; 9] = list;
-    /// Bytes of record values, of the session stage.
-    event_bytes: u64 = one;
-    /// Dead letters by [`loopwarden_core::event::Reason`], in the order of its list.
-    rejected: [u64; 15] = list;
-    /// Records below the next offset: read again after a rewind or a rebalance.
-    skipped: u64 = one;
-    /// Redelivered events.
-    duplicates: u64 = one;
-    /// Event time moved up to the session's last time.
-    late: u64 = one;
-    /// Event time moved down to the record timestamp's bound.
-    clamped: u64 = one;
-    /// Event time that looks like seconds where milliseconds are meant.
-    in_seconds: u64 = one;
-    /// Gaps in a producer's counter.
-    seq_gaps: u64 = one;
-    /// A producer's counter went back.
-    seq_disorder: u64 = one;
-    /// Results without a call.
-    orphan_results: u64 = one;
-    /// Events without arguments (calls), result (results), time, agent.
-    without: [u64; 4] = list;
-    /// Records whose key is not their session.
-    key_mismatch: u64 = one;
-    /// Records where murmur2 puts them, and elsewhere.
-    placement: [u64; 2] = list;
-    /// Findings by detector and mode (off, shadow, nudge, block).
-    detections: [[u64; 4]; Detector::COUNT] = lists;
-    /// Commands by action (nudge, block, unblock) and mode (live, shadow, replay).
-    commands: [[u64; 3]; 3] = lists;
-    /// Commands that had expired when they became visible, by action.
-    born_expired: [u64; 3] = list;
-    /// What workers did: received, applied, ignored (expired, stale, shadow), failed.
-    acks: [u64; 6] = list;
-    /// Refused calls: by us, by others.
-    denied: [u64; 2] = list;
-    /// First step after a nudge (changed, repeated, ended), by detector.
-    obeyed: [[u64; 3]; Detector::COUNT] = lists;
-    /// Record timestamp to commit, by action.
-    command_delay: [Histogram; 3] = histograms;
-    /// Steps of a commit, in the order of [`COMMIT_STEPS`].
-    commit: [Histogram; COMMIT_STEPS.len()] = histograms;
-    /// Commits by outcome: committed, aborted, unknown, fenced.
-    transactions: [u64; 4] = list;
-    /// Transactions of unknown outcome, once restoring has shown it: committed, aborted.
-    unknown_resolved: [u64; 2] = list;
-    /// Producers opened again: after an outcome that was not success, and because a request might still have been under way.
-    reopened: [u64; 2] = list;
-    /// Rebalance events: assigned, revoked, lost.
-    rebalances: [u64; 3] = list;
-    /// Tasks in them.
-    tasks_moved: [u64; 3] = list;
-    /// How long they took: until each assigned task ran, or each other was let go.
-    rebalance_time: [Histogram; 3] = histograms;
-    /// Restores finished.
-    restores: u64 = one;
-    /// Changelog bytes read by them, by stage: session, swarm.
-    restore_bytes: [u64; 2] = list;
-    /// How long they took, by stage.
-    restore_time: [Histogram; 2] = histograms;
-    /// Sessions begun.
-    sessions_begun: u64 = one;
-    /// Sessions forgotten.
-    sessions_forgotten: u64 = one;
-    /// Timers fired.
-    timers_fired: u64 = one;
-    /// Panics caught.
-    panics: u64 = one;
-    /// Agents a `reset` of a session did not reach ([`loopwarden_core::limits::RESET_AGENTS_MAX`]).
-    limit_reset_agents: u64 = one;
-    /// Texts cut while decoding.
-    limit_texts: u64 = one;
-    /// Dead letters whose value did not fit ([`loopwarden_core::limits::DEAD_LETTER_BYTES_MAX`]).
-    limit_dead_letters: u64 = one;
-    /// Input records that were gone before they were read.
-    input_lost: u64 = one;
-    /// Reports that the swarm stage took.
-    swarm_reports: u64 = one;
-    /// Calls that reached the swarm stage after their pane was gone.
-    swarm_late: u64 = one;
-    /// Counters dropped because there were too many, longest unseen first (`keys_max`).
-    limit_swarm_keys: u64 = one;
-    /// Calls of agents beyond `workers_max` of a pane: they count, their agent does not.
-    limit_swarm_workers: u64 = one;
-    /// Steps of a window that one report crossed beyond [`loopwarden_core::limits::SWARM_STEPS_MAX`].
-    limit_swarm_steps: u64 = one;
-    /// Blocks not placed because a session had [`loopwarden_core::limits::ACTIVE_VERDICTS_MAX`] of them; they went out as nudges.
-    limit_blocks: u64 = one;
-    /// Tokens of events at which a detector of mode `nudge` or `block` found a loop.
-    loop_tokens: u64 = one;
-    /// Their cost, millionths of a US dollar.
-    loop_cost_micro_usd: u64 = one;
-    /// Cache look-ups: hit, miss.
-    cache: [u64; 2] = list;
+    fields {
+        events: [u64; Kind::WORDS.len()] = list,
+            "events_total" ["topic", "kind"] "Events applied" |stats| list(Kind::WORDS, &stats.events);
+        event_bytes: u64 = one,
+            "event_bytes_total" ["topic"] "Bytes of record values" |stats| one(stats.event_bytes);
+        rejected: [u64; Reason::ALL.len()] = list,
+            "rejected_total" ["topic", "reason"] "Dead letters" |stats| list(&Reason::ALL.map(Reason::as_str), &stats.rejected);
+        /// Records below the next offset: read again after a rewind or a rebalance.
+        skipped: u64 = one;
+        duplicates: u64 = one,
+            "duplicates_total" ["topic"] "Redelivered events, dropped" |stats| one(stats.duplicates);
+        late: u64 = one,
+            "late_total" ["topic"] "Events whose time was moved up to the session's last" |stats| one(stats.late);
+        clamped: u64 = one,
+            "clamped_total" ["topic"] "Events whose time was moved down to what their record allows" |stats| one(stats.clamped);
+        /// Event time that looks like seconds where milliseconds are meant.
+        in_seconds: u64 = one;
+        seq_gaps: u64 = one,
+            "seq_gaps_total" ["topic"] "Gaps in a producer's counter" |stats| one(stats.seq_gaps);
+        seq_disorder: u64 = one,
+            "seq_disorder_total" ["topic"] "A producer's counter went back" |stats| one(stats.seq_disorder);
+        orphan_results: u64 = one,
+            "orphan_results_total" ["topic"] "Results without a call" |stats| one(stats.orphan_results);
+        without: [u64; 4] = list,
+            "events_without_total" ["topic", "what"] "Events without what detectors compare"
+            |stats| list(&["args", "result", "time", "agent"], &stats.without);
+        key_mismatch: u64 = one,
+            "key_mismatch_total" ["topic"] "Records whose key is not their session" |stats| one(stats.key_mismatch);
+        placement: [u64; 2] = list,
+            "placement_total" ["by"] "Records where murmur2 puts them, and elsewhere"
+            |stats| list(&["murmur2", "other"], &stats.placement);
+        detections: [[u64; 4]; Detector::COUNT] = lists,
+            "detections_total" ["detector", "mode"] "Findings, published or not"
+            |stats| by_detector(&["off", "shadow", "nudge", "block"], &stats.detections);
+        commands: [[u64; Published::WORDS.len()]; 3] = lists,
+            "commands_total" ["action", "mode"] "Commands, counted after the commit"
+            |stats| lists(ACTIONS.iter().copied(), Published::WORDS, &stats.commands);
+        born_expired: [u64; 3] = list,
+            "born_expired_total" ["action"] "Commands that had expired when they were committed"
+            |stats| list(ACTIONS, &stats.born_expired);
+        acks: [u64; 6] = list,
+            "acks_total" ["ack"] "What workers did with commands"
+            |stats| list(&["received", "applied", "ignored_expired", "ignored_stale", "ignored_shadow", "failed"], &stats.acks);
+        denied: [u64; 2] = list,
+            "denied_total" ["by"] "Refused calls" |stats| list(&["us", "other"], &stats.denied);
+        obeyed: [[u64; 3]; Detector::COUNT] = lists,
+            "obeyed_total" ["detector", "answer"] "First step after a nudge"
+            |stats| by_detector(&["changed", "repeated", "ended"], &stats.obeyed);
+        command_delay: [Histogram; 3] = histograms,
+            "command_delay_seconds" ["action"] "Record timestamp to commit" |stats| durations(ACTIONS, &stats.command_delay);
+        commit: [Histogram; COMMIT_STEPS.len()] = histograms,
+            "commit_seconds" ["step"] "Where a commit spends its time" |stats| durations(COMMIT_STEPS, &stats.commit);
+        transactions: [u64; Ended::WORDS.len()] = list,
+            "transactions_total" ["outcome"] "Commits by how they ended" |stats| list(Ended::WORDS, &stats.transactions);
+        unknown_resolved: [u64; 2] = list,
+            "unknown_resolved_total" ["as"] "Commits of unknown outcome, once a restore has shown how they ended"
+            |stats| list(&["committed", "aborted"], &stats.unknown_resolved);
+        reopened: [u64; Reopened::WORDS.len()] = list,
+            "producers_replaced_total" ["cause"] "Producers opened again" |stats| list(Reopened::WORDS, &stats.reopened);
+        rebalances: [u64; Rebalance::WORDS.len()] = list,
+            "rebalances_total" ["kind"] "Rebalance events" |stats| list(Rebalance::WORDS, &stats.rebalances);
+        tasks_moved: [u64; Rebalance::WORDS.len()] = list,
+            "tasks_moved_total" ["kind"] "Tasks in them" |stats| list(Rebalance::WORDS, &stats.tasks_moved);
+        rebalance_time: [Histogram; Rebalance::WORDS.len()] = histograms,
+            "rebalance_seconds" ["kind"] "How long they took, until tasks ran or were let go"
+            |stats| durations(Rebalance::WORDS, &stats.rebalance_time);
+        /// Restores finished.
+        restores: u64 = one;
+        restore_bytes: [u64; 2] = list,
+            "restore_bytes_total" ["stage"] "Changelog bytes read" |stats| list(STAGES, &stats.restore_bytes);
+        restore_time: [Histogram; 2] = histograms,
+            "restore_seconds" ["stage"] "How long restores took" |stats| durations(STAGES, &stats.restore_time);
+        /// Sessions begun.
+        sessions_begun: u64 = one;
+        /// Sessions forgotten.
+        sessions_forgotten: u64 = one;
+        /// Timers fired.
+        timers_fired: u64 = one;
+        /// Panics caught.
+        panics: u64 = one;
+        /// Agents a `reset` of a session did not reach ([`loopwarden_core::limits::RESET_AGENTS_MAX`]).
+        limit_reset_agents: u64 = one;
+        /// Texts cut while decoding.
+        limit_texts: u64 = one;
+        /// Dead letters whose value did not fit ([`loopwarden_core::limits::DEAD_LETTER_BYTES_MAX`]).
+        limit_dead_letters: u64 = one;
+        /// Input records that were gone before they were read.
+        input_lost: u64 = one;
+        /// Reports that the swarm stage took.
+        swarm_reports: u64 = one;
+        /// Calls that reached the swarm stage after their pane was gone.
+        swarm_late: u64 = one;
+        /// Counters dropped because there were too many, longest unseen first (`keys_max`).
+        limit_swarm_keys: u64 = one;
+        /// Calls of agents beyond `workers_max` of a pane: they count, their agent does not.
+        limit_swarm_workers: u64 = one;
+        /// Steps of a window that one report crossed beyond [`loopwarden_core::limits::SWARM_STEPS_MAX`].
+        limit_swarm_steps: u64 = one;
+        /// Blocks not placed because a session had [`loopwarden_core::limits::ACTIVE_VERDICTS_MAX`] of them; they went out as nudges.
+        limit_blocks: u64 = one;
+        loop_tokens: u64 = one,
+            "loop_tokens_total" [] "Tokens in the usage of events at which a detector of mode nudge or block found a loop"
+            |stats| one(stats.loop_tokens);
+        /// Millionths of a US dollar.
+        loop_cost_micro_usd: u64 = one,
+            "loop_cost_usd_total" [] "Cost in the usage of these events"
+            |stats| vec![(Vec::new(), Value::Number(stats.loop_cost_micro_usd as f64 / 1e6))];
+        cache: [u64; 2] = list,
+            "session_cache_total" ["result"] "Look-ups in the cache" |stats| list(&["hit", "miss"], &stats.cache);
+    }
+    sums {
+        "session_turnover_total" ["how"] "Sessions begun, and forgotten, since the start"
+            |stats| list(&["begun", "forgotten"], &[stats.sessions_begun, stats.sessions_forgotten]);
+        "limit_hits_total" ["limit"] "What a bound dropped" |stats| list(
+            &["reset_agents", "texts", "dead_letters", "blocks", "swarm_keys", "swarm_workers", "swarm_steps", "swarm_late"],
+            &[
+                stats.limit_reset_agents,
+                stats.limit_texts,
+                stats.limit_dead_letters,
+                stats.limit_blocks,
+                stats.limit_swarm_keys,
+                stats.limit_swarm_workers,
+                stats.limit_swarm_steps,
+                stats.swarm_late,
+            ],
+        );
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_histogram_counts_into_the_bucket_whose_bound_holds_the_value() {
-        let mut histogram = Histogram::default();
-        for us in [0, 250, 251, 300_000_001] {
-            histogram.note_us(us);
-        }
-        assert_eq!((histogram.buckets[0], histogram.buckets[1], histogram.buckets[15]), (2, 1, 1));
-        assert_eq!(histogram.count(), 4);
-    }
 
     #[test]
     fn adding_adds_every_kind_of_counter() {

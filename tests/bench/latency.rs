@@ -157,7 +157,7 @@ fn commit_steps(metrics: &str) -> Value {
             line.and_then(|value| value.parse::<f64>().ok()).unwrap_or(0.0)
         };
         steps.insert("commits".to_owned(), of("count").into());
-        if step == "drain" {
+        if *step == "drain" {
             // Where the drain's time lies: upper bound of each bucket in seconds, and how many are at or below it.
             let prefix = "loopwarden_commit_seconds_bucket{le=\"";
             let buckets =

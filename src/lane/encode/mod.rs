@@ -53,10 +53,10 @@ impl Encoder {
         }
     }
 
-    /// The word for who is bound: a shadow detector binds nobody, whatever the process may do.
+    /// Who is bound: a shadow detector binds nobody, whatever the process may do.
     #[must_use]
-    pub const fn mode_of(&self, is_shadow: bool) -> &'static str {
-        if is_shadow { ProcessMode::Shadow.as_str() } else { self.mode.as_str() }
+    pub const fn mode_of(&self, is_shadow: bool) -> ProcessMode {
+        if is_shadow { ProcessMode::Shadow } else { self.mode }
     }
 
     /// A command with its place in its task's outputs.
@@ -95,7 +95,7 @@ impl Encoder {
     /// The command's JSON (`command.v1`).
     #[must_use]
     pub fn command_json(&self, command: &Command) -> String {
-        command::document(command, self.mode_of(command.is_shadow), &self.profile, &self.policy)
+        command::document(command, self.mode_of(command.is_shadow).as_str(), &self.profile, &self.policy)
     }
 
     /// The state row of a subject after an input at `at`; a tombstone where no verdict holds. `None` where rows are not
@@ -289,7 +289,7 @@ mod tests {
     fn a_shadow_detector_binds_nobody_in_any_process() {
         for (mode, live) in [(ProcessMode::Live, "live"), (ProcessMode::Shadow, "shadow"), (ProcessMode::Replay, "replay")] {
             let encoder = encoder(mode, DeadLetterContent::Full);
-            assert_eq!((encoder.mode_of(false), encoder.mode_of(true)), (live, "shadow"));
+            assert_eq!((encoder.mode_of(false).as_str(), encoder.mode_of(true).as_str()), (live, "shadow"));
         }
     }
 

@@ -1,12 +1,13 @@
-//! Every metric: name, type, labels, help, and where its numbers come from. Lanes count in plain fields; here they get names, at scrape time.
+//! The metrics of the process, each with its name, labels, help and values in one row. Those of lanes are in
+//! [`Stats::METRICS`]; they count in plain fields, and get names here, at scrape time.
 //!
 //! Labels are closed sets or own partitions, never a name from the wire.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use loopwarden_core::event::{Reason, Stage};
-use loopwarden_core::policy::Detector;
-use loopwarden_lane::{BUCKETS_US, COMMIT_STEPS, Histogram, LaneReport, Stats, TaskState};
+use loopwarden_core::event::Stage;
+use loopwarden_lane::{BUCKETS_US, Histogram, LaneReport, Samples, Stats, TaskState, Value};
 use loopwarden_state::StoreStats;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
@@ -30,7 +31,7 @@ pub enum Kind {
 }
 
 /// A metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Metric {
     /// Name without the prefix.
     pub name: &'static str,
@@ -40,81 +41,118 @@ pub struct Metric {
     pub labels: &'static [&'static str],
     /// What it tells.
     pub help: &'static str,
+    source: Source,
 }
 
-const fn counter(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Metric {
-    Metric { name, kind: Kind::Counter, labels, help }
+/// Where the values of a metric come from.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Lanes(fn(&Stats) -> Samples),
+    Process(fn(&Snapshot) -> Samples),
 }
 
-const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Metric {
-    Metric { name, kind: Kind::Gauge, labels, help }
-}
+type Row = (Kind, &'static str, &'static [&'static str], &'static str, fn(&Snapshot) -> Samples);
 
-const fn histogram(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Metric {
-    Metric { name, kind: Kind::Histogram, labels, help }
-}
-
-/// All of them, in the order of the documentation.
-pub const METRICS: &[Metric] = &[
-    gauge("build_info", &["version", "revision"], "What runs"),
-    gauge("policy_info", &["profile", "hash", "mode"], "The policy in force"),
-    counter("events_total", &["topic", "kind"], "Events applied"),
-    counter("event_bytes_total", &["topic"], "Bytes of record values"),
-    counter("rejected_total", &["topic", "reason"], "Dead letters"),
-    counter("duplicates_total", &["topic"], "Redelivered events, dropped"),
-    counter("late_total", &["topic"], "Events whose time was moved up to the session's last"),
-    counter("clamped_total", &["topic"], "Events whose time was moved down to what their record allows"),
-    counter("seq_gaps_total", &["topic"], "Gaps in a producer's counter"),
-    counter("seq_disorder_total", &["topic"], "A producer's counter went back"),
-    counter("orphan_results_total", &["topic"], "Results without a call"),
-    counter("events_without_total", &["topic", "what"], "Events without what detectors compare"),
-    counter("key_mismatch_total", &["topic"], "Records whose key is not their session"),
-    counter("placement_total", &["by"], "Records where murmur2 puts them, and elsewhere"),
-    counter("detections_total", &["detector", "mode"], "Findings, published or not"),
-    counter("commands_total", &["action", "mode"], "Commands, counted after the commit"),
-    counter("born_expired_total", &["action"], "Commands that had expired when they were committed"),
-    counter("acks_total", &["ack"], "What workers did with commands"),
-    counter("denied_total", &["by"], "Refused calls"),
-    counter("obeyed_total", &["detector", "answer"], "First step after a nudge"),
-    histogram("command_delay_seconds", &["action"], "Record timestamp to commit"),
-    histogram("commit_seconds", &["step"], "Where a commit spends its time"),
-    counter("transactions_total", &["outcome"], "Commits by how they ended"),
-    counter("unknown_resolved_total", &["as"], "Commits of unknown outcome, once a restore has shown how they ended"),
-    counter("producers_replaced_total", &["cause"], "Producers opened again"),
-    gauge("overlay_bytes", &["lane"], "Uncommitted work"),
-    gauge("lag_records", &["stage", "partition"], "Own position to last stable offset"),
-    gauge("lag_seconds", &["stage", "partition"], "Newest event time behind the clock, while there is something to read"),
-    gauge("lso_lag_records", &["stage"], "Records of the input behind a transaction that stays open"),
-    gauge("tasks", &["stage", "state"], "Tasks by what they are doing"),
-    counter("rebalances_total", &["kind"], "Rebalance events"),
-    histogram("rebalance_seconds", &["kind"], "How long they took, until tasks ran or were let go"),
-    counter("tasks_moved_total", &["kind"], "Tasks in them"),
-    gauge("restore_records_left", &["stage"], "Changelog records still to be read"),
-    counter("restore_bytes_total", &["stage"], "Changelog bytes read"),
-    histogram("restore_seconds", &["stage"], "How long restores took"),
-    gauge("sessions", &[], "Sessions of the tasks that run here: begun and not forgotten"),
-    gauge("sessions_blocked", &[], "Sessions with a live block in force"),
-    counter("session_turnover_total", &["how"], "Sessions begun, and forgotten, since the start"),
-    gauge("swarm_counters", &[], "Counters of the swarm stage"),
-    gauge("session_cache_bytes", &[], "Decoded sessions"),
-    counter("session_cache_total", &["result"], "Look-ups in the cache"),
-    gauge("store_bytes", &["part"], "RocksDB"),
-    counter("store_stall_seconds_total", &[], "Writers held back"),
-    gauge("store_compaction_pending_bytes", &[], "What compaction still has to rewrite"),
-    counter("limit_hits_total", &["limit"], "What a bound dropped"),
-    gauge("log_bytes", &[], "Embedded log"),
-    gauge("log_readers", &[], "Followers of the embedded log"),
-    counter("http_requests_total", &["route", "status"], "Requests"),
-    histogram("http_request_seconds", &["route"], "How long they took"),
-    counter("loop_tokens_total", &[], "Tokens in the usage of events at which a detector of mode nudge or block found a loop"),
-    counter("loop_cost_usd_total", &[], "Cost in the usage of these events"),
+/// Metrics of the process beside those of its lanes.
+const OWN: &[Row] = &[
+    (Kind::Gauge, "build_info", &["version", "revision"], "What runs", |process| {
+        let (version, revision) = process.build.clone();
+        vec![(vec![version, revision], Value::Number(1.0))]
+    }),
+    (Kind::Gauge, "policy_info", &["profile", "hash", "mode"], "The policy in force", |process| {
+        let (profile, hash, mode) = process.policy.clone();
+        vec![(vec![profile, hash, mode], Value::Number(1.0))]
+    }),
+    (Kind::Gauge, "overlay_bytes", &["lane"], "Uncommitted work", |process| by_lane(process, |lane| lane.overlay_bytes as f64)),
+    (Kind::Gauge, "lag_records", &["stage", "partition"], "Own position to last stable offset", |process| lag(false, process)),
+    (
+        Kind::Gauge,
+        "lag_seconds",
+        &["stage", "partition"],
+        "Newest event time behind the clock, while there is something to read",
+        |process| lag(true, process),
+    ),
+    (Kind::Gauge, "lso_lag_records", &["stage"], "Records of the input behind a transaction that stays open", held_back),
+    (Kind::Gauge, "tasks", &["stage", "state"], "Tasks by what they are doing", tasks),
+    (Kind::Gauge, "restore_records_left", &["stage"], "Changelog records still to be read", |process| {
+        let left = process.lanes.iter().fold([0; 2], |[session, swarm], lane| {
+            let [more_session, more_swarm] = lane.restore_left;
+            [session + more_session, swarm + more_swarm]
+        });
+        list(&STAGES, &left)
+    }),
+    (Kind::Gauge, "sessions", &[], "Sessions of the tasks that run here: begun and not forgotten", |process| {
+        sum(process, |lane| lane.census[0] as f64)
+    }),
+    (Kind::Gauge, "sessions_blocked", &[], "Sessions with a live block in force", |process| {
+        sum(process, |lane| lane.census[1] as f64)
+    }),
+    (Kind::Gauge, "swarm_counters", &[], "Counters of the swarm stage", |process| {
+        sum(process, |lane| lane.swarm_counters as f64)
+    }),
+    (Kind::Gauge, "session_cache_bytes", &[], "Decoded sessions", |process| sum(process, |lane| lane.cache_bytes as f64)),
+    (Kind::Gauge, "store_bytes", &["part"], "RocksDB", |process| {
+        process.store.map_or_else(Vec::new, |store| {
+            let bytes = [store.sst_bytes, store.memtable_bytes, store.cache_bytes, store.pinned_bytes];
+            list(&["sst", "memtable", "cache", "pinned"], &bytes)
+        })
+    }),
+    (Kind::Counter, "store_stall_seconds_total", &[], "Writers held back", |process| {
+        optional(process.store.map(|store| store.stall_us as f64 / 1e6))
+    }),
+    (Kind::Gauge, "store_compaction_pending_bytes", &[], "What compaction still has to rewrite", |process| {
+        optional(process.store.map(|store| store.compaction_pending_bytes as f64))
+    }),
+    (Kind::Gauge, "log_bytes", &[], "Embedded log", |process| optional(process.log.map(|(bytes, _)| bytes as f64))),
+    (Kind::Gauge, "log_readers", &[], "Followers of the embedded log", |process| {
+        optional(process.log.map(|(_, readers)| readers as f64))
+    }),
+    (Kind::Counter, "http_requests_total", &["route", "status"], "Requests", |process| {
+        let of = |(route, status, histogram): &(&'static str, u16, Histogram)| {
+            (vec![(*route).to_owned(), status.to_string()], Value::Number(histogram.count() as f64))
+        };
+        process.http.iter().map(of).collect()
+    }),
+    (Kind::Histogram, "http_request_seconds", &["route"], "How long they took", |process| {
+        let mut routes: BTreeMap<&str, Histogram> = BTreeMap::new();
+        for (route, _, histogram) in &process.http {
+            routes.entry(route).or_default().add(histogram);
+        }
+        routes.into_iter().map(|(route, histogram)| (vec![route.to_owned()], Value::Durations(histogram))).collect()
+    }),
 ];
 
-/// One value of a metric under label values, in the order of its labels.
-#[derive(Debug, Clone, PartialEq)]
-enum Value {
-    Number(f64),
-    Durations(Histogram),
+/// All of them.
+pub fn metrics() -> impl Iterator<Item = Metric> {
+    let of_lanes = Stats::METRICS.iter().map(|metric| Metric {
+        name: metric.name,
+        kind: if metric.name.ends_with("_total") { Kind::Counter } else { Kind::Histogram },
+        labels: metric.labels,
+        help: metric.help,
+        source: Source::Lanes(metric.samples),
+    });
+    let own = OWN.iter().map(|(kind, name, labels, help, read)| Metric {
+        name,
+        kind: *kind,
+        labels,
+        help,
+        source: Source::Process(*read),
+    });
+    own.chain(of_lanes)
+}
+
+impl Metric {
+    /// Everything there is to say of it.
+    fn samples(&self, snapshot: &Snapshot, stats: &Stats) -> Samples {
+        match self.source {
+            Source::Process(read) => read(snapshot),
+            Source::Lanes(read) if self.labels.first() == Some(&"topic") => {
+                let under = |(labels, value)| ([vec![snapshot.topic.clone()], labels].concat(), value);
+                read(stats).into_iter().map(under).collect()
+            }
+            Source::Lanes(read) => read(stats),
+        }
+    }
 }
 
 /// The process at one moment.
@@ -140,6 +178,14 @@ pub struct Snapshot {
     pub http: Vec<(&'static str, u16, Histogram)>,
 }
 
+impl Snapshot {
+    fn stats(&self) -> Stats {
+        let mut sum = Stats::default();
+        self.lanes.iter().for_each(|lane| sum.add(&lane.stats));
+        sum
+    }
+}
+
 /// The metrics as OpenMetrics text.
 #[must_use]
 pub fn render(snapshot: Snapshot) -> String {
@@ -157,8 +203,9 @@ struct Scrape(Snapshot);
 
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        for metric in METRICS {
-            let samples = samples(metric.name, &self.0);
+        let stats = self.0.stats();
+        for metric in metrics() {
+            let samples = metric.samples(&self.0, &stats);
             let (name, kind) = match metric.kind {
                 // The encoder adds the ending.
                 Kind::Counter => (metric.name.trim_end_matches("_total"), MetricType::Counter),
@@ -189,173 +236,26 @@ impl Collector for Scrape {
     }
 }
 
-type Samples = Vec<(Vec<String>, Value)>;
+const STAGES: [&str; 2] = ["session", "swarm"];
 
 fn one(value: f64) -> Samples {
     vec![(Vec::new(), Value::Number(value))]
 }
 
-fn list(names: &[&str], counters: &[u64]) -> Samples {
-    names.iter().zip(counters).map(|(name, count)| (vec![(*name).to_owned()], Value::Number(*count as f64))).collect()
+fn optional(value: Option<f64>) -> Samples {
+    value.map_or_else(Vec::new, one)
 }
 
-/// The same under a topic.
-fn of_topic(topic: &str, samples: Samples) -> Samples {
-    let put = |(mut labels, value): (Vec<String>, Value)| {
-        labels.insert(0, topic.to_owned());
-        (labels, value)
-    };
-    samples.into_iter().map(put).collect()
+fn sum(snapshot: &Snapshot, of: fn(&LaneReport) -> f64) -> Samples {
+    one(snapshot.lanes.iter().map(of).sum())
 }
 
-fn durations(names: &[&str], histograms: &[Histogram]) -> Samples {
-    names.iter().zip(histograms).map(|(name, histogram)| (vec![(*name).to_owned()], Value::Durations(*histogram))).collect()
+fn by_lane(snapshot: &Snapshot, of: fn(&LaneReport) -> f64) -> Samples {
+    snapshot.lanes.iter().enumerate().map(|(lane, report)| (vec![lane.to_string()], Value::Number(of(report)))).collect()
 }
 
-const KINDS: [&str; 9] =
-    ["tool_call", "tool_result", "tool", "message", "session_start", "session_end", "progress", "reset", "ack"];
-const ACTIONS: [&str; 3] = ["nudge", "block", "unblock"];
-const STAGES: [&str; 2] = ["session", "swarm"];
-
-/// Everything there is to say under a name.
-fn samples(name: &str, snapshot: &Snapshot) -> Samples {
-    let stats = snapshot.lanes.iter().fold(Stats::default(), |mut sum, lane| {
-        sum.add(&lane.stats);
-        sum
-    });
-    let topic = |samples| of_topic(&snapshot.topic, samples);
-    match name {
-        "build_info" => {
-            let (version, revision) = snapshot.build.clone();
-            vec![(vec![version, revision], Value::Number(1.0))]
-        }
-        "policy_info" => {
-            let (profile, hash, mode) = snapshot.policy.clone();
-            vec![(vec![profile, hash, mode], Value::Number(1.0))]
-        }
-        "events_total" => topic(list(&KINDS, &stats.events)),
-        "event_bytes_total" => topic(one(stats.event_bytes as f64)),
-        "rejected_total" => topic(list(&Reason::ALL.map(Reason::as_str), &stats.rejected)),
-        "duplicates_total" => topic(one(stats.duplicates as f64)),
-        "late_total" => topic(one(stats.late as f64)),
-        "clamped_total" => topic(one(stats.clamped as f64)),
-        "seq_gaps_total" => topic(one(stats.seq_gaps as f64)),
-        "seq_disorder_total" => topic(one(stats.seq_disorder as f64)),
-        "orphan_results_total" => topic(one(stats.orphan_results as f64)),
-        "events_without_total" => topic(list(&["args", "result", "time", "agent"], &stats.without)),
-        "key_mismatch_total" => topic(one(stats.key_mismatch as f64)),
-        "placement_total" => list(&["murmur2", "other"], &stats.placement),
-        "detections_total" => by_detector(&stats.detections, &["off", "shadow", "nudge", "block"]),
-        "commands_total" => {
-            let of = |(action, modes): (&&str, &[u64; 3])| {
-                list(&["live", "shadow", "replay"], modes)
-                    .into_iter()
-                    .map(|(mut labels, value)| {
-                        labels.insert(0, (*action).to_owned());
-                        (labels, value)
-                    })
-                    .collect::<Samples>()
-            };
-            ACTIONS.iter().zip(&stats.commands).flat_map(of).collect()
-        }
-        "born_expired_total" => list(&ACTIONS, &stats.born_expired),
-        "acks_total" => {
-            list(&["received", "applied", "ignored_expired", "ignored_stale", "ignored_shadow", "failed"], &stats.acks)
-        }
-        "denied_total" => list(&["us", "other"], &stats.denied),
-        "obeyed_total" => by_detector(&stats.obeyed, &["changed", "repeated", "ended"]),
-        "command_delay_seconds" => durations(&ACTIONS, &stats.command_delay),
-        "commit_seconds" => durations(&COMMIT_STEPS, &stats.commit),
-        "transactions_total" => list(&["committed", "aborted", "unknown", "fenced"], &stats.transactions),
-        "producers_replaced_total" => list(&["outcome", "request"], &stats.reopened),
-        "rebalances_total" => list(&["assigned", "revoked", "lost"], &stats.rebalances),
-        "tasks_moved_total" => list(&["assigned", "revoked", "lost"], &stats.tasks_moved),
-        "rebalance_seconds" => durations(&["assigned", "revoked", "lost"], &stats.rebalance_time),
-        "unknown_resolved_total" => list(&["committed", "aborted"], &stats.unknown_resolved),
-        "restore_bytes_total" => list(&STAGES, &stats.restore_bytes),
-        "restore_seconds" => durations(&STAGES, &stats.restore_time),
-        "session_turnover_total" => list(&["begun", "forgotten"], &[stats.sessions_begun, stats.sessions_forgotten]),
-        "session_cache_total" => list(&["hit", "miss"], &stats.cache),
-        "limit_hits_total" => list(
-            &["reset_agents", "texts", "dead_letters", "blocks", "swarm_keys", "swarm_workers", "swarm_steps", "swarm_late"],
-            &[
-                stats.limit_reset_agents,
-                stats.limit_texts,
-                stats.limit_dead_letters,
-                stats.limit_blocks,
-                stats.limit_swarm_keys,
-                stats.limit_swarm_workers,
-                stats.limit_swarm_steps,
-                stats.swarm_late,
-            ],
-        ),
-        "loop_tokens_total" => one(stats.loop_tokens as f64),
-        "loop_cost_usd_total" => one(stats.loop_cost_micro_usd as f64 / 1e6),
-        _ => elsewhere(name, snapshot),
-    }
-}
-
-fn by_detector<const N: usize>(counters: &[[u64; N]; Detector::COUNT], names: &[&str; N]) -> Samples {
-    let mut samples = Vec::new();
-    for (detector, row) in Detector::ALL.iter().zip(counters) {
-        for (name, count) in names.iter().zip(row) {
-            // Sixteen detectors by four modes: what never happened is not shown.
-            if *count > 0 {
-                samples.push((vec![detector.as_str().to_owned(), (*name).to_owned()], Value::Number(*count as f64)));
-            }
-        }
-    }
-    samples
-}
-
-/// What is no counter of a lane.
-fn elsewhere(name: &str, snapshot: &Snapshot) -> Samples {
-    let numbered = |of: &dyn Fn(&LaneReport) -> f64| -> Samples {
-        snapshot.lanes.iter().enumerate().map(|(lane, report)| (vec![lane.to_string()], Value::Number(of(report)))).collect()
-    };
-    match name {
-        "overlay_bytes" => numbered(&|report| report.overlay_bytes as f64),
-        "session_cache_bytes" => one(snapshot.lanes.iter().map(|report| report.cache_bytes as f64).sum()),
-        "tasks" => tasks(snapshot),
-        "lag_records" | "lag_seconds" => lag(name == "lag_seconds", snapshot),
-        "lso_lag_records" => held_back(snapshot),
-        "restore_records_left" => {
-            let left = snapshot.lanes.iter().fold([0; 2], |[session, swarm], lane| {
-                let [more_session, more_swarm] = lane.restore_left;
-                [session + more_session, swarm + more_swarm]
-            });
-            list(&STAGES, &left)
-        }
-        "sessions" | "sessions_blocked" => {
-            let of = |lane: &LaneReport| lane.census.get(usize::from(name == "sessions_blocked")).copied().unwrap_or_default();
-            one(snapshot.lanes.iter().map(|lane| of(lane) as f64).sum())
-        }
-        "swarm_counters" => one(snapshot.lanes.iter().map(|lane| lane.swarm_counters as f64).sum()),
-        "store_bytes" => snapshot.store.map_or_else(Vec::new, |store| {
-            let bytes = [store.sst_bytes, store.memtable_bytes, store.cache_bytes, store.pinned_bytes];
-            list(&["sst", "memtable", "cache", "pinned"], &bytes)
-        }),
-        "store_stall_seconds_total" => snapshot.store.map_or_else(Vec::new, |store| one(store.stall_us as f64 / 1e6)),
-        "store_compaction_pending_bytes" => {
-            snapshot.store.map_or_else(Vec::new, |store| one(store.compaction_pending_bytes as f64))
-        }
-        "log_bytes" => snapshot.log.map_or_else(Vec::new, |(bytes, _)| one(bytes as f64)),
-        "log_readers" => snapshot.log.map_or_else(Vec::new, |(_, readers)| one(readers as f64)),
-        "http_requests_total" => {
-            let of = |(route, status, histogram): &(&'static str, u16, Histogram)| {
-                (vec![(*route).to_owned(), status.to_string()], Value::Number(histogram.count() as f64))
-            };
-            snapshot.http.iter().map(of).collect()
-        }
-        "http_request_seconds" => {
-            let mut routes: std::collections::BTreeMap<&str, Histogram> = std::collections::BTreeMap::new();
-            for (route, _, histogram) in &snapshot.http {
-                routes.entry(route).or_default().add(histogram);
-            }
-            routes.into_iter().map(|(route, histogram)| (vec![route.to_owned()], Value::Durations(histogram))).collect()
-        }
-        _ => Vec::new(),
-    }
+fn list(words: &[&str], counts: &[u64]) -> Samples {
+    words.iter().zip(counts).map(|(word, count)| (vec![(*word).to_owned()], Value::Number(*count as f64))).collect()
 }
 
 fn tasks(snapshot: &Snapshot) -> Samples {
@@ -413,7 +313,7 @@ mod tests {
     #[test]
     fn every_metric_is_described_and_counters_end_in_total() {
         let text = render(Snapshot::default());
-        for metric in METRICS {
+        for metric in metrics() {
             assert_eq!(metric.kind == Kind::Counter, metric.name.ends_with("_total"), "{}", metric.name);
             let family = format!("# TYPE {PREFIX}_{} ", metric.name.trim_end_matches("_total"));
             assert!(text.contains(&family), "{family} in\n{text}");
@@ -454,8 +354,8 @@ mod tests {
     #[test]
     fn every_metric_has_a_source() {
         let snapshot = telling();
-        for metric in METRICS {
-            assert!(!samples(metric.name, &snapshot).is_empty(), "{} is described and never told", metric.name);
+        for metric in metrics() {
+            assert!(!metric.samples(&snapshot, &snapshot.stats()).is_empty(), "{} is described and never told", metric.name);
         }
         let text = render(snapshot);
         for line in [
@@ -476,8 +376,8 @@ mod tests {
     #[test]
     fn every_sample_has_a_value_for_each_label() {
         let snapshot = telling();
-        for metric in METRICS {
-            for (labels, _) in samples(metric.name, &snapshot) {
+        for metric in metrics() {
+            for (labels, _) in metric.samples(&snapshot, &snapshot.stats()) {
                 assert_eq!(labels.len(), metric.labels.len(), "{}", metric.name);
             }
         }
