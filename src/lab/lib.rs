@@ -5,3 +5,11 @@ pub mod transcript;
 pub mod file;
 
 pub mod report;
+
+pub mod known_sessions;
+
+pub mod cases;
+
+pub mod explain;
+
+pub mod replay;

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use loopwarden_lab::replay::ReplayError;
 use loopwarden_lane::Exit;
 use loopwarden_log::{E_DAMAGED, LogError};
 use loopwarden_settings::{Diagnostic, Diagnostics};
@@ -31,6 +32,12 @@ impl Failure {
     #[must_use]
     pub const fn silent(exit: u8) -> Self {
         Self { exit, message: None }
+    }
+
+    /// Something failed at run time.
+    #[must_use]
+    pub fn failed(what: impl std::fmt::Display) -> Self {
+        Self::new(exit_code::FAILED, format!("error: {what}"))
     }
 
     /// A documented code with a message that may go over several lines.
@@ -93,6 +100,16 @@ impl From<Exit> for Failure {
             Exit::Store(error) => error.into(),
             Exit::Fatal { code, message } => Self::coded(code, message),
             Exit::Failed(cause) => Self::new(exit_code::FAILED, format!("error: {cause}")),
+        }
+    }
+}
+
+impl From<ReplayError> for Failure {
+    fn from(error: ReplayError) -> Self {
+        match error {
+            ReplayError::Lane(exit) => exit.into(),
+            ReplayError::Panicked => Self::new(exit_code::BROKEN, format!("error: {error}")),
+            ReplayError::Output(error) => error.into(),
         }
     }
 }

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use loopwarden::cli::cases::Case;
 use loopwarden::policy::{Detector, Mode, Setting};
+use loopwarden_lab::cases::Case;
 
 const PAGE: &str = "src/docs/detection.md";
 const PROFILE: &str = "config/profiles/default.toml";

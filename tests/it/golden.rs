@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use loopwarden::cli::cases::{Case, Way, answers, parse, run};
 use loopwarden::engine::Mark;
+use loopwarden_lab::cases::{Case, Way, answers, parse, run};
 
 /// The cases of a file.
 fn read(path: &Path) -> Vec<Case> {

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use loopwarden::cli::cases::{Case, Way, answers};
 use loopwarden::config::policy::load_with_overrides;
 use loopwarden::engine::SubjectKey;
 use loopwarden::event::{EventTime, partition_of};
@@ -13,6 +12,7 @@ use loopwarden::log::Partitions;
 use loopwarden::policy::Policy;
 use loopwarden::store::state_hash;
 use loopwarden::task::{CommitTrigger, LaneSettings};
+use loopwarden_lab::cases::{Case, Way, answers};
 use loopwarden_sim::{Fault, Faults, MemoryConfig, MemoryTopic, Step};
 use serde_json::Value;
 

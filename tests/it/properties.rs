@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use loopwarden::cli::cases::Bench;
 use loopwarden::config::policy::load_with_overrides;
 use loopwarden::detect::Finding;
 use loopwarden::engine::{
@@ -15,6 +14,7 @@ use loopwarden::event::{EventTime, decode};
 use loopwarden::identity::Hash128;
 use loopwarden::limits::SWARM_STEPS_MAX;
 use loopwarden::policy::{Detector, Policy};
+use loopwarden_lab::cases::Bench;
 use serde_json::{Value, json};
 
 use crate::decode::record;

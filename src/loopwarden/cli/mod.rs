@@ -2,7 +2,6 @@
 
 pub mod args;
 pub mod ask;
-pub mod cases;
 pub mod check;
 pub mod command_line;
 pub mod config;

@@ -5,11 +5,11 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
+use loopwarden_lab::cases;
+use loopwarden_lab::cases::{Case, Mismatch};
 use serde_json::Value;
 
 use crate::cli::args::TestArgs;
-use crate::cli::cases;
-use crate::cli::cases::{Case, Mismatch};
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use loopwarden_lab::known_sessions::KnownSessions;
+use loopwarden_lab::replay::Found;
 use loopwarden_lab::report::stats::Retain;
 use loopwarden_lab::report::sweep::{Axis, Point, Scores, Sweep};
 use loopwarden_lab::report::{counted, html};
 
 use crate::cli::args::{LogArgs, ReplayArgs, ReplayFormat, TuneArgs};
-use crate::cli::replay::found::Found;
 use crate::cli::replay::input::Source;
-use crate::cli::replay::labels::KnownSessions;
 use crate::cli::replay::{input, overrides, render};
 use crate::cli::{range, replay, setup};
 use crate::failure::{Failure, Outcome};
@@ -39,7 +39,7 @@ pub fn run(args: &TuneArgs, log: &LogArgs) -> Outcome {
         return Err(usage(&format!("--set names {} twice; give its values together, as {0}=2,3", twice.1.key)));
     }
     let grid = grid(&axes)?;
-    let known = KnownSessions::read(args.labels.as_ref(), args.outcomes.as_ref())?;
+    let known = KnownSessions::read(args.labels.as_ref(), args.outcomes.as_ref()).map_err(Failure::failed)?;
     let retain = Arc::new(Retain { only_commands: true, ..known.retain(false) });
     let stop = signals::stop_flag()?;
     let source = Source::of(&args.files, &args.range, settings, log)?;
@@ -63,7 +63,7 @@ pub fn run(args: &TuneArgs, log: &LogArgs) -> Outcome {
                 if !is_first_told {
                     is_first_told = true;
                     render::print_rejected(&found);
-                    render::expect_events(render::events(&found.stats), render::rejected(&found) + found.skipped)?;
+                    render::expect_events(found.events(), found.rejected() + found.skipped)?;
                     sweep.notes = notes(&found, &known);
                     sweep.notes.iter().for_each(say);
                 }
@@ -89,7 +89,7 @@ pub fn run(args: &TuneArgs, log: &LogArgs) -> Outcome {
 /// Why numbers may be lower than they should be: it is the same under every policy.
 fn notes(found: &Found, known: &KnownSessions) -> Vec<String> {
     let mut notes = Vec::new();
-    let rejected = render::rejected(found);
+    let rejected = found.rejected();
     if rejected > 0 {
         notes.push(format!("no events, and left out: {}", counted(rejected, "line")));
     }

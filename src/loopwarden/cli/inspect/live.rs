@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
+use loopwarden_lab::explain::{Part, Shown, facts};
 use loopwarden_lab::report::{Table, plain};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::args::{ConfigArgs, InspectArgs, LogArgs};
-use crate::cli::inspect::shown::{Part, Shown};
-use crate::cli::inspect::task;
 use crate::cli::task_name::task_of;
 use crate::cli::{ask, setup};
 use crate::exit_code;
@@ -67,7 +66,7 @@ pub(super) fn swarm(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure>
 pub(super) fn task(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
     let (stage, partition) = task_of(&args.id)?;
     let json = get(args, log, &format!("/tasks/{}/{partition}", stage.as_str()))?;
-    Ok(Shown { parts: vec![Part::Table(task::facts(&json))], json })
+    Ok(Shown { parts: vec![Part::Table(facts(&json))], json })
 }
 
 fn get(args: &InspectArgs, log: &LogArgs, path: &str) -> Result<Value, Failure> {

@@ -4,19 +4,17 @@
 //! Names, hashes, numbers; nothing of what agents wrote or read, unless that is asked for.
 
 mod live;
-mod note;
-mod session;
-mod shown;
 mod source;
-mod swarm;
-mod task;
-mod thresholds;
-mod why;
 
-use shown::{Part, Shown};
+use std::sync::Arc;
+
+use loopwarden_core::event::Stage;
+use loopwarden_lab::explain::{Part, SessionTrace, Shown, SwarmTrace, TaskTrace, Wanted};
+use source::Input;
 
 use crate::cli::args::{InspectArgs, InspectCommand, InspectFormat, LogArgs};
 use crate::cli::setup;
+use crate::cli::task_name::task_of;
 use crate::exit_code;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, OutputFormat};
@@ -44,9 +42,9 @@ pub fn run(command: &InspectCommand, log: &LogArgs) -> Outcome {
         InspectCommand::Session(_) if is_live => live::session(args, log),
         InspectCommand::Swarm(_) if is_live => live::swarm(args, log),
         InspectCommand::Task(_) if is_live => live::task(args, log),
-        InspectCommand::Session(_) => session::inspect(args, log),
-        InspectCommand::Swarm(_) => swarm::inspect(args, log),
-        InspectCommand::Task(_) => task::inspect(args, log),
+        InspectCommand::Session(_) => session(args, log),
+        InspectCommand::Swarm(_) => swarm(args, log),
+        InspectCommand::Task(_) => task(args, log),
     }?;
     print(args, &shown)
 }
@@ -65,4 +63,37 @@ fn print(args: &InspectArgs, shown: &Shown) -> Outcome {
         }
     }
     Ok(out.flush()?)
+}
+
+fn wanted(args: &InspectArgs) -> Wanted<'_> {
+    Wanted { id: &args.id, tenant: args.tenant.as_deref(), limit: args.limit as usize, show_content: args.show_content }
+}
+
+/// Decides a session anew.
+fn session(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
+    let input = Input::of(args, log)?;
+    let (policy_name, overrides) = (input.policy_name.clone(), input.overrides.clone());
+    let mut trace = SessionTrace::new(wanted(args), &input.app, Arc::clone(&input.policy));
+    input.events(|event, record| trace.visit(event, record))?;
+    trace.show(&policy_name, &overrides).map_err(Failure::failed)
+}
+
+/// Decides a swarm anew.
+fn swarm(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
+    let input = Input::of(args, log)?;
+    let mut trace = SwarmTrace::new(wanted(args), &input.app, Arc::clone(&input.policy));
+    input.events(|event, record| trace.visit(event, record))?;
+    trace.show().map_err(Failure::failed)
+}
+
+/// Reads the records of a task.
+fn task(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
+    let (stage, partition) = task_of(&args.id)?;
+    if stage == Stage::Swarm {
+        let what = "error: records of the swarm stage are sums that a live run sends itself; ask the running process, or inspect swarm ID";
+        return Err(Failure::new(exit_code::USAGE, what));
+    }
+    let mut trace = TaskTrace::new(partition);
+    Input::of(args, log)?.read(|record| trace.visit(record))?;
+    trace.show().map_err(Failure::failed)
 }

@@ -3,44 +3,40 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
+use loopwarden_lab::replay::Progress;
 use loopwarden_lab::report::grouped;
 use loopwarden_log::clock::Stopwatch;
 
-/// How often the line is written.
-pub(super) const EVERY: Duration = Duration::from_millis(500);
-
 /// How far the input is read.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(super) struct ProgressLine {
     total: u64,
     watch: Stopwatch,
     is_shown: bool,
     is_written: bool,
 }
 
-impl Progress {
+impl ProgressLine {
     /// Begins, with so much to read; 0 where nobody knows.
     pub(super) fn start(total: u64) -> Self {
         Self { total, watch: Stopwatch::start(), is_shown: std::io::stderr().is_terminal(), is_written: false }
     }
+}
 
-    pub(super) fn elapsed(&self) -> Duration {
-        self.watch.elapsed()
-    }
-
+impl Progress for ProgressLine {
     /// Writes the line over the last one.
-    pub(super) fn show(&mut self, records: u64, read: u64) {
+    fn show(&mut self, records: u64, read: u64) {
         if !self.is_shown {
             return;
         }
         let fraction = (self.total > 0).then(|| read as f64 / self.total as f64);
-        let line = line(records, self.elapsed(), fraction);
+        let line = line(records, self.watch.elapsed(), fraction);
         let _ = write!(std::io::stderr().lock(), "\r\x1b[K{line}");
         self.is_written = true;
     }
 
     /// Takes the line away.
-    pub(super) fn clear(&mut self) {
+    fn clear(&mut self) {
         if std::mem::take(&mut self.is_written) {
             let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
         }

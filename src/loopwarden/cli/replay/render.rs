@@ -5,16 +5,15 @@ use std::path::Path;
 
 use loopwarden_core::event::Reason;
 use loopwarden_core::policy::Policy;
+use loopwarden_lab::known_sessions::KnownSessions;
+use loopwarden_lab::replay::Found;
 use loopwarden_lab::report::compare::{Change, Comparison};
 use loopwarden_lab::report::summary::{PolicyName, Report};
 use loopwarden_lab::report::timeline::Timeline;
 use loopwarden_lab::report::{Table, counted, grouped, html, plain};
-use loopwarden_lane::Stats;
 use serde_json::json;
 
-use super::found::Found;
 use super::input;
-use super::labels::KnownSessions;
 use crate::cli::args::{FailOn, ReplayArgs, ReplayFormat};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, OutputFormat, say};
@@ -48,13 +47,13 @@ pub(super) fn check(args: &ReplayArgs) -> Outcome {
 
 /// The report of a replay.
 pub(super) fn report(args: &ReplayArgs, policy: &Policy, known: &KnownSessions, found: Found) -> Report {
-    let rejected = rejected(&found);
+    let (events, rejected) = (found.events(), found.rejected());
     let Found { rejections, skipped, stats, replay, is_partial, .. } = found;
     let judgement = known.judge(&replay);
     Report {
         sources: input::names(&args.files, &args.range),
         policy: PolicyName { profile: policy.profile.clone(), sha256: policy.hash.to_string() },
-        events: events(&stats),
+        events,
         sessions: replay.sessions.count(),
         is_estimate: replay.sessions.is_estimate(),
         rejected,
@@ -269,20 +268,10 @@ pub(crate) fn print_rejected(found: &Found) {
     if found.rejections.iter().any(|rejection| rejection.reason.starts_with(Reason::TooLarge.as_str())) {
         say("too_large: above limits.record_bytes_max, by default 262144; raise it with --set limits.record_bytes_max=BYTES");
     }
-    let more = rejected(found).saturating_sub(found.rejections.len().min(REJECTED_SHOWN) as u64);
+    let more = found.rejected().saturating_sub(found.rejections.len().min(REJECTED_SHOWN) as u64);
     if more > 0 {
         say(format!("… and {} more lines that are no events", grouped(more)));
     }
-}
-
-/// Number of rejected lines.
-pub(crate) fn rejected(found: &Found) -> u64 {
-    found.stats.rejected.iter().sum::<u64>() + found.refused
-}
-
-/// Number of events.
-pub(crate) fn events(stats: &Stats) -> u64 {
-    stats.events.iter().sum()
 }
 
 /// The size of the input, and the speed.
@@ -293,12 +282,12 @@ pub(super) fn summary(found: &Found) -> String {
         many => format!(", {} under an id that was there before", grouped(many)),
     };
     let seconds = found.elapsed.as_secs_f64().max(0.001);
-    let events = events(&found.stats);
+    let events = found.events();
     format!(
         "{} of {}, {} rejected{duplicates}, in {seconds:.1} s ({}/s){partial}",
         counted(events, "event"),
         counted(found.replay.sessions.count(), "session"),
-        grouped(rejected(found)),
+        grouped(found.rejected()),
         grouped((events as f64 / seconds) as u64)
     )
 }

@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use loopwarden_core::engine::{Effects, Input, Session, SessionEngine, SubjectKey};
 use loopwarden_core::policy::Policy;
-use loopwarden_lab::report::stats::{ReplayStats, Retain};
 use loopwarden_lane::Machine;
+
+use crate::report::stats::{ReplayStats, Retain};
 
 /// The statistics of a lane, which its log and its engine share. One thread turns both.
 #[derive(Debug, Clone)]

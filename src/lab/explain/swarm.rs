@@ -1,22 +1,20 @@
 //! A swarm: its members' calls, added up as the swarm stage does, and what was said to it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use loopwarden_core::engine::{Command, SubjectKey, SwarmCallKey};
-use loopwarden_core::event::{EventKind, EventTime};
+use loopwarden_core::event::{Event, EventKind, EventTime, Record};
 use loopwarden_core::identity::Hash128;
 use loopwarden_core::policy::Policy;
-use loopwarden_lab::report::Table;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::cli::args::{InspectArgs, LogArgs};
-use crate::cli::cases::Bench;
-use crate::cli::inspect::note::step_of;
-use crate::cli::inspect::session::of_tenant;
-use crate::cli::inspect::shown::{Part, Shown, not_found};
-use crate::cli::inspect::source::Input;
-use crate::failure::Failure;
+use super::Wanted;
+use super::note::step_of;
+use super::shown::{Part, Shown};
+use crate::cases::Bench;
+use crate::report::Table;
 
 /// Sessions and fingerprints of one swarm that are followed; of more only the events count.
 const FOLLOWED_MAX: usize = 10_000;
@@ -33,20 +31,33 @@ struct Counted {
     commands: Vec<Command>,
 }
 
-/// Decides the swarm anew.
-pub(super) fn inspect(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> {
-    let input = Input::of(args, log)?;
-    let policy = std::sync::Arc::clone(&input.policy);
-    let mut bench = Bench::of_app(&input.app, std::sync::Arc::clone(&policy));
-    let mut counted: BTreeMap<Hash128, Counted> = BTreeMap::new();
-    let mut members: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    let mut events = 0_u64;
-    input.events(|event, record| {
-        let is_named = event.swarm_id.as_deref() == Some(args.id.as_str());
-        if event.tenant.as_deref() != args.tenant.as_deref() || !(is_named || members.contains_key(&*event.session_id)) {
+/// A swarm as it is decided anew.
+pub struct SwarmTrace<'a> {
+    wanted: Wanted<'a>,
+    policy: Arc<Policy>,
+    bench: Bench,
+    counted: BTreeMap<Hash128, Counted>,
+    /// Events and calls of each session.
+    members: BTreeMap<String, (u64, u64)>,
+    events: u64,
+}
+
+impl<'a> SwarmTrace<'a> {
+    /// Nothing is read yet.
+    #[must_use]
+    pub fn new(wanted: Wanted<'a>, app: &str, policy: Arc<Policy>) -> Self {
+        let bench = Bench::of_app(app, Arc::clone(&policy));
+        Self { wanted, policy, bench, counted: BTreeMap::new(), members: BTreeMap::new(), events: 0 }
+    }
+
+    /// Takes an event of the input, in its order; those of others are left out.
+    pub fn visit(&mut self, event: &Event<'_>, record: &Record<'_>) {
+        let Self { wanted, policy, bench, counted, members, events } = self;
+        let is_named = event.swarm_id.as_deref() == Some(wanted.id);
+        if event.tenant.as_deref() != wanted.tenant || !(is_named || members.contains_key(&*event.session_id)) {
             return;
         }
-        events += 1;
+        *events += 1;
         if members.len() >= FOLLOWED_MAX && !members.contains_key(&*event.session_id) {
             return;
         }
@@ -58,7 +69,7 @@ pub(super) fn inspect(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
         let tool = bench.session(event).and_then(|session| Some(session.history.tool(step_of(event, session)?).to_owned()));
         for (key, held) in &answer.counted {
             let SwarmCallKey::Swarm { swarm_id, fingerprint, .. } = key else { continue };
-            if *swarm_id != args.id || (counted.len() >= FOLLOWED_MAX && !counted.contains_key(fingerprint)) {
+            if *swarm_id != wanted.id || (counted.len() >= FOLLOWED_MAX && !counted.contains_key(fingerprint)) {
                 continue;
             }
             let is_new = !counted.contains_key(fingerprint);
@@ -77,11 +88,19 @@ pub(super) fn inspect(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failur
                 counted.entry(*fingerprint).or_default().commands.push(command);
             }
         }
-    })?;
-    if events == 0 {
-        return Err(not_found(&format!("no event of swarm {:?}{} in this input", args.id, of_tenant(args))));
     }
-    Ok(show(args, &policy, events, &counted, &members))
+
+    /// What is shown of it.
+    ///
+    /// # Errors
+    /// There was no event of it; says so.
+    pub fn show(self) -> Result<Shown, String> {
+        let Self { wanted, policy, counted, members, events, .. } = self;
+        if events == 0 {
+            return Err(format!("no event of swarm {:?}{} in this input", wanted.id, wanted.of_tenant()));
+        }
+        Ok(show(&wanted, &policy, events, &counted, &members))
+    }
 }
 
 /// A fingerprint as a row.
@@ -106,7 +125,7 @@ struct MemberRow {
 }
 
 fn show(
-    args: &InspectArgs,
+    wanted: &Wanted<'_>,
     policy: &Policy,
     events: u64,
     counted: &BTreeMap<Hash128, Counted>,
@@ -115,7 +134,7 @@ fn show(
     let settings = &policy.detectors.swarm_repeat;
     let mut rows: Vec<(&Hash128, &Counted)> = counted.iter().collect();
     rows.sort_by_key(|(fingerprint, one)| (std::cmp::Reverse(one.calls), **fingerprint));
-    rows.truncate(args.limit as usize);
+    rows.truncate(wanted.limit);
     let calls = Table::of(rows.iter().map(|(fingerprint, one)| CallRow {
         tool: &one.tool,
         fingerprint: fingerprint.to_string(),
@@ -135,11 +154,11 @@ fn show(
         events: *events,
         calls: *calls,
     };
-    let sessions = Table::of(members.iter().take(args.limit as usize).map(member));
+    let sessions = Table::of(members.iter().take(wanted.limit).map(member));
     let head = format!(
         "swarm {}{}: {events} events of {} sessions; policy {}: {} calls of {} agents within {} min, {} calls counted\n",
-        args.id,
-        of_tenant(args),
+        wanted.id,
+        wanted.of_tenant(),
         members.len(),
         policy.profile,
         settings.threshold,
@@ -149,8 +168,8 @@ fn show(
     );
     let commands: Vec<Value> = rows.iter().flat_map(|(_, one)| &one.commands).map(command).collect();
     let json = json!({
-        "swarm_id": args.id,
-        "tenant": args.tenant,
+        "swarm_id": wanted.id,
+        "tenant": wanted.tenant,
         "policy": { "profile": policy.profile, "sha256": policy.hash.to_string() },
         "events": events,
         "fingerprints": calls.to_objects(),

@@ -8,8 +8,8 @@ use loopwarden_core::policy::{Detector, Policy, ToolPolicy};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::cli::cases::Answer;
-use crate::cli::inspect::why;
+use crate::cases::Answer;
+use crate::explain::why;
 
 /// Characters of content that are shown of one field.
 const CONTENT_CHARS: usize = 160;

@@ -8,9 +8,9 @@ use loopwarden_core::policy::Detector;
 use loopwarden_settings::policy::load_with_overrides;
 use serde_json::Value;
 
-use crate::cli::cases::bench::{Answer, Bench};
-use crate::cli::cases::facts;
-use crate::cli::cases::format::{Case, Expectation, Mismatch, Verdict};
+use crate::cases::bench::{Answer, Bench};
+use crate::cases::facts;
+use crate::cases::format::{Case, Expectation, Mismatch, Verdict};
 
 /// How a case is run: the answers must not differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::report::Table;
 use loopwarden_core::engine::{Action, ReasonCode};
 use loopwarden_core::event::{EventTime, Record, RecordMeta, RecordOffset, decode};
 use loopwarden_core::policy::{Detector, Policy};
-use loopwarden_lab::report::Table;
 use loopwarden_settings::policy::load_with_overrides;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::cli::cases::Bench;
+use crate::cases::Bench;
 
 /// Events of a session that are run again; the first, since loops are told at their beginning.
 const EVENTS_MAX: usize = 2_000;

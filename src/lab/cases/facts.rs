@@ -6,7 +6,7 @@ use loopwarden_core::limits::RECORD_BYTES_MAX_DEFAULT;
 use loopwarden_core::policy::{Policy, ToolClass};
 use serde_json::Value;
 
-use crate::cli::cases::format::{Case, Mismatch};
+use crate::cases::format::{Case, Mismatch};
 
 /// Compares every fact of a case.
 pub(super) fn check(policy: &Policy, case: &Case) -> Vec<Mismatch> {

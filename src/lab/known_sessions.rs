@@ -3,27 +3,28 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use loopwarden_lab::file::FileInput;
-use loopwarden_lab::report::index::EventIndex;
-use loopwarden_lab::report::judge::{Judgement, judge};
-use loopwarden_lab::report::labels::{BadRow, Ending, Label};
-use loopwarden_lab::report::stats::{ReplayStats, Retain};
-
-use crate::exit_code;
-use crate::failure::Failure;
+use crate::file::FileInput;
+use crate::report::index::EventIndex;
+use crate::report::judge::{Judgement, judge};
+use crate::report::labels::{BadRow, Ending, Label};
+use crate::report::stats::{ReplayStats, Retain};
 
 /// Bytes of a file of labels or outcomes, unpacked.
 const ROWS_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// Labels and outcomes, where they are given.
 #[derive(Debug, Default)]
-pub(crate) struct KnownSessions {
+pub struct KnownSessions {
     labels: Option<Vec<Label>>,
     endings: Option<Vec<Ending>>,
 }
 
 impl KnownSessions {
-    pub(crate) fn read(labels: Option<&PathBuf>, outcomes: Option<&PathBuf>) -> Result<Self, Failure> {
+    /// Reads the files that are given.
+    ///
+    /// # Errors
+    /// A file cannot be read, or a row of it; says which.
+    pub fn read(labels: Option<&PathBuf>, outcomes: Option<&PathBuf>) -> Result<Self, String> {
         Ok(Self {
             labels: labels.map(|file| rows(file, label_once(BTreeMap::new()))).transpose()?,
             endings: outcomes.map(|file| rows(file, one_each(BTreeMap::new()))).transpose()?,
@@ -31,12 +32,14 @@ impl KnownSessions {
     }
 
     /// Whether there is nothing to judge by.
-    pub(crate) const fn is_empty(&self) -> bool {
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
         self.labels.is_none() && self.endings.is_none()
     }
 
     /// What a replay must retain to be judged by them.
-    pub(crate) fn retain(&self, outcomes: bool) -> Retain {
+    #[must_use]
+    pub fn retain(&self, outcomes: bool) -> Retain {
         let (labels, endings) = self.all();
         let labelled = labels.iter().map(|label| (label.tenant.clone(), label.session.clone()));
         let ended = endings.iter().map(|ending| (ending.tenant.clone(), ending.session.clone()));
@@ -48,7 +51,9 @@ impl KnownSessions {
         (self.labels.as_deref().unwrap_or_default(), self.endings.as_deref().unwrap_or_default())
     }
 
-    pub(crate) fn judge(&self, replay: &ReplayStats) -> Option<Judgement> {
+    /// Judges a replay by them.
+    #[must_use]
+    pub fn judge(&self, replay: &ReplayStats) -> Option<Judgement> {
         let (labels, endings) = self.all();
         (!self.is_empty()).then(|| judge(&replay.commands, labels, &replay.index, endings))
     }
@@ -84,10 +89,10 @@ fn one_each(mut known: BTreeMap<(String, String), Option<bool>>) -> impl FnMut(&
 }
 
 /// Reads the rows of a file, plain or packed as events may be; those that bring nothing new are left out.
-fn rows<T>(file: &Path, mut parse: impl FnMut(&str) -> Result<Option<T>, BadRow>) -> Result<Vec<T>, Failure> {
+fn rows<T>(file: &Path, mut parse: impl FnMut(&str) -> Result<Option<T>, BadRow>) -> Result<Vec<T>, String> {
     use std::io::Read as _;
     let name = file.display();
-    let fail = |cause: String| Failure::new(exit_code::FAILED, format!("error: cannot read {name}: {cause}"));
+    let fail = |cause: String| format!("cannot read {name}: {cause}");
     let mut text = String::new();
     let unpacked = FileInput::Path(file.to_owned()).unpacked();
     let read = unpacked.and_then(|source| source.take(ROWS_BYTES_MAX + 1).read_to_string(&mut text));
@@ -97,7 +102,7 @@ fn rows<T>(file: &Path, mut parse: impl FnMut(&str) -> Result<Option<T>, BadRow>
     let lines = text.strip_prefix('\u{feff}').unwrap_or(&text).lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
         .filter_map(|(at, line)| {
-            let bad = |bad: BadRow| Failure::new(exit_code::FAILED, format!("error: {name}:{}: {bad}", at + 1));
+            let bad = |bad: BadRow| format!("{name}:{}: {bad}", at + 1);
             parse(line).map_err(bad).transpose()
         })
         .collect()

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use loopwarden_core::event::{NextOffset, Record, RecordOffset, Stage, TaskId};
-use loopwarden_lab::file::FileLog;
-use loopwarden_lab::report::PublishedCommand;
 use loopwarden_log::{Changelog, CommitOutcome, Destination, Flow, Log, LogError, LogEvent, Output};
 
-use super::witness::LaneStats;
+use super::recording::LaneStats;
+use crate::file::FileLog;
+use crate::report::PublishedCommand;
 
 /// Lines that are no events, kept of each partition with their place and reason. All are counted.
 const DEAD_LETTERS_MAX: usize = 1_000;

@@ -1,0 +1,33 @@
+//! What the engine makes of one session or swarm, event by event, decided anew; and the records of one task.
+
+mod note;
+mod session;
+mod shown;
+mod swarm;
+mod task;
+mod thresholds;
+mod why;
+
+pub use session::SessionTrace;
+pub use shown::{Part, Shown};
+pub use swarm::SwarmTrace;
+pub use task::{TaskTrace, facts};
+
+/// What is to be explained.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Id of the session or swarm.
+    pub id: &'a str,
+    /// Its tenant.
+    pub tenant: Option<&'a str>,
+    /// Newest events, or rows, that are shown.
+    pub limit: usize,
+    /// Whether the beginnings of what agents wrote and read are shown.
+    pub show_content: bool,
+}
+
+impl Wanted<'_> {
+    fn of_tenant(&self) -> String {
+        self.tenant.map(|tenant| format!(" of tenant {tenant:?}")).unwrap_or_default()
+    }
+}

@@ -1,0 +1,144 @@
+//! A session, event by event: what each detector saw, how its streaks stood, and why a command was or was not sent.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use loopwarden_core::engine::Session;
+use loopwarden_core::event::{Event, Record};
+use loopwarden_core::policy::Policy;
+use serde_json::{Value, json};
+
+use super::Wanted;
+use super::note::{Note, content};
+use super::shown::{Part, Shown};
+use super::thresholds;
+use super::thresholds::Kept;
+use crate::cases::Bench;
+use crate::report::{Table, plain};
+
+/// Other tenants with a session of this name that are named.
+const TENANTS_NAMED: usize = 5;
+
+/// A session as it is decided anew.
+pub struct SessionTrace<'a> {
+    wanted: Wanted<'a>,
+    policy: Arc<Policy>,
+    bench: Bench,
+    notes: VecDeque<Note>,
+    kept: Kept,
+    count: u64,
+    duplicates: u64,
+    tenants: BTreeSet<Option<String>>,
+    left_over: Value,
+}
+
+impl<'a> SessionTrace<'a> {
+    /// Nothing is read yet.
+    #[must_use]
+    pub fn new(wanted: Wanted<'a>, app: &str, policy: Arc<Policy>) -> Self {
+        Self {
+            wanted,
+            bench: Bench::of_app(app, Arc::clone(&policy)),
+            policy,
+            notes: VecDeque::new(),
+            kept: Kept::default(),
+            count: 0,
+            duplicates: 0,
+            tenants: BTreeSet::new(),
+            left_over: Value::Array(Vec::new()),
+        }
+    }
+
+    /// Takes an event of the input, in its order; those of others are left out.
+    pub fn visit(&mut self, event: &Event<'_>, record: &Record<'_>) {
+        if event.session_id != self.wanted.id {
+            return;
+        }
+        if event.tenant.as_deref() != self.wanted.tenant {
+            if self.tenants.len() < TENANTS_NAMED {
+                self.tenants.insert(event.tenant.as_deref().map(str::to_owned));
+            }
+            return;
+        }
+        self.count += 1;
+        self.kept.keep(record);
+        let place = (record.meta.topic, record.meta.partition, record.meta.offset.0);
+        let answer = self.bench.apply(event, place);
+        let Some(session) = self.bench.session(event) else { return };
+        if self.notes.len() >= self.wanted.limit {
+            self.notes.pop_front();
+        }
+        // As labels count: by the producer's counter, else by what came before.
+        let index = (!answer.is_duplicate).then(|| event.seq.unwrap_or(self.count - self.duplicates - 1));
+        self.duplicates += u64::from(answer.is_duplicate);
+        let mut note = Note::of(index, event, place, &answer, session, &self.policy);
+        note.content = self.wanted.show_content.then(|| content(event));
+        self.notes.push_back(note);
+        self.left_over = verdicts(session);
+    }
+
+    /// What is shown of it.
+    ///
+    /// # Errors
+    /// There was no event of it; says so.
+    pub fn show(self, policy_name: &str, overrides: &Value) -> Result<Shown, String> {
+        if self.count == 0 {
+            let others: Vec<String> = self.tenants.iter().map(|tenant| named(tenant.as_deref())).collect();
+            let hint = if others.is_empty() { String::new() } else { format!("; there is one of {}", others.join(", ")) };
+            return Err(format!("no event of session {:?}{} in this input{hint}", self.wanted.id, self.wanted.of_tenant()));
+        }
+        let Self { wanted, policy, notes, kept, count, left_over, .. } = self;
+        let thresholds = thresholds::sweep(&kept, policy_name, overrides, &policy);
+        let mut contents = String::new();
+        for note in &notes {
+            if let Some(content) = note.content.as_ref().filter(|content| !content.is_null()) {
+                // A text in memory takes everything.
+                let _ = write!(contents, "\n#{} {content}", json!(note.index));
+            }
+        }
+        let head = format!(
+            "session {}{}: {count} events, the newest {} shown; policy {}",
+            plain(wanted.id),
+            wanted.of_tenant(),
+            notes.len(),
+            policy.profile
+        );
+        let mut parts = vec![Part::Text(head), Part::Table(Table::of(notes.iter().map(Note::row)))];
+        if !contents.is_empty() {
+            parts.push(Part::Text(contents));
+        }
+        parts.push(Part::Text(format!("\nOther thresholds, over {}:", kept.extent())));
+        parts.push(if thresholds.is_empty() {
+            Part::Text("none of those tried would have said anything".to_owned())
+        } else {
+            Part::Table(thresholds.clone())
+        });
+        let json = json!({
+            "session_id": wanted.id,
+            "tenant": wanted.tenant,
+            "policy": { "profile": policy.profile, "sha256": policy.hash.to_string() },
+            "events": count,
+            "steps": notes,
+            "in_force": left_over,
+            "thresholds": thresholds.to_objects(),
+        });
+        Ok(Shown { json, parts })
+    }
+}
+
+fn named(tenant: Option<&str>) -> String {
+    tenant.map_or_else(|| "no tenant".to_owned(), |tenant| format!("tenant {tenant:?}"))
+}
+
+/// Verdicts in force.
+fn verdicts(session: &Session) -> Value {
+    let now = session.head.time;
+    let in_force = session.head.verdicts.iter().filter(|verdict| verdict.expires_at > now);
+    in_force
+        .map(|verdict| {
+            json!({ "action": verdict.action.as_str(), "code": verdict.detector.as_str(), "level": verdict.level,
+                "expires_at": verdict.expires_at.to_rfc3339() })
+        })
+        .collect()
+}
