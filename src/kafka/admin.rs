@@ -31,7 +31,6 @@ const ASK_AGAIN: Duration = Duration::from_millis(20);
 /// What became of one topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Created {
-    /// It is new.
     New,
     /// It was there; nothing was changed.
     Existed,

@@ -78,7 +78,6 @@ impl KafkaLog {
     }
 
     /// Partition counts of the inputs, as of the start.
-    #[must_use]
     pub fn partitions(&self) -> Partitions {
         self.topics.partitions()
     }

@@ -56,7 +56,6 @@ impl Operator {
     }
 
     /// Partition counts of the inputs.
-    #[must_use]
     pub fn partitions(&self) -> Partitions {
         self.topics.partitions()
     }

@@ -29,7 +29,6 @@ pub enum Purpose {
 
 impl Purpose {
     /// Whether only this program uses the topic: then `run` may make it for a group without offsets.
-    #[must_use]
     pub const fn is_internal(self) -> bool {
         matches!(self, Self::Changelog(_) | Self::SwarmCounts)
     }
@@ -38,11 +37,9 @@ impl Purpose {
 /// One topic as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicPlan {
-    /// Name.
     pub name: String,
     /// What it is for.
     pub purpose: Purpose,
-    /// Partitions.
     pub partitions: u32,
     /// Copies.
     pub replication: u16,
@@ -57,7 +54,6 @@ const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 
 /// Every topic of a group (page `operations`). Fewer copies than two cannot insist on two.
-#[must_use]
 pub fn plan(options: &KafkaOptions, partitions: u32, replication: u16) -> Vec<TopicPlan> {
     let deleted = |days: u64| vec![("cleanup.policy", "delete".to_owned()), ("retention.ms", (days * DAY_MS).to_string())];
     let compacted = |delete_retention_ms: u64, dirty: &str| {
@@ -96,10 +92,8 @@ pub fn plan(options: &KafkaOptions, partitions: u32, replication: u16) -> Vec<To
         .collect()
 }
 
-/// One topic as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicFacts {
-    /// Partitions.
     pub partitions: u32,
     /// Fewest copies of a partition.
     pub replication: u16,
@@ -111,7 +105,6 @@ pub struct TopicFacts {
 
 impl TopicFacts {
     /// A setting's value.
-    #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
         self.config.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
@@ -133,7 +126,6 @@ pub struct TopicProblem {
     pub code: &'static str,
     /// How much it matters.
     pub severity: Severity,
-    /// Topic.
     pub topic: String,
     /// What is wrong and what to do.
     pub message: String,
@@ -156,7 +148,6 @@ pub(super) fn missing(plan: &TopicPlan, group_has_offsets: bool, similar: &[Stri
 }
 
 /// Differences of one topic, judged by what they break.
-#[must_use]
 pub fn compare(plan: &TopicPlan, facts: &TopicFacts) -> Vec<TopicProblem> {
     let mut problems = Vec::new();
     let mut say = |severity, message: String| {

@@ -179,20 +179,16 @@ impl KafkaRange {
         })
     }
 
-    /// The topic.
-    #[must_use]
     pub fn topic(&self) -> &str {
         &self.topic
     }
 
     /// Offsets of the range, over all partitions. At least its records: transactions leave gaps.
-    #[must_use]
     pub const fn total(&self) -> u64 {
         self.total
     }
 
     /// Records handed over so far.
-    #[must_use]
     pub const fn records(&self) -> u64 {
         self.records
     }

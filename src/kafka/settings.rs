@@ -16,11 +16,9 @@ use rdkafka::error::KafkaError;
 pub struct TopicNames {
     /// Events; input of the session stage.
     pub input: String,
-    /// Commands.
     pub commands: String,
     /// Verdicts in force.
     pub state: String,
-    /// Dead letters.
     pub dead_letters: String,
 }
 
@@ -76,7 +74,6 @@ pub struct KafkaOptions {
     /// Stages whose inputs the lane reads. The assignor balances a member's partitions over all it subscribes to, so that a lane of
     /// both may come to have all events of a group and another one none: each lane of a process reads one.
     pub reads: &'static [Stage],
-    /// Topics.
     pub topics: TopicNames,
     /// Where a new group begins.
     pub start: Start,
@@ -94,14 +91,12 @@ pub struct KafkaOptions {
 
 impl KafkaOptions {
     /// `{app}-{instance}-{lane}`: stable, so that a restart finishes its own leftover.
-    #[must_use]
     pub fn transactional_id(&self) -> String {
         format!("{}-{}", self.app, self.group_instance_id())
     }
 
     /// `{instance}-{lane}`, and `{instance}-swarm` for the lane that reads sums alone: a restart within the session timeout moves
     /// nothing, with another number of lanes neither.
-    #[must_use]
     pub fn group_instance_id(&self) -> String {
         match self.reads {
             [Stage::Swarm] => format!("{}-swarm", self.instance),
@@ -110,7 +105,6 @@ impl KafkaOptions {
     }
 
     /// The topic a stage reads.
-    #[must_use]
     pub fn input_topic(&self, stage: Stage) -> String {
         match stage {
             Stage::Session => self.topics.input.clone(),
@@ -119,13 +113,11 @@ impl KafkaOptions {
     }
 
     /// The topic that holds a stage's state.
-    #[must_use]
     pub fn changelog_topic(&self, stage: Stage) -> String {
         format!("{}.{}-changelog", self.app, stage.as_str())
     }
 
     /// The stages this group runs.
-    #[must_use]
     pub fn stages(&self) -> &'static [Stage] {
         if self.swarm { &[Stage::Session, Stage::Swarm] } else { &[Stage::Session] }
     }
@@ -136,7 +128,6 @@ impl KafkaOptions {
 pub struct Setting {
     /// librdkafka's name.
     pub key: &'static str,
-    /// Value.
     pub value: &'static str,
     /// Why not the default.
     pub why: &'static str,
@@ -146,7 +137,6 @@ const fn set(key: &'static str, value: &'static str, why: &'static str) -> Setti
     Setting { key, value, why }
 }
 
-/// For every client.
 pub const EVERY_CLIENT: &[Setting] = &[
     set("allow.auto.create.topics", "false", "a typing error must not make a topic"),
     set("socket.timeout.ms", "10000", "a silent broker is noticed within a transaction"),
@@ -169,7 +159,6 @@ pub const EVERY_CONSUMER: &[Setting] = &[
     set("queued.min.messages", "100000", "prefetch; the byte budget bounds it"),
 ];
 
-/// For the consumer of a lane.
 pub const LANE_CONSUMER: &[Setting] = &[
     set("partition.assignment.strategy", "cooperative-sticky", "alone: mixing with eager fails at run time"),
     set("session.timeout.ms", "10000", "take-over time; brokers refuse less than 6000 by default"),

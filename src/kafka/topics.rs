@@ -20,7 +20,6 @@ pub(super) struct Topic {
     pub(super) partitions: u32,
 }
 
-/// Topics of one stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct StageTopics {
     stage: Stage,

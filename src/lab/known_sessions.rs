@@ -32,13 +32,11 @@ impl KnownSessions {
     }
 
     /// Whether there is nothing to judge by.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.labels.is_none() && self.endings.is_none()
     }
 
     /// What a replay must retain to be judged by them.
-    #[must_use]
     pub fn retain(&self, outcomes: bool) -> Retain {
         let (labels, endings) = self.all();
         let labelled = labels.iter().map(|label| (label.tenant.clone(), label.session.clone()));
@@ -52,7 +50,6 @@ impl KnownSessions {
     }
 
     /// Judges a replay by them.
-    #[must_use]
     pub fn judge(&self, replay: &ReplayStats) -> Option<Judgement> {
         let (labels, endings) = self.all();
         (!self.is_empty()).then(|| judge(&replay.commands, labels, &replay.index, endings))

@@ -138,7 +138,6 @@ impl Cache {
         self.look_up()
     }
 
-    /// Finds a session by its key.
     pub(super) fn find_key(&mut self, task: TaskId, session_key: &[u8]) -> Option<EntryId> {
         self.scratch.clear();
         self.scratch.extend_from_slice(&task.partition.to_be_bytes());

@@ -39,7 +39,6 @@ impl Histogram {
     }
 
     /// How many were counted.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }

@@ -15,7 +15,6 @@ pub(super) struct Object<'a> {
     is_empty: bool,
 }
 
-/// A document that is one object.
 pub(super) fn document(write: impl FnOnce(&mut Object<'_>)) -> String {
     let mut out = String::with_capacity(DOCUMENT_BYTES);
     object(&mut out, write);

@@ -18,7 +18,7 @@ use crate::lease::Leases;
 use crate::pacing::CommitPacing;
 use crate::poison::{KillerFile, Suspect};
 use crate::processor::Machine;
-use crate::query::Ask;
+use crate::query::{Ask, TaskView};
 use crate::recent::Recent;
 use crate::restorer::{Answer, Restorer};
 use crate::settings::{Clock, LaneSettings};
@@ -127,7 +127,6 @@ pub(super) enum Phase {
     Reopening { at_ms: u64, restore: BTreeSet<TaskId> },
 }
 
-/// One lane.
 pub struct Lane<L, S, M = SessionEngine> {
     pub(super) log: L,
     pub(super) work: Work<S, M>,
@@ -150,7 +149,6 @@ pub struct Lane<L, S, M = SessionEngine> {
 
 impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// A lane over a log and a store. `leases` is shared by the lanes of the process.
-    #[must_use]
     pub fn new(log: L, store: S, machine: M, restorer: Box<dyn Restorer>, leases: Leases, settings: Arc<LaneSettings>) -> Self {
         let work = Work::new(store, machine, Tasks::new(restorer, leases), &settings);
         Self {
@@ -171,28 +169,24 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     }
 
     /// Takes orders from a channel.
-    #[must_use]
     pub fn with_orders(mut self, orders: Receiver<Order>) -> Self {
         self.orders = Some(orders);
         self
     }
 
     /// Shows its commands, once they are committed, in a ring that the lanes of the process share.
-    #[must_use]
     pub fn with_recent(mut self, recent: Recent) -> Self {
         self.recent = Some(recent);
         self
     }
 
     /// Notes what it applies in a file, and treats as poison what kept killing the process (rule I11).
-    #[must_use]
     pub fn with_killer_file(mut self, file: KillerFile, suspects: &[Suspect]) -> Self {
         self.work.guard(file, suspects);
         self
     }
 
     /// Counters so far.
-    #[must_use]
     pub fn stats(&self) -> Stats {
         let mut stats = self.stats.clone();
         stats.skipped += self.work.skipped;
@@ -207,33 +201,43 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     }
 
     /// Changelog offsets that restores still have to read, by stage: session, swarm.
-    #[must_use]
     pub fn restore_left(&self) -> [u64; 2] {
         self.work.tasks.restore_left()
     }
 
     /// Bytes of the overlay, and of the cache.
-    #[must_use]
     pub fn bytes(&self) -> (usize, usize) {
         (self.work.overlay.bytes, self.work.cache.bytes() + self.work.counters.bytes())
     }
 
     /// Sessions held in memory.
-    #[must_use]
     pub fn sessions_cached(&self) -> usize {
         self.work.cache.len()
     }
 
     /// Whether what it tries has failed more than once in a row.
-    #[must_use]
     pub const fn is_held_up(&self) -> bool {
         self.health.is_held_up(self.turned_ms)
     }
 
     /// Whether every task it was given is running, none is stopped, and records flow.
-    #[must_use]
     pub fn is_ready(&self) -> bool {
         self.exit.is_none() && !self.is_held_up() && self.work.tasks.is_all_running()
+    }
+
+    /// Its tasks as of their last commit.
+    pub fn tasks(&self) -> Vec<TaskView> {
+        self.work.task_views()
+    }
+
+    /// Sessions of its tasks, and live blocks in force; one read of the store for a task that has not counted yet.
+    pub fn census(&mut self) -> [u64; 2] {
+        self.work.census()
+    }
+
+    /// Counters of its swarm tasks; one read of the store for a task that has not counted yet.
+    pub fn swarm_counters(&mut self) -> u64 {
+        self.work.swarm_counters()
     }
 
     /// Does the next thing: at most one event, one poll, one commit. Waits only in a poll.
@@ -393,7 +397,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 Ok(())
             }
             Order::Ask(ask) => {
-                self.answer(ask);
+                self.work.answer(ask);
                 Ok(())
             }
         }

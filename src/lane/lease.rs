@@ -21,20 +21,17 @@ pub struct Lease {
 
 impl Leases {
     /// Nobody owns anything.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// The task's lease; `None` while somebody else holds it.
-    #[must_use]
     pub fn take(&self, id: TaskId) -> Option<Lease> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.insert(id).then(|| Lease { id, leases: self.clone() })
     }
 
     /// Whether nobody holds the task.
-    #[must_use]
     pub fn is_free(&self, id: TaskId) -> bool {
         !self.taken.lock().unwrap_or_else(PoisonError::into_inner).contains(&id)
     }

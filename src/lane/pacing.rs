@@ -14,7 +14,6 @@ const REST_PART: u64 = 2;
 /// commit before it. Each commit for sums alone is one that a session's command may have to wait for.
 const REPORT_PART: u64 = 2;
 
-/// When to commit.
 #[derive(Debug)]
 pub(super) struct CommitPacing {
     trigger: CommitTrigger,

@@ -106,7 +106,6 @@ impl DeadLetterWindow {
 /// What a lane was doing when its process died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Suspect {
-    /// Task.
     pub task: TaskId,
     /// The record, or the first of the batch.
     pub offset: u64,
@@ -120,7 +119,6 @@ impl Suspect {
     const BYTES: usize = 15;
 
     /// Whether the record is to become a dead letter.
-    #[must_use]
     pub const fn is_condemned(&self) -> bool {
         self.is_exact && self.deaths >= CRASHES_MAX
     }
@@ -165,7 +163,6 @@ pub struct KillerFile {
 
 impl KillerFile {
     /// Path of a lane's note in a data directory.
-    #[must_use]
     pub fn path(dir: &Path, lane: usize) -> PathBuf {
         dir.join(format!("applying-{lane}"))
     }

@@ -55,22 +55,17 @@ pub struct CounterView {
 /// A question to a lane. The answer is dropped where nobody waits for it any more.
 #[derive(Debug)]
 pub enum Ask {
-    /// Its tasks.
     Tasks(SyncSender<Vec<TaskView>>),
     /// The agents of a session, as far as its tasks hold them; at most [`AGENTS_SHOWN`](loopwarden_core::limits::AGENTS_SHOWN).
     Session {
-        /// Tenant.
         tenant: Option<String>,
-        /// Session.
         session_id: String,
         /// Where the answer goes.
         reply: SyncSender<Result<Vec<AgentView>, StoreError>>,
     },
     /// The counters of a swarm, as far as its tasks hold them; at most [`COUNTERS_SHOWN`](loopwarden_core::limits::COUNTERS_SHOWN).
     Swarm {
-        /// Tenant.
         tenant: String,
-        /// Swarm.
         swarm_id: String,
         /// Where the answer goes.
         reply: SyncSender<Result<Vec<CounterView>, StoreError>>,

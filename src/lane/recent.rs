@@ -65,7 +65,6 @@ impl Recent {
     }
 
     /// Those after a number that are still kept, oldest first, and the number of the last one ever.
-    #[must_use]
     pub fn after(&self, number: u64) -> (Vec<Numbered>, u64) {
         let ring = self.lock();
         let first = ring.last - ring.commands.len() as u64 + 1;

@@ -85,7 +85,6 @@ fn stop(code: &'static str, message: String) -> StepError {
 
 impl<S: StateStore> Restore<S> {
     /// Begins to restore a task into a store.
-    #[must_use]
     pub fn new(task: Task<Restoring>, store: S, settings: Arc<LaneSettings>) -> Self {
         let task_id = task.id();
         Self {
@@ -149,7 +148,6 @@ impl<S: StateStore> Restore<S> {
     }
 
     /// Changelog offsets still to be read, as of the first look at its end.
-    #[must_use]
     pub fn left(&self) -> u64 {
         match self.phase {
             Phase::Begin => 0,
@@ -384,7 +382,6 @@ impl<S: StateStore> Restore<S> {
     }
 
     /// The task's name.
-    #[must_use]
     pub const fn id(&self) -> TaskId {
         self.id
     }

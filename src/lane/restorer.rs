@@ -26,7 +26,6 @@ const IDLE_MS: u64 = 1_000;
 /// A restore that ended.
 #[derive(Debug)]
 pub struct Answer {
-    /// Its task.
     pub id: TaskId,
     /// Number the lane gave it; an older one is void.
     pub attempt: u64,
@@ -58,7 +57,6 @@ pub struct InlineRestorer<S> {
 
 impl<S> InlineRestorer<S> {
     /// Restores into `store` from `changelog`; without one, the store's Position is all there is.
-    #[must_use]
     pub fn new(store: S, changelog: Option<Box<dyn Changelog>>, settings: Arc<LaneSettings>) -> Self {
         Self { store, changelog, settings, jobs: VecDeque::new() }
     }
@@ -172,7 +170,6 @@ impl<S: StateStore + Clone + Send + 'static> RestorePool<S> {
     }
 
     /// A lane's access.
-    #[must_use]
     pub fn client(&self) -> Box<dyn Restorer> {
         let (sender, answers) = sync_channel(ANSWERS_MAX);
         let (store, settings) = (self.store.clone(), Arc::clone(&self.settings));

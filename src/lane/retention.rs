@@ -11,7 +11,6 @@ const SLACK_MS: i64 = 3_600_000;
 
 /// Whether deletions that this state has not seen may be gone from its changelog (rule R2): a session that was deleted meanwhile
 /// would rise again. Of a time that is still to come nobody knows how long ago it was.
-#[must_use]
 pub(super) const fn is_too_old(position: &Position, now_ms: i64, delete_retention_ms: i64) -> bool {
     let age_ms = now_ms.saturating_sub(position.at_end_ms);
     age_ms > delete_retention_ms.saturating_sub(SLACK_MS) || age_ms < -SLACK_MS

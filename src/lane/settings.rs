@@ -46,7 +46,6 @@ pub enum Breaker {
     Report,
 }
 
-/// Settings of a lane.
 #[derive(Debug, Clone)]
 pub struct LaneSettings {
     /// What the commands of this process are.
@@ -69,7 +68,6 @@ pub struct LaneSettings {
     pub on_input_loss: OnInputLoss,
     /// `delete.retention.ms` of the changelogs: state that was away for longer is not trusted.
     pub delete_retention_ms: i64,
-    /// `transaction.timeout.ms`.
     pub transaction_timeout_ms: u64,
     /// Whether sums are sent to the swarm stage.
     pub swarm: bool,

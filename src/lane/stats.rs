@@ -11,7 +11,6 @@ use crate::histogram::Histogram;
 pub enum Value {
     /// A count, or a gauge.
     Number(f64),
-    /// Durations.
     Durations(Histogram),
 }
 
@@ -216,11 +215,8 @@ stats! {
             "restore_bytes_total" ["stage"] "Changelog bytes read" |stats| list(STAGES, &stats.restore_bytes);
         restore_time: [Histogram; 2] = histograms,
             "restore_seconds" ["stage"] "How long restores took" |stats| durations(STAGES, &stats.restore_time);
-        /// Sessions begun.
         sessions_begun: u64 = one;
-        /// Sessions forgotten.
         sessions_forgotten: u64 = one;
-        /// Timers fired.
         timers_fired: u64 = one;
         /// Panics caught.
         panics: u64 = one;

@@ -35,7 +35,6 @@ pub struct SystemClock {
 
 impl SystemClock {
     /// Starts at 0.
-    #[must_use]
     pub fn start() -> Self {
         Self { origin: clock::Stopwatch::start() }
     }
@@ -62,7 +61,6 @@ pub struct LaneReport {
     pub overlay_bytes: usize,
     /// Cached sessions. Bytes.
     pub cache_bytes: usize,
-    /// Cached sessions.
     pub sessions_cached: usize,
     /// Its log is open: it has its identity, and takes the tasks it is given.
     pub has_opened: bool,
@@ -80,7 +78,6 @@ pub struct LaneReport {
 
 impl LaneReport {
     /// Records a task is behind, where known: nothing for one that does not run.
-    #[must_use]
     pub fn lag(&self, task: &TaskView) -> Option<u64> {
         let position = task.position.as_ref()?;
         let end = self.ends.iter().find(|end| end.task == task.id)?;
@@ -98,19 +95,16 @@ pub struct LaneHandle {
 
 impl LaneHandle {
     /// Its last report.
-    #[must_use]
     pub fn report(&self) -> LaneReport {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// When it turned last, by the fleet's clock in milliseconds; far in the future before its first turn and once it has ended.
-    #[must_use]
     pub fn beat_ms(&self) -> u64 {
         self.beat_ms.load(Ordering::Acquire)
     }
 
     /// Asks it; false where it does not listen any more, or is too busy.
-    #[must_use]
     pub fn ask(&self, ask: Ask) -> bool {
         self.orders.try_send(Order::Ask(ask)).is_ok()
     }
@@ -128,7 +122,6 @@ pub struct Fleet {
 
 impl Fleet {
     /// No lanes yet. `lanes` is how many there will be.
-    #[must_use]
     pub fn new(clock: SystemClock, lanes: usize) -> Self {
         let (exits_sender, exits) = sync_channel(lanes.max(1));
         Self { handles: Vec::new(), threads: Vec::new(), exits, exits_sender, clock, watchdog: None }
@@ -186,7 +179,6 @@ impl Fleet {
     }
 
     /// The lanes' outsides, for HTTP and metrics.
-    #[must_use]
     pub fn handles(&self) -> &[LaneHandle] {
         &self.handles
     }
@@ -200,13 +192,11 @@ impl Fleet {
     }
 
     /// The next lane that ended, waiting at most so long.
-    #[must_use]
     pub fn next_exit(&self, wait: Duration) -> Option<(usize, Exit)> {
         self.exits.recv_timeout(wait).ok()
     }
 
     /// Stops every lane and waits for them: commit, close, end. Returns the gravest exit, `Stopped` if all went well.
-    #[must_use]
     pub fn stop(self, leave: bool) -> Exit {
         for handle in &self.handles {
             // Blocks until the lane reads its orders; one that ended does not.

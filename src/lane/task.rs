@@ -54,13 +54,11 @@ pub struct Poisoned {
 
 impl Task<Restoring> {
     /// A task whose state nobody else touches: the lease says so.
-    #[must_use]
     pub const fn new(id: TaskId, lease: Lease) -> Self {
         Self { id, lease, state: Restoring }
     }
 
     /// The task's name.
-    #[must_use]
     pub const fn id(&self) -> TaskId {
         self.id
     }

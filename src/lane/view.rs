@@ -5,23 +5,21 @@ use std::ops::ControlFlow;
 use loopwarden_core::engine::SwarmReset;
 use loopwarden_core::event::{EventTime, Stage as EventStage, TaskId};
 use loopwarden_core::limits::{AGENTS_SHOWN, COUNTERS_SHOWN};
-use loopwarden_log::Log;
 use loopwarden_state::report::reset_key;
 use loopwarden_state::swarm::CounterKind;
 use loopwarden_state::{KeyFamily, StateStore, StoreError, session, swarm};
 
 use crate::census::Counts;
-use crate::lane::Lane;
 use crate::processor::Machine;
 use crate::query::{AgentView, Ask, CounterView, TaskState, TaskView};
 use crate::task::Running;
 use crate::tasks::Slot;
 use crate::work::Work;
 
-impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
+impl<S: StateStore, M: Machine> Work<S, M> {
     pub(super) fn answer(&self, ask: Ask) {
         match ask {
-            Ask::Tasks(reply) => drop(reply.try_send(self.tasks())),
+            Ask::Tasks(reply) => drop(reply.try_send(self.task_views())),
             Ask::Session { tenant, session_id, reply } => {
                 drop(reply.try_send(self.agents(tenant.as_deref(), &session_id)));
             }
@@ -30,8 +28,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     }
 
     /// Its tasks as of their last commit.
-    #[must_use]
-    pub fn tasks(&self) -> Vec<TaskView> {
+    pub(super) fn task_views(&self) -> Vec<TaskView> {
         let view = |(id, slot): (TaskId, &Slot)| {
             let (state, position) = match slot {
                 Slot::Waiting | Slot::Restoring { .. } => (TaskState::Restoring, None),
@@ -40,12 +37,12 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             };
             TaskView { id, state, position }
         };
-        self.work.tasks.iter().map(view).collect()
+        self.tasks.iter().map(view).collect()
     }
 
     /// Sessions of its tasks, and live blocks in force; one read of the store for a task that has not counted yet.
-    pub fn census(&mut self) -> [u64; 2] {
-        let Work { tasks, store, .. } = &mut self.work;
+    pub(super) fn census(&mut self) -> [u64; 2] {
+        let Work { tasks, store, .. } = self;
         let of =
             |(id, task): (TaskId, &mut Running)| task.census.load(store, id).map_or_else(|_| Counts::default(), |counts| *counts);
         let add = |[sessions, blocks]: Counts, [more, of_them]: Counts| [sessions + more, blocks + of_them];
@@ -53,8 +50,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     }
 
     /// Counters of its swarm tasks; one read of the store for a task that has not counted yet.
-    pub fn swarm_counters(&mut self) -> u64 {
-        let Work { tasks, store, .. } = &mut self.work;
+    pub(super) fn swarm_counters(&mut self) -> u64 {
+        let Work { tasks, store, .. } = self;
         let of = |(id, task): (TaskId, &mut Running)| {
             let mut count = |kind| task.seen.count(kind, store, id).unwrap_or_default();
             count(CounterKind::Swarm) + count(CounterKind::Fleet)
@@ -67,16 +64,16 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         let (tenant, swarm_id) = (tenant.to_owned(), swarm_id.to_owned());
         let prefix = reset_key(&SwarmReset { tenant, swarm_id, time: EventTime::default() });
         let mut found = Vec::new();
-        for id in self.work.tasks.running_ids().into_iter().filter(|id| id.stage == EventStage::Swarm) {
+        for id in self.tasks.running_ids().into_iter().filter(|id| id.stage == EventStage::Swarm) {
             let mut keys = Vec::new();
-            self.work.store.scan(id, KeyFamily::SwarmCounter, &prefix, &prefix, &mut |key, _| {
+            self.store.scan(id, KeyFamily::SwarmCounter, &prefix, &prefix, &mut |key, _| {
                 keys.push(key.to_vec());
                 if keys.len() < COUNTERS_SHOWN { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;
             for key in keys {
                 let fingerprint = key.get(prefix.len()..).map(String::from_utf8_lossy).unwrap_or_default().into_owned();
-                if let Some(loaded) = swarm::load(&self.work.store, id, &key)? {
-                    let held = loaded.counter.newest_window(&self.work.machine.policy().detectors.swarm_repeat);
+                if let Some(loaded) = swarm::load(&self.store, id, &key)? {
+                    let held = loaded.counter.newest_window(&self.machine.policy().detectors.swarm_repeat);
                     found.push(CounterView { task: id, fingerprint, counter: loaded.counter, held });
                 }
             }
@@ -89,17 +86,17 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
 
     fn agents(&self, tenant: Option<&str>, session_id: &str) -> Result<Vec<AgentView>, StoreError> {
         let prefix = session::agents_prefix(tenant, session_id);
-        let history_steps = self.work.machine.policy().history_steps;
+        let history_steps = self.machine.policy().history_steps;
         let mut agents = Vec::new();
-        for id in self.work.tasks.running_ids() {
+        for id in self.tasks.running_ids() {
             let mut keys = Vec::new();
-            self.work.store.scan(id, KeyFamily::Head, prefix.as_bytes(), prefix.as_bytes(), &mut |key, _| {
+            self.store.scan(id, KeyFamily::Head, prefix.as_bytes(), prefix.as_bytes(), &mut |key, _| {
                 keys.push(key.to_vec());
                 if keys.len() < AGENTS_SHOWN { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;
             for key in keys {
                 if let (Some(subject), Some(loaded)) =
-                    (session::subject_of(&key), session::load(&self.work.store, id, &key, history_steps)?)
+                    (session::subject_of(&key), session::load(&self.store, id, &key, history_steps)?)
                 {
                     agents.push(AgentView { task: id, subject, session: loaded.session });
                 }

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const WAIT_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// The wall clock, Unix milliseconds. 0 on a machine whose clock stands before 1970.
-#[must_use]
 pub fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }
@@ -23,19 +22,16 @@ pub struct Deadline {
 
 impl Deadline {
     /// The deadline that lies `wait` from now; at most a year.
-    #[must_use]
     pub fn after(wait: Duration) -> Self {
         Self { at: Instant::now() + wait.min(WAIT_MAX) }
     }
 
     /// What is left of it; zero once it is over.
-    #[must_use]
     pub fn left(&self) -> Duration {
         self.at.saturating_duration_since(Instant::now())
     }
 
     /// Whether it has passed.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.left().is_zero()
     }
@@ -49,13 +45,11 @@ pub struct Stopwatch {
 
 impl Stopwatch {
     /// Starts to measure.
-    #[must_use]
     pub fn start() -> Self {
         Self { since: Instant::now() }
     }
 
     /// Time since the start, or since the last lap.
-    #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.since.elapsed()
     }

@@ -16,7 +16,6 @@ pub struct Headers {
 
 impl Headers {
     /// None yet, with room for so many whose values have so many bytes together.
-    #[must_use]
     pub fn with_capacity(count: usize, value_bytes: usize) -> Self {
         Self { values: Vec::with_capacity(value_bytes), entries: Vec::with_capacity(count) }
     }
@@ -44,25 +43,21 @@ impl Headers {
     }
 
     /// How many there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Whether there is none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// Each name with its value, in order.
-    #[must_use]
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &[u8])> {
         self.entries.iter().map(|(name, at)| (name.as_ref(), self.values.get(at.clone()).unwrap_or_default()))
     }
 
     /// The value of the last header of that name, which is the one that counts.
-    #[must_use]
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         self.iter().rev().find(|(found, _)| *found == name).map(|(_, value)| value)
     }

@@ -217,7 +217,6 @@ pub trait Changelog: Send {
 /// Where a task's input ends, as far as its log knows without asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InputEnd {
-    /// The task.
     pub task: TaskId,
     /// Offset after the last record there is to read.
     pub end: u64,
@@ -344,7 +343,6 @@ pub struct Partitions {
 
 impl Partitions {
     /// Partitions of a stage's input.
-    #[must_use]
     pub const fn of(self, stage: Stage) -> u32 {
         match stage {
             Stage::Session => self.session,

@@ -20,7 +20,6 @@ impl Default for InputNames {
 
 impl InputNames {
     /// Name of a stage's input.
-    #[must_use]
     pub fn of(&self, stage: Stage) -> &str {
         match stage {
             Stage::Session => &self.events,

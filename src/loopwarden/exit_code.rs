@@ -36,7 +36,6 @@ pub const ALL: [(u8, &str); 10] = [
 ];
 
 /// The exit code that belongs to a documented error code, as `E0102`.
-#[must_use]
 pub fn of_error(code: &str) -> u8 {
     match code {
         // The directory is in use, by us under another lock or by somebody who took our place.

@@ -29,25 +29,21 @@ impl Failure {
     }
 
     /// A failure that has been told already.
-    #[must_use]
     pub const fn silent(exit: u8) -> Self {
         Self { exit, message: None }
     }
 
     /// Something failed at run time.
-    #[must_use]
     pub fn failed(what: impl std::fmt::Display) -> Self {
         Self::new(exit_code::FAILED, format!("error: {what}"))
     }
 
     /// A documented code with a message that may go over several lines.
-    #[must_use]
     pub fn coded(code: &'static str, message: impl Into<String>) -> Self {
         Diagnostic::new(code, message).into()
     }
 
     /// The answer is no, and it is on standard output.
-    #[must_use]
     pub const fn answer_is_no() -> Self {
         Self::silent(exit_code::ANSWER_IS_NO)
     }

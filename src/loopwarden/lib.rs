@@ -11,7 +11,6 @@ pub use loopwarden_log::clock;
 pub use loopwarden_settings as config;
 pub use loopwarden_state as store;
 
-/// The logs.
 pub mod log {
     pub use loopwarden_kafka as kafka;
     pub use loopwarden_lab::file;

@@ -29,7 +29,6 @@ pub struct Output {
 
 impl Output {
     /// Locks it.
-    #[must_use]
     pub fn stdout() -> Self {
         Self { writer: BufWriter::with_capacity(64 * 1024, io::stdout().lock()) }
     }
@@ -93,14 +92,12 @@ impl Write for Output {
 }
 
 /// Whether standard output is a terminal that may be given bold text and colours.
-#[must_use]
 pub fn is_styled() -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     io::stdout().is_terminal() && !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// Columns of the terminal; `COLUMNS` goes before what it says itself. A pipe has no width.
-#[must_use]
 pub fn width() -> Option<usize> {
     if !io::stdout().is_terminal() {
         return None;

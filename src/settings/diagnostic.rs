@@ -19,9 +19,7 @@ pub enum Origin {
     File {
         /// The file as the user named it.
         file: Arc<str>,
-        /// Line.
         line: u32,
-        /// Column.
         column: u32,
     },
     /// An environment variable, by name.
@@ -63,27 +61,23 @@ pub struct Diagnostic {
 
 impl Diagnostic {
     /// A message without place and help.
-    #[must_use]
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), place: None, help: Vec::new() }
     }
 
     /// The same, with its place.
-    #[must_use]
     pub fn at(mut self, origin: &Origin, key: impl Into<String>) -> Self {
         self.place = Some((origin.clone(), key.into()));
         self
     }
 
     /// The same, with one more line of help.
-    #[must_use]
     pub fn help(mut self, line: impl Into<String>) -> Self {
         self.help.push(line.into());
         self
     }
 
     /// Whether it is a warning only.
-    #[must_use]
     pub fn is_warning(&self) -> bool {
         self.code.starts_with('W')
     }

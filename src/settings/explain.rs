@@ -11,7 +11,6 @@ pub struct Page {
 
 impl Page {
     /// What it is about, in a few words.
-    #[must_use]
     pub fn title(&self) -> &'static str {
         let first = self.text.lines().next().unwrap_or_default();
         first.split_once(": ").map_or(first, |(_, title)| title)
@@ -57,7 +56,6 @@ pub const PAGES: &[Page] = &[
 ];
 
 /// The page of a code, in upper or lower case, with or without brackets: `E0102`, `e0102`, `error[E0102]`.
-#[must_use]
 pub fn explain(code: &str) -> Option<&'static Page> {
     let code = code.trim().trim_start_matches("error").trim_start_matches("warning").trim_matches(['[', ']']);
     PAGES.iter().find(|page| page.code.eq_ignore_ascii_case(code))

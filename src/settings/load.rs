@@ -60,7 +60,6 @@ pub struct Loaded {
 
 impl Loaded {
     /// Every effective value with its origin, sorted by key; what may be a secret is `"***"`.
-    #[must_use]
     pub fn effective(&self) -> Vec<Effective> {
         let mut effective = tree::effective(&self.tree);
         for value in effective.iter_mut().filter(|value| native::is_secret(&value.key)) {
@@ -70,7 +69,6 @@ impl Loaded {
     }
 
     /// Keys whose values differ in `other`, sorted.
-    #[must_use]
     pub fn changed_keys(&self, other: &Self) -> Vec<String> {
         let values = |loaded: &Self| -> std::collections::BTreeMap<String, String> {
             tree::effective(&loaded.tree).into_iter().map(|value| (value.key, value.value)).collect()

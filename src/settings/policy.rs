@@ -22,7 +22,6 @@ const BASE_DEFAULT: &str = "default";
 /// A policy with the origin of each of its values.
 #[derive(Debug, Clone)]
 pub struct LoadedPolicy {
-    /// The policy.
     pub policy: Policy,
     /// Names of tools, or prefixes, whose rules of the base are gone: a list of `[[tool]]` replaces the one below it.
     pub tools_without_rules: Vec<String>,
@@ -31,13 +30,11 @@ pub struct LoadedPolicy {
 
 impl LoadedPolicy {
     /// Every effective value with its origin, sorted by key.
-    #[must_use]
     pub fn effective(&self) -> Vec<Effective> {
         tree::effective(&self.tree)
     }
 
     /// The complete policy as a file of its own: loads to the same hash.
-    #[must_use]
     pub fn to_toml(&self) -> String {
         tree::to_toml(&self.tree).to_string()
     }

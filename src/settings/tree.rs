@@ -18,7 +18,6 @@ const SYNTAX_ERRORS_MAX: usize = 10;
 /// A value and its places.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Node {
-    /// The value.
     pub(super) value: Value,
     /// Where its key stands.
     pub(super) key: Origin,
@@ -80,7 +79,6 @@ pub(super) enum Source {
     Default,
     /// A shipped profile.
     Profile(Arc<str>),
-    /// A file.
     File(Arc<str>),
 }
 

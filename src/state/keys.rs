@@ -34,13 +34,11 @@ impl KeyFamily {
         [Self::Position, Self::Head, Self::Timer, Self::SwarmCounter, Self::SwarmPane, Self::Swarm, Self::SwarmSeen, Self::Page];
 
     /// The byte in keys.
-    #[must_use]
     pub const fn byte(self) -> u8 {
         self as u8
     }
 
     /// The name in messages.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Position => "position",
@@ -55,7 +53,6 @@ impl KeyFamily {
     }
 
     /// The family of a byte.
-    #[must_use]
     pub fn from_byte(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|family| family.byte() == byte)
     }
@@ -71,20 +68,16 @@ pub struct StateKey {
 }
 
 impl StateKey {
-    /// A key of a family.
-    #[must_use]
     pub const fn new(family: KeyFamily, bytes: Vec<u8>) -> Self {
         Self { family, bytes }
     }
 
     /// The key of a task's Position: one record, no bytes.
-    #[must_use]
     pub const fn position() -> Self {
         Self { family: KeyFamily::Position, bytes: Vec::new() }
     }
 
     /// The key in the task's changelog partition: `family, key`.
-    #[must_use]
     pub fn to_changelog(&self) -> Vec<u8> {
         let mut key = Vec::with_capacity(1 + self.bytes.len());
         key.push(self.family.byte());
@@ -93,7 +86,6 @@ impl StateKey {
     }
 
     /// Reads a changelog key; `None` where the family is unknown or the key is empty.
-    #[must_use]
     pub fn from_changelog(key: &[u8]) -> Option<Self> {
         let (family, bytes) = key.split_first()?;
         Some(Self { family: KeyFamily::from_byte(*family)?, bytes: bytes.to_vec() })
@@ -101,14 +93,12 @@ impl StateKey {
 }
 
 /// Bytes every database key of a task begins with: `stage, partition (4 bytes, big endian)`.
-#[must_use]
 pub const fn task_prefix(task: TaskId) -> [u8; 5] {
     let [a, b, c, d] = task.partition.to_be_bytes();
     [task.stage as u8, a, b, c, d]
 }
 
 /// The task of a database key; `None` for bytes that are no such key.
-#[must_use]
 pub fn task_of(key: &[u8]) -> Option<TaskId> {
     let (&stage, rest) = key.split_first()?;
     let partition = u32::from_be_bytes(*rest.first_chunk()?);

@@ -29,7 +29,6 @@ pub struct LoadBatch {
 
 impl LoadBatch {
     /// An empty batch of a task.
-    #[must_use]
     pub const fn new(task: TaskId) -> Self {
         Self { task, bytes: Vec::new(), slots: Vec::new() }
     }
@@ -46,13 +45,11 @@ impl LoadBatch {
     }
 
     /// Bytes it holds.
-    #[must_use]
     pub const fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
     /// Whether it holds nothing.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -81,7 +78,6 @@ impl LoadBatch {
     }
 
     /// The same as changes.
-    #[must_use]
     pub fn to_changes(&mut self) -> Vec<Change> {
         let task = self.task;
         let of = |(key, value): (&[u8], Option<&[u8]>)| {

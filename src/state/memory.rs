@@ -21,25 +21,21 @@ pub struct MemoryStore {
 
 impl MemoryStore {
     /// An empty store.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// A copy of everything as of now, for a test that goes on from here twice.
-    #[must_use]
     pub fn snapshot(&self) -> Self {
         Self { tasks: Arc::new(Mutex::new(self.lock().clone())) }
     }
 
     /// Keys held, over all tasks.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.lock().values().map(BTreeMap::len).sum()
     }
 
     /// Whether nothing is held.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

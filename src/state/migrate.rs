@@ -20,7 +20,6 @@ struct Migration {
 const MIGRATIONS: &[Migration] = &[];
 
 /// Newest format of a family's values.
-#[must_use]
 pub const fn newest(family: KeyFamily) -> u8 {
     match family {
         KeyFamily::Position

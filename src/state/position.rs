@@ -108,7 +108,6 @@ impl Position {
     }
 
     /// This Position without what may differ between two runs over the same input: owner, changelog offset, wall time.
-    #[must_use]
     pub fn deterministic(&self) -> Self {
         Self { owner: String::new(), changelog_next: 0, at_end_ms: 0, ..self.clone() }
     }
@@ -116,7 +115,6 @@ impl Position {
 
 /// The next `outputs_chain`: FNV-1a, 64 bits, over the former one (8 bytes, big endian) and the output's id. An auditor who
 /// sees the outputs of a task in order computes the same; it is no defence against an adversary.
-#[must_use]
 pub fn chain(before: u64, id: &[u8]) -> u64 {
     Fnv64::new().with(&before.to_be_bytes()).with(id).finish()
 }

@@ -50,7 +50,6 @@ enum Stored<'a> {
 }
 
 /// Key of a report: tenant, swarm, fingerprint joined by U+001F. A fleet's has no swarm.
-#[must_use]
 pub fn report_key(key: &SwarmCallKey) -> Vec<u8> {
     let (tenant, swarm_id, fingerprint) = match key {
         SwarmCallKey::Swarm { tenant, swarm_id, fingerprint } => (tenant, swarm_id.as_str(), fingerprint),
@@ -60,13 +59,11 @@ pub fn report_key(key: &SwarmCallKey) -> Vec<u8> {
 }
 
 /// Key of a reset: a report's without a fingerprint.
-#[must_use]
 pub fn reset_key(reset: &SwarmReset) -> Vec<u8> {
     joined(&[&reset.tenant, &reset.swarm_id, ""]).into_bytes()
 }
 
 /// Whether bytes are the key of a reset.
-#[must_use]
 pub fn is_reset_key(key: &[u8]) -> bool {
     let separators = key.iter().fold(0, |count, byte| count + usize::from(*byte == SEPARATOR as u8));
     separators == 2
@@ -76,7 +73,6 @@ pub fn is_reset_key(key: &[u8]) -> bool {
 }
 
 /// Reads the key of a report; `None` for a reset's, and for bytes that are none.
-#[must_use]
 pub fn parse_report_key(key: &[u8]) -> Option<SwarmCallKey> {
     let mut parts = std::str::from_utf8(key).ok()?.split(SEPARATOR);
     let (tenant, swarm_id, hex) = (parts.next()?.to_owned(), parts.next()?.to_owned(), parts.next()?);

@@ -21,7 +21,6 @@ pub struct StoredRing {
 
 impl StoredRing {
     /// The ring of a history as it would be stored now.
-    #[must_use]
     pub fn of(history: &History) -> Self {
         Self { capacity: history.capacity(), next_sequence: history.next_sequence(), floor: history.floor(), len: history.len() }
     }
@@ -47,7 +46,6 @@ impl StoredRing {
     }
 
     /// Whether the step in a slot lies in the head.
-    #[must_use]
     pub fn is_open(&self, slot: u16) -> bool {
         self.open_group() == Some(step::group_of(slot))
     }
@@ -74,7 +72,6 @@ impl StoredRing {
     }
 
     /// Pages that have a record.
-    #[must_use]
     pub fn pages(&self) -> BTreeSet<u16> {
         let capacity = (self.capacity as u64).max(1);
         let slots = (self.first()..self.next_sequence).map(|sequence| (sequence % capacity) as u16);

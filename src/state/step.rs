@@ -16,40 +16,32 @@ use serde::{Deserialize, Serialize};
 use crate::codec::{pack64, pack128, unpack64, unpack128};
 use crate::{KeyFamily, StateKey, StoreError, codec, migrate};
 
-/// Slots of a page.
 pub const PAGE_SLOTS: u16 = 8;
 /// Slots that lie in the head together; divides [`PAGE_SLOTS`]. More would save records where a session has many steps in a commit, and
 /// write the same steps again and again where it has one.
 const GROUP_SLOTS: u16 = 4;
 
-/// The page of a slot.
-#[must_use]
 pub const fn page_of(slot: u16) -> u16 {
     slot / PAGE_SLOTS
 }
 
-/// The slots of a page.
 pub(super) fn slots_of_page(page: u16) -> impl Iterator<Item = u16> {
     (0..PAGE_SLOTS).map(move |at| page * PAGE_SLOTS + at)
 }
 
-/// The group of a slot.
 pub(super) const fn group_of(slot: u16) -> u16 {
     slot / GROUP_SLOTS
 }
 
-/// The slots of a group.
 pub(super) fn slots_of_group(group: u16) -> impl Iterator<Item = u16> {
     (0..GROUP_SLOTS).map(move |at| group * GROUP_SLOTS + at)
 }
 
-/// The page of a group.
 pub(super) const fn page_of_group(group: u16) -> u16 {
     group / (PAGE_SLOTS / GROUP_SLOTS)
 }
 
 /// What the keys of a session's pages begin with: the head's key and U+001F.
-#[must_use]
 pub fn prefix(session_key: &[u8]) -> Vec<u8> {
     let mut prefix = Vec::with_capacity(session_key.len() + 3);
     prefix.extend_from_slice(session_key);
@@ -58,7 +50,6 @@ pub fn prefix(session_key: &[u8]) -> Vec<u8> {
 }
 
 /// Key of a page: the head's key, U+001F, page (2 bytes, big endian).
-#[must_use]
 pub fn key(session_key: &[u8], page: u16) -> StateKey {
     let mut bytes = prefix(session_key);
     bytes.extend_from_slice(&page.to_be_bytes());
@@ -66,7 +57,6 @@ pub fn key(session_key: &[u8], page: u16) -> StateKey {
 }
 
 /// The page in a key; `None` where something else follows the prefix.
-#[must_use]
 pub fn page_in(key: &[u8], prefix: &[u8]) -> Option<u16> {
     let page: &[u8; 2] = key.strip_prefix(prefix)?.try_into().ok()?;
     Some(u16::from_be_bytes(*page))

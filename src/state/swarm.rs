@@ -46,13 +46,10 @@ pub enum CounterKind {
 }
 
 /// Key of a counter's head; `counter` is the key of its reports.
-#[must_use]
 pub fn head_key(counter: &[u8]) -> StateKey {
     StateKey::new(KeyFamily::SwarmCounter, counter.to_vec())
 }
 
-/// Key of a pane.
-#[must_use]
 pub fn pane_key(counter: &[u8], start: EventTime) -> StateKey {
     let mut key = pane_prefix(counter);
     key.extend_from_slice(&due_bytes(start));
@@ -67,19 +64,16 @@ fn pane_prefix(counter: &[u8]) -> Vec<u8> {
 }
 
 /// Key of a swarm's floor; `swarm` is the key of its resets.
-#[must_use]
 pub fn floor_key(swarm: &[u8]) -> StateKey {
     StateKey::new(KeyFamily::Swarm, swarm.to_vec())
 }
 
 /// Key of the number of counters.
-#[must_use]
 pub const fn counts_key() -> StateKey {
     StateKey::new(KeyFamily::Swarm, Vec::new())
 }
 
 /// Key bytes of [`KeyFamily::SwarmSeen`]: longest unseen first, kind by kind.
-#[must_use]
 pub fn seen_key(kind: CounterKind, seen: EventTime, subject: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(9 + subject.len());
     key.push(kind as u8);
@@ -89,7 +83,6 @@ pub fn seen_key(kind: CounterKind, seen: EventTime, subject: &[u8]) -> Vec<u8> {
 }
 
 /// The counter or swarm that such a key is about.
-#[must_use]
 pub fn seen_subject(key: &[u8]) -> &[u8] {
     key.get(9..).unwrap_or_default()
 }

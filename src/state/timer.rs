@@ -9,7 +9,6 @@ const SIGN: u64 = 1 << 63;
 /// Key of a timer: when, what, for whom. Its order is the order of the stored bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TimerKey<'a> {
-    /// When it is due.
     pub due: EventTime,
     /// What it is; the engine's number.
     pub kind: u8,
@@ -19,7 +18,6 @@ pub struct TimerKey<'a> {
 
 impl<'a> TimerKey<'a> {
     /// Key bytes: due (8 bytes, big endian, sign flipped), kind, subject.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut key = Vec::with_capacity(9 + self.subject.len());
         key.extend_from_slice(&due_bytes(self.due));
@@ -29,13 +27,11 @@ impl<'a> TimerKey<'a> {
     }
 
     /// The key as the store takes it.
-    #[must_use]
     pub fn to_state_key(&self) -> StateKey {
         StateKey::new(KeyFamily::Timer, self.encode())
     }
 
     /// Reads key bytes; `None` where they are too short.
-    #[must_use]
     pub fn decode(key: &'a [u8]) -> Option<Self> {
         let (due, rest) = key.split_first_chunk()?;
         let (kind, subject) = rest.split_first()?;
@@ -44,7 +40,6 @@ impl<'a> TimerKey<'a> {
 }
 
 /// The eight bytes that keys of this due time begin with; also where a scan for later timers begins.
-#[must_use]
 pub const fn due_bytes(due: EventTime) -> [u8; 8] {
     (due.0 as u64 ^ SIGN).to_be_bytes()
 }

@@ -249,7 +249,6 @@ impl Facts {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {message}")]
 pub struct BadCase {
-    /// File.
     pub file: String,
     /// Line, from 1.
     pub line: usize,

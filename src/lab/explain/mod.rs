@@ -18,7 +18,6 @@ pub use task::{TaskTrace, facts};
 pub struct Wanted<'a> {
     /// Id of the session or swarm.
     pub id: &'a str,
-    /// Its tenant.
     pub tenant: Option<&'a str>,
     /// Newest events, or rows, that are shown.
     pub limit: usize,

@@ -77,7 +77,6 @@ struct CommandNote {
     expires_at: String,
 }
 
-/// An event as a row.
 #[derive(Serialize, Default)]
 pub(super) struct EventRow {
     index: Option<u64>,

@@ -35,7 +35,6 @@ pub struct SessionTrace<'a> {
 
 impl<'a> SessionTrace<'a> {
     /// Nothing is read yet.
-    #[must_use]
     pub fn new(wanted: Wanted<'a>, app: &str, policy: Arc<Policy>) -> Self {
         Self {
             wanted,

@@ -44,7 +44,6 @@ pub struct SwarmTrace<'a> {
 
 impl<'a> SwarmTrace<'a> {
     /// Nothing is read yet.
-    #[must_use]
     pub fn new(wanted: Wanted<'a>, app: &str, policy: Arc<Policy>) -> Self {
         let bench = Bench::of_app(app, Arc::clone(&policy));
         Self { wanted, policy, bench, counted: BTreeMap::new(), members: BTreeMap::new(), events: 0 }

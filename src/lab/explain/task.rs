@@ -27,7 +27,6 @@ pub struct TaskTrace {
 
 impl TaskTrace {
     /// Nothing is read yet.
-    #[must_use]
     pub fn new(partition: u32) -> Self {
         Self { partition, ..Self::default() }
     }
@@ -91,7 +90,6 @@ struct Fact {
 }
 
 /// An object as rows.
-#[must_use]
 pub fn facts(json: &Value) -> Table {
     let row = |what: String, value: &Value| Fact { what, value: value.clone() };
     Table::of(json.as_object().into_iter().flatten().flat_map(|(name, value)| match value {

@@ -15,7 +15,6 @@ use crate::cases::Bench;
 
 /// Events of a session that are run again; the first, since loops are told at their beginning.
 const EVENTS_MAX: usize = 2_000;
-/// Bytes of them.
 const BYTES_MAX: usize = 32 << 20;
 /// Numbers that are tried beside the one in force.
 const TRIED: [u32; 10] = [2, 3, 4, 5, 6, 8, 10, 15, 20, 30];

@@ -40,14 +40,12 @@ impl Collector {
 
     /// Takes everything that is there: by line, then by task (sessions before swarms), then as the task said it. Complete once
     /// every lane has come to its end.
-    #[must_use]
     pub fn take(&self) -> Vec<Collected> {
         sorted(std::mem::take(&mut *self.lock()))
     }
 
     /// Takes what no lane can add to any more, so that a long replay need not be held in memory: what is taken in turn is what
     /// [`Collector::take`] would take at the end, in its order.
-    #[must_use]
     pub fn take_settled(&self) -> Vec<Collected> {
         // Asked first: what is committed by then has been added.
         let floor = self.shared.floor();

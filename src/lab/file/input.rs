@@ -32,13 +32,11 @@ pub enum FileInput {
 
 impl FileInput {
     /// The input that an argument names: `-` is standard input.
-    #[must_use]
     pub fn from_argument(argument: &str) -> Self {
         if argument == "-" { Self::Stdin } else { Self::Path(PathBuf::from(argument)) }
     }
 
     /// Name in messages.
-    #[must_use]
     pub fn name(&self) -> String {
         match self {
             Self::Path(path) => path.display().to_string(),
@@ -48,7 +46,6 @@ impl FileInput {
 
     /// Whether it can be read only once: standard input, a pipe, anything but a regular file or a directory. What is opened of it
     /// twice is lost.
-    #[must_use]
     pub fn is_read_once(&self) -> bool {
         match self {
             Self::Path(path) => std::fs::metadata(path).is_ok_and(|about| !about.is_file() && !about.is_dir()),

@@ -11,6 +11,7 @@ use loopwarden_log::{Changelog, CommitOutcome, Destination, Flow, InputNames, Lo
 use crate::file::collector::{Collected, Collector};
 use crate::file::exchange::{Chunk, More, PlacedLine, Shared, SwarmRecord};
 use crate::file::options::{FileOptions, REPLAY_PARTITIONS};
+use crate::file::watch::Watcher;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Running {
@@ -31,6 +32,8 @@ struct Reading {
 struct Room {
     left: usize,
     handed_over: usize,
+    /// Of them, those of the session stage.
+    events: u64,
 }
 
 /// Where a record ends up when a lane looks at it.
@@ -67,6 +70,7 @@ pub struct FileLog {
     lines: BTreeMap<(TaskId, u64), u64>,
     last: (TaskId, u64),
     staged: Vec<Collected>,
+    watcher: Option<Watcher>,
 }
 
 impl FileLog {
@@ -91,12 +95,18 @@ impl FileLog {
             lines: BTreeMap::new(),
             last: (session(0), 0),
             staged: Vec::new(),
+            watcher: None,
         };
         for partition in (0..REPLAY_PARTITIONS).filter(|partition| partition % options.lanes.max(1) == lane) {
             log.note_task(session(partition));
             log.note_task(TaskId { stage: Stage::Swarm, partition });
         }
         log
+    }
+
+    pub(crate) fn watched_by(mut self, watcher: Watcher) -> Self {
+        self.watcher = Some(watcher);
+        self
     }
 
     /// Notes the tasks of the lane that it is to be told of.
@@ -143,6 +153,7 @@ impl FileLog {
         self.last = (task, line);
         self.uncommitted += 1;
         room.handed_over += 1;
+        room.events += u64::from(task.stage == Stage::Session);
         room.left = if handler(task, record) == Flow::Stop { 0 } else { room.left - 1 };
     }
 
@@ -199,6 +210,37 @@ impl FileLog {
         self.chunks = chunks;
         if self.uncommitted == 0 {
             self.forget();
+        }
+    }
+
+    /// The next records, within a bound, or what comes instead.
+    fn next_event(
+        &mut self,
+        wait: Duration,
+        room: &mut Room,
+        handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow,
+    ) -> Result<LogEvent, LogError> {
+        let mut wait = wait;
+        loop {
+            if !self.to_tell.is_empty() {
+                return Ok(LogEvent::Assigned(std::mem::take(&mut self.to_tell)));
+            }
+            self.read_reports(room, handler);
+            self.read_lines(room, handler);
+            if room.handed_over > 0 || self.chunks.len() > self.cursor.0 || self.reports.len() > self.report_cursor {
+                return Ok(LogEvent::Records(room.handed_over));
+            }
+            let settled = (self.uncommitted == 0).then_some(self.position);
+            match self.shared.next(self.lane, settled, wait)? {
+                More::Chunk(chunk) => {
+                    self.note_tasks(&chunk);
+                    self.chunks.push_back(chunk);
+                }
+                More::Swarm(reports) => self.reports.extend(reports),
+                More::Nothing => return Ok(LogEvent::Records(0)),
+                More::Read | More::Over => return Ok(LogEvent::End),
+            }
+            wait = Duration::ZERO;
         }
     }
 
@@ -273,29 +315,15 @@ impl Log for FileLog {
     /// [`LogEvent::End`] comes when every line was handed over. With uncommitted work, it asks for a commit: what that sends to the
     /// swarm stage, and what other lanes still send, comes with the polls after it. An `End` with nothing uncommitted is the last.
     fn poll(&mut self, wait: Duration, handler: &mut dyn FnMut(TaskId, &Record<'_>) -> Flow) -> Result<LogEvent, LogError> {
-        let mut room = Room { left: self.poll_records_max.max(1), handed_over: 0 };
-        let mut wait = wait;
-        loop {
-            if !self.to_tell.is_empty() {
-                return Ok(LogEvent::Assigned(std::mem::take(&mut self.to_tell)));
-            }
-            self.read_reports(&mut room, handler);
-            self.read_lines(&mut room, handler);
-            if room.handed_over > 0 || self.chunks.len() > self.cursor.0 || self.reports.len() > self.report_cursor {
-                return Ok(LogEvent::Records(room.handed_over));
-            }
-            let settled = (self.uncommitted == 0).then_some(self.position);
-            match self.shared.next(self.lane, settled, wait)? {
-                More::Chunk(chunk) => {
-                    self.note_tasks(&chunk);
-                    self.chunks.push_back(chunk);
-                }
-                More::Swarm(reports) => self.reports.extend(reports),
-                More::Nothing => return Ok(LogEvent::Records(0)),
-                More::Read | More::Over => return Ok(LogEvent::End),
-            }
-            wait = Duration::ZERO;
+        if self.watcher.as_ref().is_some_and(Watcher::is_over) {
+            return Ok(LogEvent::End);
         }
+        let mut room = Room { left: self.poll_records_max.max(1), handed_over: 0, events: 0 };
+        let event = self.next_event(wait, &mut room, handler);
+        if let Some(watcher) = &self.watcher {
+            watcher.handed_over(room.events);
+        }
+        event
     }
 
     fn assign(&mut self, tasks: &[TaskId]) -> Result<(), LogError> {
@@ -339,17 +367,26 @@ impl Log for FileLog {
     }
 
     fn stage_from(&mut self, cause: (TaskId, RecordOffset), output: Output) {
+        let kept = match &mut self.watcher {
+            Some(watcher) => watcher.take(output),
+            None => Some(output),
+        };
+        let Some(output) = kept else { return };
         let (task, line) = self.line_of(Some(cause));
         self.staged.push(Collected { line, task, output });
     }
 
     fn discard(&mut self) {
         self.staged.clear();
+        if let Some(watcher) = &mut self.watcher {
+            watcher.discard();
+        }
     }
 
     fn commit(&mut self, offsets: &[(TaskId, NextOffset)]) -> CommitOutcome {
         let staged = std::mem::take(&mut self.staged);
         if offsets.is_empty() {
+            self.discard();
             return CommitOutcome::Aborted { cause: "a transaction without offsets would be unfenced".to_owned(), reopen: false };
         }
         let (mut counts, mut outputs) = (Vec::new(), Vec::new());
@@ -366,6 +403,9 @@ impl Log for FileLog {
         self.forget();
         let held = self.reports.iter().map(|report| report.line).min();
         self.shared.send(self.lane, self.position, counts, held);
+        if let Some(watcher) = &mut self.watcher {
+            watcher.committed();
+        }
         CommitOutcome::Committed { changelog_next: Vec::new() }
     }
 

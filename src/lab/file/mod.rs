@@ -30,6 +30,7 @@ mod reader;
 mod rounds;
 mod scan;
 mod topic;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,6 +43,7 @@ use loopwarden_kafka::range::KafkaRange;
 use loopwarden_log::LogError;
 pub use options::{FileOptions, REPLAY_PARTITIONS};
 pub use read::{LogsRead, Refused};
+pub(crate) use watch::{LaneStats, Watch, Watcher};
 
 use crate::transcript::Format;
 
@@ -93,44 +95,37 @@ impl FileReplay {
     }
 
     /// What was read of logs of agents, by their kind. Complete once every lane has come to its end.
-    #[must_use]
     pub fn logs(&self) -> BTreeMap<Format, LogsRead> {
         self.shared.read().logs()
     }
 
     /// The first files of directories that were no logs, and how many there were.
-    #[must_use]
     pub fn skipped(&self) -> (Vec<String>, u64) {
         self.shared.read().skipped()
     }
 
     /// The first pieces of such logs that could not be read, and how many there were.
-    #[must_use]
     pub fn refused(&self) -> (Vec<Refused>, u64) {
         self.shared.read().refused()
     }
 
     /// Whether reading ended before the input did, at the first line that is no event. Known once every lane has come to its end.
-    #[must_use]
     pub fn is_cut(&self) -> bool {
         self.shared.read().is_cut
     }
 
     /// Why the input could not be read to its end, where [`FileOptions::ends_at_damage`] makes that no failure of the lanes. Known
     /// once every lane has come to its end.
-    #[must_use]
     pub fn damaged(&self) -> Option<LogError> {
         self.shared.read().damaged()
     }
 
     /// How much of the input is read so far: bytes of files as they lie on disk, records of a topic.
-    #[must_use]
     pub fn read(&self) -> Arc<AtomicU64> {
         self.shared.reading()
     }
 
     /// Name of the input and line in it, from 0, of a line number.
-    #[must_use]
     pub fn locate(&self, line: u64) -> Option<(String, u64)> {
         self.shared.read().locate(line)
     }

@@ -11,7 +11,6 @@ pub const REPLAY_PARTITIONS: u32 = 24;
 pub struct FileOptions {
     /// Application: the first part of a lane's owner name.
     pub app: String,
-    /// Lanes.
     pub lanes: u32,
     /// Topic names that records carry where a line names none.
     pub names: InputNames,

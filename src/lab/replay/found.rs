@@ -30,13 +30,11 @@ pub struct Found {
 
 impl Found {
     /// Number of rejected lines.
-    #[must_use]
     pub fn rejected(&self) -> u64 {
         self.stats.rejected.iter().sum::<u64>() + self.refused
     }
 
     /// Number of events.
-    #[must_use]
     pub fn events(&self) -> u64 {
         self.stats.events.iter().sum()
     }

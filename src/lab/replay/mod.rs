@@ -5,7 +5,6 @@
 
 mod found;
 mod recording;
-mod watched;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,10 +21,9 @@ use loopwarden_lane::{
 use loopwarden_log::Destination;
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_state::MemoryStore;
-use recording::{LaneStats, RecordingProcessor};
-use watched::{Watch, WatchedLog};
+use recording::RecordingProcessor;
 
-use crate::file::{Collected, FileReplay, REPLAY_PARTITIONS};
+use crate::file::{Collected, FileLog, FileReplay, LaneStats, REPLAY_PARTITIONS, Watch, Watcher};
 use crate::report::stats::{ReplayStats, Retain};
 use crate::report::summary::Rejection;
 
@@ -38,7 +36,7 @@ const IDLE: Duration = Duration::from_micros(200);
 /// How often the progress is shown.
 const SHOW_EVERY: Duration = Duration::from_millis(500);
 
-type ReplayLane = Lane<WatchedLog, MemoryStore, RecordingProcessor>;
+type ReplayLane = Lane<FileLog, MemoryStore, RecordingProcessor>;
 
 /// Where commands go while a replay runs; what is not asked for is not kept.
 pub type Listener<'a> = &'a mut dyn FnMut(&[u8]) -> io::Result<()>;
@@ -56,11 +54,9 @@ pub trait Progress {
 pub struct Plan<'a> {
     /// Name of the application: part of every command id.
     pub app: &'a str,
-    /// The policy.
     pub policy: &'a Arc<Policy>,
     /// How far event times of one partition may lie apart. Milliseconds.
     pub lateness_ms: i64,
-    /// Threads.
     pub threads: usize,
     /// What is kept for the report.
     pub retain: &'a Arc<Retain>,
@@ -100,10 +96,12 @@ pub fn replay(
     let read = replay.read();
     let began = Stopwatch::start();
     let logs = std::mem::take(&mut replay.lanes);
-    let mut by_thread: Vec<Vec<WatchedLog>> = (0..threads).map(|_| Vec::new()).collect();
+    let mut by_thread: Vec<Vec<(FileLog, LaneStats)>> = (0..threads).map(|_| Vec::new()).collect();
     for (number, log) in logs.into_iter().enumerate() {
         if let Some(mine) = by_thread.get_mut(number % threads) {
-            mine.push(WatchedLog::new(log, Arc::clone(&watch), LaneStats::new(number, plan.retain), listener.is_some()));
+            let stats = LaneStats::new(number, plan.retain);
+            let watcher = Watcher::new(Arc::clone(&watch), stats.clone(), listener.is_some());
+            mine.push((log.watched_by(watcher), stats));
         }
     }
     let mut found = Found {
@@ -185,7 +183,7 @@ pub fn replay(
 
 /// Turns the lanes of a thread until all have ended.
 fn turn_all(
-    logs: Vec<WatchedLog>,
+    logs: Vec<(FileLog, LaneStats)>,
     engine: &SessionEngine,
     lateness_ms: i64,
     watch: &Watch,
@@ -202,19 +200,19 @@ fn turn_all(
         poll_ms_max: 0,
         ..LaneSettings::default()
     });
-    let lane = |log: WatchedLog| -> ReplayLane {
+    let lane = |(log, of_lane): (FileLog, LaneStats)| -> (ReplayLane, LaneStats) {
         let store = MemoryStore::new();
         let restorer = Box::new(InlineRestorer::new(store.clone(), None, Arc::clone(&settings)));
-        let engine = RecordingProcessor::new(engine.clone(), log.stats().clone());
-        Lane::new(log, store, engine, restorer, Leases::new(), Arc::clone(&settings))
+        let engine = RecordingProcessor::new(engine.clone(), of_lane.clone());
+        (Lane::new(log, store, engine, restorer, Leases::new(), Arc::clone(&settings)), of_lane)
     };
-    let mut lanes: Vec<ReplayLane> = logs.into_iter().map(lane).collect();
+    let mut lanes: Vec<(ReplayLane, LaneStats)> = logs.into_iter().map(lane).collect();
     let (mut stats, mut of_lanes) = (Stats::default(), Vec::new());
     let clock = SystemClock::start();
     let mut failed = None;
     while !lanes.is_empty() {
         let mut is_idle = true;
-        lanes.retain_mut(|lane| match lane.turn(&clock) {
+        lanes.retain_mut(|(lane, of_lane)| match lane.turn(&clock) {
             Turn::Idle => true,
             Turn::Worked => {
                 is_idle = false;
@@ -223,7 +221,7 @@ fn turn_all(
             Turn::Ended(exit) => {
                 is_idle = false;
                 stats.add(&lane.stats());
-                of_lanes.push(lane.log().stats().take());
+                of_lanes.push(of_lane.take());
                 if !matches!(exit, Exit::Done | Exit::Stopped) {
                     // The other lanes would wait for this one.
                     watch.stop.store(true, Ordering::Release);

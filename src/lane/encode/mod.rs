@@ -41,7 +41,6 @@ pub struct Encoder {
 
 impl Encoder {
     /// An encoder for an application, a mode and a policy.
-    #[must_use]
     pub fn new(app: &str, policy: &Policy, mode: ProcessMode, content: DeadLetterContent) -> Self {
         Self {
             app: app.into(),
@@ -54,13 +53,11 @@ impl Encoder {
     }
 
     /// Who is bound: a shadow detector binds nobody, whatever the process may do.
-    #[must_use]
     pub const fn mode_of(&self, is_shadow: bool) -> ProcessMode {
         if is_shadow { ProcessMode::Shadow } else { self.mode }
     }
 
     /// A command with its place in its task's outputs.
-    #[must_use]
     pub fn command(&self, command: &Command, task: TaskId, ordinal: u64) -> Output {
         let key = command.subject.record_key();
         // A report is made of values.
@@ -93,14 +90,12 @@ impl Encoder {
     }
 
     /// The command's JSON (`command.v1`).
-    #[must_use]
     pub fn command_json(&self, command: &Command) -> String {
         command::document(command, self.mode_of(command.is_shadow).as_str(), &self.profile, &self.policy)
     }
 
     /// The state row of a subject after an input at `at`; a tombstone where no verdict holds. `None` where rows are not
     /// written: only a live process says what is in force. A shadow one ends no row either: it may be that of a live one beside it.
-    #[must_use]
     pub fn row(&self, subject: &SubjectKey, row: &Row<'_>, at: EventTime, task: TaskId) -> Option<Output> {
         if self.mode != ProcessMode::Live {
             return None;
@@ -124,7 +119,6 @@ impl Encoder {
     }
 
     /// A dead letter of at most `DEAD_LETTER_BYTES_MAX` bytes: the record as it came, with why.
-    #[must_use]
     pub fn dead_letter(&self, record: &Record<'_>, rejected: &Rejected, task: TaskId, ordinal: u64) -> Output {
         let meta = &record.meta;
         let mut own = Headers::default();

@@ -20,13 +20,11 @@ pub struct Row<'a> {
 
 impl<'a> Row<'a> {
     /// Of a session's agent.
-    #[must_use]
     pub fn of_head(head: &'a Head) -> Self {
         Self { verdicts: &head.verdicts, epoch: head.epoch, seq: head.live_seq }
     }
 
     /// Of a counter: of periods that overlap in time, the last.
-    #[must_use]
     pub fn of_counter(counter: &'a SwarmCounter) -> Self {
         let last = counter.periods.values().map(|period| (period.epoch, period.seq)).max();
         let (epoch, seq) = last.unwrap_or_default();

@@ -58,13 +58,11 @@ impl EmbeddedBroker {
     }
 
     /// The database, for the lanes' state.
-    #[must_use]
     pub fn store(&self) -> RocksStore {
         self.shared.store.clone()
     }
 
     /// Partitions of each stage's input.
-    #[must_use]
     pub fn partitions(&self) -> Partitions {
         Partitions { session: self.shared.options.partitions, swarm: self.shared.options.partitions }
     }
@@ -76,19 +74,16 @@ impl EmbeddedBroker {
     }
 
     /// First and next offset of a task's input.
-    #[must_use]
     pub fn input_range(&self, task: TaskId) -> std::ops::Range<u64> {
         self.shared.writer().inputs.get(&task).map_or(0..0, |extent| extent.start..extent.next)
     }
 
     /// The committed input offset of a task.
-    #[must_use]
     pub fn committed(&self, task: TaskId) -> Option<u64> {
         self.shared.writer().offsets.get(&task).copied()
     }
 
     /// Bytes of events and swarm counts that are kept.
-    #[must_use]
     pub fn input_bytes(&self) -> u64 {
         self.shared.writer().inputs.values().map(Extent::bytes).sum()
     }

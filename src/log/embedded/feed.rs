@@ -4,9 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Feed {
-    /// Commands.
     Commands = 1,
-    /// Dead letters.
     DeadLetters = 2,
 }
 

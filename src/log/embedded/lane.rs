@@ -47,7 +47,6 @@ pub struct EmbeddedLog {
 
 impl EmbeddedBroker {
     /// The log of a lane. A lane has one.
-    #[must_use]
     pub fn lane(&self, lane: u32) -> EmbeddedLog {
         EmbeddedLog::new(self.clone(), lane)
     }

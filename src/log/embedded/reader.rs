@@ -33,7 +33,6 @@ pub struct EmbeddedOutput {
 /// One event that was appended, with its offset in its partition. Ticks are none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmbeddedEvent {
-    /// Offset.
     pub offset: u64,
     /// Record timestamp, Unix ms.
     pub timestamp_ms: i64,
@@ -54,7 +53,6 @@ pub struct EmbeddedReader {
 
 impl EmbeddedBroker {
     /// A reader of outputs and state rows.
-    #[must_use]
     pub fn reader(&self) -> EmbeddedReader {
         EmbeddedReader::new(self.clone())
     }
@@ -66,7 +64,6 @@ impl EmbeddedReader {
     }
 
     /// First and next number of a feed, as far as it may be seen.
-    #[must_use]
     pub fn range(&self, feed: Feed) -> Range<u64> {
         let start = self.broker.shared.writer().feeds.get(&feed).map_or(0, |extent| extent.start);
         let end = self.broker.shared.durable().feeds.get(&feed).map_or(0, |extent| extent.next);

@@ -21,7 +21,6 @@ pub fn resolve(address: &str) -> Result<SocketAddr, Failure> {
 }
 
 /// An address that stands for every interface is asked on the loopback one.
-#[must_use]
 pub fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -44,7 +43,6 @@ pub fn process(address: Option<&str>, http: &HttpConfig) -> Result<(SocketAddr, 
 }
 
 /// The status line of an answer, the code in it, and the body.
-#[must_use]
 pub fn parts(answer: &str) -> (&str, &str, &str) {
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
     let status = head.lines().next().unwrap_or_default();
@@ -54,7 +52,6 @@ pub fn parts(answer: &str) -> (&str, &str, &str) {
 
 /// What follows the reason in a message about an answer of this code: the process says what a request needs, not what a command
 /// is to be given for it.
-#[must_use]
 pub fn way_in(code: &str) -> &'static str {
     if code == "401" { "; give --config, or --set http.token_file=FILE" } else { "" }
 }
@@ -118,7 +115,6 @@ fn exchange(
 }
 
 /// A part of a path: whatever is not plain is escaped.
-#[must_use]
 pub fn path_part(text: &str) -> String {
     let escaped = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),

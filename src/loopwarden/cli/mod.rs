@@ -30,7 +30,6 @@ use crate::failure::Outcome;
 use crate::{exit_code, output};
 
 /// Runs a command line, program name first. Returns the exit code; whatever is to be said has been said.
-#[must_use]
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let line = match CommandLine::try_parse_from(arguments) {
         Ok(line) => line,

@@ -51,13 +51,11 @@ pub fn open(args: &RangeArgs, sets: Vec<String>, log: &LogArgs) -> Result<Option
 }
 
 /// Settings among the keys of a policy: those of Kafka, and limits. A policy has no such tables.
-#[must_use]
 pub fn split_sets(sets: &[String]) -> (Vec<String>, Vec<String>) {
     sets.iter().cloned().partition(|set| set.trim_start().starts_with("kafka.") || is_limit(set))
 }
 
 /// Whether a setting is one of those that files have too.
-#[must_use]
 pub fn is_limit(set: &str) -> bool {
     set.trim_start().starts_with("limits.")
 }

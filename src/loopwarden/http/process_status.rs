@@ -62,7 +62,6 @@ impl Probe {
     }
 
     /// Whether nothing is wrong.
-    #[must_use]
     pub fn is_ok(&self) -> bool {
         self.checks.iter().all(|(_, found)| found.is_ok())
     }

@@ -20,13 +20,11 @@ pub enum Group {
     Open,
     /// Administration: asks lanes.
     Admin,
-    /// Events in.
     Events,
     /// Commands and state out.
     Commands,
 }
 
-/// One route.
 #[derive(Debug, Clone, Copy)]
 pub struct Route {
     /// Method; `GET` answers `HEAD` too.

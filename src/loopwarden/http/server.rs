@@ -26,7 +26,6 @@ const STOP_WAIT: Duration = Duration::from_secs(2);
 
 /// What the listener is told once.
 pub struct Options {
-    /// Where to listen.
     pub listen: SocketAddr,
     /// What opens admin and api routes to other hosts; none: loopback only.
     pub token: Option<Token>,
@@ -91,7 +90,6 @@ impl Server {
     }
 
     /// Where it listens: the port is known even where 0 was asked for.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }

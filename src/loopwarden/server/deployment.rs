@@ -45,7 +45,6 @@ pub(super) struct Deployment {
     pub(super) place: String,
     /// Topic of events.
     pub(super) topic: String,
-    /// Its partitions.
     pub(super) partitions: Option<u32>,
 }
 

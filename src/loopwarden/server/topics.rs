@@ -68,7 +68,6 @@ fn refuse(problems: &[TopicProblem]) -> Result<(), Failure> {
 }
 
 /// A problem as people read it.
-#[must_use]
 pub fn topic_problem(problem: &TopicProblem) -> String {
     let severity = match problem.severity {
         Severity::Error => "error",

@@ -31,7 +31,6 @@ pub struct LogControl {
 
 impl LogControl {
     /// The filter in force.
-    #[must_use]
     pub fn filter(&self) -> String {
         self.handle.with_current(ToString::to_string).unwrap_or_default()
     }

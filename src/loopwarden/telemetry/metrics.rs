@@ -30,14 +30,12 @@ pub enum Kind {
     Histogram,
 }
 
-/// A metric.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
     /// Name without the prefix.
     pub name: &'static str,
     /// Type.
     pub kind: Kind,
-    /// Labels.
     pub labels: &'static [&'static str],
     /// What it tells.
     pub help: &'static str,
@@ -187,7 +185,6 @@ impl Snapshot {
 }
 
 /// The metrics as OpenMetrics text.
-#[must_use]
 pub fn render(snapshot: Snapshot) -> String {
     let mut registry = Registry::default();
     registry.sub_registry_with_prefix(PREFIX).register_collector(Box::new(Scrape(snapshot)));

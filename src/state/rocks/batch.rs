@@ -63,7 +63,6 @@ impl RocksBatch {
     }
 
     /// Bytes so far, as they will stand in the write-ahead log.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         self.batch.size_in_bytes()
     }

@@ -96,13 +96,11 @@ impl RocksStore {
     }
 
     /// Where it is.
-    #[must_use]
     pub fn dir(&self) -> &Path {
         &self.shared.dir
     }
 
     /// An empty batch over all areas.
-    #[must_use]
     pub fn batch(&self) -> RocksBatch {
         RocksBatch::new(self.clone())
     }

@@ -59,7 +59,6 @@ impl OpenOptions {
         Self { database, cache, write_buffer_bytes: given.write_buffer_bytes }
     }
 
-    /// Options of one area.
     pub(super) fn of(&self, area: Area) -> Options {
         let mut table = BlockBasedOptions::default();
         table.set_block_cache(&self.cache);

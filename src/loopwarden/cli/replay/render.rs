@@ -45,7 +45,6 @@ pub(super) fn check(args: &ReplayArgs) -> Outcome {
     args.report.as_deref().map_or(Ok(()), expect_writable)
 }
 
-/// The report of a replay.
 pub(super) fn report(args: &ReplayArgs, policy: &Policy, known: &KnownSessions, found: Found) -> Report {
     let (events, rejected) = (found.events(), found.rejected());
     let Found { rejections, skipped, stats, replay, is_partial, .. } = found;

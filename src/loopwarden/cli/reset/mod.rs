@@ -23,7 +23,6 @@ use crate::server::kafka_options;
 
 /// Longest wait for the running process.
 const WAIT: Duration = Duration::from_secs(10);
-/// Bytes of its answer.
 const ANSWER_BYTES_MAX: usize = 64 * 1_024;
 /// Bytes of what it says about a session: all its agents, with their newest steps.
 const STATE_BYTES_MAX: usize = 32 << 20;
