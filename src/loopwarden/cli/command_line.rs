@@ -7,6 +7,7 @@ use crate::cli::args::{
     CheckArgs, ConfigCommand, DemoArgs, ExplainArgs, HealthcheckArgs, InspectCommand, LogArgs, ReplayArgs, RunArgs,
     SchemaCommand, TestArgs, TopicsCommand, VersionFormat,
 };
+use crate::cli::hook::HookCommand;
 use crate::cli::reset::ResetCommand;
 use crate::cli::tune::TuneArgs;
 
@@ -93,6 +94,12 @@ pub enum Command {
         /// What to print.
         #[command(subcommand)]
         command: SchemaCommand,
+    },
+    /// Let a coding agent on this machine ask loopwarden before and after each call
+    Hook {
+        /// What to do with its hooks.
+        #[command(subcommand)]
+        command: HookCommand,
     },
     /// Ask a running process whether it is ready; for containers
     Healthcheck(HealthcheckArgs),

@@ -12,6 +12,7 @@ pub mod exit_code;
 pub mod explain;
 pub mod failure;
 pub mod healthcheck;
+pub mod hook;
 pub mod inspect;
 pub mod output;
 pub mod range;
@@ -70,6 +71,7 @@ fn dispatch(line: &CommandLine) -> Outcome {
         Command::Explain(args) => explain::run(args),
         Command::Config { command } => config::run(command, log),
         Command::Schema { command } => schema::run(command),
+        Command::Hook { command } => hook::run(command),
         Command::Healthcheck(args) => healthcheck::run(args, log),
         Command::Completions { shell } => shell::completions(*shell),
         Command::Man => shell::man(),
