@@ -29,9 +29,11 @@ impl Heard {
         Self { agent, event: None, asks: false, can, hook: String::new(), is_before: false, is_nested: false }
     }
 
-    /// The question for the guard; absent where there is no event. An answer to what asks nothing is thrown away.
+    /// The question for the guard; absent where there is no event. What asks nothing can do nothing with an answer, so that no nudge
+    /// is spent on it.
     pub fn check(&self) -> Option<Check> {
-        let client = Client { name: self.agent.to_owned(), version: String::new(), can: self.can };
+        let can = if self.asks { self.can } else { Can::NOTHING };
+        let client = Client { name: self.agent.to_owned(), version: String::new(), can };
         self.event.clone().map(|event| Check::new(event, client))
     }
 }
