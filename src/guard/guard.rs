@@ -111,6 +111,12 @@ impl Guard {
         Counts { evicted: self.rows.evicted, ..self.counts }
     }
 
+    /// Whether verdicts that are known are of now.
+    #[must_use]
+    pub fn is_fresh(&self, knowledge: Knowledge, now: EventTime) -> bool {
+        self.trust(knowledge, now).0 == Trust::Fresh
+    }
+
     /// Subjects with verdicts, and agents that were told something.
     #[must_use]
     pub fn held(&self) -> (usize, usize) {

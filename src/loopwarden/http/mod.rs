@@ -11,6 +11,7 @@
 mod access;
 mod admin;
 mod answer;
+pub mod check;
 mod commands;
 mod connection;
 mod events;
@@ -23,6 +24,7 @@ mod router;
 pub mod routes;
 mod server;
 mod shared;
+pub mod sidecar;
 mod state;
 mod token;
 mod view;

@@ -24,6 +24,8 @@ pub enum Group {
     Events,
     /// Commands and state out.
     Commands,
+    /// Checks of agents, two for each call.
+    Checks,
 }
 
 /// One route.
@@ -62,6 +64,7 @@ pub(super) enum Handler {
     Export,
     Commands,
     State,
+    Check,
 }
 
 const fn route(method: &'static str, path: &'static str, access: Access, group: Group, handler: Handler) -> Route {
@@ -70,7 +73,7 @@ const fn route(method: &'static str, path: &'static str, access: Access, group: 
 
 /// The table.
 #[rustfmt::skip]
-pub const ROUTES: [Route; 20] = [
+pub const ROUTES: [Route; 21] = [
     route("GET", "/", Access::Admin, Group::Admin, Handler::Page),
     route("GET", "/livez", Access::Open, Group::Probe, Handler::Livez),
     route("GET", "/readyz", Access::Open, Group::Probe, Handler::Readyz),
@@ -91,6 +94,7 @@ pub const ROUTES: [Route; 20] = [
     route("GET", "/v1/events", Access::Api, Group::Commands, Handler::Export),
     route("GET", "/v1/commands", Access::Api, Group::Commands, Handler::Commands),
     route("GET", "/v1/state/{session_id}", Access::Api, Group::Commands, Handler::State),
+    route("POST", "/v1/check", Access::Api, Group::Checks, Handler::Check),
 ];
 
 /// Stands for every path that is not in the table.
