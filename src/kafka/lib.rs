@@ -7,6 +7,8 @@ mod changelog;
 mod consumer;
 mod context;
 pub mod fate;
+mod follow;
+mod forward;
 pub mod operator;
 pub mod permissions;
 mod place;
@@ -22,6 +24,8 @@ use std::time::Duration;
 
 pub use changelog::KafkaChangelog;
 use consumer::LaneConsumer;
+pub use follow::{Followed, StateFollower};
+pub use forward::Forwarder;
 use loopwarden_core::event::{NextOffset, Record, TaskId};
 use loopwarden_core::limits;
 use loopwarden_log::clock::Deadline;

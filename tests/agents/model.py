@@ -9,9 +9,9 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-# What the command of a loop writes: a result without it means that the command did not run.
-RAN = "no-such-fixture"
-LOOP = "cat ./%s" % RAN
+LOOP = "cat ./no-such-fixture"
+# What that writes: a result without it means that the command did not run.
+RAN = "No such file or directory"
 # More calls than any loop should need.
 CALLS_MAX = 40
 WORK_CALLS = 8
@@ -106,7 +106,7 @@ class Handler(BaseHTTPRequestHandler):
         if path.endswith("/messages"):
             self.anthropic(body)
         elif path.endswith("/responses"):
-            self.responses(body)
+            self.openai(body)
         elif path.endswith("/chat/completions"):
             self.chat(body)
         elif path.endswith("GenerateContent") or path.endswith("generateContent"):
@@ -117,6 +117,10 @@ class Handler(BaseHTTPRequestHandler):
     def tool(self, names):
         return next((name for name in SHELLS if name in names), None)
 
+    def why(self, results):
+        """Another reason each time: two of the agents end a run at five calls that are equal in every letter."""
+        return "attempt %d" % (len(results) + 1)
+
     def anthropic(self, body):
         messages = body.get("messages", [])
         parts = [part for message in messages if isinstance(message.get("content"), list) for part in message["content"]]
@@ -125,7 +129,7 @@ class Handler(BaseHTTPRequestHandler):
         command = self.script.next(results, text_of(messages)) if tool else None
         block = {"type": "text", "text": "All is done."}
         if command:
-            arguments = {"command": command, "description": "d"}
+            arguments = {"command": command, "description": self.why(results)}
             block = {"type": "tool_use", "id": "toolu_%04d" % len(results), "name": tool, "input": arguments}
         reason = "tool_use" if command else "end_turn"
         message = {"id": "msg_%04d" % len(results), "type": "message", "role": "assistant", "model": body.get("model"), "content": [],
@@ -145,7 +149,7 @@ class Handler(BaseHTTPRequestHandler):
             {"type": "message_stop"},
         ], named=True)
 
-    def responses(self, body):
+    def openai(self, body):
         items = body.get("input", [])
         results = [text_of(item.get("output")) for item in items if str(item.get("type")).endswith("call_output")]
         tool = self.tool([tool.get("name") for tool in body.get("tools") or []])
@@ -172,7 +176,7 @@ class Handler(BaseHTTPRequestHandler):
         command = self.script.next(results, text_of(messages)) if tool else None
         delta = {"role": "assistant", "content": "All is done."}
         if command:
-            arguments = json.dumps({"command": command, "description": "d", "is_background": False})
+            arguments = json.dumps({"command": command, "description": self.why(results), "is_background": False})
             call = {"index": 0, "id": "call_%04d" % len(results), "type": "function", "function": {"name": tool, "arguments": arguments}}
             delta = {"role": "assistant", "content": None, "tool_calls": [call]}
         reason = "tool_calls" if command else "stop"
@@ -197,7 +201,7 @@ class Handler(BaseHTTPRequestHandler):
         settings = body.get("generationConfig") or {}
         part = {"text": "All is done."}
         if command:
-            part = {"functionCall": {"name": tool, "args": {"command": command, "description": "d"}}}
+            part = {"functionCall": {"name": tool, "args": {"command": command, "description": self.why(results)}}}
         elif settings.get("responseMimeType") == "application/json" or settings.get("responseJsonSchema"):
             part = {"text": json.dumps({"reasoning": "r", "next_speaker": "user", "model_choice": "flash", "complexity_reasoning": "r",
                                         "complexity_score": 1})}

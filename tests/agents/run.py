@@ -115,7 +115,10 @@ def codex(base, home, _project):
     return {"FAKE_KEY": "x"}, command
 
 
-def gemini(base, _home, _project):
+def gemini(base, home, _project):
+    (home / ".gemini").mkdir(exist_ok=True)
+    settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+    (home / ".gemini/settings.json").write_text(json.dumps(settings))
     environment = {"GOOGLE_GEMINI_BASE_URL": base, "GEMINI_API_KEY": "x", "GEMINI_CLI_TRUST_WORKSPACE": "true"}
     return environment, ["gemini", "-p", "go", "--yolo", "-m", "gemini-2.5-flash"]
 
@@ -146,7 +149,7 @@ def run(agent, kind, programs, folder):
     try:
         environment, command = AGENTS[agent](base, home, project)
         keep = {name: os.environ[name] for name in ("LANG", "TERM", "TMPDIR") if name in os.environ}
-        environment = {**keep, **environment, "HOME": str(home), "PATH": "%s:%s" % (programs, os.environ["PATH"]), "CI": "1",
+        environment = {**keep, **environment, "HOME": str(home), "PATH": "%s:%s" % (programs, os.environ["PATH"]), "CI": "1", "LC_ALL": "C",
                        # Ours is busy at times; an agent in a test waits.
                        "LOOPWARDEN_HOOK_WAIT_MS": "5000"}
         install = [TARGET / "loopwarden", "hook", "install", agent, "--address", warden.address, "--program",

@@ -9,8 +9,11 @@ use crate::told::{Call, Outcome, Told, Value, What};
 
 pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
     let call = || {
-        let args = body.raw("args").map(Value::Given);
-        Some(Call { tool: body.text("tool")?, id: body.text("callID"), args })
+        let tool = body.text("tool")?;
+        // What the model says a command is for is new at every call, and no part of the command.
+        let plain = body.object("args").filter(|_| tool == "bash").and_then(|args| args.without(&["description"]));
+        let args = plain.map(Value::Made).or_else(|| body.raw("args").map(Value::Given));
+        Some(Call { tool, id: body.text("callID"), args })
     };
     let what = match hook {
         "tool.execute.before" => What::Before(call()?),

@@ -7,6 +7,7 @@ use crate::cli::args::{
     CheckArgs, ConfigCommand, DemoArgs, ExplainArgs, HealthcheckArgs, InspectCommand, LogArgs, ReplayArgs, RunArgs,
     SchemaCommand, TestArgs, TopicsCommand, VersionFormat,
 };
+use crate::cli::guard::GuardArgs;
 use crate::cli::hook::HookCommand;
 use crate::cli::reset::ResetCommand;
 use crate::cli::tune::TuneArgs;
@@ -50,6 +51,8 @@ pub struct CommandLine {
 pub enum Command {
     /// Read events and publish commands, until told to stop
     Run(RunArgs),
+    /// Answer agents that ask before and after each call: may it run, and what should the model read?
+    Guard(GuardArgs),
     /// Show it at work on a sample fleet: no Kafka, no network, nothing kept
     Demo(DemoArgs),
     /// Tell what would have been said to recorded events

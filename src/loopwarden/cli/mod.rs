@@ -11,6 +11,7 @@ pub mod demo;
 pub mod exit_code;
 pub mod explain;
 pub mod failure;
+pub mod guard;
 pub mod healthcheck;
 pub mod hook;
 pub mod inspect;
@@ -60,6 +61,7 @@ fn dispatch(line: &CommandLine) -> Outcome {
     let log = &line.log;
     match &line.command {
         Command::Run(args) => run::run(args, log),
+        Command::Guard(args) => guard::run(args, log),
         Command::Demo(args) => demo::run(args, log),
         Command::Replay(args) => replay::run(args, log),
         Command::Inspect { command } => inspect::run(command, log),
