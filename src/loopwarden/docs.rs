@@ -40,6 +40,11 @@ pub mod guard {
     #![doc = include_str!("../docs/guard.md")]
 }
 
+/// Connect your agent: hooks of coding agents, one line each.
+pub mod agents {
+    #![doc = include_str!("../docs/agents.md")]
+}
+
 /// The sixteen detectors: rule, example, limits, settings, cases. Made from their files.
 pub mod detection {
     #![doc = include_str!("../docs/detection.md")]

@@ -14,7 +14,17 @@ LOOP = "cat ./no-such-fixture"
 RAN = "No such file or directory"
 # More calls than any loop should need.
 CALLS_MAX = 40
-WORK_CALLS = 8
+# What somebody does who gets on.
+WORK = (
+    "mkdir -p src",
+    "printf 'fn main() {\\n    println!(\"hi\");\\n}\\n' > src/main.rs",
+    "cat src/main.rs",
+    "wc -l src/main.rs",
+    "grep -n println src/main.rs",
+    "sed -i 's/hi/hello/' src/main.rs",
+    "head -n 2 src/main.rs",
+    "ls -a",
+)
 SHELLS = ("Bash", "run_shell_command", "exec_command", "shell_command", "bash", "shell")
 
 
@@ -34,7 +44,7 @@ class Script:
             self.read.append(everything)
             done = len(results)
             if self.kind == "work":
-                command = "echo step %d of the work" % done if done < WORK_CALLS else None
+                command = WORK[done] if done < len(WORK) else None
             else:
                 # Only a result that is there can be a refusal.
                 self.gave_up = self.gave_up or (done > 0 and RAN not in results[-1])

@@ -83,7 +83,7 @@ class Loopwarden:
 
     def commands(self):
         """What it has sent: one object a line."""
-        text = urllib.request.urlopen("http://%s/v1/commands" % self.address, timeout=10).read().decode()
+        text = urllib.request.urlopen("http://%s/v1/commands?wait=200ms" % self.address, timeout=10).read().decode()
         found = []
         for line in text.splitlines():
             value = json.loads(line) if line.strip() else {}
@@ -191,8 +191,8 @@ def problems_of_loop(script, commands):
 def problems_of_work(script, commands):
     if commands:
         yield "loopwarden said something: %s" % [one.get("message") for one in commands]
-    if script.calls != model.WORK_CALLS:
-        yield "%d of %d calls were made" % (script.calls, model.WORK_CALLS)
+    if script.calls != len(model.WORK):
+        yield "%d of %d calls were made" % (script.calls, len(model.WORK))
 
 
 def main():
@@ -206,7 +206,10 @@ def main():
     failed = 0
     for agent in chosen:
         for kind, problems_of in (("loop", problems_of_loop), ("work", problems_of_work)):
-            folder = Path(tempfile.mkdtemp(prefix="loopwarden-agents-", dir=os.environ.get("LOOPWARDEN_AGENTS_TMP")))
+            # Not the system's temporary directory: state is refused there.
+            scratch = TARGET.parent / "tmp"
+            scratch.mkdir(exist_ok=True)
+            folder = Path(tempfile.mkdtemp(prefix="agents-", dir=scratch))
             script, commands, code, took, output = run(agent, kind, programs, folder)
             problems = list(problems_of(script, commands))
             problems += ["it ended with %s" % code] if code != 0 else []

@@ -3,6 +3,7 @@
 mod check;
 mod client;
 mod embedded;
+mod hooks;
 mod hostile;
 mod readme;
 mod reload;
