@@ -3,7 +3,7 @@
 For each agent two runs: one that loops (its model reads a nudge, then a refusal, and the run ends), one that works (nothing is said).
 Needs Node's package manager and its registry for the first run; skips with the reason where they are missing.
 
-    python3 tests/agents/run.py [AGENT...]
+    python3 tests/agents/run.py [AGENT[:KIND]...]
 """
 
 import json
@@ -32,7 +32,7 @@ PACKAGES = {
     "@qwen-code/qwen-code": "0.24.4",
     "opencode-ai": "1.18.33",
 }
-RUN_WAIT_S = 180
+RUN_WAIT_S = 300
 READY_WAIT_S = 60
 
 
@@ -178,7 +178,8 @@ def plain(message):
 
 def problems_of_loop(script, commands):
     read = "\n".join(script.read)
-    messages = {action: [plain(one["message"]) for one in commands if one["action"] == action] for action in ("nudge", "block")}
+    messages = {action: [plain(one["message"]) for one in commands if one["action"] == action and one["mode"] == "live"]
+                for action in ("nudge", "block")}
     for action, texts in messages.items():
         if not texts:
             yield "no %s was sent" % action
@@ -189,23 +190,33 @@ def problems_of_loop(script, commands):
 
 
 def problems_of_work(script, commands):
-    if commands:
-        yield "loopwarden said something: %s" % [one.get("message") for one in commands]
+    # What a detector says in shadow is for people who watch.
+    live = [one["message"] for one in commands if one["mode"] == "live" and one["action"] != "unblock"]
+    if live:
+        yield "loopwarden said something: %s" % live
+    read = "\n".join(script.read)
+    if any(plain(one["message"]) in read for one in commands if one.get("message")):
+        yield "the model read what was meant for nobody"
     if script.calls != len(model.WORK):
         yield "%d of %d calls were made" % (script.calls, len(model.WORK))
 
 
 def main():
     chosen = sys.argv[1:] or list(AGENTS)
+    unknown = [one for one in chosen if one.partition(":")[0] not in AGENTS]
+    if unknown:
+        raise SystemExit("no such agent: %s; there are %s" % (", ".join(unknown), ", ".join(AGENTS)))
     programs = installed()
     if programs is None:
         return 0
     for program in ("loopwarden", "loopwarden-hook"):
         if not (TARGET / program).is_file():
             raise SystemExit("%s is not built in %s" % (program, TARGET))
-    failed = 0
-    for agent in chosen:
+    passed = failed = 0
+    for agent, _, only in (one.partition(":") for one in chosen):
         for kind, problems_of in (("loop", problems_of_loop), ("work", problems_of_work)):
+            if only not in ("", kind):
+                continue
             # Not the system's temporary directory: state is refused there.
             scratch = TARGET.parent / "tmp"
             scratch.mkdir(exist_ok=True)
@@ -213,7 +224,7 @@ def main():
             script, commands, code, took, output = run(agent, kind, programs, folder)
             problems = list(problems_of(script, commands))
             problems += ["it ended with %s" % code] if code != 0 else []
-            actions = [one["action"] for one in commands]
+            actions = ["%s %s" % (one["mode"], one["action"]) for one in commands]
             print("%s, %s: %s; %d calls, commands %s, %.1f s" % (
                 agent, kind, "FAILED" if problems else "ok", script.calls, actions, took), flush=True)
             if problems:
@@ -222,8 +233,8 @@ def main():
                 print("  its last lines:\n" + "\n".join("    " + line for line in output.splitlines()[-15:]))
                 print("  kept in %s" % folder, flush=True)
             else:
+                passed += 1
                 shutil.rmtree(folder, ignore_errors=True)
-    passed = 2 * len(chosen) - failed
     print("%d passed, %d failed" % (passed, failed))
     return 1 if failed else 0
 
