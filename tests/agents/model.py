@@ -10,8 +10,8 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 LOOP = "cat ./no-such-fixture"
-# What that writes: a result without it means that the command did not run.
-RAN = "No such file or directory"
+# What stands in its result, as each agent shows it: without any of it the command did not run. A busy agent may lose the output.
+RAN = ("No such file or directory", "Exit Code: ", "Exit code ")
 # More calls than any loop should need.
 CALLS_MAX = 40
 # What somebody does who gets on.
@@ -47,7 +47,7 @@ class Script:
                 command = WORK[done] if done < len(WORK) else None
             else:
                 # Only a result that is there can be a refusal.
-                self.gave_up = self.gave_up or (done > 0 and RAN not in results[-1])
+                self.gave_up = self.gave_up or (done > 0 and not any(word in results[-1] for word in RAN))
                 command = None if self.gave_up or done >= CALLS_MAX else LOOP
             self.calls = max(self.calls, done + (command is not None))
             return command

@@ -28,7 +28,7 @@ fn claude(event: &str, call: usize) -> Value {
 
 #[test]
 fn a_loop_is_nudged_and_then_refused_in_the_words_of_the_agent() {
-    let scratch = Scratch::new("hooks-loop");
+    let scratch = Scratch::new();
     let running = live(&scratch);
     let mut nudges = 0;
     for call in 0..CALLS_MAX {
@@ -52,7 +52,7 @@ fn a_loop_is_nudged_and_then_refused_in_the_words_of_the_agent() {
 
 #[test]
 fn what_is_told_twice_is_recorded_once() {
-    let scratch = Scratch::new("hooks-twice");
+    let scratch = Scratch::new();
     let running = live(&scratch);
     for _ in 0..2 {
         tell(&running, "claude-code", &claude("PreToolUse", 1));
@@ -73,7 +73,7 @@ fn what_is_told_twice_is_recorded_once() {
 
 #[test]
 fn what_cannot_be_understood_stops_nobody() {
-    let scratch = Scratch::new("hooks-hostile");
+    let scratch = Scratch::new();
     let running = live(&scratch);
     let post = |agent: &str, body: &[u8]| running.client.post(&format!("/v1/hooks/{agent}"), "application/json", body);
     for body in [&b""[..], b"{", b"[]", b"\xff\xfe", b"{\"session_id\":1}", br#"{"hook_event_name":"PreToolUse"}"#] {
@@ -83,7 +83,7 @@ fn what_cannot_be_understood_stops_nobody() {
         assert_eq!((answer.status, answer.json()), (200, json!({ "decision": "allow" })), "{body:?}");
     }
     let unknown = post("hal-9000", b"{}");
-    assert_eq!((unknown.status, unknown.json()["error"].as_str()), (404, Some("unknown_agent")));
+    assert_eq!((unknown.status, unknown.json()["title"].as_str()), (404, Some("unknown_agent")));
     let foreign = running.client.send("POST", "/v1/hooks/claude-code", &[("origin", "http://evil.example")], b"{}");
     assert_eq!(foreign.status, 403);
     // A file that an agent writes is longer than an event may be; it is known by its hash.
@@ -96,7 +96,7 @@ fn what_cannot_be_understood_stops_nobody() {
 
 #[test]
 fn the_event_stands_in_the_address_where_the_body_does_not_name_it() {
-    let scratch = Scratch::new("hooks-address");
+    let scratch = Scratch::new();
     let running = live(&scratch);
     let body = json!({ "sessionId": "s-1", "timestamp": 1, "toolName": "bash", "toolArgs": { "command": "ls" } });
     let answer = running.client.post("/v1/hooks/copilot?hook=preToolUse", "application/json", body.to_string().as_bytes());
