@@ -88,7 +88,7 @@ def main():
             while subjects < rows:
                 connection.request("GET", "/metrics")
                 text = connection.getresponse().read().decode()
-                subjects = int(text.split("loopwarden_guard_subjects ")[1].split("\n")[0])
+                subjects = int(text.split("\nloopwarden_guard_subjects ")[1].split("\n")[0])
                 time.sleep(0.5)
             show("guard, before a call, only asked", ask(beside, rows, checks, "tool_call", False, False))
             show("guard, before a call, recorded", ask(beside, rows, checks, "tool_call", True, True))
