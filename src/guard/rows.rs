@@ -356,6 +356,26 @@ mod tests {
     }
 
     #[test]
+    fn a_verdict_about_a_tool_and_one_about_any_are_each_found_once() {
+        let mut rows = Rows::default();
+        for (id, swarm_id, tool) in [("any", "w", Value::Null), ("bash", "v", "Bash".into())] {
+            let mut wide = swarm(id, "a4404e81f177a67db9d08a78ed566b35");
+            wide["swarm_id"] = swarm_id.into();
+            wide["scope"]["tool"] = tool;
+            take(&mut rows, &wide);
+        }
+        let mut group = Group::default();
+        for verdict in rows.subjects.values().flat_map(|subject| &subject.verdicts) {
+            group.add(verdict);
+        }
+        let mut found = Vec::new();
+        group.binding(&who("any", "main"), &Call::new("Bash", &Content::Raw(ARGS)), now(), &mut found);
+        let mut found = ids(&found);
+        found.sort_unstable();
+        assert_eq!(found, ["any", "bash"]);
+    }
+
+    #[test]
     fn too_many_subjects_push_out_those_that_end_first() {
         let mut rows = Rows::default();
         for number in 0..=SUBJECTS_MAX {

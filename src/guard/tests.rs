@@ -210,6 +210,12 @@ fn a_refused_call_without_an_id_leaves_no_open_one_behind() {
     let mut echo = talk.event("tool_result", None);
     echo["outcome"] = "error".into();
     assert_eq!(talk.ask(&echo).answer.dropped, Some(Dropped::Echo));
+    talk.take(&command("u", "unblock", 2));
+    let next = talk.event("tool_call", None);
+    let opened = talk.ask(&next).events[0]["call_id"].clone();
+    let mut result = talk.event("tool_result", None);
+    result["outcome"] = "error".into();
+    assert_eq!(talk.ask(&result).events[0]["call_id"], opened, "the result is that of the call that ran");
 }
 
 #[test]

@@ -34,11 +34,19 @@ def memory_mb(process):
         return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS"))
 
 
+def get(address, path):
+    connection = http.client.HTTPConnection(address)
+    connection.request("GET", path)
+    return connection.getresponse().read().decode()
+
+
 def fill(address, rows):
     connection = http.client.HTTPConnection(address)
     for number in range(1, 11):
         for first in range(0, rows, 2000):
-            lines = "\n".join(json.dumps(event(f"s{at}", number)) for at in range(first, min(first + 2000, rows)))
+            # Ten seconds from one call to the next: an agent gets time to heed a nudge before it is blocked.
+            when = {"time": int(time.time() * 1000) - (11 - number) * 10_000}
+            lines = "\n".join(json.dumps(event(f"s{at}", number) | when) for at in range(first, min(first + 2000, rows)))
             connection.request("POST", "/v1/events", lines, {"content-type": "application/x-ndjson"})
             answer = connection.getresponse()
             body = answer.read()
@@ -83,12 +91,11 @@ def main():
         try:
             empty = memory_mb(guard)
             fill(address, rows)
-            connection = http.client.HTTPConnection(beside)
+            while json.loads(get(address, "/overview"))["events"] < 10 * rows:
+                time.sleep(0.5)
             subjects = 0
             while subjects < rows:
-                connection.request("GET", "/metrics")
-                text = connection.getresponse().read().decode()
-                subjects = int(text.split("loopwarden_guard_subjects ")[1].split("\n")[0])
+                subjects = int(get(beside, "/metrics").split("\nloopwarden_guard_subjects ")[1].split("\n")[0])
                 time.sleep(0.5)
             show("guard, before a call, only asked", ask(beside, rows, checks, "tool_call", False, False))
             show("guard, before a call, recorded", ask(beside, rows, checks, "tool_call", True, True))

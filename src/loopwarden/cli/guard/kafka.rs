@@ -10,7 +10,7 @@ use loopwarden_log::LogError;
 use loopwarden_settings::Config;
 
 use crate::cli::failure::Failure;
-use crate::cli::guard::Works;
+use crate::cli::guard::works::Works;
 use crate::cli::setup;
 use crate::http::check::Desk;
 

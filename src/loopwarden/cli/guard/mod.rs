@@ -3,15 +3,16 @@
 mod kafka;
 mod metrics;
 mod upstream;
+mod works;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
 use clap::{Args, ValueEnum};
 use loopwarden_guard::{Options, STALE_AFTER_MS, WithoutChannel};
 use loopwarden_settings::read_secret;
+use works::Works;
 
 use crate::cli::args::{ConfigArgs, LogArgs};
 use crate::cli::failure::{Failure, Outcome};
@@ -19,7 +20,6 @@ use crate::cli::output::Output;
 use crate::cli::signals::Asked;
 use crate::cli::{setup, signals};
 use crate::http::Token;
-use crate::http::check::Desk;
 use crate::http::sidecar::{Place, Sidecar};
 
 /// `guard`.
@@ -80,15 +80,6 @@ pub enum NudgeWithoutChannel {
     DenyOnce,
     /// Not given.
     Drop,
-}
-
-/// What works beside the listener: threads that end when the flag is raised, and what they have to say.
-struct Works {
-    desk: Arc<Desk>,
-    threads: Vec<JoinHandle<()>>,
-    /// Events that were taken, and those lost on their way.
-    deliveries: Box<dyn Fn() -> (u64, u64) + Send + Sync>,
-    place: String,
 }
 
 /// Answers until told to stop.

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::cli::failure::Failure;
-use crate::cli::guard::Works;
+use crate::cli::guard::works::Works;
 use crate::cli::{ask, exit_code};
 use crate::http::check::Desk;
 
@@ -117,7 +117,10 @@ impl Upstream {
             _ => return Err(format!("answered {status:?}")),
         }
         let slice: Slice<'_> = serde_json::from_str(body).map_err(|error| format!("no list of commands: {error}"))?;
-        desk.feed(|guard, now| slice.commands.iter().for_each(|command| guard.command(command.get().as_bytes(), now)));
+        for command in &slice.commands {
+            // One at a time: checks come in between.
+            desk.feed(|guard, now| guard.command(command.get().as_bytes(), now));
+        }
         // A position is a number; whatever else it were would stand in an address.
         let next = Some(slice.next).filter(|next| !next.is_empty() && next.bytes().all(|byte| byte.is_ascii_digit()));
         let next = next.ok_or_else(|| "the position to go on from is no number".to_owned())?;

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use loopwarden_core::event::EventTime;
 use loopwarden_guard::{Answer, BadCheck, Check, Counts, Dropped, Guard, Knowledge, Opened, Options, Phase, Source};
-use loopwarden_log::clock::Stopwatch;
+use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_log::embedded::EmbeddedBroker;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 use crate::clock;
 use crate::http::check::beside::{BesideSink, Send};
@@ -126,12 +127,13 @@ impl Desk {
     pub async fn answer(&self, check: Check, since: Stopwatch) -> Result<Answer, BadCheck> {
         let wait = Duration::from_millis(check.deadline_ms);
         let wait = wait.saturating_sub((wait / 10).max(MARGIN_MIN)).saturating_sub(since.elapsed());
+        let deadline = Deadline::after(wait);
         let is_recorded = check.record;
         let mut opened = self.guard().open(check, now())?;
         let (mut taken, mut is_known) = (Ok(()), true);
         if let (Sink::Embedded(sink), Phase::After | Phase::Turn) = (&self.sink, opened.phase) {
             // The verdict about an event is in its own answer: it is recorded first.
-            match tokio::time::timeout(wait, record_and_await(sink, &mut opened)).await {
+            match timeout(deadline.left(), record_and_await(sink, &mut opened)).await {
                 Ok(recorded) => taken = recorded,
                 // It goes on by itself; whether it was taken nobody knows yet.
                 Err(_) => is_known = false,
@@ -141,7 +143,11 @@ impl Desk {
         let events = opened.take_events();
         if !events.is_empty() {
             taken = taken.and(match &self.sink {
-                Sink::Embedded(sink) => sink.record(events).await.map(drop),
+                // A disk that does not answer holds up nobody either.
+                Sink::Embedded(sink) => match timeout(deadline.left(), sink.record(events)).await {
+                    Ok(recorded) => recorded.map(drop),
+                    Err(_) => Err(Dropped::Unavailable),
+                },
                 Sink::Beside(sink) => sink.record(&events),
             });
         }
@@ -194,12 +200,12 @@ mod tests {
         let store = RocksStore::open(&dir, &RocksOptions::default(), &owner).unwrap();
         let broker = EmbeddedBroker::open(store, EmbeddedOptions::default()).unwrap();
         let desk = Desk::embedded(broker, 1_000).unwrap();
-        for (kind, stale) in [("tool_call", false), ("tool", true)] {
+        for (kind, deadline_ms, stale) in [("tool_call", 10_000, false), ("tool", 20, true)] {
             let event = format!(r#"{{"id":"{kind}","kind":"{kind}","session_id":"s","tool":"t"}}"#);
             let check = Check::new(RawValue::from_string(event).unwrap(), Client::default());
-            let answer = desk.answer(Check { deadline_ms: 20, ..check }, Stopwatch::start()).await.unwrap();
+            let answer = desk.answer(Check { deadline_ms, ..check }, Stopwatch::start()).await.unwrap();
             assert_eq!((answer.decision, answer.state.stale), (Decision::Allow, stale), "{kind}");
-            assert!(answer.recorded);
+            assert!(stale || answer.recorded);
         }
         drop(desk);
         std::fs::remove_dir_all(&dir).unwrap();
