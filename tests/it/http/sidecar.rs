@@ -104,7 +104,7 @@ fn verdicts_come_from_upstream_and_events_go_there() {
     assert!(!nudges.is_empty() && nudges.iter().enumerate().all(|(at, id)| !nudges[..at].contains(id)), "{nudges:?}");
     until_so(|_| upstream.client.get("/v1/events").text, |text| text.contains("\"denied\""));
     for (method, path) in loopwarden::http::sidecar::ROUTES {
-        assert_ne!(client.send(method, path, &[], b"").status, 404, "{path}");
+        assert_ne!(client.send(method, &path.replace("{agent}", "gemini"), &[], b"").status, 404, "{path}");
     }
     assert!(client.get("/metrics").text.contains("loopwarden_guard_blocks_obeyed_total 1\n"));
     let foreign = [("host", "evil.example"), ("content-type", "application/json")];
