@@ -1,13 +1,14 @@
 # One command per check; CI calls nothing else. All of them share one native build: always --release, never other features.
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/loopwarden/target
 
-.PHONY: demo test check setup fmt lint unit it golden toy kafka browser chaos upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check compose containers
+.PHONY: agents demo test check setup fmt lint unit it golden toy kafka browser chaos upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check compose containers
 
 demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
 	cargo run --release --locked --quiet -- demo
 
-install: setup ## the program into ~/.cargo/bin, from what is built already
+install: setup ## the program and the hook of coding agents into ~/.cargo/bin, from what is built already
 	cargo install --locked --quiet --path .
+	cargo install --locked --quiet --path src/hook
 
 test: setup ## everything, with a real broker
 	bash tests/kafka/broker/fetch.sh
@@ -45,6 +46,10 @@ kafka: ## the tests against a real broker: in a container where a Docker daemon 
 containers: ## those of them that must hold on a container too; starts a Docker daemon of its own where none answers (root, Debian)
 	bash tests/kafka/broker/fetch.sh
 	bash .ci/docker bash tests/kafka/broker/contained.sh
+
+agents: ## real coding agents from npm against a model on loopback, with our hooks: one run each that loops, one that works
+	cargo build --release --locked --bin loopwarden --bin loopwarden-hook
+	python3 tests/agents/run.py
 
 browser: ## the live page and the reports in headless Chromium, where there is one
 	cargo build --release --locked

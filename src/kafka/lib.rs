@@ -7,6 +7,8 @@ mod changelog;
 mod consumer;
 mod context;
 pub mod fate;
+mod follow;
+mod forward;
 mod message;
 pub mod operator;
 pub mod permissions;
@@ -23,6 +25,8 @@ use std::time::Duration;
 
 pub use changelog::KafkaChangelog;
 use consumer::LaneConsumer;
+pub use follow::{Followed, StateFollower};
+pub use forward::Forwarder;
 use loopwarden_core::event::{NextOffset, Record, TaskId};
 use loopwarden_core::limits;
 use loopwarden_log::clock::Deadline;

@@ -192,6 +192,14 @@ pub const WRITER: &[Setting] = &[
     set("partitioner", "murmur2_random", "as Java's; librdkafka's own is CRC32"),
 ];
 
+/// For the events of a guard, above [`WRITER`].
+pub const FORWARDER: &[Setting] = &[
+    set("linger.ms", "20", "many events are one request; no agent waits for it"),
+    set("message.timeout.ms", "60000", "an event of a minute ago is news to no detector"),
+    set("queue.buffering.max.messages", "20000", "beside an agent memory is scarce"),
+    set("queue.buffering.max.kbytes", "32768", "beside an agent memory is scarce"),
+];
+
 fn apply(config: &mut ClientConfig, settings: &[Setting]) {
     for setting in settings {
         config.set(setting.key, setting.value);
@@ -296,6 +304,15 @@ pub(super) fn producer(options: &KafkaOptions) -> ClientConfig {
 pub(super) fn writer(options: &KafkaOptions) -> ClientConfig {
     let mut config = base(options, "writer");
     apply(&mut config, WRITER);
+    verbatim(&mut config, &[&options.native.all, &options.native.producer]);
+    config
+}
+
+/// Configuration of the producer of a guard.
+pub(super) fn forwarder(options: &KafkaOptions) -> ClientConfig {
+    let mut config = base(options, "guard-events");
+    apply(&mut config, WRITER);
+    apply(&mut config, FORWARDER);
     verbatim(&mut config, &[&options.native.all, &options.native.producer]);
     config
 }

@@ -309,6 +309,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         });
         if let Ok(LogEvent::Records(records)) = event {
             pacing.polled(is_cut || records >= POLL_RECORDS_MAX);
+            work.overlay.command_waits |= records > 0 && log.is_awaited();
         }
         if let Some(killer) = &mut work.killer
             && let Err(error) = killer.clear()

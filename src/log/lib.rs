@@ -309,6 +309,11 @@ pub trait Log {
     /// must not write them again (embedded).
     fn commits_state(&self) -> bool;
 
+    /// Whether somebody waits for the commit of what was handed over, although it may say nothing: the next commit is due at once.
+    fn is_awaited(&self) -> bool {
+        false
+    }
+
     /// Whether staged changelog records go anywhere; where not (file), the lane need not make them.
     fn keeps_changelog(&self) -> bool {
         true

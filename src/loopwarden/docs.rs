@@ -35,6 +35,16 @@ pub mod workers {
     #![doc = include_str!("../docs/workers.md")]
 }
 
+/// One question per call: how an agent obeys commands without following them.
+pub mod guard {
+    #![doc = include_str!("../docs/guard.md")]
+}
+
+/// Connect your agent: hooks of coding agents, one line each.
+pub mod agents {
+    #![doc = include_str!("../docs/agents.md")]
+}
+
 /// The sixteen detectors: rule, example, limits, settings, cases. Made from their files.
 pub mod detection {
     #![doc = include_str!("../docs/detection.md")]

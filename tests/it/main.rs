@@ -24,6 +24,7 @@ mod invariants;
 mod lane;
 mod log;
 mod loss;
+mod openapi;
 mod poison;
 mod policy;
 mod properties;

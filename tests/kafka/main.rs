@@ -19,6 +19,7 @@ mod commit;
 mod contract;
 mod damage;
 mod grown;
+mod guard;
 mod members;
 mod processes;
 mod proxy;

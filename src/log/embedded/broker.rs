@@ -1,5 +1,6 @@
 //! The handle of a process on its embedded log.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use loopwarden_state::RocksStore;
 
 use crate::embedded::feed::Feed;
 use crate::embedded::scan::fatal;
-use crate::embedded::shared::{Durable, EmbeddedOptions, Extent, Shared, Written};
+use crate::embedded::shared::{Committed, Durable, EmbeddedOptions, Extent, Shared, Written};
 use crate::embedded::{layout, sync};
 use crate::{LogError, Partitions};
 
@@ -52,6 +53,8 @@ impl EmbeddedBroker {
             durable: Mutex::new(durable),
             synced: Condvar::new(),
             callbacks: Mutex::new(Vec::new()),
+            commit_callbacks: Mutex::new(Vec::new()),
+            awaited: AtomicUsize::new(0),
         });
         let sync = Arc::new(sync::SyncThread::start(Arc::clone(&shared))?);
         Ok(Self { shared, _sync: sync })
@@ -94,6 +97,19 @@ impl EmbeddedBroker {
         self.shared.callbacks.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(callback));
     }
 
+    /// Calls back after each commit of a lane, on its thread, before readers see what it says. The callback must not block, and must not
+    /// hold an [`EmbeddedBroker`].
+    pub fn on_committed(&self, callback: impl Fn(&Committed<'_>) + Send + Sync + 'static) {
+        self.shared.commit_callbacks.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(callback));
+    }
+
+    /// Lanes commit what they read without a pause as long as this value lives.
+    #[must_use]
+    pub fn await_commits(&self) -> Awaiting {
+        self.shared.awaited.fetch_add(1, Ordering::AcqRel);
+        Awaiting(Arc::clone(&self.shared))
+    }
+
     /// Waits until everything that is written now is synced; at most `wait`. Whether it is.
     ///
     /// # Errors
@@ -109,5 +125,20 @@ impl EmbeddedBroker {
             return Ok(true);
         }
         durable.failed.clone().map_or(Ok(false), Err)
+    }
+}
+
+/// Somebody waits for commits. From [`EmbeddedBroker::await_commits`].
+pub struct Awaiting(Arc<Shared>);
+
+impl std::fmt::Debug for Awaiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Awaiting")
+    }
+}
+
+impl Drop for Awaiting {
+    fn drop(&mut self) {
+        self.0.awaited.fetch_sub(1, Ordering::AcqRel);
     }
 }

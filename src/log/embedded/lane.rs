@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use loopwarden_core::event::{EventTime, NextOffset, Record, RecordMeta, RecordOffset, Stage, TaskId, partition_of};
@@ -14,7 +15,7 @@ use crate::embedded::feed::Feed;
 use crate::embedded::layout;
 use crate::embedded::record::Stored;
 use crate::embedded::scan::{corrupt, scan};
-use crate::embedded::shared::{Extent, Writer};
+use crate::embedded::shared::{Committed, Extent, Writer};
 use crate::{Changelog, CommitOutcome, Destination, Flow, InputEnd, Log, LogError, LogEvent, Output};
 
 #[derive(Debug, Clone, Copy)]
@@ -129,7 +130,7 @@ impl EmbeddedLog {
     fn write(&self, staged: Vec<Output>, offsets: &[(TaskId, NextOffset)]) -> Result<CommitOutcome, LogError> {
         let shared = &self.broker.shared;
         let mut batch = shared.store.batch();
-        let mut numbered = Vec::new();
+        let (mut numbered, mut rows) = (Vec::new(), Vec::new());
         for output in staged {
             match output.destination {
                 Destination::Changelog(task) => {
@@ -138,10 +139,13 @@ impl EmbeddedLog {
                     };
                     batch.change(&Change { task, key, value: output.value });
                 }
-                Destination::State => match output.value {
-                    Some(_) => batch.put(Area::Outputs, &layout::row_key(&output.key), &encode(&output)),
-                    None => batch.delete(Area::Outputs, &layout::row_key(&output.key)),
-                },
+                Destination::State => {
+                    match output.value {
+                        Some(_) => batch.put(Area::Outputs, &layout::row_key(&output.key), &encode(&output)),
+                        None => batch.delete(Area::Outputs, &layout::row_key(&output.key)),
+                    }
+                    rows.push((output.key, output.value));
+                }
                 Destination::Commands
                 | Destination::DeadLetters { .. }
                 | Destination::SwarmCounts
@@ -164,6 +168,10 @@ impl EmbeddedLog {
         drop(writer);
         if wakes {
             shared.arrived.notify_all();
+        }
+        let committed = Committed { rows: &rows, offsets };
+        for callback in shared.commit_callbacks.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            callback(&committed);
         }
         Ok(CommitOutcome::Committed { changelog_next: Vec::new() })
     }
@@ -298,6 +306,10 @@ impl Log for EmbeddedLog {
 
     fn commits_state(&self) -> bool {
         true
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.broker.shared.awaited.load(Ordering::Acquire) > 0
     }
 
     fn swarm_partitions(&self) -> u32 {

@@ -26,12 +26,12 @@ mod shared;
 mod sync;
 
 pub use append::Append;
-pub use broker::EmbeddedBroker;
+pub use broker::{Awaiting, EmbeddedBroker};
 pub use feed::Feed;
 pub use lane::EmbeddedLog;
 pub use reader::{EmbeddedEvent, EmbeddedOutput, EmbeddedReader, StateRow};
 pub use retention::Retention;
-pub use shared::{EmbeddedOptions, Written};
+pub use shared::{Committed, EmbeddedOptions, Written};
 
 /// Header of a tick record: a record without key and value that only says how late it is (rule I3).
 pub const TICK_HEADER: &str = "lw_tick";

@@ -1,10 +1,11 @@
 //! What the handles of one embedded log share, and the two locks in it.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use loopwarden_core::event::TaskId;
+use loopwarden_core::event::{NextOffset, TaskId};
 use loopwarden_core::limits;
 use loopwarden_state::RocksStore;
 
@@ -106,6 +107,17 @@ pub struct Written(pub(super) u64);
 
 pub(super) type Callback = Box<dyn Fn() + Send + Sync>;
 
+/// What one commit of a lane has changed. Not synced yet: a power cut may still take it back.
+#[derive(Debug, Clone, Copy)]
+pub struct Committed<'a> {
+    /// State rows by key; none: the row is gone.
+    pub rows: &'a [(Vec<u8>, Option<Vec<u8>>)],
+    /// How far its tasks are.
+    pub offsets: &'a [(TaskId, NextOffset)],
+}
+
+pub(super) type CommitCallback = Box<dyn Fn(&Committed<'_>) + Send + Sync>;
+
 pub(super) struct Shared {
     pub(super) store: RocksStore,
     pub(super) options: EmbeddedOptions,
@@ -118,6 +130,10 @@ pub(super) struct Shared {
     /// With `durable`: a sync happened.
     pub(super) synced: Condvar,
     pub(super) callbacks: Mutex<Vec<Callback>>,
+    /// Called after each commit of a lane.
+    pub(super) commit_callbacks: Mutex<Vec<CommitCallback>>,
+    /// How many wait for a commit.
+    pub(super) awaited: AtomicUsize,
 }
 
 impl Shared {

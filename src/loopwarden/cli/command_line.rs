@@ -7,6 +7,8 @@ use crate::cli::args::{
     CheckArgs, ConfigCommand, DemoArgs, ExplainArgs, HealthcheckArgs, InspectCommand, LogArgs, ReplayArgs, ResetCommand, RunArgs,
     SchemaCommand, TestArgs, TopicsCommand, TuneArgs, VersionFormat,
 };
+use crate::cli::guard::GuardArgs;
+use crate::cli::hook::HookCommand;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,6 +49,8 @@ pub struct CommandLine {
 pub enum Command {
     /// Read events and publish commands, until told to stop
     Run(RunArgs),
+    /// Answer agents that ask before and after each call: may it run, and what should the model read?
+    Guard(GuardArgs),
     /// Show it at work on a sample fleet: no Kafka, no network, nothing kept
     Demo(DemoArgs),
     /// Tell what would have been said to recorded events
@@ -91,6 +95,12 @@ pub enum Command {
         /// What to print.
         #[command(subcommand)]
         command: SchemaCommand,
+    },
+    /// Let a coding agent on this machine ask loopwarden before and after each call
+    Hook {
+        /// What to do with its hooks.
+        #[command(subcommand)]
+        command: HookCommand,
     },
     /// Ask a running process whether it is ready; for containers
     Healthcheck(HealthcheckArgs),

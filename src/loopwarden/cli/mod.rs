@@ -7,7 +7,9 @@ pub mod command_line;
 pub mod config;
 pub mod demo;
 pub mod explain;
+pub mod guard;
 pub mod healthcheck;
+pub mod hook;
 pub mod inspect;
 pub mod range;
 pub mod replay;
@@ -54,6 +56,7 @@ fn dispatch(line: &CommandLine) -> Outcome {
     let log = &line.log;
     match &line.command {
         Command::Run(args) => run::run(args, log),
+        Command::Guard(args) => guard::run(args, log),
         Command::Demo(args) => demo::run(args, log),
         Command::Replay(args) => replay::run(args, log),
         Command::Inspect { command } => inspect::run(command, log),
@@ -65,6 +68,7 @@ fn dispatch(line: &CommandLine) -> Outcome {
         Command::Explain(args) => explain::run(args),
         Command::Config { command } => config::run(command, log),
         Command::Schema { command } => schema::run(command),
+        Command::Hook { command } => hook::run(command),
         Command::Healthcheck(args) => healthcheck::run(args, log),
         Command::Completions { shell } => shell::completions(*shell),
         Command::Man => shell::man(),

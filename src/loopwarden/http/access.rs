@@ -17,7 +17,7 @@ use loopwarden_core::limits;
 use loopwarden_log::clock::Stopwatch;
 
 use crate::http::connection::Peer;
-use crate::http::routes::Access;
+use crate::http::routes::{Access, Group};
 use crate::http::shared::Shared;
 use crate::http::token::Token;
 use crate::http::{answer, routes};
@@ -57,6 +57,9 @@ pub(super) async fn gate(State((shared, index)): State<(Arc<Shared>, usize)>, mu
         request.extensions_mut().insert(answering.clone());
         answer::in_form(next.run(request).await)
     };
+    if route.group == Group::Checks {
+        response = answer::as_problem(response);
+    }
     let headers = response.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
@@ -72,6 +75,17 @@ pub(super) async fn gate(State((shared, index)): State<(Arc<Shared>, usize)>, mu
 fn is_escaped(request: &Request) -> bool {
     let address = request.uri().path_and_query().map(PathAndQuery::as_str).unwrap_or_default();
     address.split('%').skip(1).all(|rest| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2)
+}
+
+/// Why a request is not served that came over TCP, or without an address over a socket file: who may open that is known to the
+/// operating system, but a page of the web has no business there either.
+pub(super) fn refused(ip: Option<IpAddr>, method: &Method, headers: &HeaderMap, token: Option<&Token>) -> Option<Response> {
+    let refused = match ip {
+        Some(ip) => check(Access::Api, is_local(ip, headers), method, headers, token),
+        None if headers.contains_key(header::ORIGIN) => Err(Refusal::Foreign),
+        None => Ok(()),
+    };
+    refused.err().map(refusal)
 }
 
 fn head_bytes(request: &Request) -> usize {

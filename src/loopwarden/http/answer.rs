@@ -54,9 +54,48 @@ impl IntoResponse for Refusal {
     }
 }
 
+/// What an error says, kept beside its body for routes whose errors have another form.
+#[derive(Debug, Clone)]
+struct Said {
+    word: String,
+    message: String,
+}
+
 /// An error: a word for programs, a sentence for people.
 pub(super) fn error(status: StatusCode, word: &str, message: impl AsRef<str>) -> Response {
-    json(status, &json!({ "error": word, "message": message.as_ref() }))
+    let message = message.as_ref();
+    let mut response = json(status, &json!({ "error": word, "message": message }));
+    response.extensions_mut().insert(Said { word: word.to_owned(), message: message.to_owned() });
+    response
+}
+
+/// An error of this form as a problem (RFC 9457), with its status and headers. Anything else as it is.
+pub(super) fn as_problem(mut response: Response) -> Response {
+    let Some(Said { word, message }) = response.extensions_mut().remove::<Said>() else { return response };
+    let body = problem_body(response.status(), &word, &message, "");
+    *response.body_mut() = body.into();
+    let media = HeaderValue::from_static("application/problem+json");
+    response.headers_mut().insert(header::CONTENT_TYPE, media);
+    response.headers_mut().remove(header::CONTENT_LENGTH);
+    response
+}
+
+/// A problem with a field of the body, named by its JSON pointer.
+pub(super) fn problem(status: StatusCode, word: &str, message: &str, pointer: &str) -> Response {
+    with_type(status, "application/problem+json", problem_body(status, word, message, pointer))
+}
+
+fn problem_body(status: StatusCode, word: &str, message: &str, pointer: &str) -> String {
+    let mut problem = json!({
+        "type": format!("urn:loopwarden:problem:{word}"),
+        "title": word,
+        "status": status.as_u16(),
+        "detail": message,
+    });
+    if let (Some(object), false) = (problem.as_object_mut(), pointer.is_empty()) {
+        object.insert("pointer".to_owned(), pointer.into());
+    }
+    problem.to_string() + "\n"
 }
 
 /// Come again.
@@ -88,7 +127,10 @@ pub(super) async fn not_found() -> Response {
 
 /// A refusal of the router itself, empty or plain text, in the form of all others.
 pub(super) fn in_form(response: Response) -> Response {
-    let is_json = response.headers().get(header::CONTENT_TYPE).is_some_and(|media| media == "application/json");
+    let is_json = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|media| media == "application/json" || media == "application/problem+json");
     match response.status() {
         status @ StatusCode::METHOD_NOT_ALLOWED if !is_json => {
             error(status, "wrong_method", "this route has other methods; the header Allow names them")

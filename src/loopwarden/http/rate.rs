@@ -41,6 +41,7 @@ pub(super) struct Rates {
     admin: [Bucket; 2],
     events: [Bucket; 2],
     commands: [Bucket; 2],
+    checks: [Bucket; 2],
 }
 
 impl Rates {
@@ -53,6 +54,7 @@ impl Rates {
             // Each request is a write and waits for a sync; a request may hold thousands of events.
             events: both(2_000, 4_000),
             commands: both(500, 1_000),
+            checks: both(5_000, 10_000),
         }
     }
 
@@ -64,6 +66,7 @@ impl Rates {
             Group::Admin => &self.admin,
             Group::Events => &self.events,
             Group::Commands => &self.commands,
+            Group::Checks => &self.checks,
         };
         let [local, other] = pair;
         let bucket = if is_local { local } else { other };

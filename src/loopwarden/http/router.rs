@@ -8,7 +8,7 @@ use axum::routing::{MethodRouter, any, get, post, put};
 
 use crate::http::routes::{Handler, ROUTES};
 use crate::http::shared::Shared;
-use crate::http::{access, admin, answer, commands, events, export, page, state};
+use crate::http::{access, admin, answer, check, commands, events, export, hooks, page, state};
 
 /// The router of the table, each route behind the gate.
 pub(super) fn router(shared: &Arc<Shared>) -> Router {
@@ -42,5 +42,7 @@ fn handler(handler: Handler) -> MethodRouter<Arc<Shared>> {
         Handler::Export => get(export::get),
         Handler::Commands => get(commands::get),
         Handler::State => get(state::rows),
+        Handler::Check => post(check::post),
+        Handler::Hooks => post(hooks::post),
     }
 }

@@ -23,6 +23,8 @@ pub enum Group {
     Events,
     /// Commands and state out.
     Commands,
+    /// Checks of agents, two for each call.
+    Checks,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -60,6 +62,8 @@ pub(super) enum Handler {
     Export,
     Commands,
     State,
+    Check,
+    Hooks,
 }
 
 const fn route(method: &'static str, path: &'static str, access: Access, group: Group, handler: Handler) -> Route {
@@ -68,7 +72,7 @@ const fn route(method: &'static str, path: &'static str, access: Access, group: 
 
 /// The table.
 #[rustfmt::skip]
-pub const ROUTES: [Route; 20] = [
+pub const ROUTES: [Route; 22] = [
     route("GET", "/", Access::Admin, Group::Admin, Handler::Page),
     route("GET", "/livez", Access::Open, Group::Probe, Handler::Livez),
     route("GET", "/readyz", Access::Open, Group::Probe, Handler::Readyz),
@@ -89,6 +93,8 @@ pub const ROUTES: [Route; 20] = [
     route("GET", "/v1/events", Access::Api, Group::Commands, Handler::Export),
     route("GET", "/v1/commands", Access::Api, Group::Commands, Handler::Commands),
     route("GET", "/v1/state/{session_id}", Access::Api, Group::Commands, Handler::State),
+    route("POST", "/v1/check", Access::Api, Group::Checks, Handler::Check),
+    route("POST", "/v1/hooks/{agent}", Access::Api, Group::Checks, Handler::Hooks),
 ];
 
 /// Stands for every path that is not in the table.

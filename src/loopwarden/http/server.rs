@@ -12,10 +12,11 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
+use crate::http::check::Desk;
 use crate::http::process_status::ProcessStatus;
 use crate::http::shared::{APPENDS, Embedded, READS, Shared};
 use crate::http::token::Token;
-use crate::http::{connection, events, metrics, rate, router};
+use crate::http::{check, connection, events, metrics, rate, router};
 
 /// Threads that answer. Handlers never block them.
 const WORKERS: usize = 2;
@@ -59,7 +60,7 @@ impl Server {
     pub fn start(options: Options, warden: Arc<dyn ProcessStatus>) -> io::Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(WORKERS)
-            .max_blocking_threads(ASKS + READS + APPENDS)
+            .max_blocking_threads(ASKS + READS + APPENDS + check::APPENDS)
             .thread_name("http")
             .enable_io()
             .enable_time()
@@ -69,6 +70,7 @@ impl Server {
         // Maybe long before the line that says ready: who waits for a restore may look at how it goes.
         tracing::info!(%address, "listening");
         let (stop, stopping) = watch::channel(false);
+        let desk = options.embedded.clone().map(|broker| Desk::embedded(broker, options.event_bytes_max)).transpose()?;
         let embedded = options.embedded.map(|broker| runtime.block_on(async { Embedded::new(broker) }));
         let shared = Arc::new(Shared {
             warden,
@@ -82,6 +84,7 @@ impl Server {
             streams: Arc::new(Semaphore::new(limits::HTTP_STREAMS_MAX)),
             bodies: Arc::new(Semaphore::new(limits::HTTP_BODIES_BYTES_MAX / events::BODY_UNIT)),
             stopping: stopping.clone(),
+            desk,
         });
         let service = router::router(&shared).into_make_service_with_connect_info::<connection::Peer>();
         let serve = axum::serve(listener, service).with_graceful_shutdown(is_true(stopping));

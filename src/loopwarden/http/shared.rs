@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use loopwarden_log::embedded::{EmbeddedBroker, EmbeddedReader, Feed};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use crate::http::check::Desk;
 use crate::http::process_status::ProcessStatus;
 use crate::http::token::Token;
 use crate::http::{answer, metrics, rate};
@@ -30,6 +31,8 @@ pub(super) struct Shared {
     /// Memory for bodies on their way in, in units of [`events::BODY_UNIT`].
     pub(super) bodies: Arc<Semaphore>,
     pub(super) stopping: watch::Receiver<bool>,
+    /// What answers checks; none with Kafka, where a guard of its own does.
+    pub(super) desk: Option<Desk>,
 }
 
 impl Shared {

@@ -1,10 +1,13 @@
 //! The listener: the real binary over a plain socket, and the route table with a process that has no lanes.
 
+mod check;
 mod client;
 mod embedded;
+mod hooks;
 mod hostile;
 mod readme;
 mod reload;
+mod sidecar;
 mod table;
 
 use std::fs;

@@ -1,0 +1,98 @@
+//! A map that is bounded: when it is full, the sixteenth part that was touched longest ago leaves.
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+
+/// What part of a full map leaves at once: one look at all of it then makes room for many.
+const LEAVING_PART: usize = 16;
+
+/// A bounded map. Values are made when they are first asked for.
+#[derive(Debug)]
+pub(crate) struct Aged<K, V> {
+    entries: BTreeMap<K, (V, i64)>,
+    entries_max: usize,
+}
+
+impl<K: Ord + Clone, V: Default> Aged<K, V> {
+    pub(crate) fn new(entries_max: usize) -> Self {
+        Self { entries: BTreeMap::new(), entries_max: entries_max.max(LEAVING_PART) }
+    }
+
+    /// The value of a key, touched now; made where there is none.
+    pub(crate) fn touch<Q: ToOwned<Owned = K> + Ord + ?Sized>(&mut self, key: &Q, now_ms: i64) -> &mut V
+    where
+        K: Borrow<Q>,
+    {
+        if !self.entries.contains_key(key) && self.entries.len() >= self.entries_max {
+            self.make_room();
+        }
+        let (value, touched_ms) = self.entries.entry(key.to_owned()).or_insert_with(|| (V::default(), now_ms));
+        *touched_ms = now_ms;
+        value
+    }
+
+    pub(crate) fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.entries.get(key).map(|(value, _)| value)
+    }
+
+    pub(crate) fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        self.entries.get_mut(key).map(|(value, _)| value)
+    }
+
+    /// Forgets what was not touched since a time.
+    pub(crate) fn forget_before(&mut self, time_ms: i64) {
+        self.entries.retain(|_, (_, touched_ms)| *touched_ms >= time_ms);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn make_room(&mut self) {
+        let mut times: Vec<i64> = self.entries.values().map(|(_, touched_ms)| *touched_ms).collect();
+        let leaving = self.entries.len() / LEAVING_PART;
+        let (_, last_ms, _) = times.select_nth_unstable(leaving);
+        let last_ms = *last_ms;
+        // Of those that were touched at the same time, as many as are needed.
+        let mut left = leaving + 1;
+        self.entries.retain(|_, (_, touched_ms)| {
+            let leaves = left > 0 && *touched_ms <= last_ms;
+            left -= usize::from(leaves);
+            !leaves
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Aged;
+
+    #[test]
+    fn a_full_map_forgets_what_was_touched_longest_ago() {
+        let mut map: Aged<String, u32> = Aged::new(32);
+        for number in 0..32 {
+            *map.touch(number.to_string().as_str(), i64::from(number)) = number;
+        }
+        map.touch("0", 100);
+        map.touch("new", 100);
+        assert!(map.get("0").is_some() && map.get("new").is_some() && map.get("1").is_none() && map.get("31").is_some());
+        assert!(map.len() <= 32);
+        map.forget_before(100);
+        assert_eq!(map.len(), 2);
+    }
+
+    #[test]
+    fn equal_times_leave_no_more_than_needed() {
+        let mut map: Aged<String, u32> = Aged::new(32);
+        for number in 0..1_000 {
+            map.touch(number.to_string().as_str(), 7);
+        }
+        assert!((30..=32).contains(&map.len()), "{}", map.len());
+    }
+}

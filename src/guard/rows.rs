@@ -1,0 +1,392 @@
+//! The verdicts in force, by session, swarm and fleet: fed with commands or with state rows, in any mixture of sessions.
+//!
+//! A row replaces all that was known of its subject, a command adds to it or lifts. An update that is not newer than the last one of its
+//! subject (`epoch`, `seq`) changes nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use loopwarden_core::engine::{SEPARATOR, SubjectKey, joined};
+use loopwarden_core::event::EventTime;
+use loopwarden_core::limits::ACTIVE_VERDICTS_MAX;
+
+use crate::groups::Group;
+use crate::matching::Call;
+use crate::verdict::{CommandUpdate, RowUpdate, ScopeKind, Verdict};
+use crate::who::Who;
+
+/// Subjects that are held; beyond them those leave whose verdicts end first.
+pub(crate) const SUBJECTS_MAX: usize = 65_536;
+/// What their verdicts may take, about. Bytes.
+pub(crate) const BYTES_MAX: usize = 48 << 20;
+/// What part of all leaves at once when there are too many.
+const LEAVING_PART: usize = 16;
+
+/// Verdicts in force.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    subjects: BTreeMap<Arc<str>, Subject>,
+    /// Keys of the subjects of each session.
+    sessions: BTreeMap<String, Vec<Arc<str>>>,
+    /// By swarm, or by fleet.
+    groups: BTreeMap<String, Group>,
+    bytes: usize,
+    /// Subjects that left because there were too many.
+    pub(crate) evicted: u64,
+}
+
+#[derive(Debug, Default)]
+struct Subject {
+    epoch: u64,
+    seq: u64,
+    verdicts: Vec<Arc<Verdict>>,
+    /// After it nothing of this is in force.
+    ends_at: EventTime,
+}
+
+/// Where the verdicts of a subject are looked for.
+enum Place {
+    Session(String),
+    Group(String),
+}
+
+impl Rows {
+    /// Takes a state row; none: its subject has no verdicts. False where the key is of no subject.
+    pub(crate) fn row(&mut self, key: &str, row: Option<RowUpdate>, now: EventTime) -> bool {
+        let Some(place) = place_of(key) else { return false };
+        let Some(row) = row else {
+            self.remove(key, &place);
+            return true;
+        };
+        if self.subjects.get(key).is_some_and(|known| (known.epoch, known.seq) > (row.epoch, row.seq)) {
+            return true;
+        }
+        self.remove(key, &place);
+        let verdicts: Vec<_> =
+            row.verdicts.into_iter().filter(|verdict| verdict.expires_at > now).take(ACTIVE_VERDICTS_MAX).collect();
+        if let Some(ends_at) = verdicts.iter().map(|verdict| verdict.expires_at).max() {
+            self.put(key, &place, Subject { epoch: row.epoch, seq: row.seq, verdicts: shared(verdicts), ends_at });
+        }
+        true
+    }
+
+    /// Takes a command.
+    pub(crate) fn command(&mut self, command: CommandUpdate, now: EventTime) {
+        if command.expires_at <= now {
+            return;
+        }
+        let key = command.subject.row_key();
+        let Some(place) = place_of(&key) else { return };
+        if self.subjects.get(key.as_str()).is_some_and(|known| (known.epoch, known.seq) >= (command.epoch, command.seq)) {
+            return;
+        }
+        let mut verdicts = self.remove(&key, &place).map(|subject| subject.verdicts).unwrap_or_default();
+        verdicts.retain(|verdict| verdict.expires_at > now && !is_replaced(verdict, &command));
+        if let Some(verdict) = command.verdict {
+            if verdicts.len() >= ACTIVE_VERDICTS_MAX {
+                // As the engine does: the oldest nudge makes room, else the oldest block.
+                let at = verdicts.iter().position(|held| !held.is_block()).unwrap_or(0);
+                verdicts.remove(at);
+            }
+            verdicts.push(Arc::new(verdict));
+        }
+        // One without verdicts is remembered for its number: a command that comes late must not place again what was lifted.
+        let ends_at =
+            verdicts.iter().map(|verdict| verdict.expires_at).max().unwrap_or(command.expires_at).max(command.expires_at);
+        self.put(&key, &place, Subject { epoch: command.epoch, seq: command.seq, verdicts, ends_at });
+    }
+
+    /// Verdicts in force for an agent by its own history, whatever calls they bind.
+    pub(crate) fn own(&self, who: &Who, now: EventTime) -> Vec<Arc<Verdict>> {
+        let keys = self.sessions.get(&who.session_key()).into_iter().flatten();
+        let verdicts = keys.filter_map(|key| self.subjects.get(key)).flat_map(|subject| &subject.verdicts);
+        let is_meant = |verdict: &&Arc<Verdict>| {
+            let is_whole_session = verdict.scope.kind == ScopeKind::Session;
+            verdict.expires_at > now && (is_whole_session || verdict.scope.agent_id.as_deref() == Some(&who.agent_id))
+        };
+        verdicts.filter(is_meant).cloned().collect()
+    }
+
+    /// Verdicts in force for a call by the history of its swarm or of the fleet.
+    pub(crate) fn of_others(&self, who: &Who, call: &Call<'_>, now: EventTime) -> Vec<Arc<Verdict>> {
+        let mut found = Vec::new();
+        let swarm = who.swarm_id.as_deref().map(|swarm_id| joined(&["swarm", &who.tenant, swarm_id]));
+        for name in swarm.into_iter().chain([joined(&["fleet", &who.tenant])]) {
+            if let Some(group) = self.groups.get(&name) {
+                group.binding(who, call, now, &mut found);
+            }
+        }
+        found
+    }
+
+    /// Whether a verdict that was found by the history of others is still in force.
+    pub(crate) fn holds(&self, who: &Who, verdict: &Verdict) -> bool {
+        let Some((fingerprint, _)) = &verdict.scope.fingerprint else { return false };
+        let (tenant, fingerprint) = (who.tenant.clone(), *fingerprint);
+        let subject = match (verdict.scope.kind, &who.swarm_id) {
+            (ScopeKind::Swarm, Some(swarm_id)) => SubjectKey::Swarm { tenant, swarm_id: swarm_id.clone(), fingerprint },
+            (ScopeKind::Fleet, _) => SubjectKey::Fleet { tenant, fingerprint },
+            _ => return false,
+        };
+        let held = self.subjects.get(subject.row_key().as_str()).into_iter().flat_map(|subject| &subject.verdicts);
+        held.into_iter().any(|held| held.command_id == verdict.command_id)
+    }
+
+    /// Forgets what is in force no more.
+    pub(crate) fn sweep(&mut self, now: EventTime) {
+        self.remove_where(|subject| subject.ends_at <= now);
+    }
+
+    /// Subjects that are held.
+    pub(crate) fn len(&self) -> usize {
+        self.subjects.len()
+    }
+
+    fn put(&mut self, key: &str, place: &Place, subject: Subject) {
+        let key: Arc<str> = key.into();
+        match place {
+            Place::Session(name) => self.sessions.entry(name.clone()).or_default().push(Arc::clone(&key)),
+            Place::Group(name) => {
+                let group = self.groups.entry(name.clone()).or_default();
+                subject.verdicts.iter().for_each(|verdict| group.add(verdict));
+            }
+        }
+        self.bytes += bytes_of(&key, &subject);
+        self.subjects.insert(key, subject);
+        if self.subjects.len() > SUBJECTS_MAX || self.bytes > BYTES_MAX {
+            self.make_room();
+        }
+    }
+
+    fn remove(&mut self, key: &str, place: &Place) -> Option<Subject> {
+        let (key, subject) = self.subjects.remove_entry(key)?;
+        self.bytes = self.bytes.saturating_sub(bytes_of(&key, &subject));
+        match place {
+            Place::Session(name) => {
+                if let Some(keys) = self.sessions.get_mut(name) {
+                    keys.retain(|held| *held != key);
+                    if keys.is_empty() {
+                        self.sessions.remove(name);
+                    }
+                }
+            }
+            Place::Group(name) => {
+                if let Some(group) = self.groups.get_mut(name) {
+                    subject.verdicts.iter().for_each(|verdict| group.remove(verdict));
+                    if group.is_empty() {
+                        self.groups.remove(name);
+                    }
+                }
+            }
+        }
+        Some(subject)
+    }
+
+    fn remove_where(&mut self, leaves: impl Fn(&Subject) -> bool) -> u64 {
+        let leaving = self.subjects.iter().filter(|(_, subject)| leaves(subject)).map(|(key, _)| Arc::clone(key));
+        let leaving: Vec<Arc<str>> = leaving.collect();
+        for key in &leaving {
+            if let Some(place) = place_of(key) {
+                self.remove(key, &place);
+            }
+        }
+        leaving.len() as u64
+    }
+
+    fn make_room(&mut self) {
+        let mut ends: Vec<EventTime> = self.subjects.values().map(|subject| subject.ends_at).collect();
+        let leaving = ends.len() / LEAVING_PART;
+        if leaving >= ends.len() {
+            return;
+        }
+        let (_, last, _) = ends.select_nth_unstable(leaving);
+        let last = *last;
+        self.evicted += self.remove_where(|subject| subject.ends_at <= last);
+    }
+}
+
+fn shared(verdicts: Vec<Verdict>) -> Vec<Arc<Verdict>> {
+    verdicts.into_iter().map(Arc::new).collect()
+}
+
+fn bytes_of(key: &str, subject: &Subject) -> usize {
+    let verdicts: usize = subject.verdicts.iter().map(|verdict| verdict.bytes()).sum();
+    2 * key.len() + size_of::<Subject>() + verdicts
+}
+
+/// What a command takes the place of: all of its episode where it lifts, else nudges, and a block of the same calls.
+fn is_replaced(verdict: &Verdict, command: &CommandUpdate) -> bool {
+    if verdict.episode != command.episode {
+        return false;
+    }
+    command
+        .verdict
+        .as_ref()
+        .is_none_or(|new| !verdict.is_block() || (new.is_block() && verdict.scope.binds_same_calls(&new.scope)))
+}
+
+/// Where a row's verdicts are looked for, by its key.
+fn place_of(key: &str) -> Option<Place> {
+    let parts: Vec<&str> = key.split(SEPARATOR).collect();
+    match *parts.as_slice() {
+        ["agent", tenant, session_id, _] => Some(Place::Session(joined(&[tenant, session_id]))),
+        ["swarm", tenant, swarm_id, _] => Some(Place::Group(joined(&["swarm", tenant, swarm_id]))),
+        ["fleet", tenant, _] => Some(Place::Group(joined(&["fleet", tenant]))),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loopwarden_core::event::Content;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::verdict::tests::{command, row};
+    use crate::verdict::{read_command, read_row};
+
+    const ARGS: &str = r#"{"command":"cargo test -p core"}"#;
+
+    fn at(text: &str) -> EventTime {
+        EventTime::parse_rfc3339(text).unwrap()
+    }
+
+    fn now() -> EventTime {
+        at("2026-01-01T00:01:00Z")
+    }
+
+    fn take(rows: &mut Rows, command: &Value) {
+        rows.command(read_command(command.to_string().as_bytes()).unwrap(), now());
+    }
+
+    fn who(session: &str, agent: &str) -> Who {
+        Who::new("", session, agent, Some("w"))
+    }
+
+    fn ids(verdicts: &[Arc<Verdict>]) -> Vec<&str> {
+        verdicts.iter().map(|verdict| verdict.command_id.as_str()).collect()
+    }
+
+    fn key(agent: &str) -> String {
+        joined(&["agent", "", "s", agent])
+    }
+
+    #[test]
+    fn a_row_replaces_what_was_known_and_an_older_one_does_not() {
+        let mut rows = Rows::default();
+        let read = |text: String| read_row(text.as_bytes());
+        assert!(rows.row(&key("main"), read(row(2, &[command("b", "block", 2), command("a", "nudge", 1)])), now()));
+        assert_eq!(ids(&rows.own(&who("s", "main"), now())), ["b", "a"]);
+        assert!(rows.own(&who("s", "other"), now()).is_empty() && rows.own(&who("t", "main"), now()).is_empty());
+        rows.row(&key("main"), read(row(1, &[command("a", "nudge", 1)])), now());
+        assert_eq!(ids(&rows.own(&who("s", "main"), now())), ["b", "a"]);
+        rows.row(&key("main"), read(row(2, &[command("b", "block", 2)])), now());
+        assert_eq!(ids(&rows.own(&who("s", "main"), now())), ["b"], "one verdict has ended: the number is the same");
+        assert!(rows.own(&who("s", "main"), at("2026-01-01T00:10:00Z")).is_empty(), "a block ends without a word");
+        rows.row(&key("main"), None, now());
+        assert_eq!((rows.len(), rows.bytes, rows.sessions.len()), (0, 0, 0));
+        assert!(!rows.row("galaxy", None, now()));
+    }
+
+    #[test]
+    fn a_command_is_taken_once_in_order_and_lifted_by_its_episode() {
+        let mut rows = Rows::default();
+        take(&mut rows, &command("n", "nudge", 1));
+        take(&mut rows, &command("n", "nudge", 1));
+        take(&mut rows, &command("b", "block", 2));
+        assert_eq!(ids(&rows.own(&who("s", "main"), now())), ["b"], "the nudge of the episode is replaced");
+        take(&mut rows, &command("late", "nudge", 1));
+        assert_eq!(ids(&rows.own(&who("s", "main"), now())), ["b"]);
+        let mut other = command("o", "block", 3);
+        other["episode"] = "f".into();
+        take(&mut rows, &other);
+        take(&mut rows, &command("u", "unblock", 4));
+        assert_eq!(ids(&rows.own(&who("s", "main"), now())), ["o"]);
+        take(&mut rows, &command("b", "block", 2));
+        assert_eq!(ids(&rows.own(&who("s", "main"), now())), ["o"], "what was lifted is not placed again");
+        let mut anew = command("anew", "nudge", 1);
+        anew["epoch"] = 11.into();
+        take(&mut rows, &anew);
+        assert_eq!(ids(&rows.own(&who("s", "main"), now())), ["o", "anew"], "a later epoch begins to count anew");
+    }
+
+    #[test]
+    fn a_session_wide_verdict_binds_all_agents_of_its_session() {
+        let mut rows = Rows::default();
+        let mut wide = command("w", "block", 1);
+        wide["scope"]["kind"] = "session".into();
+        take(&mut rows, &wide);
+        assert_eq!(ids(&rows.own(&who("s", "other"), now())), ["w"]);
+        assert!(rows.own(&who("t", "main"), now()).is_empty());
+    }
+
+    fn swarm(id: &str, fingerprint: &str) -> Value {
+        let mut of_swarm = command(id, "block", 1);
+        of_swarm["session_id"] = Value::Null;
+        of_swarm["swarm_id"] = "w".into();
+        of_swarm["scope"] =
+            json!({ "kind": "swarm", "tool": "Bash", "fingerprint": fingerprint, "identity": { "kind": "call" } });
+        of_swarm
+    }
+
+    #[test]
+    fn a_swarm_and_a_fleet_bind_exactly_the_calls_they_name() {
+        let mut rows = Rows::default();
+        take(&mut rows, &swarm("hit", "a4404e81f177a67db9d08a78ed566b35"));
+        take(&mut rows, &swarm("miss", "b4404e81f177a67db9d08a78ed566b35"));
+        let call = Call::new("Bash", &Content::Raw(ARGS));
+        assert_eq!(ids(&rows.of_others(&who("any", "main"), &call, now())), ["hit"]);
+        assert!(rows.of_others(&Who::new("", "any", "main", None), &call, now()).is_empty(), "in no swarm");
+        assert!(rows.of_others(&Who::new("t", "any", "main", Some("w")), &call, now()).is_empty(), "another tenant");
+        assert!(rows.of_others(&who("any", "main"), &Call::new("Sh", &Content::Raw(ARGS)), now()).is_empty());
+
+        let mut only = swarm("hit", "a4404e81f177a67db9d08a78ed566b35");
+        only["seq"] = 2.into();
+        only["scope"]["only"] = json!([{ "session_id": "x", "agent_id": "main" }]);
+        take(&mut rows, &only);
+        assert!(rows.of_others(&who("any", "main"), &call, now()).is_empty());
+        assert_eq!(ids(&rows.of_others(&who("x", "main"), &call, now())), ["hit"]);
+
+        let mut fleet = swarm("fleet", "a4404e81f177a67db9d08a78ed566b35");
+        fleet["scope"]["kind"] = "fleet".into();
+        take(&mut rows, &fleet);
+        assert_eq!(ids(&rows.of_others(&Who::new("", "any", "main", None), &call, now())), ["fleet"]);
+        rows.sweep(at("2026-01-01T00:10:00Z"));
+        assert_eq!((rows.len(), rows.bytes, rows.groups.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_verdict_about_a_tool_and_one_about_any_are_each_found_once() {
+        let mut rows = Rows::default();
+        for (id, swarm_id, tool) in [("any", "w", Value::Null), ("bash", "v", "Bash".into())] {
+            let mut wide = swarm(id, "a4404e81f177a67db9d08a78ed566b35");
+            wide["swarm_id"] = swarm_id.into();
+            wide["scope"]["tool"] = tool;
+            take(&mut rows, &wide);
+        }
+        let mut group = Group::default();
+        for verdict in rows.subjects.values().flat_map(|subject| &subject.verdicts) {
+            group.add(verdict);
+        }
+        let mut found = Vec::new();
+        group.binding(&who("any", "main"), &Call::new("Bash", &Content::Raw(ARGS)), now(), &mut found);
+        let mut found = ids(&found);
+        found.sort_unstable();
+        assert_eq!(found, ["any", "bash"]);
+    }
+
+    #[test]
+    fn too_many_subjects_push_out_those_that_end_first() {
+        let mut rows = Rows::default();
+        for number in 0..=SUBJECTS_MAX {
+            let mut own = command(&number.to_string(), "block", 1);
+            own["session_id"] = format!("s{number}").into();
+            own["expires_at"] = now().plus_ms(60_000 + number as i64).to_rfc3339().into();
+            take(&mut rows, &own);
+        }
+        assert!(rows.len() <= SUBJECTS_MAX && rows.len() > SUBJECTS_MAX / 2);
+        assert_eq!(rows.evicted as usize, SUBJECTS_MAX + 1 - rows.len());
+        assert!(rows.own(&who("s0", "main"), now()).is_empty());
+        assert_eq!(rows.own(&who(&format!("s{SUBJECTS_MAX}"), "main"), now()).len(), 1);
+    }
+}

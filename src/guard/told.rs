@@ -1,0 +1,214 @@
+//! What each agent was told: a nudge once per command and agent, handed out with a lease.
+//!
+//! The next event of the agent confirms that it had the answer. Without one within [`LEASE_MS`] a nudge is handed out once more, then
+//! dropped. All of this is memory alone: a new process may say one nudge again, which does no harm.
+
+use std::sync::Arc;
+
+use crate::aged::Aged;
+use crate::verdict::Verdict;
+
+/// How long an answer may be under way. Milliseconds.
+pub(crate) const LEASE_MS: i64 = 60_000;
+/// Agents that are remembered.
+const AGENTS_MAX: usize = 32_768;
+/// Nudges that are remembered for one agent; the oldest leaves.
+const NUDGES_MAX: usize = 32;
+/// An agent that was silent for so long is forgotten: no nudge lives longer, by default. Milliseconds.
+pub(crate) const SILENT_MS_MAX: i64 = 3_600_000;
+
+/// What the agents were told.
+#[derive(Debug)]
+pub(crate) struct Told {
+    agents: Aged<String, Agent>,
+}
+
+#[derive(Debug, Default)]
+struct Agent {
+    /// Nudges issued up to then are void. Unix milliseconds.
+    void_until: Option<i64>,
+    nudges: Vec<Nudge>,
+}
+
+#[derive(Debug)]
+struct Nudge {
+    command_id: String,
+    state: State,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    /// Meant for the agent, to be said after its call.
+    Held(Arc<Verdict>),
+    /// Handed out; whether for the second time.
+    Leased {
+        at_ms: i64,
+        again: bool,
+    },
+    /// The first answer was lost.
+    Lost,
+    Done,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        Self { agents: Aged::new(AGENTS_MAX) }
+    }
+}
+
+/// What an event of an agent says about nudges that were under way.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Heard {
+    /// Commands that it had.
+    pub(crate) confirmed: Vec<String>,
+    /// Nudges that were given up.
+    pub(crate) dropped: u64,
+}
+
+impl Told {
+    /// An event of an agent came.
+    pub(crate) fn heard(&mut self, agent: &str, now_ms: i64) -> Heard {
+        let mut heard = Heard::default();
+        let Some(agent) = self.agents.get_mut(agent) else { return heard };
+        for nudge in &mut agent.nudges {
+            let State::Leased { at_ms, again } = nudge.state else { continue };
+            nudge.state = if now_ms.saturating_sub(at_ms) <= LEASE_MS {
+                heard.confirmed.push(nudge.command_id.clone());
+                State::Done
+            } else if again {
+                heard.dropped += 1;
+                State::Done
+            } else {
+                State::Lost
+            };
+        }
+        heard
+    }
+
+    /// Whether a nudge may be handed out.
+    pub(crate) fn is_open(&self, agent: &str, command_id: &str, issued_ms: i64) -> bool {
+        let Some(agent) = self.agents.get(agent) else { return true };
+        let is_void = agent.void_until.is_some_and(|until_ms| issued_ms <= until_ms);
+        !is_void && agent.state(command_id).is_none_or(|state| matches!(state, State::Held(_) | State::Lost))
+    }
+
+    /// Nudges that wait for the end of a call.
+    pub(crate) fn held(&self, agent: &str) -> Vec<Arc<Verdict>> {
+        let nudges = self.agents.get(agent).into_iter().flat_map(|agent| &agent.nudges);
+        let held = nudges.filter_map(|nudge| if let State::Held(verdict) = &nudge.state { Some(verdict) } else { None });
+        held.cloned().collect()
+    }
+
+    /// A nudge is to be said after the call.
+    pub(crate) fn hold(&mut self, agent: &str, nudge: &Arc<Verdict>, now_ms: i64) {
+        let agent = self.agents.touch(agent, now_ms);
+        if agent.state(&nudge.command_id).is_none() {
+            agent.set(&nudge.command_id, State::Held(Arc::clone(nudge)));
+        }
+    }
+
+    /// A nudge is on its way.
+    pub(crate) fn lease(&mut self, agent: &str, command_id: &str, now_ms: i64) {
+        let agent = self.agents.touch(agent, now_ms);
+        let again = agent.state(command_id) == Some(&State::Lost);
+        agent.set(command_id, State::Leased { at_ms: now_ms, again });
+    }
+
+    /// The agent begins anew, or a person has spoken: what was not said yet is void.
+    pub(crate) fn begins_anew(&mut self, agent: &str, now_ms: i64) {
+        let agent = self.agents.touch(agent, now_ms);
+        agent.void_until = Some(now_ms);
+        agent.nudges.retain(|nudge| nudge.state == State::Done);
+    }
+
+    pub(crate) fn sweep(&mut self, now_ms: i64) {
+        self.agents.forget_before(now_ms.saturating_sub(SILENT_MS_MAX));
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.agents.len()
+    }
+}
+
+impl Agent {
+    fn state(&self, command_id: &str) -> Option<&State> {
+        self.nudges.iter().find(|nudge| nudge.command_id == command_id).map(|nudge| &nudge.state)
+    }
+
+    fn set(&mut self, command_id: &str, state: State) {
+        if let Some(nudge) = self.nudges.iter_mut().find(|nudge| nudge.command_id == command_id) {
+            nudge.state = state;
+            return;
+        }
+        if self.nudges.len() >= NUDGES_MAX {
+            self.nudges.remove(0);
+        }
+        self.nudges.push(Nudge { command_id: command_id.to_owned(), state });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::read_command;
+    use crate::verdict::tests::command;
+
+    fn confirmed(told: &mut Told, now_ms: i64) -> Vec<String> {
+        told.heard("a", now_ms).confirmed
+    }
+
+    #[test]
+    fn a_nudge_is_handed_out_once_and_confirmed_by_the_next_event() {
+        let mut told = Told::default();
+        assert!(told.is_open("a", "c", 0));
+        told.lease("a", "c", 1_000);
+        assert!(!told.is_open("a", "c", 0), "a parallel call");
+        assert!(told.is_open("b", "c", 0), "another agent");
+        assert_eq!(confirmed(&mut told, 2_000), ["c"]);
+        assert!(!told.is_open("a", "c", 0));
+        assert!(confirmed(&mut told, 3_000).is_empty(), "once");
+    }
+
+    #[test]
+    fn one_that_nobody_confirms_is_handed_out_once_more_then_dropped() {
+        let mut told = Told::default();
+        told.lease("a", "c", 0);
+        assert_eq!(told.heard("a", LEASE_MS + 1), Heard::default());
+        assert!(told.is_open("a", "c", 0));
+        told.lease("a", "c", LEASE_MS + 1);
+        assert_eq!(told.heard("a", 2 * LEASE_MS + 2), Heard { confirmed: vec![], dropped: 1 });
+        assert!(!told.is_open("a", "c", 0));
+    }
+
+    #[test]
+    fn the_second_time_counts_as_the_first_where_it_arrives() {
+        let mut told = Told::default();
+        told.lease("a", "c", 0);
+        told.heard("a", LEASE_MS + 1);
+        told.lease("a", "c", LEASE_MS + 1);
+        assert_eq!(confirmed(&mut told, LEASE_MS + 2), ["c"]);
+    }
+
+    #[test]
+    fn a_new_beginning_voids_what_was_not_said() {
+        let mut told = Told::default();
+        let held = read_command(command("held", "nudge", 1).to_string().as_bytes()).unwrap().verdict.unwrap();
+        told.hold("a", &Arc::new(held), 0);
+        assert!(told.held("a").len() == 1 && told.is_open("a", "held", 0));
+        told.begins_anew("a", 10);
+        assert!(told.held("a").is_empty() && !told.is_open("a", "held", 10) && !told.is_open("a", "new", 10));
+        assert!(told.is_open("a", "new", 11));
+        told.sweep(SILENT_MS_MAX + 11);
+        assert_eq!(told.len(), 0);
+    }
+
+    #[test]
+    fn what_is_remembered_of_one_agent_is_bounded() {
+        let mut told = Told::default();
+        for number in 0..1_000 {
+            told.lease("a", &number.to_string(), 0);
+        }
+        assert_eq!(told.agents.get("a").unwrap().nudges.len(), NUDGES_MAX);
+        assert!(!told.is_open("a", "999", 0));
+    }
+}

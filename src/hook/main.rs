@@ -1,0 +1,109 @@
+//! The hook of a coding agent: standard input goes to loopwarden, its answer to standard output.
+//!
+//! `loopwarden-hook AGENT [EVENT]`. It ends with 0 whatever happens, and within 150 ms by default: an agent must not wait for a guard that is away,
+//! and some agents refuse the call where a hook fails. Standard library only: it starts at every call, in about a millisecond.
+
+mod ask;
+mod circuit;
+mod place;
+
+use std::io;
+use std::io::{Read as _, Write as _};
+use std::process::ExitCode;
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+use crate::circuit::Circuit;
+use crate::place::Place;
+
+/// From start to answer, unless [`WAIT_VARIABLE`] says otherwise.
+const TOTAL_WAIT: Duration = Duration::from_millis(150);
+/// The longest such wait: more helps nobody, agents give up on their own after five seconds.
+const TOTAL_WAIT_MAX_MS: u64 = 10_000;
+/// Variable for the wait. Milliseconds.
+const WAIT_VARIABLE: &str = "LOOPWARDEN_HOOK_WAIT_MS";
+/// Longest input that is sent on. Bytes. What is longer is read and dropped.
+const INPUT_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// What an agent must read where there is no answer.
+fn no_opinion(agent: &str) -> &'static str {
+    match agent {
+        "antigravity" => r#"{"decision":"allow"}"#,
+        "cline" => r#"{"cancel":false}"#,
+        _ => "",
+    }
+}
+
+fn main() -> ExitCode {
+    // A panic would write to standard error, which some agents show their model.
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut arguments = std::env::args().skip(1);
+    let (agent, event) = (arguments.next().unwrap_or_default(), arguments.next());
+    let answer = answer(&agent, event.as_deref());
+    let answer = answer.as_deref().filter(|answer| !answer.is_empty()).unwrap_or(no_opinion(&agent).as_bytes());
+    // Whoever does not read it has decided already.
+    let _ = io::stdout().write_all(answer);
+    let _ = io::stdout().flush();
+    ExitCode::SUCCESS
+}
+
+fn answer(agent: &str, event: Option<&str>) -> Option<Vec<u8>> {
+    let place = Place::find();
+    let circuit = Circuit::new(place.marker.clone());
+    if !is_word(agent) || event.is_some_and(|event| !is_word(event)) || circuit.is_open() {
+        return None;
+    }
+    let path = match event {
+        Some(event) => format!("/v1/hooks/{agent}?hook={event}"),
+        None => format!("/v1/hooks/{agent}"),
+    };
+    let wait = std::env::var(WAIT_VARIABLE).ok().and_then(|ms| ms.parse::<u64>().ok());
+    let wait = wait.map_or(TOTAL_WAIT, |ms| Duration::from_millis(ms.min(TOTAL_WAIT_MAX_MS)));
+    let (tell, told) = sync_channel(1);
+    // The thread ends with the process, wherever it waits.
+    std::thread::spawn(move || {
+        let _ = tell.send(input().and_then(|input| ask::post(&place, &path, &input, wait)));
+    });
+    let answer = match told.recv_timeout(wait) {
+        Ok(answer) => answer,
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time")),
+    };
+    circuit.note(answer.as_ref().err());
+    answer.ok()
+}
+
+/// A word that may stand in an address as it is.
+fn is_word(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= 64
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_'))
+}
+
+/// All of standard input. What is too long is taken and not sent: an agent that cannot write may fail.
+fn input() -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    io::stdin().lock().take(INPUT_BYTES_MAX).read_to_end(&mut bytes)?;
+    let more = io::copy(&mut io::stdin().lock(), &mut io::sink())?;
+    if more > 0 { Err(io::Error::new(io::ErrorKind::FileTooLarge, "the input is too long")) } else { Ok(bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use loopwarden_hooks::{AGENTS, read, write};
+
+    use super::*;
+
+    #[test]
+    fn each_agent_gets_the_same_answer_with_and_without_a_guard_that_has_no_opinion() {
+        for contract in &AGENTS {
+            let answer = write(contract, &read(contract, b"", None, 0), None);
+            assert_eq!(String::from_utf8(answer).unwrap(), no_opinion(contract.agent), "{}", contract.agent);
+        }
+    }
+
+    #[test]
+    fn only_words_go_into_an_address() {
+        assert!(is_word("claude-code") && is_word("tool.execute.before"));
+        assert!(!is_word("") && !is_word("a b") && !is_word("a/b") && !is_word("a\r\nb") && !is_word(&"a".repeat(65)));
+    }
+}

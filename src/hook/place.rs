@@ -1,0 +1,49 @@
+//! Where the guard is. It stands in a file, not in the command: Codex asks its user again about a command that changes, and Gemini CLI
+//! hands a hook no variable that looks like a secret.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where a process on this machine answers without further settings.
+const ADDRESS: &str = "127.0.0.1:9464";
+/// Longest file that is read. Bytes.
+const FILE_BYTES_MAX: u64 = 4 * 1024;
+
+/// Where the guard is, and where this program notes that it is away.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    /// `host:port`, or `unix:` and a path.
+    pub(crate) address: String,
+    /// Secret that opens the guard.
+    pub(crate) token: Option<String>,
+    /// File of the circuit breaker; absent where there is no home.
+    pub(crate) marker: Option<PathBuf>,
+}
+
+impl Place {
+    /// Looks into the user's files: `hook-address` and `hook-token` below the configuration, the marker below the cache.
+    pub(crate) fn find() -> Self {
+        let home = variable("HOME");
+        let below = |name: &str, default: &str| variable(name).or_else(|| Some(home.as_ref()?.join(default)));
+        let config = below("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("loopwarden"));
+        let line = |name: &str| config.as_ref().and_then(|folder| first_line(&folder.join(name)));
+        Self {
+            address: line("hook-address").unwrap_or_else(|| ADDRESS.to_owned()),
+            token: line("hook-token"),
+            marker: below("XDG_CACHE_HOME", ".cache").map(|folder| folder.join("loopwarden/hook-failures")),
+        }
+    }
+}
+
+/// A path in the environment; a relative one is none.
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// The first line of a file, if it is a plain text.
+fn first_line(path: &Path) -> Option<String> {
+    let is_small = fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() <= FILE_BYTES_MAX);
+    let text = fs::read_to_string(path).ok().filter(|_| is_small)?;
+    let line = text.lines().next().unwrap_or_default().trim();
+    (!line.is_empty() && line.chars().all(|letter| letter.is_ascii_graphic() || letter == ' ')).then(|| line.to_owned())
+}

@@ -1,0 +1,58 @@
+//! Cursor: flat answers. A sub-agent is a conversation of its own.
+
+use serde_json::{Value as Json, json};
+
+use crate::agents::shape;
+use crate::heard::Heard;
+use crate::object::Object;
+use crate::say::Say;
+use crate::told::{Outcome, Told, Value, What};
+
+pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
+    let call = || shape::call(body, "tool_use_id");
+    let what = match hook {
+        "preToolUse" => What::Before(call()?),
+        "postToolUse" => What::After(call()?, after(body)),
+        "postToolUseFailure" => What::After(call()?, failure(body)),
+        "beforeSubmitPrompt" => What::Prompt(body.text("prompt")?),
+        "sessionStart" => What::Start,
+        "sessionEnd" => What::End,
+        _ => return None,
+    };
+    let mut told = Told::new(body.text_of(&["conversation_id", "session_id"])?, what);
+    told.model = body.text("model");
+    told.key = body.text("generation_id").filter(|_| !matches!(told.what, What::Start | What::End));
+    if let What::After(_, outcome) = &mut told.what {
+        outcome.duration_ms = body.amount("duration");
+    }
+    Some(told)
+}
+
+/// The result is JSON inside of a text.
+fn after<'a>(body: &Object<'a>) -> Outcome<'a> {
+    let Some(output) = body.raw("tool_output") else { return Outcome::ok(None) };
+    let Some(said) = body.text("tool_output") else { return Outcome::ok(Some(Value::Given(output))) };
+    let exit_code = Object::read(&said).and_then(|output| output.integer("exitCode"));
+    match exit_code {
+        Some(code) if code != 0 => Outcome { exit_code: Some(code), ..Outcome::error(said) },
+        _ => Outcome::ok(Some(Value::Text(said))),
+    }
+}
+
+fn failure<'a>(body: &Object<'a>) -> Outcome<'a> {
+    let outcome = Outcome::error(body.text("error_message").unwrap_or_default());
+    match body.text("failure_type").as_deref() {
+        // A refusal of ours comes back as this.
+        Some("permission_denied") => Outcome { word: "denied", error: None, exit_code: None, ..outcome },
+        Some("timeout") => Outcome { word: "timeout", ..outcome },
+        _ => outcome,
+    }
+}
+
+pub(crate) fn answer(heard: &Heard, say: &Say) -> Option<Json> {
+    if say.deny {
+        // Its documentation names the second; version 3.9 was seen to give the model the first.
+        return Some(json!({ "permission": "deny", "user_message": say.text, "agent_message": say.text }));
+    }
+    (!heard.is_before).then(|| json!({ "additional_context": say.text }))
+}

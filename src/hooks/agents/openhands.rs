@@ -1,0 +1,43 @@
+//! OpenHands: no ids, no times. A text reaches the model with a refusal alone.
+
+use serde_json::{Value as Json, json};
+
+use crate::agents::shape;
+use crate::heard::Heard;
+use crate::object::Object;
+use crate::say::Say;
+use crate::told::{Call, Outcome, Told, Value, What};
+
+/// Fields that the program itself adds to the arguments of a call.
+const ADDED: [&str; 3] = ["kind", "security_risk", "summary"];
+
+pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
+    let call = || {
+        let args = body.object("tool_input").and_then(|input| input.without(&ADDED)).map(Value::Made);
+        let args = args.or_else(|| body.raw("tool_input").map(Value::Given));
+        Some(Call { tool: body.text("tool_name")?, id: None, args })
+    };
+    let what = match hook {
+        "PreToolUse" => What::Before(call()?),
+        "PostToolUse" => What::After(call()?, after(body)),
+        "UserPromptSubmit" => What::Prompt(body.text("message")?),
+        "SessionStart" => What::Start,
+        "SessionEnd" => What::End,
+        _ => return None,
+    };
+    shape::told(body, what)
+}
+
+/// What was observed, without what the program adds. A shell's exit code stands in it.
+fn after<'a>(body: &Object<'a>) -> Outcome<'a> {
+    let result = body.object("tool_response").and_then(|response| response.without(&["kind"])).map(Value::Made);
+    let result = result.or_else(|| body.raw("tool_response").map(Value::Given));
+    let Some(response) = body.object("tool_response") else { return Outcome::ok(result) };
+    let exit_code = response.integer("exit_code");
+    let failed = response.is_true("is_error") || exit_code.is_some_and(|code| code != 0);
+    if failed { Outcome { word: "error", result, exit_code, ..Outcome::default() } } else { Outcome::ok(result) }
+}
+
+pub(crate) fn answer(_: &Heard, say: &Say) -> Option<Json> {
+    say.deny.then(|| json!({ "decision": "deny", "reason": say.text }))
+}

@@ -1,0 +1,42 @@
+//! Qwen Code: Claude Code's events on tools of Gemini CLI. Context before a call never reaches the model, so texts go behind the result.
+//!
+//! `UserPromptSubmit` also comes after each result; only with `submitted_prompt` did a person speak.
+
+use serde_json::Value as Json;
+
+use crate::agents::{claude_code, gemini, shape};
+use crate::heard::Heard;
+use crate::object::Object;
+use crate::say::Say;
+use crate::told::{Outcome, Told, Value, What, without_process_group};
+
+pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
+    let call = || shape::call(body, "tool_use_id");
+    let what = match hook {
+        "PreToolUse" => What::Before(call()?),
+        "PostToolUse" => What::After(call()?, Outcome::ok(gemini::content(body))),
+        "PostToolUseFailure" => What::After(call()?, failure(body)),
+        "PermissionDenied" => What::After(call()?, Outcome { word: "denied", ..Outcome::default() }),
+        "UserPromptSubmit" => What::Prompt(body.text("submitted_prompt")?),
+        "SessionStart" => shape::start(body)?,
+        "SessionEnd" => What::End,
+        "Stop" => shape::done(body)?,
+        _ => return None,
+    };
+    let mut told = shape::told(body, what)?;
+    if let What::After(_, outcome) = &mut told.what {
+        outcome.duration_ms = body.amount("duration_ms");
+    }
+    Some(told)
+}
+
+fn failure<'a>(body: &Object<'a>) -> Outcome<'a> {
+    let mut outcome = claude_code::failure(body);
+    outcome.error = outcome.error.map(without_process_group);
+    outcome.result = outcome.error.clone().map(Value::Text);
+    outcome
+}
+
+pub(crate) fn answer(heard: &Heard, say: &Say) -> Option<Json> {
+    (say.deny || !heard.is_before).then(|| shape::nested(&heard.hook, say))
+}

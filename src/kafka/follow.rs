@@ -1,0 +1,107 @@
+//! Follows the state topic from its beginning, for ever: no group, nothing is committed.
+//!
+//! A reader that has reached the end of a silent topic knows as much as one of a busy topic, as long as brokers answer: each
+//! partition's leader is asked now and then.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use loopwarden_core::limits;
+use loopwarden_log::LogError;
+use loopwarden_log::clock::Deadline;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::metadata::MetadataPartition;
+use rdkafka::{Message, Offset, TopicPartitionList};
+
+use crate::context::PlainContext;
+use crate::settings::KafkaOptions;
+use crate::{changelog, fate};
+
+/// Between two questions to the leaders.
+const BEAT_PAUSE: Duration = Duration::from_secs(2);
+/// Wait for one answer. The records of other partitions wait as long.
+const BEAT_WAIT: Duration = Duration::from_secs(1);
+
+/// What a turn of the follower brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Followed {
+    /// A record, which the handler got.
+    Record,
+    /// All there is has been handed over, and the leaders of all partitions answer.
+    Current,
+    /// Nothing new.
+    Nothing,
+}
+
+/// Takes key and value of a row; no value: the row is gone.
+type Handler<'a> = dyn FnMut(&[u8], Option<&[u8]>) + 'a;
+
+/// Reads all partitions of the state topic.
+pub struct StateFollower {
+    client: BaseConsumer<PlainContext>,
+    topic: String,
+    /// Whether each partition was read to its end.
+    at_end: BTreeMap<i32, bool>,
+    beat: Deadline,
+}
+
+impl StateFollower {
+    /// Begins to read.
+    ///
+    /// # Errors
+    /// By fate: no broker, no topic, no permission.
+    pub fn open(options: &KafkaOptions) -> Result<Self, LogError> {
+        let client = changelog::make(options, "guard")?;
+        let topic = options.topics.state.clone();
+        let asking = format!("asking for topic \"{topic}\" on {}", options.bootstrap_servers);
+        let metadata = client.fetch_metadata(Some(&topic), limits::ASK_WAIT).map_err(|error| fate::of(&error, &asking))?;
+        let found = metadata.topics().iter().find(|found| found.name() == topic);
+        let partitions: Vec<i32> =
+            found.map(|found| found.partitions().iter().map(MetadataPartition::id).collect()).unwrap_or_default();
+        if partitions.is_empty() {
+            return Err(fate::fatal(fate::E_TOPIC_MISSING, format!("{asking}: there is no such topic")));
+        }
+        let mut list = TopicPartitionList::new();
+        for partition in &partitions {
+            list.add_partition_offset(&topic, *partition, Offset::Beginning).map_err(|error| fate::of(&error, &asking))?;
+        }
+        client.assign(&list).map_err(|error| fate::of(&error, &asking))?;
+        let at_end = partitions.into_iter().map(|partition| (partition, false)).collect();
+        Ok(Self { client, topic, at_end, beat: Deadline::after(Duration::ZERO) })
+    }
+
+    /// One turn: at most one record, or a question to the leaders. A key without value is a tombstone.
+    ///
+    /// # Errors
+    /// [`LogError::OutOfRange`]: what was there is gone, so that reading begins anew; others by fate.
+    pub fn turn(&mut self, wait: Duration, handler: &mut Handler<'_>) -> Result<Followed, LogError> {
+        match self.client.poll(wait.min(self.beat.left())) {
+            Some(Ok(message)) => {
+                self.at_end.insert(message.partition(), false);
+                handler(message.key().unwrap_or_default(), message.payload());
+                return Ok(Followed::Record);
+            }
+            Some(Err(KafkaError::PartitionEOF(partition))) => {
+                self.at_end.insert(partition, true);
+            }
+            Some(Err(error)) => {
+                if let Some(error) = fate::of_running(&error, &format!("reading {}", self.topic)) {
+                    return Err(error);
+                }
+            }
+            None => {}
+        }
+        if !self.beat.is_over() {
+            return Ok(Followed::Nothing);
+        }
+        let is_current = self.at_end.values().all(|at_end| *at_end) && self.leaders_answer();
+        self.beat = Deadline::after(BEAT_PAUSE);
+        Ok(if is_current { Followed::Current } else { Followed::Nothing })
+    }
+
+    fn leaders_answer(&self) -> bool {
+        let answers = |partition: &i32| self.client.fetch_watermarks(&self.topic, *partition, BEAT_WAIT).is_ok();
+        self.at_end.keys().all(answers)
+    }
+}

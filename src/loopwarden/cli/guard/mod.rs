@@ -1,0 +1,140 @@
+//! `guard`: answers the checks of agents on this host, and lets every call run where it knows of no verdict.
+
+mod kafka;
+mod metrics;
+mod upstream;
+mod works;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{Args, ValueEnum};
+use loopwarden_guard::{Options, STALE_AFTER_MS, WithoutChannel};
+use loopwarden_settings::read_secret;
+use works::Works;
+
+use crate::cli::args::{ConfigArgs, LogArgs};
+use crate::cli::failure::{Failure, Outcome};
+use crate::cli::output::Output;
+use crate::cli::signals::Asked;
+use crate::cli::{setup, signals};
+use crate::http::Token;
+use crate::http::sidecar::{Place, Sidecar};
+
+/// `guard`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  loopwarden guard --state kafka --set kafka.bootstrap_servers=localhost:9092
+      beside agents of a fleet: follows the state topic, sends events to the input topic
+  loopwarden guard --upstream http://127.0.0.1:9464 --listen 127.0.0.1:9466
+      beside agents of a process with a log of its own
+
+An agent asks POST /v1/check before and after each call. Whatever is out of reach, the answer is
+allow: a guard never holds up an agent.")]
+#[command(group(clap::ArgGroup::new("verdicts").required(true).args(["state", "upstream"])))]
+pub struct GuardArgs {
+    /// Where verdicts come from: the state topic
+    #[arg(long, value_enum)]
+    pub state: Option<StateSource>,
+    /// Where verdicts come from: a process with a log of its own, as http://127.0.0.1:9464
+    #[arg(long, value_name = "URL")]
+    pub upstream: Option<String>,
+    /// File with the token of that process
+    #[arg(long, value_name = "FILE", requires = "upstream")]
+    pub upstream_token_file: Option<PathBuf>,
+    /// Socket file to listen on; default: loopwarden/guard.sock in $XDG_RUNTIME_DIR, else .loopwarden/guard.sock in $HOME
+    #[arg(long, value_name = "FILE", conflicts_with = "listen")]
+    pub socket: Option<PathBuf>,
+    /// Address to listen on instead; other hosts than this one need --token-file
+    #[arg(long, value_name = "HOST:PORT")]
+    pub listen: Option<std::net::SocketAddr>,
+    /// File with the token that agents must send
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub token_file: Option<PathBuf>,
+    /// Nudges for agents that can only refuse a call
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
+    pub nudge_without_channel: NudgeWithoutChannel,
+    /// Verdicts older than this are stale; known blocks stand three times as long
+    #[arg(long, default_value_t = STALE_AFTER_MS, value_parser = clap::value_parser!(i64).range(100..=3_600_000), value_name = "MS")]
+    pub stale_after_ms: i64,
+    /// Settings.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+}
+
+/// `guard --state`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StateSource {
+    /// The compacted state topic of Kafka.
+    Kafka,
+}
+
+/// `guard --nudge-without-channel`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum NudgeWithoutChannel {
+    /// The call that would be the repeat is refused once.
+    #[default]
+    DenyOnce,
+    /// Not given.
+    Drop,
+}
+
+/// Answers until told to stop.
+///
+/// # Errors
+/// Settings; the place to listen on.
+pub fn run(args: &GuardArgs, log: &LogArgs) -> Outcome {
+    let loaded = setup::load(&args.config, log)?;
+    setup::log_as_configured(&loaded.config)?;
+    let place = place(args)?;
+    let token = args.token_file.as_ref().map(|file| read_secret(file, "--token-file")).transpose()?.map(Token::new);
+    let signals = signals::listen()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let options = Options {
+        event_bytes_max: loaded.config.limits.record_bytes_max,
+        without_channel: match args.nudge_without_channel {
+            NudgeWithoutChannel::DenyOnce => WithoutChannel::DenyOnce,
+            NudgeWithoutChannel::Drop => WithoutChannel::Drop,
+        },
+        stale_after_ms: args.stale_after_ms,
+    };
+    let works = match &args.upstream {
+        Some(url) => {
+            let token = args.upstream_token_file.as_ref().map(|file| read_secret(file, "--upstream-token-file")).transpose()?;
+            upstream::start(url, token, options, &stop)?
+        }
+        None => kafka::start(&loaded.config, options, &stop)?,
+    };
+    let Works { desk, threads, deliveries, place: source } = works;
+    let shown = Arc::clone(&desk);
+    let sidecar = Sidecar::start(&place, token, desk, move || metrics::render(&shown, deliveries()))
+        .map_err(|error| Failure::coded("E0702", format!("cannot listen on {place:?}: {error}")))?;
+    let mut out = Output::stdout();
+    // Nobody has to read it.
+    let _ = out.line(format!("guard: {}, verdicts from {source}", sidecar.place)).and_then(|()| out.flush());
+    while signals.recv().is_ok_and(|asked| asked == Asked::Reload) {}
+    sidecar.stop();
+    stop.store(true, Ordering::Release);
+    for thread in threads {
+        thread.thread().unpark();
+        // It does not panic; if it did, there is nothing left to do about it.
+        let _ = thread.join();
+    }
+    Ok(())
+}
+
+fn place(args: &GuardArgs) -> Result<Place, Failure> {
+    if let Some(address) = args.listen {
+        return Ok(Place::Address(address));
+    }
+    if let Some(path) = &args.socket {
+        return Ok(Place::Socket(path.clone()));
+    }
+    let of = |name: &str| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let dir = of("XDG_RUNTIME_DIR").map(|dir| dir.join("loopwarden")).or_else(|| Some(of("HOME")?.join(".loopwarden")));
+    let missing = || Failure::coded("E0702", "neither XDG_RUNTIME_DIR nor HOME is set; give --socket or --listen");
+    dir.map(|dir| Place::Socket(dir.join("guard.sock"))).ok_or_else(missing)
+}

@@ -1,0 +1,259 @@
+//! `hook`: coding agents ask loopwarden before and after each call. Installs that into an agent's own settings, looks, takes it away.
+
+mod edit;
+mod files;
+mod plan;
+mod program;
+mod service;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
+
+use crate::cli::failure::{Failure, Outcome};
+use crate::cli::hook::files::Change;
+use crate::cli::hook::plan::{Mode, Place, Target};
+use crate::cli::output::Output;
+use crate::cli::{ask, exit_code};
+
+/// Wait for the running process, when somebody looks whether it is there.
+const ASK_WAIT: Duration = Duration::from_secs(2);
+/// Bytes of its answer.
+const ANSWER_BYTES_MAX: usize = 16 * 1024;
+
+/// `hook`.
+#[derive(Debug, Subcommand)]
+pub enum HookCommand {
+    /// Write the hooks into the agent's settings; what else stands there stays
+    #[command(after_long_help = "\
+Examples:
+  loopwarden hook install claude-code --local   hooks, and loopwarden as a service of yours
+  loopwarden hook install codex                 then open /hooks in Codex and trust them
+  loopwarden hook install gemini --dry-run      what would be written
+
+Without a loopwarden that answers, agents work as if nothing was installed.")]
+    Install(InstallArgs),
+    /// Tell whether hooks are there, which version the agent has, and whether loopwarden answers
+    Status(HookArgs),
+    /// Take the hooks away: the same bytes as before, where nothing else has changed
+    Uninstall(UninstallArgs),
+}
+
+/// Whose hooks.
+#[derive(Debug, Args)]
+pub struct HookArgs {
+    /// The agent
+    #[arg(value_name = "AGENT", value_parser = PossibleValuesParser::new(plan::AGENTS))]
+    pub agent: String,
+    /// For the project in the current directory alone, instead of for all of the user's
+    #[arg(long)]
+    pub project: bool,
+    /// Where loopwarden answers, on this host
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9464")]
+    pub address: SocketAddr,
+    /// The program that the agent starts; without: loopwarden-hook in the PATH, or beside this program
+    #[arg(long, value_name = "FILE")]
+    pub program: Option<PathBuf>,
+}
+
+/// `hook install`.
+#[derive(Debug, Args)]
+pub struct InstallArgs {
+    /// Whose.
+    #[command(flatten)]
+    pub hook: HookArgs,
+    /// Show what would be written, and write nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Also write a service of the user (systemd) that runs loopwarden on this machine, in live mode
+    #[arg(long)]
+    pub local: bool,
+}
+
+/// `hook uninstall`.
+#[derive(Debug, Args)]
+pub struct UninstallArgs {
+    /// Whose.
+    #[command(flatten)]
+    pub hook: HookArgs,
+    /// Show what would be taken away, and write nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Does it.
+///
+/// # Errors
+/// A file cannot be read, understood or written; for `status`: nothing is installed.
+pub fn run(command: &HookCommand) -> Outcome {
+    match command {
+        HookCommand::Install(args) => install(args),
+        HookCommand::Status(args) => status(args),
+        HookCommand::Uninstall(args) => uninstall(args),
+    }
+}
+
+/// The user's directories, and the agent's files.
+struct Setting {
+    place: Place,
+    config: PathBuf,
+    cache: PathBuf,
+}
+
+impl Setting {
+    fn of(args: &HookArgs) -> Result<Self, Failure> {
+        if !args.address.ip().is_loopback() {
+            return Err(usage("--address must be one of this host: arguments and results of your agents go there unencrypted"));
+        }
+        let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let home = variable("HOME").ok_or_else(|| failed("the variable HOME names no directory"))?;
+        let program = match &args.program {
+            Some(program) => {
+                Some(std::path::absolute(program).map_err(|error| failed(&format!("{}: {error}", program.display())))?)
+            }
+            None => program::find("loopwarden-hook"),
+        };
+        let project = args.project.then(std::env::current_dir).transpose()?;
+        Ok(Self {
+            config: variable("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")),
+            cache: variable("XDG_CACHE_HOME").unwrap_or_else(|| home.join(".cache")),
+            place: Place { project, program, moved: plan::variable(&args.agent).and_then(variable), home, address: args.address },
+        })
+    }
+
+    fn targets(&self, args: &HookArgs) -> Result<Vec<Target>, Failure> {
+        plan::files(&args.agent, &self.place).map_err(|problem| failed(&problem))
+    }
+
+    /// The file in which hooks that are programs find the address. Without it they ask the usual one.
+    fn address(&self) -> (PathBuf, String) {
+        (self.config.join("loopwarden/hook-address"), format!("{}\n", self.place.address))
+    }
+}
+
+fn install(args: &InstallArgs) -> Outcome {
+    let setting = Setting::of(&args.hook)?;
+    let changes = setting.targets(&args.hook)?.iter().map(files::install).collect::<Result<Vec<_>, _>>();
+    let changes = changes.map_err(|problem| failed(&problem))?;
+    let mut out = Output::stdout();
+    out.line(agent_line(&args.hook.agent))?;
+    carry_out(&changes, args.dry_run, &mut out)?;
+    let (path, line) = setting.address();
+    let is_usual = setting.place.address.to_string() == "127.0.0.1:9464";
+    if !args.dry_run && (!is_usual || path.exists()) {
+        files::write(&path, &line, Mode::Plain)?;
+        out.line(format!("wrote {}", path.display()))?;
+    }
+    if args.local {
+        let path = service::path(&setting.config);
+        let unit = service::unit(&std::env::current_exe()?, setting.place.address);
+        if args.dry_run {
+            out.line(format!("would write {}", path.display()))?;
+        } else {
+            files::write(&path, &unit, Mode::Plain)?;
+            out.line(format!("wrote {}, in live mode: it nudges and blocks", path.display()))?;
+        }
+        out.text(indented(&unit))?;
+        out.line("start it: systemctl --user daemon-reload && systemctl --user enable --now loopwarden")?;
+    }
+    if let Some(contract) = loopwarden_hooks::contract(&args.hook.agent) {
+        out.line("what its hooks cannot do, or need from you:")?;
+        for line in contract.lacks {
+            out.line(format!("  - {line}"))?;
+        }
+    }
+    if args.hook.agent == "claude-code" && setting.place.program.is_none() {
+        out.line("  - Begins of sessions are not told: loopwarden-hook is not installed.")?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+fn uninstall(args: &UninstallArgs) -> Outcome {
+    let mut setting = Setting::of(&args.hook)?;
+    // To know which files, the program need not be there any more.
+    setting.place.program.get_or_insert_with(|| PathBuf::from("loopwarden-hook"));
+    let changes = setting.targets(&args.hook)?.iter().map(files::uninstall).collect::<Result<Vec<_>, _>>();
+    let changes = changes.map_err(|problem| failed(&problem))?;
+    let mut out = Output::stdout();
+    carry_out(&changes, args.dry_run, &mut out)?;
+    out.flush()?;
+    Ok(())
+}
+
+fn carry_out(changes: &[Change], is_dry: bool, out: &mut Output) -> Outcome {
+    for change in changes {
+        let path = change.path.display();
+        let (would, did) = if change.after.is_some() { ("write", "wrote") } else { ("remove", "removed") };
+        if change.is_none() {
+            out.line(format!("{path}: nothing to do"))?;
+        } else if is_dry {
+            out.line(format!("would {would} {path}"))?;
+            out.text(change.diff())?;
+        } else {
+            change.apply()?;
+            out.line(format!("{did} {path}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn status(args: &HookArgs) -> Outcome {
+    let mut setting = Setting::of(args)?;
+    setting.place.program.get_or_insert_with(|| PathBuf::from("loopwarden-hook"));
+    let mut out = Output::stdout();
+    out.line(agent_line(&args.agent))?;
+    let mut total = 0;
+    for target in setting.targets(args)? {
+        let count = files::count(&target).map_err(|problem| failed(&problem))?;
+        total += count;
+        let (Target::Shared(path, _) | Target::Own(path, ..)) = &target;
+        out.line(format!("{}: {}", path.display(), if count == 0 { "no hooks of loopwarden" } else { "installed" }))?;
+        if args.agent == "codex" && count > 0 {
+            let home = setting.place.moved.clone().unwrap_or_else(|| setting.place.home.join(".codex"));
+            let config = std::fs::read_to_string(home.join("config.toml")).unwrap_or_default();
+            let trusted = program::trusted_by_codex(&config, path);
+            out.line(if trusted >= count {
+                "trusted in Codex".to_owned()
+            } else {
+                format!("{trusted} of {count} trusted: Codex skips the others without a word; open /hooks in Codex")
+            })?;
+        }
+    }
+    let answer = ask::get(args.address, "/readyz", None, ASK_WAIT, ANSWER_BYTES_MAX);
+    out.line(match answer.as_deref().map(ask::parts) {
+        Ok((_, "200", _)) => format!("loopwarden answers at {}", args.address),
+        Ok((status, ..)) => format!("loopwarden at {} is not ready: {status}", args.address),
+        Err(error) => format!("no loopwarden at {}: {error}; agents work as without hooks", args.address),
+    })?;
+    if let Ok(failures) = std::fs::read_to_string(setting.cache.join("loopwarden/hook-failures")) {
+        let line: String = failures.lines().next().unwrap_or_default().chars().filter(|letter| !letter.is_control()).collect();
+        out.line(format!("failures of loopwarden-hook in a row, and the last one: {line}"))?;
+    }
+    out.flush()?;
+    if total == 0 { Err(Failure::answer_is_no()) } else { Ok(()) }
+}
+
+/// Which program this is about, in the version that is there.
+fn agent_line(agent: &str) -> String {
+    let Some(name) = program::name(agent) else { return format!("{agent}: has no command to ask for its version") };
+    match program::version(name) {
+        Some(version) => format!("{agent}: {version} ({name} --version)"),
+        None => format!("{agent}: {name} is not in the PATH, or does not tell its version"),
+    }
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| if line.is_empty() { "\n".to_owned() } else { format!("  {line}\n") }).collect::<Vec<_>>().concat()
+}
+
+fn failed(problem: &str) -> Failure {
+    Failure::new(exit_code::FAILED, format!("error: {problem}"))
+}
+
+fn usage(problem: &str) -> Failure {
+    Failure::new(exit_code::USAGE, format!("error: {problem}"))
+}

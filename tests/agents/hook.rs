@@ -1,0 +1,172 @@
+//! `loopwarden-hook` against a guard that answers, answers wrongly, is silent or away: it ends with 0, and says nothing of its own.
+#![expect(clippy::unwrap_used, reason = "a test stops where something is missing")]
+
+use std::fs;
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::thread::JoinHandle;
+
+/// A home of one test, removed at its end.
+struct Home(PathBuf);
+
+impl Home {
+    fn new(name: &str) -> Self {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("hook-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(path.join(".config/loopwarden")).unwrap();
+        Self(path)
+    }
+
+    fn at(name: &str, address: &str) -> Self {
+        let home = Self::new(name);
+        fs::write(home.0.join(".config/loopwarden/hook-address"), format!("{address}\n")).unwrap();
+        home
+    }
+
+    fn failures(&self) -> Option<String> {
+        fs::read_to_string(self.0.join(".cache/loopwarden/hook-failures")).ok()
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs it with all the time that a busy machine may need.
+fn hook(home: &Path, arguments: &[&str], input: &[u8]) -> Output {
+    hook_within(Some("10000"), home, arguments, input)
+}
+
+fn hook_within(wait_ms: Option<&str>, home: &Path, arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_loopwarden-hook"))
+        .args(arguments)
+        .env_clear()
+        .env("HOME", home)
+        .envs(wait_ms.map(|wait_ms| ("LOOPWARDEN_HOOK_WAIT_MS", wait_ms)))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It may have ended before it read all of it.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap()
+}
+
+/// It ended with 0 and wrote nothing but this.
+fn assert_said(output: &Output, said: &str) {
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), said);
+}
+
+/// Answers one request with these bytes; returns the request.
+fn serve(mut stream: impl std::io::Read + std::io::Write, answer: &[u8]) -> String {
+    let mut request = Vec::new();
+    let mut byte = [0];
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    while !request.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap_or(0) == 1 {
+        request.push(byte[0]);
+    }
+    let length = text(&request).lines().find_map(|line| line.strip_prefix("Content-Length: ")?.parse().ok()).unwrap_or(0);
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).unwrap();
+    request.extend(body);
+    let _ = stream.write_all(answer);
+    text(&request)
+}
+
+fn guard(answer: &'static str) -> (String, JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    (address, std::thread::spawn(move || serve(listener.accept().unwrap().0, answer.as_bytes())))
+}
+
+#[test]
+fn the_input_reaches_the_guard_and_its_answer_the_agent() {
+    let (address, guard) = guard("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{\"deny\":1}");
+    let home = Home::at("answer", &address);
+    fs::write(home.0.join(".config/loopwarden/hook-token"), "s3cret\n").unwrap();
+    assert_said(&hook(&home.0, &["copilot", "preToolUse"], br#"{"a":1}"#), "{\"deny\":1}");
+    let request = guard.join().unwrap();
+    assert!(request.starts_with("POST /v1/hooks/copilot?hook=preToolUse HTTP/1.1\r\n"), "{request}");
+    assert!(request.contains("\r\nAuthorization: Bearer s3cret\r\n") && request.ends_with("\r\n\r\n{\"a\":1}"), "{request}");
+    assert_eq!(home.failures(), None);
+}
+
+#[test]
+fn a_unix_socket_is_as_good() {
+    let home = Home::new("unix");
+    let socket = home.0.join("s");
+    let listener = UnixListener::bind(&socket).unwrap();
+    fs::write(home.0.join(".config/loopwarden/hook-address"), format!("unix:{}", socket.display())).unwrap();
+    let guard = std::thread::spawn(move || serve(listener.accept().unwrap().0, b"HTTP/1.1 200 OK\r\n\r\n{}"));
+    assert_said(&hook(&home.0, &["gemini"], b"{}"), "{}");
+    guard.join().unwrap();
+}
+
+#[test]
+fn what_is_no_success_says_nothing() {
+    for (name, answer) in [
+        ("forbidden", "HTTP/1.1 403 Forbidden\r\nContent-Length: 19\r\n\r\n{\"decision\":\"deny\"}"),
+        ("half", "HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{\"decision\":"),
+        ("other", "220 mail.example ESMTP\r\n\r\n"),
+        ("closed", ""),
+    ] {
+        let (address, guard) = guard(answer);
+        let home = Home::at(name, &address);
+        assert_said(&hook(&home.0, &["gemini"], b"{}"), "");
+        guard.join().unwrap();
+        assert!(home.failures().is_some_and(|text| text.starts_with("1 ")), "{name}: {:?}", home.failures());
+    }
+}
+
+#[test]
+fn a_silent_guard_is_not_waited_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let home = Home::at("silent", &listener.local_addr().unwrap().to_string());
+    // Nobody ever accepts: it would wait for ever.
+    assert_said(&hook_within(None, &home.0, &["codex"], b"{}"), "");
+    assert!(home.failures().is_some());
+}
+
+#[test]
+fn a_guard_that_is_away_is_asked_three_times_and_then_no_more() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    drop(listener);
+    let home = Home::at("away", &address);
+    for failures in ["1 ", "2 ", "3 "] {
+        assert_said(&hook(&home.0, &["gemini"], b"{}"), "");
+        assert!(home.failures().is_some_and(|text| text.starts_with(failures)), "{:?}", home.failures());
+    }
+    // It is there again, but is not asked; agents that need a word get theirs.
+    let listener = TcpListener::bind(&address).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    for (agent, said) in [("gemini", ""), ("antigravity", "{\"decision\":\"allow\"}"), ("cline", "{\"cancel\":false}")] {
+        assert_said(&hook(&home.0, &[agent], b"{}"), said);
+    }
+    assert!(listener.accept().is_err(), "it was asked");
+    // Once the marker is old it is asked again, and a success forgets.
+    let marker = fs::File::options().write(true).open(home.0.join(".cache/loopwarden/hook-failures")).unwrap();
+    marker.set_modified(std::time::UNIX_EPOCH).unwrap();
+    listener.set_nonblocking(false).unwrap();
+    let guard = std::thread::spawn(move || serve(listener.accept().unwrap().0, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+    assert_said(&hook(&home.0, &["gemini"], b"{}"), "");
+    guard.join().unwrap();
+    assert_eq!(home.failures(), None);
+}
+
+#[test]
+fn nonsense_is_no_reason_to_fail() {
+    let home = Home::at("nonsense", "example.com:80");
+    for arguments in [&[][..], &[""], &["a b"], &["../x"], &["gemini", "x\r\ny"]] {
+        assert_said(&hook(&home.0, arguments, b"{}"), "");
+    }
+    assert_said(&hook(&home.0, &["gemini"], &vec![b'x'; 5 << 20]), "");
+    assert_said(&hook(Path::new("relative"), &["cline"], b"\xff"), "{\"cancel\":false}");
+}

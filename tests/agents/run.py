@@ -1,0 +1,243 @@
+"""Real coding agents from npm, headless, against a model on loopback, with the hooks that `loopwarden hook install` writes.
+
+For each agent two runs: one that loops (its model reads a nudge, then a refusal, and the run ends), one that works (nothing is said).
+Needs Node's package manager and its registry for the first run; skips with the reason where they are missing.
+
+    python3 tests/agents/run.py [AGENT[:KIND]...]
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+import model  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", Path.home() / ".cache/loopwarden/target")) / "release"
+CACHE = Path(os.environ.get("LOOPWARDEN_AGENTS_DIR", Path.home() / ".cache/loopwarden/agents"))
+PACKAGES = {
+    # Some of the agents need a newer Node than distributions have.
+    "node": "22.23.3",
+    "@anthropic-ai/claude-code": "2.1.332",
+    "@openai/codex": "0.169.0",
+    "@google/gemini-cli": "0.61.0",
+    "@qwen-code/qwen-code": "0.24.4",
+    "opencode-ai": "1.18.33",
+}
+RUN_WAIT_S = 300
+READY_WAIT_S = 60
+
+
+def installed():
+    """The directory with the agents' programs; None, with the reason printed, where they cannot be had."""
+    wanted = json.dumps({"private": True, "dependencies": PACKAGES}, indent=1)
+    stamp = CACHE / "installed.json"
+    if not (stamp.is_file() and stamp.read_text() == wanted):
+        if not shutil.which("npm"):
+            return print("agents: skipped, npm is not installed")
+        CACHE.mkdir(parents=True, exist_ok=True)
+        (CACHE / "package.json").write_text(wanted)
+        npm = ["npm", "install", "--no-audit", "--no-fund", "--fetch-retries=1", "--loglevel=error"]
+        done = subprocess.run(npm, cwd=CACHE, capture_output=True, text=True, timeout=900)
+        if done.returncode != 0:
+            lines = done.stderr.strip().splitlines() or ["no reason given"]
+            return print("agents: skipped, npm cannot install them: %s" % lines[0])
+        stamp.write_text(wanted)
+    return CACHE / "node_modules/.bin"
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+class Loopwarden:
+    """A process with a log of its own, in live mode."""
+
+    def __init__(self, folder):
+        self.address = "127.0.0.1:%d" % free_port()
+        arguments = ["run", "--data-dir", folder / "data", "--set", "http.listen=" + self.address, "--set", "mode=live"]
+        self.log = open(folder / "loopwarden.log", "w")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("LOOPWARDEN_")}
+        self.process = subprocess.Popen([TARGET / "loopwarden", *arguments], stdout=self.log, stderr=self.log, env=environment)
+        deadline = time.monotonic() + READY_WAIT_S
+        while not self.is_ready():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit("loopwarden did not start:\n" + (folder / "loopwarden.log").read_text()[-2000:])
+            time.sleep(0.05)
+
+    def is_ready(self):
+        try:
+            return urllib.request.urlopen("http://%s/readyz" % self.address, timeout=2).status == 200
+        except OSError:
+            return False
+
+    def commands(self):
+        """What it has sent: one object a line."""
+        text = urllib.request.urlopen("http://%s/v1/commands?wait=200ms" % self.address, timeout=10).read().decode()
+        found = []
+        for line in text.splitlines():
+            value = json.loads(line) if line.strip() else {}
+            found += value.get("commands", [value] if value.get("action") else [])
+        return found
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(timeout=30)
+        self.log.close()
+
+
+def claude(base, _home, _project):
+    environment = {
+        "ANTHROPIC_BASE_URL": base, "ANTHROPIC_API_KEY": "x", "DISABLE_TELEMETRY": "1", "DISABLE_AUTOUPDATER": "1",
+        "DISABLE_ERROR_REPORTING": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    }
+    return environment, ["claude", "-p", "go", "--allowedTools", "Bash"]
+
+
+def codex(base, home, _project):
+    # The file may hold settings of a person; nothing of it is ours.
+    (home / ".codex").mkdir(exist_ok=True)
+    (home / ".codex/config.toml").write_text(
+        'model = "fake"\nmodel_provider = "fake"\n'
+        '[model_providers.fake]\nname = "fake"\nbase_url = "%s/v1"\nenv_key = "FAKE_KEY"\nwire_api = "responses"\n' % base)
+    command = ["codex", "exec", "--dangerously-bypass-hook-trust", "--dangerously-bypass-approvals-and-sandbox",
+               "--skip-git-repo-check", "go"]
+    return {"FAKE_KEY": "x"}, command
+
+
+def gemini(base, home, _project):
+    (home / ".gemini").mkdir(exist_ok=True)
+    settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+    (home / ".gemini/settings.json").write_text(json.dumps(settings))
+    environment = {"GOOGLE_GEMINI_BASE_URL": base, "GEMINI_API_KEY": "x", "GEMINI_CLI_TRUST_WORKSPACE": "true"}
+    return environment, ["gemini", "-p", "go", "--yolo", "-m", "gemini-2.5-flash"]
+
+
+def qwen(base, _home, _project):
+    environment = {"OPENAI_BASE_URL": base + "/v1", "OPENAI_API_KEY": "x", "OPENAI_MODEL": "fake"}
+    return environment, ["qwen", "-p", "go", "--yolo", "--auth-type", "openai"]
+
+
+def opencode(base, _home, project):
+    provider = {"npm": "@ai-sdk/openai-compatible", "name": "fake", "options": {"baseURL": base + "/v1", "apiKey": "x"},
+                "models": {"fake": {"name": "fake"}}}
+    settings = {"provider": {"fake": provider}, "model": "fake/fake", "autoupdate": False, "share": "disabled"}
+    (project / "opencode.json").write_text(json.dumps(settings))
+    return {}, ["opencode", "run", "go"]
+
+
+AGENTS = {"claude-code": claude, "codex": codex, "gemini": gemini, "qwen": qwen, "opencode": opencode}
+
+
+def run(agent, kind, programs, folder):
+    """One run: (script of the model, commands of loopwarden, exit code, seconds, output)."""
+    home, project = folder / "home", folder / "project"
+    for path in (home, project):
+        path.mkdir(parents=True)
+    warden = Loopwarden(folder)
+    script, base, stop = model.start(kind)
+    try:
+        environment, command = AGENTS[agent](base, home, project)
+        keep = {name: os.environ[name] for name in ("LANG", "TERM", "TMPDIR") if name in os.environ}
+        environment = {**keep, **environment, "HOME": str(home), "PATH": "%s:%s" % (programs, os.environ["PATH"]), "CI": "1", "LC_ALL": "C",
+                       # Ours is busy at times; an agent in a test waits.
+                       "LOOPWARDEN_HOOK_WAIT_MS": "5000"}
+        install = [TARGET / "loopwarden", "hook", "install", agent, "--address", warden.address, "--program",
+                   TARGET / "loopwarden-hook"]
+        done = subprocess.run(install, env=environment, cwd=project, capture_output=True, text=True, timeout=60)
+        if done.returncode != 0:
+            raise SystemExit("%s: hook install failed: %s" % (agent, done.stderr))
+        began = time.monotonic()
+        with open(folder / "agent.log", "w") as log:
+            try:
+                code = subprocess.run(command, env=environment, cwd=project, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                      timeout=RUN_WAIT_S).returncode
+            except subprocess.TimeoutExpired:
+                code = "none within %d s" % RUN_WAIT_S
+        took = time.monotonic() - began
+        return script, warden.commands(), code, took, (folder / "agent.log").read_text()
+    finally:
+        stop()
+        warden.stop()
+
+
+def plain(message):
+    """A message as the guard hands it out."""
+    return message.replace("[System] ", "").strip().rstrip(".")
+
+
+def problems_of_loop(script, commands):
+    read = "\n".join(script.read)
+    messages = {action: [plain(one["message"]) for one in commands if one["action"] == action and one["mode"] == "live"]
+                for action in ("nudge", "block")}
+    for action, texts in messages.items():
+        if not texts:
+            yield "no %s was sent" % action
+        elif not any(text in read for text in texts):
+            yield "the model never read a %s: %s" % (action, texts)
+    if not script.gave_up:
+        yield "the model was never refused a call"
+
+
+def problems_of_work(script, commands):
+    # What a detector says in shadow is for people who watch.
+    live = [one["message"] for one in commands if one["mode"] == "live" and one["action"] != "unblock"]
+    if live:
+        yield "loopwarden said something: %s" % live
+    read = "\n".join(script.read)
+    if any(plain(one["message"]) in read for one in commands if one.get("message")):
+        yield "the model read what was meant for nobody"
+    if script.calls != len(model.WORK):
+        yield "%d of %d calls were made" % (script.calls, len(model.WORK))
+
+
+def main():
+    chosen = sys.argv[1:] or list(AGENTS)
+    unknown = [one for one in chosen if one.partition(":")[0] not in AGENTS]
+    if unknown:
+        raise SystemExit("no such agent: %s; there are %s" % (", ".join(unknown), ", ".join(AGENTS)))
+    programs = installed()
+    if programs is None:
+        return 0
+    for program in ("loopwarden", "loopwarden-hook"):
+        if not (TARGET / program).is_file():
+            raise SystemExit("%s is not built in %s" % (program, TARGET))
+    passed = failed = 0
+    for agent, _, only in (one.partition(":") for one in chosen):
+        for kind, problems_of in (("loop", problems_of_loop), ("work", problems_of_work)):
+            if only not in ("", kind):
+                continue
+            # Not the system's temporary directory: state is refused there.
+            scratch = TARGET.parent / "tmp"
+            scratch.mkdir(exist_ok=True)
+            folder = Path(tempfile.mkdtemp(prefix="agents-", dir=scratch))
+            script, commands, code, took, output = run(agent, kind, programs, folder)
+            problems = list(problems_of(script, commands))
+            problems += ["it ended with %s" % code] if code != 0 else []
+            actions = ["%s %s" % (one["mode"], one["action"]) for one in commands]
+            print("%s, %s: %s; %d calls, commands %s, %.1f s" % (
+                agent, kind, "FAILED" if problems else "ok", script.calls, actions, took), flush=True)
+            if problems:
+                failed += 1
+                print("\n".join("  " + problem for problem in problems))
+                print("  its last lines:\n" + "\n".join("    " + line for line in output.splitlines()[-15:]))
+                print("  kept in %s" % folder, flush=True)
+            else:
+                passed += 1
+                shutil.rmtree(folder, ignore_errors=True)
+    print("%d passed, %d failed" % (passed, failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+//! `loopwarden guard` beside a process with a log of its own: verdicts and events by HTTP.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use loopwarden::clock::Deadline;
+use serde_json::{Value, json};
+
+use crate::bounded::{START_WAIT, bounded};
+use crate::http::client::{Client, PATIENCE};
+use crate::http::{PAUSE, Running, Scratch};
+
+/// A guard; killed with this value.
+struct Guard {
+    child: Child,
+    place: String,
+}
+
+impl Guard {
+    fn start(scratch: &Scratch, arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
+            command.env_remove(name);
+        }
+        let errors = fs::File::create(scratch.0.join("guard-stderr")).unwrap();
+        command.arg("guard").args(arguments).args(["--data-dir", "unused", "--log-level", "warn"]);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn().unwrap();
+        let mut line = String::new();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        bounded(child.id(), START_WAIT, || lines.read_line(&mut line)).unwrap();
+        let place = line.strip_prefix("guard: ").and_then(|rest| rest.split(',').next());
+        let place = place.unwrap_or_else(|| panic!("{line}{}", fs::read_to_string(scratch.0.join("guard-stderr")).unwrap()));
+        Self { child, place: place.to_owned() }
+    }
+
+    fn client(&self) -> Client {
+        Client::new(self.place.strip_prefix("http://").unwrap())
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn check(number: usize, kind: &str) -> Value {
+    let mut event = json!({
+        "id": format!("{number}-{kind}"), "kind": kind, "session_id": "s", "tool": "Bash", "call_id": number.to_string(),
+        "args": { "command": "make test" },
+    });
+    if kind == "tool_result" {
+        event["outcome"] = "error".into();
+        event["result"] = "failed".into();
+    }
+    json!({ "event": event, "client": { "name": "test", "can": ["deny", "context_after"] } })
+}
+
+fn until_so<T: std::fmt::Debug>(mut ask: impl FnMut(usize) -> T, is_so: impl Fn(&T) -> bool) -> T {
+    let deadline = Deadline::after(PATIENCE);
+    for number in 0.. {
+        let answer = ask(number);
+        if is_so(&answer) {
+            return answer;
+        }
+        assert!(!deadline.is_over(), "{answer:?}");
+        std::thread::park_timeout(PAUSE);
+    }
+    unreachable!("it asks for ever")
+}
+
+#[test]
+fn verdicts_come_from_upstream_and_events_go_there() {
+    let scratch = Scratch::new();
+    let upstream = Running::start(&scratch.0, &["mode=live"]);
+    let url = format!("http://{}", upstream.client.address());
+    let guard = Guard::start(&scratch, &["--upstream", &url, "--listen", "127.0.0.1:0", "--stale-after-ms", "5000"]);
+    let client = guard.client();
+    until_so(|_| client.get("/readyz").status, |status| *status == 200);
+    let ask = |number, kind: &str| {
+        let answer = client.post("/v1/check", "application/json", check(number, kind).to_string().as_bytes());
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        answer.json()
+    };
+    let mut nudges = Vec::new();
+    let refused = until_so(
+        |number| {
+            let before = ask(number, "tool_call");
+            if before["decision"] == "allow" {
+                let after = ask(number, "tool_result");
+                nudges.extend((after["action"] == "nudge").then(|| after["command_id"].clone()));
+            }
+            before
+        },
+        |before| before["decision"] == "deny",
+    );
+    assert_eq!((&refused["state"]["source"], &refused["action"]), (&json!("upstream"), &json!("block")), "{refused}");
+    assert!(!refused["reason"]["summary"].as_str().unwrap().is_empty());
+    assert!(!nudges.is_empty() && nudges.iter().enumerate().all(|(at, id)| !nudges[..at].contains(id)), "{nudges:?}");
+    until_so(|_| upstream.client.get("/v1/events").text, |text| text.contains("\"denied\""));
+    for (method, path) in loopwarden::http::sidecar::ROUTES {
+        assert_ne!(client.send(method, &path.replace("{agent}", "gemini"), &[], b"").status, 404, "{path}");
+    }
+    assert!(client.get("/metrics").text.contains("loopwarden_guard_blocks_obeyed_total 1\n"));
+    let foreign = [("host", "evil.example"), ("content-type", "application/json")];
+    let refused = client.send("POST", "/v1/check", &foreign, b"{}");
+    assert_eq!((refused.status, refused.header("content-type")), (403, Some("application/problem+json")));
+    let paged = client.send("POST", "/v1/check", &[("origin", "http://evil.example")], b"{}");
+    assert_eq!(paged.status, 403);
+
+    upstream.kill();
+    until_so(
+        |number| ask(10_000 + number, "tool_call"),
+        |answer| answer["decision"] == "allow" && answer["state"]["stale"] == true,
+    );
+    assert_eq!(client.get("/readyz").status, 503);
+}
+
+#[test]
+fn a_socket_file_is_the_way_in_by_default_and_nobody_upstream_is_no_reason_to_wait() {
+    let scratch = Scratch::new();
+    let socket = scratch.0.join("guard.sock");
+    // Nobody listens there.
+    let guard = Guard::start(&scratch, &["--upstream", "http://127.0.0.1:1", "--socket", &socket.to_string_lossy()]);
+    assert_eq!(guard.place, format!("unix:{}", socket.display()));
+    assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+    let ask = |origin: &str| {
+        let body = check(1, "tool_call").to_string();
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let head = format!(
+            "POST /v1/check HTTP/1.1\r\nhost: guard\r\n{origin}connection: close\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(body.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let answer = ask("");
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains(r#""decision":"allow""#), "{answer}");
+    assert!(answer.contains(r#""stale":true"#) && answer.contains(r#""recorded":true"#), "{answer}");
+    assert!(ask("origin: http://evil.example\r\n").starts_with("HTTP/1.1 403 "));
+    let second = Command::new(env!("CARGO_BIN_EXE_loopwarden"))
+        .args(["guard", "--upstream", "http://127.0.0.1:1", "--data-dir", "unused", "--socket"])
+        .arg(&socket)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(!second.status.success() && told.contains("E0702") && told.contains("another guard"), "{told}");
+}

@@ -1,0 +1,87 @@
+//! The page of the interface against the routes there are, and the forms in it against what is read and written.
+#![expect(clippy::expect_used, reason = "a helper that panics fails its test")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use jsonschema::Validator;
+use loopwarden::http::routes::{Group, ROUTES};
+use loopwarden::http::sidecar;
+use loopwarden_guard::{Answer, Check};
+use serde_json::{Value, json};
+
+fn page() -> Value {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/docs/openapi.yaml")).expect("the page");
+    serde_saphyr::from_str(&text).expect("YAML")
+}
+
+/// A schema among the components, with all others beside it.
+fn validator(page: &Value, name: &str) -> Validator {
+    let schema = json!({ "$ref": format!("#/components/schemas/{name}"), "components": page["components"] });
+    jsonschema::validator_for(&schema).expect("a schema")
+}
+
+fn operations(page: &Value) -> BTreeSet<(String, String)> {
+    let paths = page["paths"].as_object().expect("paths");
+    let of = |(path, item): (&String, &Value)| -> Vec<(String, String)> {
+        item.as_object().expect("operations").keys().map(|method| (method.to_uppercase(), path.clone())).collect()
+    };
+    paths.iter().flat_map(of).collect()
+}
+
+#[test]
+fn the_page_names_the_routes_of_agents_and_no_other() {
+    let page = page();
+    let routes = ROUTES.iter().filter(|route| route.group == Group::Checks);
+    let routes: BTreeSet<(String, String)> = routes.map(|route| (route.method.to_owned(), route.path.to_owned())).collect();
+    assert_eq!(operations(&page), routes);
+    let of_sidecar = sidecar::ROUTES.iter().filter(|(_, path)| path.starts_with("/v1/"));
+    let of_sidecar: BTreeSet<(String, String)> =
+        of_sidecar.map(|(method, path)| ((*method).to_owned(), (*path).to_owned())).collect();
+    assert_eq!(of_sidecar, routes, "a guard beside an agent answers the same");
+}
+
+#[test]
+fn the_examples_are_what_the_program_reads_and_writes() {
+    let page = page();
+    let post = &page["paths"]["/v1/check"]["post"];
+    let examples = |value: &Value| -> Vec<Value> {
+        let examples = value["content"]["application/json"]["examples"].as_object().expect("examples");
+        examples.values().map(|example| example["value"].clone()).collect()
+    };
+    let checks = examples(&post["requestBody"]);
+    assert!(checks.len() > 1);
+    for check in checks {
+        assert!(validator(&page, "Check").is_valid(&check), "{check}");
+        Check::read(check.to_string().as_bytes()).expect("a check");
+    }
+    let answers = examples(&post["responses"]["200"]);
+    assert!(answers.len() > 1);
+    for answer in answers {
+        assert!(validator(&page, "Answer").is_valid(&answer), "{answer}");
+        let read: Answer = serde_json::from_value(answer.clone()).expect("an answer");
+        assert_eq!(serde_json::to_value(&read).expect("JSON"), answer);
+    }
+}
+
+#[test]
+fn the_words_of_the_page_are_those_of_the_program() {
+    let page = page();
+    let answer = &page["components"]["schemas"]["Answer"]["properties"];
+    let base = json!({ "v": 1, "decision": "allow", "action": "none", "stop": false, "state": { "stale": false, "source": "kafka" }, "recorded": true });
+    for pointer in ["/decision", "/action", "/placement", "/dropped", "/state/properties/source"] {
+        let words = answer.pointer(pointer).expect("a property")["enum"].as_array().expect("words");
+        for word in words {
+            let mut told = base.clone();
+            match pointer {
+                "/state/properties/source" => told["state"]["source"] = word.clone(),
+                _ => told[&pointer[1..]] = word.clone(),
+            }
+            let read: Answer = serde_json::from_value(told.clone()).unwrap_or_else(|error| panic!("{word}: {error}"));
+            assert_eq!(serde_json::to_value(&read).expect("JSON"), told);
+        }
+    }
+    let refused = json!({ "v": 1, "decision": "deny", "action": "block", "stop": false, "state": { "stale": false, "source": "kafka" }, "recorded": true });
+    assert!(!validator(&page, "Answer").is_valid(&refused), "a refusal without a text");
+}

@@ -1,0 +1,166 @@
+//! A guard beside an agent of a fleet: what the engine has decided is obeyed, and a broker that dies holds up nobody.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use loopwarden::clock::Deadline;
+use loopwarden::event::partition_of;
+use serde_json::{Value, json};
+
+use crate::bounded::{START_WAIT, bounded};
+use crate::proxy::Proxy;
+use crate::run::{Scratch, program, until};
+use crate::world::{PATIENCE, World};
+use crate::{broker, surface};
+
+const PARTITIONS: u32 = 4;
+/// What an agent of these tests waits. Its socket gives up then, so that a later answer fails the test.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A process with its address; killed with this value.
+struct Running {
+    child: Child,
+    address: String,
+}
+
+impl Running {
+    /// Starts the program, and waits for the line that has an address.
+    fn start(world: &World, scratch: &Scratch, arguments: &[&str]) -> Self {
+        let errors = fs::OpenOptions::new().create(true).append(true).open(scratch.0.with_extension("log")).expect("a log");
+        let mut child = program(world, arguments).stdout(Stdio::piped()).stderr(errors).spawn().expect("the program");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let address = bounded(child.id(), START_WAIT, || {
+            lines.by_ref().map_while(Result::ok).find_map(|line| Some(line.split_once("http://")?.1.to_owned()))
+        });
+        let address = address.unwrap_or_else(|| panic!("no address: {}", scratch.log()));
+        let address = address.split(['/', ',']).next().expect("an address").to_owned();
+        Self { child, address }
+    }
+
+    /// Asks; the answer comes before the deadline.
+    fn check(&self, event: &Value) -> Value {
+        let body = json!({
+            "event": event,
+            "client": { "name": "test", "can": ["deny", "context_after"] },
+            "deadline_ms": DEADLINE.as_millis() as u64,
+        })
+        .to_string();
+        let mut stream = TcpStream::connect(&self.address).expect("the guard");
+        stream.set_read_timeout(Some(DEADLINE)).expect("a time-out");
+        let head = format!(
+            "POST /v1/check HTTP/1.1\r\nhost: {}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+            self.address,
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer before the deadline");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        serde_json::from_str(answer.split_once("\r\n\r\n").expect("a body").1).expect("JSON")
+    }
+
+    fn metric(&self, name: &str) -> u64 {
+        let text = surface::answer(&self.address, "/metrics");
+        let line = text.lines().find(|line| line.starts_with(&format!("loopwarden_guard_{name} "))).expect("the metric");
+        line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An event of the only agent, always about the same call.
+fn event(number: usize, kind: &str) -> Value {
+    let mut event = json!({
+        "id": format!("{number}-{kind}"), "kind": kind, "session_id": "s", "tool": "Bash", "call_id": number.to_string(),
+        "args": { "command": "make test" },
+    });
+    if kind == "tool_result" {
+        event["outcome"] = "error".into();
+        event["result"] = "failed".into();
+    }
+    event
+}
+
+/// Asks again and again until the answer is so.
+fn until_so(what: &str, mut ask: impl FnMut(usize) -> Value, is_so: impl Fn(&Value) -> bool) -> Value {
+    let deadline = Deadline::after(PATIENCE);
+    for number in 1_000.. {
+        let answer = ask(number);
+        if is_so(&answer) {
+            return answer;
+        }
+        assert!(!deadline.is_over(), "no {what}: {answer}");
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
+    unreachable!("it asks for ever")
+}
+
+#[test]
+fn a_block_of_the_engine_is_obeyed_and_a_broker_that_dies_holds_up_nobody() {
+    let proxy = Proxy::new();
+    let Some(broker) = broker::behind("guard", &proxy) else { return };
+    let world = World::new(&broker.bootstrap, PARTITIONS);
+    let scratch = Scratch::new("guard");
+    let dir = scratch.0.to_string_lossy().into_owned();
+    let engine = Running::start(&world, &scratch, &["run", "--data-dir", &dir, "--set", "mode=live"]);
+    let arguments = ["guard", "--state", "kafka", "--listen", "127.0.0.1:0", "--stale-after-ms", "5000"];
+    let guard = Running::start(&world, &scratch, &arguments);
+    let is_ready = |_| json!(surface::answer(&guard.address, "/readyz").starts_with("HTTP/1.1 200 "));
+    until_so("fresh verdicts", is_ready, |ready| ready == true);
+
+    let mut nudges = Vec::new();
+    let call = |number: usize, nudges: &mut Vec<Value>| {
+        let before = guard.check(&event(number, "tool_call"));
+        if before["decision"] == "allow" {
+            let after = guard.check(&event(number, "tool_result"));
+            assert_eq!((&after["decision"], &after["recorded"]), (&json!("allow"), &json!(true)), "{after}");
+            nudges.extend((after["action"] == "nudge").then(|| after["command_id"].clone()));
+        }
+        before
+    };
+    let refused = until_so("block", |number| call(number, &mut nudges), |before| before["decision"] == "deny");
+    assert_eq!(
+        (&refused["action"], &refused["state"]["source"], &refused["state"]["stale"]),
+        (&json!("block"), &json!("kafka"), &json!(false))
+    );
+    assert!(!nudges.is_empty() && nudges.iter().enumerate().all(|(at, id)| !nudges[..at].contains(id)), "{nudges:?}");
+    assert_eq!(guard.metric("blocks_obeyed_total"), 1);
+
+    // What it sent lies where the engine looks for it, and the refusal is among it.
+    let sent = until(&world, &world.options.topics.input, 2 * nudges.len() + 1);
+    assert!(sent.iter().all(|seen| seen.key == b"s" && seen.partition == partition_of(b"s", PARTITIONS) as i32));
+    let is_denied = |_| {
+        let values = world.values(&world.options.topics.input);
+        json!(values.iter().any(|value| value.contains("\"denied\"") && value.contains("\"command_id\"")))
+    };
+    until_so("refusal in the log", is_denied, |found| found == true);
+
+    // A guard that starts now finds the block in the compacted topic.
+    let second = Running::start(&world, &scratch, &arguments);
+    until_so(
+        "block of the second guard",
+        |number| second.check(&event(number, "tool_call")),
+        |before| before["decision"] == "deny",
+    );
+
+    drop(engine);
+    drop(broker);
+    let stale =
+        until_so("stale answer", |number| guard.check(&event(number, "tool_call")), |before| before["state"]["stale"] == true);
+    assert_eq!(stale["decision"], "deny", "a known block stands for a while: {stale}");
+    let allowed = until_so(
+        "answer without a block",
+        |number| guard.check(&event(number, "tool_call")),
+        |before| before["decision"] == "allow",
+    );
+    assert_eq!((&allowed["action"], &allowed["state"]["stale"]), (&json!("none"), &json!(true)));
+    assert_eq!(guard.metric("connected"), 0);
+}
