@@ -1,0 +1,68 @@
+"""The events of a tool call, as the engine reads them (src/docs/events.md)."""
+
+import hashlib
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from .plain import content, name, sound, text_of
+
+ERROR_CHARS_MAX = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a tool: it makes the event before the call and the event after it."""
+
+    tool: str
+    args: object
+    session_id: str
+    agent_id: str = "main"
+    """Tells the agents of one session apart."""
+    call_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """The model's id of the call, where there is one. Ids of events are made of it: two reports of one call are one."""
+    framework: str | None = None
+
+    def before(self) -> dict[str, Any]:
+        """What is asked about before the tool runs."""
+        return self._event("tool_call") | content("args", self.args)
+
+    def after(self, result: object = None, *, error: object = None, outcome: str | None = None) -> dict[str, Any]:
+        """What is told when the tool has run: a result, or the error that it raised or returned."""
+        event = self._event("tool_result")
+        event["outcome"] = outcome or ("error" if error is not None else "ok")
+        if isinstance(error, BaseException):
+            event["error"] = {"type": type(error).__name__, "message": text_of(error)[:ERROR_CHARS_MAX]}
+        elif error is not None:
+            event["error"] = {"message": text_of(error)[:ERROR_CHARS_MAX]}
+        else:
+            event |= content("result", result)
+        return event
+
+    def _event(self, kind: str) -> dict[str, Any]:
+        agent = {"id": name(self.agent_id, "main")}
+        if self.framework:
+            agent["framework"] = self.framework
+        session, call = name(self.session_id), name(self.call_id)
+        identity = "\x1f".join((session, agent["id"], call, kind))
+        return {
+            "id": hashlib.sha256(identity.encode()).hexdigest()[:32],
+            "kind": kind,
+            "session_id": session,
+            "agent": agent,
+            "tool": name(self.tool),
+            "call_id": call,
+        }
+
+
+def user_message(session_id: str, text: str, agent_id: str = "main") -> dict[str, Any]:
+    """That a person has said something: loops of the session begin to be counted anew. The text itself is not sent."""
+    return {
+        "id": uuid.uuid4().hex,
+        "kind": "message",
+        "role": "user",
+        "session_id": name(session_id),
+        "agent": {"id": name(agent_id, "main")},
+        "text_sha256": hashlib.sha256(sound(text).encode()).hexdigest(),
+    }
+
