@@ -2,8 +2,10 @@
 
 from .aio import AsyncGuard, AsyncStep
 from .breaker import Breaker
+from .commands import Commands
 from .decision import Decision
 from .events import Call, user_message
+from .follower import Follower
 from .guard import Guard, Step
 
-__all__ = ["AsyncGuard", "AsyncStep", "Breaker", "Call", "Decision", "Guard", "Step", "user_message"]
+__all__ = ["AsyncGuard", "AsyncStep", "Breaker", "Call", "Commands", "Decision", "Follower", "Guard", "Step", "user_message"]

@@ -18,7 +18,7 @@ from typing import Any
 
 from .decision import Decision
 from .events import Call
-from .guard import CAN, Function, Guard, Step, add, add_to_error, arguments
+from .guard import CAN, Asking, Function, Guard, Step, add, add_to_error, arguments
 
 THREADS_MAX = 16
 # What a thread that has met its deadline may take to come back. Seconds.
@@ -43,8 +43,8 @@ _threads = _Threads()
 class AsyncGuard:
     """As Guard, for coroutines: `AsyncGuard("unix:/path/to/socket")`, or `AsyncGuard(guard)` over the same connections."""
 
-    def __init__(self, address: "str | Guard", **options: Any) -> None:
-        self.guard = Guard(address, **options) if isinstance(address, str) else address
+    def __init__(self, address: "str | Asking", **options: Any) -> None:
+        self.guard: Asking = Guard(address, **options) if isinstance(address, str) else address
 
     async def check(self, event: Mapping[str, Any], *, can: Sequence[str] = CAN, record: bool = True) -> Decision:
         """Asks before a call."""
@@ -93,7 +93,7 @@ class AsyncGuard:
 class AsyncStep:
     """As Step, for coroutines."""
 
-    def __init__(self, guard: "AsyncGuard | Guard", call: Call, can: Sequence[str] = CAN) -> None:
+    def __init__(self, guard: "AsyncGuard | Asking", call: Call, can: Sequence[str] = CAN) -> None:
         self.guard = guard if isinstance(guard, AsyncGuard) else AsyncGuard(guard)
         self.step = Step(self.guard.guard, call, can)
 

@@ -64,7 +64,7 @@ class Decision:
         if answer.get("decision") not in ("allow", "deny"):
             raise BadAnswerError("unknown_decision")
         denied = answer["decision"] == "deny"
-        message = _message(answer.get("message"))
+        message = clean(answer.get("message"))
         if denied and not message:
             raise BadAnswerError("deny_without_message")
         action = _word(answer, "action")
@@ -91,7 +91,7 @@ class Decision:
         )
 
 
-def _message(value: object) -> str:
+def clean(value: object) -> str:
     """Text for a model: no control characters but tabs and line feeds, bounded."""
     if not isinstance(value, str):
         return ""
@@ -101,7 +101,7 @@ def _message(value: object) -> str:
 
 def _word(table: Mapping[str, Any], field: str) -> str:
     value = table.get(field)
-    return _message(value)[:WORD_CHARS_MAX] if isinstance(value, str) else ""
+    return clean(value)[:WORD_CHARS_MAX] if isinstance(value, str) else ""
 
 
 def _table(table: Mapping[str, Any], field: str) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,3 +67,10 @@ def user_message(session_id: str, text: str, agent_id: str = "main") -> dict[str
         "text_sha256": hashlib.sha256(sound(text).encode()).hexdigest(),
     }
 
+
+
+def denied(call: Mapping[str, Any], command_id: str) -> dict[str, Any]:
+    """The event of a call that a command has refused, made of the event before it: it is no other step of the loop."""
+    event = {**call, "kind": "tool", "outcome": "denied", "command_id": command_id}
+    event["id"] = hashlib.sha256(f"{call.get('id')}\x1fdenied".encode()).hexdigest()[:32]
+    return event

@@ -5,6 +5,7 @@ import inspect
 import json
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -31,7 +32,46 @@ CAN = ("deny", "context_after", "replace_result")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class Guard:
+class Asking(ABC):
+    """What a guard and a follower of commands have in common: adapters take either."""
+
+    deadline_ms: int
+
+    @abstractmethod
+    def ask(self, event: Mapping[str, Any], can: Sequence[str], record: bool, deadline: float) -> Decision:
+        """One question, until a point of `time.monotonic`. Never raises."""
+
+    def check(self, event: Mapping[str, Any], *, can: Sequence[str] = CAN, record: bool = True) -> Decision:
+        """Asks before a call (`Call.before()`). `can` is what the caller is able to do with an answer."""
+        return self.ask(event, can, record, time.monotonic() + self.deadline_ms / 1_000)
+
+    def observe(self, event: Mapping[str, Any], *, can: Sequence[str] = CAN) -> Decision:
+        """Tells what came of a call (`Call.after()`). The answer may hold a nudge for the model."""
+        return self.ask(event, can, True, time.monotonic() + self.deadline_ms / 1_000)
+
+    def wrap(
+        self, function: Function, *, session_id: str, agent_id: str = "main", tool: str | None = None
+    ) -> Function:
+        """The function, asking before and telling after each call. A refused call returns the guard's text."""
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            call = Call(tool or function.__name__, arguments(function, args, kwargs), session_id, agent_id)
+            step = Step(self, call)
+            refusal = step.refusal()
+            if refusal is not None:
+                return refusal
+            try:
+                result = function(*args, **kwargs)
+            except Exception as error:
+                add_to_error(error, step.note(error=error))
+                raise
+            return add(result, step.note(result))
+
+        return wrapped  # type: ignore[return-value]
+
+
+class Guard(Asking):
     """A client of the guard at an address: `http://127.0.0.1:9464`, or `unix:/path/to/socket`.
 
     `deadline_ms` bounds what one question may cost, connecting included: 1 to 10,000. A wrong address or token is a ValueError
@@ -57,16 +97,8 @@ class Guard:
         self._lock = threading.Lock()
         self._nudged: OrderedDict[tuple[str, str, str], None] = OrderedDict()
 
-    def check(self, event: Mapping[str, Any], *, can: Sequence[str] = CAN, record: bool = True) -> Decision:
-        """Asks before a call (`Call.before()`). `can` is what the caller is able to do with an answer."""
-        return self.ask(event, can, record, time.monotonic() + self.deadline_ms / 1_000)
-
-    def observe(self, event: Mapping[str, Any], *, can: Sequence[str] = CAN) -> Decision:
-        """Tells what came of a call (`Call.after()`). The answer may hold a nudge for the model."""
-        return self.ask(event, can, True, time.monotonic() + self.deadline_ms / 1_000)
-
     def ask(self, event: Mapping[str, Any], can: Sequence[str], record: bool, deadline: float) -> Decision:
-        """One question, until a point of `time.monotonic`."""
+        """As `Asking.ask`."""
         try:
             if not self.breaker.lets_through():
                 return Decision(failure="open_circuit")
@@ -88,27 +120,6 @@ class Guard:
         except Exception as error:  # noqa: BLE001 - the promise of this class
             self.breaker.warn(f"a call is allowed without the guard: {type(error).__name__} in its client")
             return Decision(failure="client_error")
-
-    def wrap(
-        self, function: Function, *, session_id: str, agent_id: str = "main", tool: str | None = None
-    ) -> Function:
-        """The function, asking before and telling after each call. A refused call returns the guard's text."""
-
-        @functools.wraps(function)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            call = Call(tool or function.__name__, arguments(function, args, kwargs), session_id, agent_id)
-            step = Step(self, call)
-            refusal = step.refusal()
-            if refusal is not None:
-                return refusal
-            try:
-                result = function(*args, **kwargs)
-            except Exception as error:
-                add_to_error(error, step.note(error=error))
-                raise
-            return add(result, step.note(result))
-
-        return wrapped  # type: ignore[return-value]
 
     def close(self) -> None:
         """Closes the connections that are idle. The guard may be used again."""
@@ -150,7 +161,7 @@ class Guard:
 class Step:
     """One call between its two questions: what all adapters share."""
 
-    def __init__(self, guard: Guard, call: Call, can: Sequence[str] = CAN) -> None:
+    def __init__(self, guard: Asking, call: Call, can: Sequence[str] = CAN) -> None:
         self.guard, self.call, self.can = guard, call, can
         self.decision = Decision()
         self._text = ""

@@ -12,9 +12,9 @@ from loopwarden_client import Guard
 
 pytest.importorskip("agent_framework", reason="agent-framework is not in this environment")
 
-from agent_framework import Agent, BaseChatClient, ChatResponse, Content, FunctionInvocationLayer, Message, tool  # noqa: E402
+from agent_framework import Agent, BaseChatClient, ChatResponse, Content, FunctionInvocationLayer, Message, tool
 
-from loopwarden_client.adapters.agent_framework import LoopwardenMiddleware  # noqa: E402
+from loopwarden_client.adapters.agent_framework import LoopwardenMiddleware
 
 ids = itertools.count()
 

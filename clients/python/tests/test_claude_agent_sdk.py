@@ -13,9 +13,9 @@ from loopwarden_client import Guard
 
 pytest.importorskip("claude_agent_sdk", reason="claude-agent-sdk is not in this environment")
 
-from claude_agent_sdk import AgentDefinition, ClaudeAgentOptions, ResultMessage, create_sdk_mcp_server, query, tool  # noqa: E402
+from claude_agent_sdk import AgentDefinition, ClaudeAgentOptions, ResultMessage, create_sdk_mcp_server, query, tool
 
-from loopwarden_client.adapters.claude_agent_sdk import hooks  # noqa: E402
+from loopwarden_client.adapters.claude_agent_sdk import hooks
 
 NAME = "mcp__t__search"
 

@@ -17,10 +17,10 @@ from loopwarden_client import Guard
 os.environ |= {"CREWAI_DISABLE_TELEMETRY": "true", "OTEL_SDK_DISABLED": "true", "CREWAI_TRACING_ENABLED": "false"}
 pytest.importorskip("crewai", reason="crewai is not in this environment")
 
-from crewai import Agent, BaseLLM, Crew, Task  # noqa: E402
-from crewai.tools import tool  # noqa: E402
+from crewai import Agent, BaseLLM, Crew, Task
+from crewai.tools import tool
 
-from loopwarden_client.adapters.crewai import install  # noqa: E402
+from loopwarden_client.adapters.crewai import install
 
 ids = itertools.count()
 

@@ -13,14 +13,14 @@ from loopwarden_client import Guard
 
 pytest.importorskip("google.adk", reason="google-adk is not in this environment")
 
-from google.adk.agents import LlmAgent  # noqa: E402
-from google.adk.apps import App  # noqa: E402
-from google.adk.models import BaseLlm, LlmRequest, LlmResponse  # noqa: E402
-from google.adk.runners import InMemoryRunner  # noqa: E402
-from google.adk.tools.agent_tool import AgentTool  # noqa: E402
-from google.genai import types  # noqa: E402
+from google.adk.agents import LlmAgent
+from google.adk.apps import App
+from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+from google.adk.runners import InMemoryRunner
+from google.adk.tools.agent_tool import AgentTool
+from google.genai import types
 
-from loopwarden_client.adapters.google_adk import LoopwardenPlugin  # noqa: E402
+from loopwarden_client.adapters.google_adk import LoopwardenPlugin
 
 ids = itertools.count()
 

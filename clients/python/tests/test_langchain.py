@@ -13,14 +13,14 @@ from loopwarden_client import Guard
 
 pytest.importorskip("langchain", reason="langchain is not in this environment")
 
-from langchain.agents import create_agent  # noqa: E402
-from langchain_core.language_models import BaseChatModel  # noqa: E402
-from langchain_core.messages import AIMessage, ToolMessage  # noqa: E402
-from langchain_core.outputs import ChatGeneration, ChatResult  # noqa: E402
-from langchain_core.tools import tool  # noqa: E402
-from langgraph.prebuilt import ToolNode  # noqa: E402
+from langchain.agents import create_agent
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import tool
+from langgraph.prebuilt import ToolNode
 
-from loopwarden_client.adapters.langchain import LoopwardenMiddleware  # noqa: E402
+from loopwarden_client.adapters.langchain import LoopwardenMiddleware
 
 ids = itertools.count()
 
@@ -39,9 +39,8 @@ class Scripted(BaseChatModel):
         return self
 
     def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **_: Any) -> ChatResult:
-        calls = [
-            {"name": self.tool, "args": args, "id": f"call_{next(ids)}", "type": "tool_call"} for args in self.script(texts(messages))
-        ]
+        script = self.script(texts(messages))
+        calls = [{"name": self.tool, "args": args, "id": f"call_{next(ids)}", "type": "tool_call"} for args in script]
         return ChatResult(generations=[ChatGeneration(message=AIMessage("" if calls else "done", tool_calls=calls))])
 
 

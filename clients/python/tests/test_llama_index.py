@@ -12,13 +12,13 @@ from loopwarden_client import Guard
 
 pytest.importorskip("llama_index.core", reason="llama-index is not in this environment")
 
-from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent  # noqa: E402
-from llama_index.core.base.llms.types import ChatMessage, MessageRole, ToolCallBlock  # noqa: E402
-from llama_index.core.llms.mock import MockFunctionCallingLLM  # noqa: E402
-from llama_index.core.tools import FunctionTool  # noqa: E402
-from llama_index.core.workflow import Context  # noqa: E402
+from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent, ReActAgent
+from llama_index.core.base.llms.types import ChatMessage, MessageRole, ToolCallBlock
+from llama_index.core.llms.mock import MockFunctionCallingLLM
+from llama_index.core.tools import FunctionTool
+from llama_index.core.workflow import Context
 
-from loopwarden_client.adapters.llama_index import protect  # noqa: E402
+from loopwarden_client.adapters.llama_index import protect
 
 ids = itertools.count()
 
@@ -47,7 +47,8 @@ def search_tool(ran: list[str], error: bool = False) -> FunctionTool:
 def run(guard: Guard, script: Any, error: bool = False, in_workflow: bool = False, **options: Any) -> tuple[list[str], int]:
     ran: list[str] = []
     seen: list[list[str]] = []
-    agent: Any = FunctionAgent(name="worker", description="d", tools=[search_tool(ran, error)], llm=model(script, seen), streaming=False)
+    tools = [search_tool(ran, error)]
+    agent: Any = FunctionAgent(name="worker", description="d", tools=tools, llm=model(script, seen), streaming=False)
     if in_workflow:
         agent = AgentWorkflow(agents=[agent], root_agent="worker")
     protect(agent, guard, **options)
@@ -108,7 +109,8 @@ def test_a_context_that_goes_on_is_one_session_and_a_new_run_another(fake: FakeG
     async def go() -> list[set[str]]:
         sessions, context = [], Context(agent)
         for options in ({"ctx": context}, {"ctx": context}, {}):
-            agent.llm = model(lambda results, least=len(sessions): [{"q": "a"}] if len(results) <= least else [], [])
+            least = len(sessions)
+            agent.llm = model(lambda results, least=least: [{"q": "a"}] if len(results) <= least else [], [])
             await agent.run("x", **options)
             sessions.append({event["session_id"] for event in fake.rule.calls()})
             fake.rule.events.clear()

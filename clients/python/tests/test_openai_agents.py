@@ -13,11 +13,11 @@ from loopwarden_client import Guard
 
 pytest.importorskip("agents", reason="openai-agents is not in this environment")
 
-from agents import Agent, RunConfig, Runner, function_tool, handoff  # noqa: E402
-from agents.testing import ModelStep, ScriptedModel  # noqa: E402
-from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText  # noqa: E402
+from agents import Agent, RunConfig, Runner, function_tool, handoff
+from agents.testing import ModelStep, ScriptedModel
+from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
-from loopwarden_client.adapters.openai_agents import protect  # noqa: E402
+from loopwarden_client.adapters.openai_agents import protect
 
 ids = itertools.count()
 

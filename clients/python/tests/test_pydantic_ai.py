@@ -12,12 +12,12 @@ from loopwarden_client import Guard
 
 pytest.importorskip("pydantic_ai", reason="pydantic-ai is not in this environment")
 
-from pydantic_ai import Agent, ModelRetry, RunContext  # noqa: E402
-from pydantic_ai.exceptions import ToolFailed  # noqa: E402
-from pydantic_ai.messages import ModelMessage, ModelResponse, RetryPromptPart, TextPart, ToolCallPart, ToolReturnPart  # noqa: E402
-from pydantic_ai.models.function import AgentInfo, FunctionModel  # noqa: E402
+from pydantic_ai import Agent, ModelRetry, RunContext
+from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.messages import ModelMessage, ModelResponse, RetryPromptPart, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from loopwarden_client.adapters.pydantic_ai import LoopwardenCapability  # noqa: E402
+from loopwarden_client.adapters.pydantic_ai import LoopwardenCapability
 
 ids = itertools.count()
 

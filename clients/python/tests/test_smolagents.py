@@ -12,10 +12,10 @@ from loopwarden_client import Guard
 
 pytest.importorskip("smolagents", reason="smolagents is not in this environment")
 
-from smolagents import CodeAgent, Model, ToolCallingAgent, tool  # noqa: E402
-from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolCallFunction, MessageRole  # noqa: E402
+from smolagents import CodeAgent, Model, ToolCallingAgent, tool
+from smolagents.models import ChatMessage, ChatMessageToolCall, ChatMessageToolCallFunction, MessageRole
 
-from loopwarden_client.adapters.smolagents import protect  # noqa: E402
+from loopwarden_client.adapters.smolagents import protect
 
 ids = itertools.count()
 
@@ -44,7 +44,9 @@ class Scripted(Model):
             lines = [f"print({name}(**{args!r}))" if name != "final_answer" else "final_answer('done')" for name, args in calls]
             return ChatMessage(role=MessageRole.ASSISTANT, content="Thought: on\n<code>\n" + "\n".join(lines) + "\n</code>")
         made = [
-            ChatMessageToolCall(id=f"call_{next(ids)}", type="function", function=ChatMessageToolCallFunction(name=name, arguments=args))
+            ChatMessageToolCall(
+                id=f"call_{next(ids)}", type="function", function=ChatMessageToolCallFunction(name=name, arguments=args)
+            )
             for name, args in calls
         ]
         return ChatMessage(role=MessageRole.ASSISTANT, content="", tool_calls=made)

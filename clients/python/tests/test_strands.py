@@ -14,10 +14,10 @@ from loopwarden_client import Guard
 
 pytest.importorskip("strands", reason="strands-agents is not in this environment")
 
-from strands import Agent, tool  # noqa: E402
-from strands.models import Model  # noqa: E402
+from strands import Agent, tool
+from strands.models import Model
 
-from loopwarden_client.adapters.strands import LoopwardenHooks  # noqa: E402
+from loopwarden_client.adapters.strands import LoopwardenHooks
 
 ids = itertools.count()
 
@@ -108,9 +108,8 @@ def test_a_conversation_is_a_session_and_a_sub_agent_has_its_own_or_is_given_one
         left = iter(turns)
         return Scripted(lambda _: next(left), name)
 
-    helper = Agent(
-        model=ask([[{"q": "a"}], [], [{"q": "a"}], []]), tools=[search_tool(ran)], hooks=[hooks], name="helper", callback_handler=None
-    )
+    turns = [[{"q": "a"}], [], [{"q": "a"}], []]
+    helper = Agent(model=ask(turns), tools=[search_tool(ran)], hooks=[hooks], name="helper", callback_handler=None)
 
     @tool
     def delegate(q: str) -> str:

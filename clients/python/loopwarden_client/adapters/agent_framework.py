@@ -12,7 +12,7 @@ from agent_framework.exceptions import MiddlewareException, UserInputRequiredExc
 
 from ..aio import AsyncGuard, AsyncStep
 from ..events import Call
-from ..guard import CAN, Guard
+from ..guard import CAN, Asking
 from .shared import Owner
 
 # What the framework itself says of a function that has raised, unless details are asked for.
@@ -22,7 +22,7 @@ FAILED = "Error: Function failed."
 class LoopwardenMiddleware(FunctionMiddleware):
     """Asks the guard before and after each function call. Place it first in the list."""
 
-    def __init__(self, guard: Guard | AsyncGuard, *, session_id: str | None = None, agent_id: str | None = None) -> None:
+    def __init__(self, guard: Asking | AsyncGuard, *, session_id: str | None = None, agent_id: str | None = None) -> None:
         self._owner = Owner(guard, session_id, agent_id)
 
     async def process(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:

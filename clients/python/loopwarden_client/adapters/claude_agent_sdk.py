@@ -9,15 +9,16 @@ from claude_agent_sdk import HookMatcher
 
 from ..aio import AsyncGuard, AsyncStep
 from ..events import Call, user_message
-from ..guard import Guard
-from .shared import Open, Owner
+from ..guard import Asking
+from ..open import Open
+from .shared import Owner
 
 # The guard's own deadline comes long before; a hook that meets this one would block the call. Seconds.
 TIMEOUT_S = 30.0
 
 
 class _Hooks:
-    def __init__(self, guard: Guard | AsyncGuard, session_id: str | None) -> None:
+    def __init__(self, guard: Asking | AsyncGuard, session_id: str | None) -> None:
         self._owner = Owner(guard, session_id)
         self._open: Open[AsyncStep] = Open()
 
@@ -57,7 +58,9 @@ class _Hooks:
         return {}
 
 
-def hooks(guard: Guard | AsyncGuard, *, session_id: str | None = None, report_prompts: bool = True) -> dict[Any, list[HookMatcher]]:
+def hooks(
+    guard: Asking | AsyncGuard, *, session_id: str | None = None, report_prompts: bool = True
+) -> dict[Any, list[HookMatcher]]:
     """Hooks for `ClaudeAgentOptions`. Add your own to the lists."""
     own = _Hooks(guard, session_id)
 

@@ -1,7 +1,7 @@
 """CrewAI: `install(guard)` once per process; it returns a function that takes the hooks away again.
 
-CrewAI's hooks are global and synchronous, and its model never reads why a hook has blocked a call. So the call is blocked before, and
-the text of the guard is put in the place of the result after it. The session is the kickoff of the crew.
+CrewAI's hooks are global and synchronous, and its model never reads why a hook has blocked a call. So the call is blocked
+before, and the text of the guard is put in the place of the result after it. The session is the kickoff of the crew.
 """
 
 from collections.abc import Callable
@@ -17,15 +17,16 @@ from crewai.hooks import (
 
 from ..aio import AsyncGuard
 from ..events import Call
-from ..guard import Guard, Step
-from .shared import Open, Owner
+from ..guard import Asking, Step
+from ..open import Open
+from .shared import Owner
 
 # How CrewAI begins the result of a tool that has raised.
 FAILED = "Error executing tool: "
 
 
 class _Hooks:
-    def __init__(self, guard: Guard | AsyncGuard, session_id: str | None) -> None:
+    def __init__(self, guard: Asking | AsyncGuard, session_id: str | None) -> None:
         self._owner = Owner(guard, session_id)
         self._open: Open[tuple[Step, str | None]] = Open()
 
@@ -56,7 +57,7 @@ class _Hooks:
         return f"{result}\n\n{text}" if text else None
 
 
-def install(guard: Guard | AsyncGuard, *, session_id: str | None = None) -> Callable[[], None]:
+def install(guard: Asking | AsyncGuard, *, session_id: str | None = None) -> Callable[[], None]:
     """Registers the hooks for all crews of this process."""
     hooks = _Hooks(guard, session_id)
     before: Any = hooks.before

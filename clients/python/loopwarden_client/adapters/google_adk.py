@@ -12,14 +12,15 @@ from google.adk.tools.tool_context import ToolContext
 
 from ..aio import AsyncGuard, AsyncStep
 from ..events import Call, user_message
-from ..guard import Guard, add_to_error
-from .shared import Open, Owner
+from ..guard import Asking, add_to_error
+from ..open import Open
+from .shared import Owner
 
 
 class LoopwardenPlugin(BasePlugin):
     """Asks the guard before and after each tool call. Place it first in the list."""
 
-    def __init__(self, guard: Guard | AsyncGuard, *, session_id: str | None = None, report_messages: bool = True) -> None:
+    def __init__(self, guard: Asking | AsyncGuard, *, session_id: str | None = None, report_messages: bool = True) -> None:
         super().__init__(name="loopwarden")
         self._owner = Owner(guard, session_id)
         self._open: Open[AsyncStep] = Open()

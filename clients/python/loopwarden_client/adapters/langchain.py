@@ -1,11 +1,11 @@
 """LangChain and LangGraph: `create_agent(..., middleware=[LoopwardenMiddleware(guard)])`.
 
-The session is the `thread_id` of the run's configuration. Without LangChain's agents: `ToolNode(tools, wrap_tool_call=m.wrap_tool_call,
-awrap_tool_call=m.awrap_tool_call)`.
+The session is the `thread_id` of the run's configuration. Without LangChain's agents:
+`ToolNode(tools, wrap_tool_call=m.wrap_tool_call, awrap_tool_call=m.awrap_tool_call)`.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from langchain.agents.middleware import AgentMiddleware
 from langchain.tools.tool_node import ToolCallRequest
@@ -15,18 +15,17 @@ from langgraph.types import Command
 
 from ..aio import AsyncGuard, AsyncStep
 from ..events import Call
-from ..guard import Guard, Step, add_to_error
+from ..guard import Asking, Step, add_to_error
 from .shared import Owner
 
-Answer = ToolMessage | Command[Any]
+Answer: TypeAlias = ToolMessage | Command[Any]
 
 
 class LoopwardenMiddleware(AgentMiddleware[Any, Any, Any]):
     """Asks the guard before and after each tool call. Place it first, before limiters and retries."""
 
-    def __init__(self, guard: Guard | AsyncGuard, *, session_id: str | None = None, agent_id: str | None = None) -> None:
+    def __init__(self, guard: Asking | AsyncGuard, *, session_id: str | None = None, agent_id: str | None = None) -> None:
         super().__init__()
-        self.tools = []
         self._owner = Owner(guard, session_id, agent_id)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Answer]) -> Answer:

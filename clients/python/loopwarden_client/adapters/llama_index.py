@@ -12,14 +12,14 @@ from llama_index.core.tools import ToolOutput
 
 from ..aio import AsyncGuard, AsyncStep
 from ..events import Call
-from ..guard import Guard
+from ..guard import Asking
 from .shared import Owner
 
 SESSION_KEY = "loopwarden_session"
 Agent = TypeVar("Agent")
 
 
-def protect(agent: Agent, guard: Guard | AsyncGuard, *, session_id: str | None = None, agent_id: str | None = None) -> Agent:
+def protect(agent: Agent, guard: Asking | AsyncGuard, *, session_id: str | None = None, agent_id: str | None = None) -> Agent:
     """Makes the agent ask before and after each tool call, and gives it back."""
     owner = Owner(guard, session_id, agent_id)
     call_tool = agent._call_tool  # type: ignore[attr-defined]

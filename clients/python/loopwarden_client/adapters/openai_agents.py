@@ -22,8 +22,9 @@ from agents.tracing import get_current_trace
 
 from ..aio import AsyncGuard, AsyncStep
 from ..events import Call
-from ..guard import Guard, add
-from .shared import Open, Owner
+from ..guard import Asking, add
+from ..open import Open
+from .shared import Owner
 
 Allow = ToolGuardrailFunctionOutput.allow
 Reject = ToolGuardrailFunctionOutput.reject_content
@@ -32,7 +33,7 @@ Reject = ToolGuardrailFunctionOutput.reject_content
 class Guardrails:
     """The pair of guardrails. `session_id` may be a function of the call's `ToolContext`, as your own context knows it best."""
 
-    def __init__(self, guard: Guard | AsyncGuard, session_id: str | Callable[[Any], str] | None = None) -> None:
+    def __init__(self, guard: Asking | AsyncGuard, session_id: str | Callable[[Any], str] | None = None) -> None:
         self._session_of = session_id if callable(session_id) else None
         self._owner = Owner(guard, None if callable(session_id) else session_id)
         self._open: Open[AsyncStep] = Open()
@@ -72,7 +73,7 @@ class Guardrails:
         return self._owner.session(group or getattr(trace, "group_id", None) or (run if run != "no-op" else None))
 
 
-def protect(agent: Agent[Any], guard: Guard | AsyncGuard, *, session_id: str | Callable[[Any], str] | None = None) -> Agent[Any]:
+def protect(agent: Agent[Any], guard: Asking | AsyncGuard, *, session_id: str | Callable[[Any], str] | None = None) -> Agent[Any]:
     """Puts the guardrails on the agent's tools, once, and gives the agent back."""
     _walk(agent, Guardrails(guard, session_id), set())
     return agent

@@ -1,7 +1,7 @@
 """PydanticAI: `Agent(..., capabilities=[LoopwardenCapability(guard)])`.
 
-The session is the run's `conversation_id`. A sub-agent that a tool runs has a conversation of its own, unless it is given that of its
-parent: `helper.run(..., conversation_id=ctx.conversation_id)`.
+The session is the run's `conversation_id`. A sub-agent that a tool runs has a conversation of its own, unless it is given
+that of its parent: `helper.run(..., conversation_id=ctx.conversation_id)`.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from ..aio import AsyncGuard, AsyncStep
 from ..events import Call
-from ..guard import Guard, add, add_to_error
+from ..guard import Asking, add, add_to_error
 from .shared import Owner
 
 
@@ -23,7 +23,7 @@ from .shared import Owner
 class LoopwardenCapability(AbstractCapability[Any]):
     """Asks the guard before and after each tool call."""
 
-    guard: Guard | AsyncGuard
+    guard: Asking | AsyncGuard
     session_id: str | None = None
     agent_id: str | None = None
     _owner: Owner = field(init=False, repr=False)

@@ -1,13 +1,10 @@
-"""What adapters share: whose call it is, and the calls under way where a framework has one hook before and another one after."""
+"""What adapters share: whose call it is."""
 
 import logging
-import threading
 import uuid
-from collections import OrderedDict
-from typing import Generic, TypeVar
 
 from ..aio import AsyncGuard
-from ..guard import Guard
+from ..guard import Asking
 
 log = logging.getLogger("loopwarden_client")
 
@@ -15,7 +12,7 @@ log = logging.getLogger("loopwarden_client")
 class Owner:
     """A guard with the session and the agent that stand in where the framework names none."""
 
-    def __init__(self, guard: Guard | AsyncGuard, session_id: str | None = None, agent_id: str | None = None) -> None:
+    def __init__(self, guard: Asking | AsyncGuard, session_id: str | None = None, agent_id: str | None = None) -> None:
         self.guard = guard.guard if isinstance(guard, AsyncGuard) else guard
         self.aio = guard if isinstance(guard, AsyncGuard) else AsyncGuard(guard)
         self._session_id = session_id
@@ -34,28 +31,3 @@ class Owner:
     def agent(self, found: object = None) -> str:
         """The agent that was asked for, else the one of the framework, else `main`."""
         return str(self._agent_id or found or "main")
-
-
-# Calls under way that are remembered; a call that is cancelled never ends.
-OPEN_MAX = 1_000
-Kept = TypeVar("Kept")
-
-
-class Open(Generic[Kept]):
-    """Steps of calls under way, by the framework's id of the call."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._steps: OrderedDict[object, Kept] = OrderedDict()
-
-    def put(self, key: object, step: Kept) -> None:
-        """Keeps a step until the call ends."""
-        with self._lock:
-            self._steps[key] = step
-            if len(self._steps) > OPEN_MAX:
-                self._steps.popitem(last=False)
-
-    def take(self, key: object) -> Kept | None:
-        """The step of a call that has ended; none where it was refused or never seen."""
-        with self._lock:
-            return self._steps.pop(key, None)

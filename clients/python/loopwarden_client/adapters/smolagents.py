@@ -14,7 +14,7 @@ from smolagents import MultiStepAgent, ToolCallingAgent
 
 from ..aio import AsyncGuard
 from ..events import Call
-from ..guard import Guard, Step, add, add_to_error, arguments
+from ..guard import Asking, Step, add, add_to_error, arguments
 from .shared import Owner
 
 FINAL = "final_answer"
@@ -35,7 +35,7 @@ class _Run:
                 self.session_id = uuid.uuid4().hex
 
 
-def protect(agent: Agent, guard: Guard | AsyncGuard, *, session_id: str | None = None) -> Agent:
+def protect(agent: Agent, guard: Asking | AsyncGuard, *, session_id: str | None = None) -> Agent:
     """Makes the agent ask before and after each tool call, and gives it back."""
     run = _Run(session_id)
     original = agent.run

@@ -13,14 +13,15 @@ from strands.hooks import AfterToolCallEvent, BeforeToolCallEvent, HookProvider,
 
 from ..aio import AsyncGuard, AsyncStep
 from ..events import Call
-from ..guard import Guard
-from .shared import Open, Owner
+from ..guard import Asking
+from ..open import Open
+from .shared import Owner
 
 
 class LoopwardenHooks(HookProvider):
     """Asks the guard before and after each tool call. One object may serve several agents."""
 
-    def __init__(self, guard: Guard | AsyncGuard, *, session_id: str | None = None, agent_id: str | None = None) -> None:
+    def __init__(self, guard: Asking | AsyncGuard, *, session_id: str | None = None, agent_id: str | None = None) -> None:
         self._owner = Owner(guard, session_id, agent_id)
         self._open: Open[AsyncStep] = Open()
         self._lock = threading.Lock()
