@@ -68,7 +68,7 @@ class Decision:
         if denied and not message:
             raise BadAnswerError("deny_without_message")
         action = _word(answer, "action")
-        if not denied and action != "nudge":
+        if not denied and action not in ("nudge", "block"):
             # A caller that does not know an action does not act on it.
             message, action = "", "none"
         level = answer.get("level")
@@ -78,7 +78,7 @@ class Decision:
             message=message,
             action=action or "none",
             placement=_word(answer, "placement"),
-            stop=denied and answer.get("stop") is True,
+            stop=answer.get("stop") is True,
             level=level if type(level) is int and 0 <= level <= 9 else 0,
             command_id=_word(answer, "command_id"),
             episode=_word(answer, "episode"),

@@ -58,3 +58,11 @@ def check_parallel(rule: Any, results: list[str], runs: int) -> None:
     assert sum("refused" in text for text in results) == 2, results
     assert sum("has been made 3 times" in text for text in results) == 1, results
     assert (rule.nudges, rule.denied) == (1, 2)
+
+
+def check_real(results: list[str], runs: int) -> None:
+    """The program itself ends a loop: its numbers are its own, so only the order is looked at."""
+    assert runs == len(results) - 1 < STEPS_MAX, (runs, results)
+    assert "refused" in results[-1] and "no result for same" not in results[-1], results
+    assert results[0].strip() == "no result for same"
+    assert any(text.startswith("no result for same") and len(text) > 60 for text in results[1:-1]), results

@@ -115,3 +115,9 @@ def test_a_sub_agent_is_another_agent_of_the_session(fake: FakeGuard, guard: Gua
 def test_without_a_guard_the_run_is_as_it_was(tmp_path: Path) -> None:
     seen: list[list[str]] = []
     assert run(Guard("http://127.0.0.1:1"), tmp_path, follows(scripts.loop, seen)) == scripts.STEPS_MAX
+
+
+def test_the_program_itself(real: Guard, tmp_path: Path) -> None:
+    seen: list[list[str]] = []
+    runs = run(real, tmp_path, follows(scripts.loop, seen))
+    scripts.check_real(seen[-1], runs)

@@ -139,3 +139,9 @@ def test_without_a_guard_the_run_is_as_it_was() -> None:
     ran: list[str] = []
     results = run(Guard("http://127.0.0.1:1"), searching(scripts.loop, ran))
     assert len(ran) == scripts.STEPS_MAX and set(results) == {"no result for same"}
+
+
+def test_the_program_itself(real: Guard) -> None:
+    ran: list[str] = []
+    results = run(real, searching(scripts.loop, ran))
+    scripts.check_real(results, len(ran))

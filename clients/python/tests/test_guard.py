@@ -14,6 +14,7 @@ from typing import Any
 
 import hostile
 import pytest
+import scripts
 from fake_guard import FakeGuard
 
 from loopwarden_client import AsyncGuard, Breaker, Call, Guard, Step, user_message
@@ -259,3 +260,17 @@ def test_a_note_stands_where_a_model_reads_it() -> None:
     for error, text in ((OSError(2, "x"), "[Errno 2] x"), (ValueError("a"), "a\n\nn"), (ValueError(), "n")):
         add_to_error(error, "n")
         assert str(error) == text
+
+
+def test_the_program_itself(real: Guard) -> None:
+    ran: list[str] = []
+
+    def search(q: str) -> str:
+        ran.append(q)
+        return "no result for " + q
+
+    wrapped = real.wrap(search, session_id="s")
+    results: list[str] = []
+    while scripts.loop(results):
+        results.append(wrapped(q="same"))
+    scripts.check_real(results, len(ran))

@@ -83,11 +83,9 @@ TOLERATED = {
     ),
     "unknown fields": answer(a=1, decision2="deny", state={"stale": False, "b": []}),
     "an unknown action": answer(action="dance", message="do this"),
-    "a block that is allowed": answer(action="block", message="do this"),
     "a message without a nudge": answer(message="do this"),
     "levels out of range": answer(level=10**30),
     "a nudge without a text": answer(action="nudge"),
-    "a stop without a deny": answer(stop=True),
 }
 
 
@@ -106,6 +104,12 @@ def test_a_text_for_a_model_is_clean_and_bounded() -> None:
     with hostile.server(answer(action="nudge", message="x" * 50_000, command_id="y" * 9_000)) as (address, _):
         decision = Guard(address, deadline_ms=5_000).check(CALL.before())
     assert (len(decision.message), len(decision.command_id)) == (4_096, 512)
+
+
+def test_a_block_that_came_too_late_to_refuse_still_says_its_text() -> None:
+    with hostile.server(answer(action="block", message="m", stop=True)) as (address, _):
+        decision = Guard(address, deadline_ms=5_000).observe(CALL.after("x"))
+    assert (decision.denied, decision.nudge, decision.stop) == (False, "m", True)
 
 
 def test_bytes_behind_an_answer_are_not_the_next_answer() -> None:

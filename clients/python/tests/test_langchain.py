@@ -138,3 +138,7 @@ def test_a_sub_agent_is_another_agent_of_the_session(fake: FakeGuard, guard: Gua
 def test_without_a_guard_the_run_is_as_it_was() -> None:
     results, runs = run(Guard("http://127.0.0.1:1"), scripts.loop, False)
     assert runs == scripts.STEPS_MAX and set(results) == {"no result for same"}
+
+
+def test_the_program_itself(real: Guard) -> None:
+    scripts.check_real(*run(real, scripts.loop, True))

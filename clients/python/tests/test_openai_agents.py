@@ -140,3 +140,7 @@ def test_a_run_without_a_group_is_a_session(fake: FakeGuard, guard: Guard) -> No
 def test_without_a_guard_the_run_is_as_it_was() -> None:
     results, runs = run(Guard("http://127.0.0.1:1"), scripts.loop)
     assert runs == scripts.STEPS_MAX and set(results) == {"no result for same"}
+
+
+def test_the_program_itself(real: Guard) -> None:
+    scripts.check_real(*run(real, scripts.loop))
