@@ -5,6 +5,7 @@ import itertools
 from typing import Any
 
 import pytest
+import readme
 import scripts
 from fake_guard import FakeGuard
 
@@ -137,3 +138,12 @@ def test_without_a_guard_the_run_is_as_it_was() -> None:
 
 def test_the_program_itself(real: Guard) -> None:
     scripts.check_real(*run(real, scripts.loop))
+
+
+def test_the_readme(fake: FakeGuard, guard: Guard) -> None:
+    made = readme.run("Microsoft Agent Framework", guard=guard, model=Scripted(scripts.loop), tools=[search_tool([])])
+
+    async def go() -> Any:
+        return await made["agent"].run("find it")
+
+    assert asyncio.run(go()).text == "done" and fake.rule.denied == 1

@@ -6,6 +6,7 @@ from typing import Any
 
 import fake_claude
 import pytest
+import readme
 import scripts
 from fake_guard import FakeGuard
 
@@ -14,8 +15,6 @@ from loopwarden_client import Guard
 pytest.importorskip("claude_agent_sdk", reason="claude-agent-sdk is not in this environment")
 
 from claude_agent_sdk import AgentDefinition, ClaudeAgentOptions, ResultMessage, create_sdk_mcp_server, query, tool
-
-from loopwarden_client.adapters.claude_agent_sdk import hooks
 
 NAME = "mcp__t__search"
 
@@ -30,8 +29,8 @@ def run(guard: Guard, home: Path, respond: fake_claude.Respond, error: bool = Fa
         return {"content": [{"type": "text", "text": scripts.answer(args["q"])}], "is_error": error}
 
     async def go(address: str) -> None:
-        settings = ClaudeAgentOptions(
-            hooks=hooks(guard), mcp_servers={"t": create_sdk_mcp_server("t", tools=[search])}, cwd=home, max_turns=20,
+        given = dict(
+            mcp_servers={"t": create_sdk_mcp_server("t", tools=[search])}, cwd=home, max_turns=20,
             allowed_tools=[NAME, "Task", "Agent"], setting_sources=[],
             env={
                 "HOME": str(home), "ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": "x", "DISABLE_TELEMETRY": "1",
@@ -39,6 +38,8 @@ def run(guard: Guard, home: Path, respond: fake_claude.Respond, error: bool = Fa
             },
             **options,
         )
+        # The piece in the README, as it is written there.
+        settings: ClaudeAgentOptions = readme.run("Claude Agent SDK", guard=guard, options=given)["options"]
         messages = [message async for message in query(prompt="find it", options=settings)]
         assert isinstance(messages[-1], ResultMessage) and messages[-1].result == "done", messages
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+import readme
 
 from loopwarden_client import Call, Commands, Decision, Follower, Step
 from loopwarden_client.canonical import fingerprint
@@ -175,6 +176,14 @@ def test_a_follower_reads_the_topic() -> None:
         producer.flush(10)
         assert arrived.wait(30)
         assert not follower.check(Call("Bash", ARGS, "s").before()).denied
+
+
+def test_the_readme() -> None:
+    pytest.importorskip("confluent_kafka", reason="confluent-kafka is not in this environment")
+    told: list[dict[str, Any]] = []
+    guard = readme.run("Without a guard: Kafka", report=told.append)["guard"]
+    assert not guard.check(Call("Bash", ARGS, "s").before()).denied and len(told) == 1
+    guard.close()
 
 
 def test_without_a_broker_there_are_no_blocks() -> None:

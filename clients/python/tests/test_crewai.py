@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import readme
 import scripts
 from fake_guard import FakeGuard
 
@@ -133,3 +134,13 @@ def test_without_a_guard_and_after_uninstalling_the_run_is_as_it_was(fake: FakeG
     assert runs == 6 and "no result for question 5" in results[5]
     install(Guard(fake.address))()
     assert run(scripts.work)[1] == 6 and not fake.rule.events
+
+
+def test_the_readme(fake: FakeGuard, guard: Guard) -> None:
+    from crewai.hooks import clear_all_tool_call_hooks
+
+    agent = worker(scripts.loop, [search_tool([])], [])
+    task = Task(description="find it", expected_output="it", agent=agent)
+    made = readme.run("CrewAI", guard=guard, agents=[agent], tasks=[task])
+    clear_all_tool_call_hooks()
+    assert "done" in made["result"].raw and fake.rule.denied == 1

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
+import readme
 import scripts
 from fake_guard import FakeGuard
 
@@ -145,3 +146,9 @@ def test_the_program_itself(real: Guard) -> None:
     ran: list[str] = []
     results = run(real, searching(scripts.loop, ran))
     scripts.check_real(results, len(ran))
+
+
+def test_the_readme(fake: FakeGuard, guard: Guard) -> None:
+    made = readme.run("Google ADK", guard=guard, agent=searching(scripts.loop, []))
+    asyncio.run(InMemoryRunner(app=made["app"]).run_debug("find it", quiet=True))
+    assert fake.rule.denied == 1

@@ -14,6 +14,7 @@ from typing import Any
 
 import hostile
 import pytest
+import readme
 import scripts
 from fake_guard import FakeGuard
 
@@ -274,3 +275,8 @@ def test_the_program_itself(real: Guard) -> None:
     while scripts.loop(results):
         results.append(wrapped(q="same"))
     scripts.check_real(results, len(ran))
+
+
+def test_the_readme() -> None:
+    made = readme.run("Without a framework", search=scripts.answer)
+    assert made["search"]("x") == "no result for x", "whether a guard is there or not"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import readme
 import scripts
 from fake_guard import FakeGuard
 
@@ -142,3 +143,14 @@ def test_without_a_guard_the_run_is_as_it_was() -> None:
 
 def test_the_program_itself(real: Guard) -> None:
     scripts.check_real(*run(real, scripts.loop, True))
+
+
+def test_the_readme(fake: FakeGuard, guard: Guard) -> None:
+    @tool
+    def search(q: str) -> str:
+        """Searches."""
+        return scripts.answer(q)
+
+    made = readme.run("LangChain, LangGraph", guard=guard, model=Scripted(script=scripts.loop), tools=[search], question="find it")
+    assert made["state"]["messages"][-1].text == "done" and fake.rule.denied == 1
+    assert fake.rule.events[0]["session_id"] == "conversation-1"

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+import readme
 import scripts
 from fake_guard import FakeGuard
 
@@ -144,3 +145,9 @@ def test_without_a_guard_the_run_is_as_it_was() -> None:
 
 def test_the_program_itself(real: Guard) -> None:
     scripts.check_real(*run(real, scripts.loop))
+
+
+def test_the_readme(fake: FakeGuard, guard: Guard) -> None:
+    made = readme.run("OpenAI Agents", guard=guard, model=model(scripts.loop), tools=[search_tool([])], question="find it")
+    assert made["result"].final_output == "done" and fake.rule.denied == 1
+    assert fake.rule.events[0]["session_id"] == "conversation-1"

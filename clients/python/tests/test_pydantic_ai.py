@@ -5,6 +5,7 @@ import itertools
 from typing import Any
 
 import pytest
+import readme
 import scripts
 from fake_guard import FakeGuard
 
@@ -117,3 +118,11 @@ def test_without_a_guard_the_run_is_as_it_was() -> None:
 
 def test_the_program_itself(real: Guard) -> None:
     scripts.check_real(*run(real, scripts.loop))
+
+
+def test_the_readme(fake: FakeGuard, guard: Guard) -> None:
+    def search(q: str) -> str:
+        return scripts.answer(q)
+
+    made = readme.run("PydanticAI", guard=guard, model=model(scripts.loop), tools=[search], question="find it")
+    assert made["result"].output == "done" and fake.rule.denied == 1

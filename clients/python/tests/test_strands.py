@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import readme
 import scripts
 from fake_guard import FakeGuard
 
@@ -132,3 +133,8 @@ def test_without_a_guard_the_run_is_as_it_was() -> None:
 
 def test_the_program_itself(real: Guard) -> None:
     scripts.check_real(*run(real, scripts.loop))
+
+
+def test_the_readme(fake: FakeGuard, guard: Guard) -> None:
+    made = readme.run("Strands", guard=guard, model=Scripted(scripts.loop), tools=[search_tool([])], question="find it")
+    assert str(made["result"]).strip() == "done" and fake.rule.denied == 1
