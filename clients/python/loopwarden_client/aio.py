@@ -5,7 +5,7 @@
 - A loop that is busy cannot count a deadline; a socket's own time-out can.
 - There is one reader of HTTP, that of the standard library, and one place where hostile answers are met.
 
-The price is a change of thread, some 50 to 100 µs per question.
+The price is a change of thread: measured 0.2 ms per question, on two busy cores, where a question takes 0.4 ms.
 """
 
 import asyncio

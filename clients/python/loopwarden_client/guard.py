@@ -197,11 +197,16 @@ def arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[
 
 
 def add(result: Any, text: str) -> Any:
-    """A result with a text for the model: a text behind a text, a key in a dict, else both as one text."""
-    if not text:
+    """A result with a text for the model: behind a text, as a key of a dict, else both as one text.
+
+    What has no text that says all of it, such as an image, stays as it is: the result is worth more than the nudge.
+    """
+    if not text or not isinstance(result, (str, int, float, dict, list, tuple, type(None))):
         return result
     if isinstance(result, dict):
         return {**result, "note": text}
+    if isinstance(result, (list, tuple)) and not all(isinstance(item, (str, int, float, dict, type(None))) for item in result):
+        return result
     return f"{result}\n\n{text}"
 
 

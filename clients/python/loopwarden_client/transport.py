@@ -83,7 +83,7 @@ class Address:
             sock.deadline = until
             sock.left()
             sock.connect(address)
-            if family != socket.AF_UNIX:
+            if isinstance(address, tuple):  # TCP
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except BaseException:
             sock.close()

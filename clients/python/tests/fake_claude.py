@@ -27,6 +27,7 @@ def results(request: dict[str, Any]) -> list[str]:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1
     server: Any
 
     def do_HEAD(self) -> None:

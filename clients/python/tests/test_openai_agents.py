@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -129,6 +130,35 @@ def test_agents_as_tools_and_handoffs_are_agents_of_the_session(fake: FakeGuard,
         ("g", "boss", "delegate"), ("g", "helper", "search"), ("g", "second", "search")
     }
     assert len(third.tools[0].tool_input_guardrails) == 1 and fake.rule.denied == 1
+
+
+SERVER = """
+from mcp.server import MCPServer
+
+server = MCPServer("t")
+
+
+@server.tool()
+def search(q: str) -> str:
+    return f"no result for {q}"
+
+
+server.run()
+"""
+
+
+def test_tools_of_mcp_servers_are_guarded_too(fake: FakeGuard, guard: Guard) -> None:
+    from agents.mcp import MCPServerStdio
+
+    async def go() -> Any:
+        command: Any = {"command": sys.executable, "args": ["-c", SERVER]}
+        async with MCPServerStdio(params=command, client_session_timeout_seconds=60) as server:
+            agent = protect(Agent("main", mcp_servers=[server], model=model(scripts.loop)), guard)
+            return await Runner.run(agent, "find it", max_turns=30)
+
+    results = texts(asyncio.run(go()).to_input_list())
+    assert "refused" in results[-1] and "3 times" in results[2] and "no result for same" in results[2], results
+    assert (fake.rule.nudges, fake.rule.denied) == (1, 1)
 
 
 def test_a_run_without_a_group_is_a_session(fake: FakeGuard, guard: Guard) -> None:

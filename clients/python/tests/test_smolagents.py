@@ -75,7 +75,7 @@ def run(guard: Guard, script: Any, is_code: bool = False, error: bool = False, *
     kind = CodeAgent if is_code else ToolCallingAgent
     agent = protect(kind(tools=[search_tool(ran, error)], model=model, max_steps=30, verbosity_level=0), guard, **options)
     assert agent.run("find it") == "done"
-    seen = [text.split("Last output from code snippet:")[0].removeprefix("Execution logs:").strip() for text in model.seen]
+    seen = [text.replace("Last output from code snippet:\nNone", "").removeprefix("Execution logs:").strip() for text in model.seen]
     return seen, len(ran)
 
 
@@ -117,6 +117,29 @@ def test_managed_agents_are_agents_of_the_session(fake: FakeGuard, guard: Guard,
     calls = {(event["agent"]["id"], event["tool"]) for event in fake.rule.calls()}
     assert calls == ({("helper", "search")} | (set() if is_code else {("main", "helper")}))
     assert fake.rule.denied == 1 and len({event["session_id"] for event in fake.rule.events}) == 1
+
+
+def test_code_that_works_with_a_result_gets_it_as_it_is(fake: FakeGuard, guard: Guard) -> None:
+    @tool
+    def search(q: str) -> list:
+        """Searches.
+
+        Args:
+            q: what for
+        """
+        return [{"title": "a"}]
+
+    model = Scripted(lambda results: [{"q": "same"}] if len(results) < 3 else [], is_code=True)
+    original = model.generate
+
+    def generate(messages: Any, **options: Any) -> ChatMessage:
+        message = original(messages, **options)
+        message.content = message.content.replace("print(search(**{'q': 'same'}))", "print(search(q='same')[0]['title'])")
+        return message
+
+    model.generate = generate
+    protect(CodeAgent(tools=[search], model=model, verbosity_level=0), guard).run("find it")
+    assert [("3 times" in text, "failed" in text) for text in model.seen] == [(False, False)] * 2 + [(True, False)], model.seen
 
 
 def test_each_run_is_a_session_unless_it_goes_on(fake: FakeGuard, guard: Guard) -> None:

@@ -61,8 +61,9 @@ class Guardrails:
     async def _after(self, data: ToolOutputGuardrailData) -> ToolGuardrailFunctionOutput:
         step = self._open.take(data.context.tool_call_id)
         text = await step.note(data.output) if step else ""
+        noted = add(data.output, text)
         # What is "rejected" is replaced: by itself, and the text behind it.
-        return Reject(str(add(data.output, text))) if text else Allow()
+        return Allow() if noted is data.output else Reject(str(noted))
 
     def _session(self, context: Any) -> str:
         if self._session_of is not None:
