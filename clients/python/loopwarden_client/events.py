@@ -3,7 +3,7 @@
 import hashlib
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from .plain import content, name, sound, text_of
@@ -20,9 +20,13 @@ class Call:
     session_id: str
     agent_id: str = "main"
     """Tells the agents of one session apart."""
-    call_id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    """The model's id of the call, where there is one. Ids of events are made of it: two reports of one call are one."""
+    call_id: str = ""
+    """The model's id of the call, else a random one. Ids of events are made of it: two reports of one call are one."""
     framework: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.call_id:
+            object.__setattr__(self, "call_id", uuid.uuid4().hex)
 
     def before(self) -> dict[str, Any]:
         """What is asked about before the tool runs."""

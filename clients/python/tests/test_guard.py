@@ -67,6 +67,7 @@ def test_the_same_call_reported_twice_is_one(fake: FakeGuard, guard: Guard) -> N
         assert not guard.check(call(1).before()).denied
     assert len(fake.rule.events) == 1
     assert call(1).before()["id"] != call(1).after()["id"] != call(2).after()["id"]
+    assert Call("t", {}, "s", call_id="").before()["id"] != Call("t", {}, "s", call_id="").before()["id"], "no id is no same id"
 
 
 def test_a_nudge_that_was_given_is_not_given_again() -> None:

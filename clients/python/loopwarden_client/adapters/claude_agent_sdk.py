@@ -30,7 +30,7 @@ class _Hooks:
             given["tool_input"],
             self._owner.session(given.get("session_id")),
             self._owner.agent(given.get("agent_id")),
-            **({"call_id": call_id} if call_id else {}),
+            call_id or "",
             framework="claude-agent-sdk",
         )
         step = AsyncStep(self._owner.aio, call)

@@ -41,7 +41,7 @@ class LoopwardenPlugin(BasePlugin):
             dict(tool_args),
             self._owner.session(tool_context.session.id),
             self._owner.agent(tool_context.agent_name),
-            **({"call_id": call_id} if call_id else {}),
+            call_id or "",
             framework="google-adk",
         )
         step = AsyncStep(self._owner.aio, call)

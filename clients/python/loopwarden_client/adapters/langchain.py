@@ -65,7 +65,7 @@ class LoopwardenMiddleware(AgentMiddleware[Any, Any, Any]):
             call["args"],
             self._owner.session((config.get("configurable") or {}).get("thread_id")),
             self._owner.agent((config.get("metadata") or {}).get("lc_agent_name")),
-            **({"call_id": call["id"]} if call.get("id") else {}),
+            call.get("id") or "",
             framework="langchain",
         )
 
