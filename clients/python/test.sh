@@ -26,7 +26,7 @@ oldest() {
   "$uv" python find 3.10 2>/dev/null || find "${PYENV_ROOT:-$HOME/.pyenv}/versions" -path '*/3.10.*/bin/python3.10' 2>/dev/null | head -1 | grep .
 }
 
-# Prints where the environment of this name is; makes it where it is not there.
+# Prints where the environment of this name is; makes it where it is not there. It is called in a condition, where `set -e` is off.
 environment() {
   local name=$1 python=python3 requirements home
   requirements=$(grep "^$name " tests/frameworks.txt | cut -d' ' -f2-)
@@ -35,10 +35,10 @@ environment() {
   home=$cache/$name-$(printf '%s\n' "$("$uv" python find "$python")" "$requirements" | sha256sum | cut -c 1-16)
   if [ ! -e "$home/complete" ]; then
     rm -rf "$home"
-    "$uv" venv --quiet --python "$python" "$home"
+    "$uv" venv --quiet --python "$python" "$home" || return 1
     # Requirements are words.
     # shellcheck disable=SC2086
-    timeout 580 "$uv" pip install --quiet --python "$home/bin/python" $requirements >&2
+    timeout 580 "$uv" pip install --quiet --python "$home/bin/python" $requirements >&2 || return 1
     touch "$home/complete"
   fi
   echo "$home"
