@@ -1,7 +1,7 @@
 # One command per check; CI calls nothing else. All of them share one native build: always --release, never other features.
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/loopwarden/target
 
-.PHONY: agents demo test check setup fmt lint unit it golden toy kafka browser chaos upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check compose containers clients-python
+.PHONY: agents demo test check setup fmt lint unit it golden toy kafka browser chaos upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check compose containers clients-python clients-typescript
 
 demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
 	cargo run --release --locked --quiet -- demo
@@ -88,6 +88,9 @@ compose: ## the image and deploy/compose.yaml, where a Docker daemon can be star
 
 clients-python: ## the Python client: each adapter in its real framework, with a scripted model; environments from PyPI
 	bash clients/python/test.sh
+
+clients-typescript: ## the TypeScript client and the plugin of opencode, with the real frameworks from npm and fake models
+	@bash clients/typescript/test.sh
 
 wheel: ## the Python wheel from the built binary; installed with pip, uv and pipx, and started
 	cargo build --release --locked --quiet

@@ -16,7 +16,8 @@ pub(crate) fn files(folder: &str, extensions: &[&str]) -> Vec<(String, String)> 
         paths.sort();
         for path in paths {
             if path.is_dir() {
-                if !path.ends_with(".git") && !path.ends_with("target") && !path.ends_with(".cargo") {
+                let is_made = [".git", "target", ".cargo", "node_modules", ".build"].iter().any(|name| path.ends_with(name));
+                if !is_made {
                     walk(&path, root, extensions, out);
                 }
             } else if extensions.iter().any(|extension| path.to_string_lossy().ends_with(extension))

@@ -1,0 +1,19 @@
+/** Client of loopwarden's guard. Adapters of frameworks are modules of their own: `@loopwarden/client/ai-sdk` and so on. */
+
+export { appended, around, type CallOptions, type GuardedCall, type Shape } from './around.js';
+export { canonical, Digits, NotJson, parse } from './canonical.js';
+export { readDecision, type Decision, type Placement } from './decision.js';
+export type { AgentEvent } from './event.js';
+export { Guard, type Ability, type Caller, type GuardOptions } from './guard.js';
+export {
+  callSha256,
+  canonicalArgs,
+  fingerprint,
+  identityText,
+  means,
+  type Call,
+  type Command,
+  type Identity,
+  type Scope,
+} from './identity.js';
+export { VERSION } from './version.js';
