@@ -9,7 +9,7 @@ use loopwarden_kafka::{Followed, Forwarder, KafkaOptions, StateFollower};
 use loopwarden_log::LogError;
 use loopwarden_settings::Config;
 
-use crate::cli::failure::Failure;
+use crate::failure::Failure;
 use crate::cli::guard::works::Works;
 use crate::cli::setup;
 use crate::http::check::Desk;

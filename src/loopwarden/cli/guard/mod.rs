@@ -15,8 +15,8 @@ use loopwarden_settings::read_secret;
 use works::Works;
 
 use crate::cli::args::{ConfigArgs, LogArgs};
-use crate::cli::failure::{Failure, Outcome};
-use crate::cli::output::Output;
+use crate::failure::{Failure, Outcome};
+use crate::output::Output;
 use crate::cli::signals::Asked;
 use crate::cli::{setup, signals};
 use crate::http::Token;

@@ -11,7 +11,7 @@ use loopwarden_guard::{Options, Record, Source};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::cli::failure::Failure;
+use crate::failure::Failure;
 use crate::cli::guard::works::Works;
 use crate::cli::{ask, exit_code};
 use crate::http::check::Desk;

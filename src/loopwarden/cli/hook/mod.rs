@@ -13,10 +13,10 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 
-use crate::cli::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::cli::hook::files::Change;
 use crate::cli::hook::plan::{Mode, Place, Target};
-use crate::cli::output::Output;
+use crate::output::Output;
 use crate::cli::{ask, exit_code};
 
 /// Wait for the running process, when somebody looks whether it is there.
