@@ -204,3 +204,6 @@ pub const HTTP_STEPS_MAX: usize = 4_096;
 pub const RECENT_COMMANDS_MAX: usize = 200;
 /// Bytes of them; a command has some 2 KiB, or more with excerpts.
 pub const RECENT_BYTES_MAX: usize = 1 << 20;
+
+/// Texts of people that a session remembers, to tell what is new: a harness repeats itself sooner.
+pub const USER_TEXTS_MAX: usize = 8;

@@ -16,20 +16,33 @@ struct Migration {
     step: Step,
 }
 
-/// Every step there is. None yet: only format 1 exists.
+/// Every step there is. None yet: the readers of heads and pages know both of their formats.
 const MIGRATIONS: &[Migration] = &[];
 
 /// Newest format of a family's values.
 pub const fn newest(family: KeyFamily) -> u8 {
     match family {
+        // What format 2 adds stands behind what format 1 had, and is read only where it is.
+        KeyFamily::Head | KeyFamily::Page => 2,
         KeyFamily::Position
-        | KeyFamily::Head
         | KeyFamily::Timer
         | KeyFamily::SwarmCounter
         | KeyFamily::SwarmPane
         | KeyFamily::Swarm
-        | KeyFamily::SwarmSeen
-        | KeyFamily::Page => 1,
+        | KeyFamily::SwarmSeen => 1,
+    }
+}
+
+/// The format of a value whose reader knows all of them.
+///
+/// # Errors
+/// As [`current`].
+pub fn version(family: KeyFamily, bytes: &[u8]) -> Result<u8, StoreError> {
+    match bytes.first() {
+        Some(found) if (1..=newest(family)).contains(found) => Ok(*found),
+        Some(found) if *found > newest(family) => Err(codec::newer(family.as_str(), *found, newest(family))),
+        Some(found) => Err(StoreError::Corrupt(format!("{}: unknown format {found}", family.as_str()))),
+        None => Err(StoreError::Corrupt(format!("{}: no bytes", family.as_str()))),
     }
 }
 
@@ -92,12 +105,15 @@ mod tests {
     }
 
     #[test]
-    fn today_only_format_1_exists() {
+    fn each_family_is_read_in_every_format_up_to_its_newest() {
         for family in KeyFamily::ALL {
-            assert!(current(family, &[1, 2, 3]).is_ok());
-            assert!(matches!(current(family, &[0]), Err(StoreError::Corrupt(_))));
-            assert!(matches!(current(family, &[2]), Err(StoreError::NewerFormat(_))));
-            assert!(matches!(current(family, &[]), Err(StoreError::Corrupt(_))));
+            assert!((1..=newest(family)).all(|format| version(family, &[format, 2, 3]) == Ok(format)));
+            assert!(current(family, &[newest(family), 2, 3]).is_ok());
+            for answer in [version(family, &[0]), version(family, &[])] {
+                assert!(matches!(answer, Err(StoreError::Corrupt(_))));
+            }
+            assert!(matches!(version(family, &[newest(family) + 1]), Err(StoreError::NewerFormat(_))));
+            assert!(matches!(current(family, &[newest(family) + 1]), Err(StoreError::NewerFormat(_))));
         }
     }
 }

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use loopwarden_core::detect::{Category, Explored, History, Matrix, OutcomeRun, Row, Run, Step, Streaks, Texts};
 use loopwarden_core::engine::{CommandId, Episode, Head, PendingNudge, Session, SubjectKey, TimerKind, TimerTable};
 use loopwarden_core::event::{EventTime, TaskId};
-use loopwarden_core::identity::Hash64;
+use loopwarden_core::identity::{Hash64, Sketch};
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{H64, H128, pack64, pack128, unpack64, unpack128};
@@ -155,7 +155,9 @@ pub fn encode_head<'a>(
     ring: &StoredRing,
     open: impl Iterator<Item = (u16, &'a Step, &'a str)>,
 ) -> Result<Vec<u8>, StoreError> {
-    step::append(codec::append(step::begin(KeyFamily::Head), &StoredHead::of(head, ring))?, open)
+    let bytes = codec::append(step::begin(KeyFamily::Head), &StoredHead::of(head, ring))?;
+    let texts: UserTexts = head.user_texts.iter().map(|text| text.hashes().to_vec()).collect();
+    step::append(codec::append(bytes, &texts)?, open)
 }
 
 /// Reads a head and what the store holds of its ring; the steps in it are left alone.
@@ -163,8 +165,8 @@ pub fn encode_head<'a>(
 /// # Errors
 /// As [`codec::decode`]; also for numbers that mean nothing.
 pub fn decode_head(bytes: &[u8]) -> Result<(Head, StoredRing), StoreError> {
-    let current = migrate::current(KeyFamily::Head, bytes)?;
-    take_head(&current).map(|(head, ring, _)| (head, ring))
+    let version = migrate::version(KeyFamily::Head, bytes)?;
+    take_head(version, bytes).map(|(head, ring, _)| (head, ring))
 }
 
 /// The same with the steps that lie in it.
@@ -172,19 +174,27 @@ pub fn decode_head(bytes: &[u8]) -> Result<(Head, StoredRing), StoreError> {
 /// # Errors
 /// As [`decode_head`].
 pub fn decode_whole_head(bytes: &[u8]) -> Result<(Head, StoredRing, Vec<step::FoundStep>), StoreError> {
-    let current = migrate::current(KeyFamily::Head, bytes)?;
-    let (head, ring, rest) = take_head(&current)?;
-    let open = step::read(ring.open_group().map_or(0, step::page_of_group), rest)?;
+    let version = migrate::version(KeyFamily::Head, bytes)?;
+    let (head, ring, rest) = take_head(version, bytes)?;
+    let open = step::read(ring.open_group().map_or(0, step::page_of_group), version, rest)?;
     if open.iter().any(|(slot, ..)| !ring.is_open(*slot)) {
         return Err(corrupt("a step that lies in a page"));
     }
     Ok((head, ring, open))
 }
 
+/// Texts of people, since format 2 behind the head: the hashes of their sketches.
+type UserTexts = Vec<Vec<u32>>;
+
 /// Head, ring, and the bytes of steps behind them.
-fn take_head(bytes: &[u8]) -> Result<(Head, StoredRing, &[u8]), StoreError> {
-    let (stored, rest): (StoredHead<'_>, _) = codec::take(KeyFamily::Head.as_str(), bytes.get(1..).unwrap_or_default())?;
-    let (head, ring) = stored.into_head()?;
+fn take_head(version: u8, bytes: &[u8]) -> Result<(Head, StoredRing, &[u8]), StoreError> {
+    let (stored, mut rest): (StoredHead<'_>, _) = codec::take(KeyFamily::Head.as_str(), bytes.get(1..).unwrap_or_default())?;
+    let (mut head, ring) = stored.into_head()?;
+    if version >= 2 {
+        let texts: UserTexts;
+        (texts, rest) = codec::take(KeyFamily::Head.as_str(), rest)?;
+        head.user_texts = texts.into_iter().map(Sketch::of_hashes).collect();
+    }
     Ok((head, ring, rest))
 }
 
@@ -296,6 +306,7 @@ impl<'a> StoredHead<'a> {
             policy: unpack64(self.policy),
             loops_total: self.loops_total,
             pending_nudge,
+            user_texts: VecDeque::new(),
         };
         Ok((head, ring))
     }
@@ -577,6 +588,7 @@ mod tests {
             (world, policy, producer_seq, pending_turn) in (hash(), hash(), any::<u64>(), any::<u64>()),
             recent_events in proptest::collection::vec_deque(any::<u64>().prop_map(Hash64), 0..64),
             sent_texts in proptest::collection::vec_deque(any::<u64>().prop_map(Hash64), 0..8),
+            user_texts in proptest::collection::vec_deque(proptest::collection::vec(any::<u32>(), 0..40).prop_map(Sketch::of_hashes), 0..8),
             streaks in prop_oneof![Just(Streaks::default()), streaks()],
             episodes in proptest::collection::vec(episodes(), 0..4),
             shadow_episodes in proptest::collection::vec(episodes(), 0..4),
@@ -587,7 +599,7 @@ mod tests {
         ) -> Head {
             Head {
                 epoch, live_seq, shadow_seq, time: EventTime(time), lag_ms, swarm_id: swarm_id.into(), world, producer_seq, pending_turn,
-                recent_events, sent_texts, streaks, episodes, shadow_episodes, verdicts: verdicts.into(),
+                recent_events, sent_texts, user_texts, streaks, episodes, shadow_episodes, verdicts: verdicts.into(),
                 timers: TimerTable::restored(TimerKind::OF_SESSION.into_iter().zip(dues)), has_ended, policy, loops_total, pending_nudge,
             }
         }
@@ -605,9 +617,9 @@ mod tests {
         #[test]
         fn hostile_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             if let Some(version) = bytes.first_mut() {
-                *version = 1;
+                *version = *version % 2 + 1;
             }
-            let _ = decode_head(&bytes);
+            let _ = decode_whole_head(&bytes);
         }
 
         #[test]

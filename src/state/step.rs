@@ -7,10 +7,10 @@
 
 use std::borrow::Cow;
 
-use loopwarden_core::detect::{DetectorBits, Flags, Step};
+use loopwarden_core::detect::{DetectorBits, Evidence, Flags, Marks, Step};
 use loopwarden_core::engine::SEPARATOR;
 use loopwarden_core::event::EventTime;
-use loopwarden_core::identity::Signature;
+use loopwarden_core::identity::{Signature, Sketch};
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{pack64, pack128, unpack64, unpack128};
@@ -116,6 +116,49 @@ mod differences {
     }
 }
 
+/// Evidence of a step: since format 2, behind its step.
+#[derive(Serialize, Deserialize)]
+struct StoredEvidence<'a> {
+    #[serde(with = "differences")]
+    arguments: Cow<'a, [u32]>,
+    #[serde(with = "differences")]
+    values: Cow<'a, [u32]>,
+    #[serde(with = "differences")]
+    answer: Cow<'a, [u32]>,
+    #[serde(with = "differences")]
+    failure: Cow<'a, [u32]>,
+    #[serde(with = "differences")]
+    own: Cow<'a, [u32]>,
+    news: u8,
+    marks: u16,
+}
+
+impl<'a> StoredEvidence<'a> {
+    fn of(evidence: &'a Evidence) -> Self {
+        Self {
+            arguments: Cow::Borrowed(evidence.arguments.hashes()),
+            values: Cow::Borrowed(&evidence.values),
+            answer: Cow::Borrowed(evidence.answer.hashes()),
+            failure: Cow::Borrowed(evidence.failure.hashes()),
+            own: Cow::Borrowed(&evidence.own),
+            news: evidence.news,
+            marks: evidence.marks.0,
+        }
+    }
+
+    fn into_evidence(self) -> Evidence {
+        Evidence {
+            arguments: Sketch::of_hashes(self.arguments.into_owned()),
+            values: self.values.into_owned().into(),
+            answer: Sketch::of_hashes(self.answer.into_owned()),
+            failure: Sketch::of_hashes(self.failure.into_owned()),
+            own: self.own.into_owned().into(),
+            news: self.news,
+            marks: Marks(self.marks),
+        }
+    }
+}
+
 impl<'a> Stored<'a> {
     fn of(step: &'a Step, tool: &'a str) -> Self {
         Self {
@@ -186,6 +229,7 @@ pub(super) fn append<'a>(
     for (slot, step, tool) in steps {
         bytes.push((slot % PAGE_SLOTS) as u8);
         bytes = codec::append(bytes, &Stored::of(step, tool))?;
+        bytes = codec::append(bytes, &step.evidence.as_deref().map(StoredEvidence::of))?;
     }
     Ok(bytes)
 }
@@ -198,20 +242,25 @@ pub type FoundStep = (u16, Step, Box<str>);
 /// # Errors
 /// As [`codec::decode`].
 pub fn decode_page(page: u16, bytes: &[u8]) -> Result<Vec<FoundStep>, StoreError> {
-    let current = migrate::current(KeyFamily::Page, bytes)?;
-    read(page, current.get(1..).unwrap_or_default())
+    let version = migrate::version(KeyFamily::Page, bytes)?;
+    read(page, version, bytes.get(1..).unwrap_or_default())
 }
 
-/// Reads the steps of a page, to the last byte.
-pub(super) fn read(page: u16, mut rest: &[u8]) -> Result<Vec<FoundStep>, StoreError> {
+/// Reads the steps of a page, to the last byte. Format 1 has no evidence.
+pub(super) fn read(page: u16, version: u8, mut rest: &[u8]) -> Result<Vec<FoundStep>, StoreError> {
     let mut steps = Vec::with_capacity(usize::from(PAGE_SLOTS));
     while let Some((slot, body)) = rest.split_first() {
         let slot = u16::from(*slot);
         if slot >= PAGE_SLOTS || steps.len() >= usize::from(PAGE_SLOTS) {
             return Err(StoreError::Corrupt("page: a slot that is not of it".to_owned()));
         }
-        let (stored, after): (Stored<'_>, _) = codec::take(KeyFamily::Page.as_str(), body)?;
-        let (step, tool) = stored.into_step();
+        let (stored, mut after): (Stored<'_>, _) = codec::take(KeyFamily::Page.as_str(), body)?;
+        let (mut step, tool) = stored.into_step();
+        if version >= 2 {
+            let evidence: Option<StoredEvidence<'_>>;
+            (evidence, after) = codec::take(KeyFamily::Page.as_str(), after)?;
+            step.evidence = evidence.map(|evidence| Box::new(evidence.into_evidence()));
+        }
         steps.push((page.saturating_mul(PAGE_SLOTS).saturating_add(slot), step, tool));
         rest = after;
     }
@@ -232,6 +281,7 @@ mod tests {
             hashes in proptest::collection::vec(maybe(any::<u64>()), 7),
             (event_id, excerpt) in any::<(String, String)>(),
             mut tokens in proptest::collection::vec(any::<u32>(), 0..64),
+            evidence in proptest::option::of(evidence()),
         ) -> Step {
             tokens.sort_unstable();
             Step {
@@ -240,8 +290,21 @@ mod tests {
                 read_target: Hash64(hashes[0]), outcome: Hash64(hashes[1]), state: Hash64(hashes[2]), error: Hash64(hashes[3]),
                 call_id: Hash64(hashes[4]), event: Hash64(hashes[5]), result_event: Hash64(hashes[6]),
                 event_id: event_id.into(), excerpt: excerpt.into(), tokens: Signature(tokens.into()),
+                evidence: evidence.map(Box::new),
                 ..Step::default()
             }
+        }
+    }
+
+    prop_compose! {
+        fn evidence()(
+            sketches in proptest::collection::vec(proptest::collection::vec(any::<u32>(), 0..40), 3),
+            lists in proptest::collection::vec(proptest::collection::vec(any::<u32>(), 0..40), 2),
+            (news, marks) in any::<(u8, u16)>(),
+        ) -> Evidence {
+            let [arguments, answer, failure] = [0, 1, 2].map(|at| Sketch::of_hashes(sketches[at].clone()));
+            let [values, own] = [0, 1].map(|at| lists[at].clone().into());
+            Evidence { arguments, values, answer, failure, own, news, marks: Marks(marks) }
         }
     }
 
@@ -263,7 +326,7 @@ mod tests {
         #[test]
         fn hostile_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), page in any::<u16>()) {
             if let Some(version) = bytes.first_mut() {
-                *version = 1;
+                *version = *version % 2 + 1;
             }
             let _ = decode_page(page, &bytes);
         }

@@ -44,6 +44,12 @@ impl Detector {
         Self::ALL.get(usize::from(number)).copied()
     }
 
+    /// Whether it reads evidence: such detectors share one episode.
+    #[must_use]
+    pub const fn is_of_evidence(self) -> bool {
+        matches!(self, Self::SimilarRepeat | Self::NoNews | Self::SimilarFailures)
+    }
+
     /// Its number, as stored.
     #[must_use]
     pub const fn number(self) -> u8 {

@@ -4,7 +4,7 @@ use crate::detect::category::Category;
 use crate::detect::detector::Detector;
 use crate::event::EventTime;
 use crate::identity::{Hash64, Hash128};
-use crate::setting::Mode;
+use crate::setting::{BlockScope, Mode};
 
 /// A detector's yes at one event.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +41,10 @@ pub struct Finding {
     pub is_signal: bool,
     /// When its block would pass again by itself (`call_rate`).
     pub free_at: Option<EventTime>,
+    /// What its block covers, where the finding knows better than the detector's settings.
+    pub scope: Option<BlockScope>,
+    /// Times as many steps as usual until it is told again: above 1 for an agent that waits.
+    pub patience: u32,
 }
 
 impl Finding {
@@ -64,6 +68,8 @@ impl Finding {
             is_fresh: true,
             is_signal: false,
             free_at: None,
+            scope: None,
+            patience: 1,
         }
     }
 
@@ -86,6 +92,20 @@ impl Finding {
     #[must_use]
     pub const fn blocking_at(mut self, block_at: u32) -> Self {
         self.block_at = block_at;
+        self
+    }
+
+    /// A block of it covers this.
+    #[must_use]
+    pub const fn covering(mut self, scope: BlockScope) -> Self {
+        self.scope = Some(scope);
+        self
+    }
+
+    /// It is told again after so many times as many steps.
+    #[must_use]
+    pub const fn patient(mut self, factor: u32) -> Self {
+        self.patience = factor;
         self
     }
 
@@ -135,6 +155,8 @@ pub enum Family {
     Swarm = 10,
     /// The rates.
     Rate = 11,
+    /// Steps that bring nothing, whichever detector sees them.
+    Evidence = 12,
 }
 
 /// Identity of a loop: its family and what is repeated in it. Stored with episodes, so the mixing never changes.
@@ -155,6 +177,12 @@ pub fn loop_identity(family: Family, parts: &[u64]) -> Hash64 {
 #[must_use]
 pub const fn halves(hash: Hash128) -> [u64; 2] {
     [(hash.0 >> 64) as u64, hash.0 as u64]
+}
+
+/// Loop identity of the detectors of evidence: findings that share steps are one loop, whoever sees it. An agent is in one such loop at a time.
+#[must_use]
+pub fn evidence_identity() -> Hash64 {
+    loop_identity(Family::Evidence, &[])
 }
 
 /// Loop identity of the repeat family: the fingerprint, which holds the tool.

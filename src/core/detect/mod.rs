@@ -39,6 +39,12 @@ macro_rules! detectors {
             Exploration = 14, exploration;
             /// One call all over a swarm.
             SwarmRepeat = 15, swarm_repeat;
+            /// Similar calls, similar answers.
+            SimilarRepeat = 16, similar_repeat;
+            /// Nothing new.
+            NoNews = 17, no_news;
+            /// Failures alike.
+            SimilarFailures = 18, similar_failures;
         }
     };
 }
@@ -47,6 +53,7 @@ pub mod call_rate;
 mod category;
 pub mod dead_end;
 mod detector;
+pub mod evidence;
 pub mod exact_repeat;
 pub mod exploration;
 pub mod failing_run;
@@ -56,6 +63,7 @@ mod history;
 mod index;
 mod names;
 pub mod near_repeat;
+pub mod no_news;
 pub mod oscillation;
 pub mod outcome_repeat;
 mod pace;
@@ -65,6 +73,8 @@ mod row;
 mod rule;
 pub mod semantic_repeat;
 pub mod shell_failures;
+pub mod similar_failures;
+pub mod similar_repeat;
 pub mod stagnation;
 pub mod state_repeat;
 mod step;
@@ -78,9 +88,10 @@ mod words;
 
 pub use category::Category;
 pub use detector::{Detector, DetectorBits};
+pub use evidence::{Evidence, Marks};
 pub use exact_repeat::Run;
 pub use exploration::Explored;
-pub use finding::{Family, Finding, halves, loop_identity, repeat_identity};
+pub use finding::{Family, Finding, evidence_identity, halves, loop_identity, repeat_identity};
 pub use history::History;
 pub use index::FingerprintIndex;
 pub use names::{ToolId, ToolNames};

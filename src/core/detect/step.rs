@@ -1,6 +1,9 @@
 //! What stays of a call: hashes, time, flags, a token signature. No text but names and ids.
 
+use std::sync::LazyLock;
+
 use crate::detect::detector::{Detector, DetectorBits};
+use crate::detect::evidence::Evidence;
 use crate::detect::names::ToolId;
 use crate::event::EventTime;
 use crate::identity::{Hash64, Hash128, Residue, Signature};
@@ -145,6 +148,8 @@ pub struct Step {
     pub tokens: Signature,
     /// Bits of `tokens`, for a quick look; not stored.
     pub token_bits: u64,
+    /// What it brought; only where a detector needs it.
+    pub evidence: Option<Box<Evidence>>,
     /// Start of the description, only with `evidence.excerpts`.
     pub excerpt: Box<str>,
 }
@@ -164,7 +169,15 @@ pub enum CountedAs {
     Exempt,
 }
 
+/// Evidence of a step that has none.
+static NO_EVIDENCE: LazyLock<Evidence> = LazyLock::new(Evidence::default);
+
 impl Step {
+    /// What it brought; nothing where no detector needs it.
+    pub fn evidence(&self) -> &Evidence {
+        self.evidence.as_deref().unwrap_or_else(|| &NO_EVIDENCE)
+    }
+
     /// What it counts as.
     pub const fn counted_as(&self) -> CountedAs {
         if self.flags.has(Flags::EXEMPT) {

@@ -1,6 +1,6 @@
 //! Calls and their answers become steps of the history, and advance the runs of equal calls.
 
-use crate::detect::{Flags, History, Step, exact_repeat, near_repeat};
+use crate::detect::{Flags, History, Step, evidence, exact_repeat, near_repeat};
 use crate::engine::context::Context;
 use crate::engine::due::arm_open_calls;
 use crate::engine::effects::{DeniedBy, Effects, NudgeResponse};
@@ -151,6 +151,9 @@ fn finish<'a>(
         done.write(step);
         step.result_event = event;
     });
+    if policy.needs.evidence {
+        classify(session, sequence);
+    }
     session.touch(sequence);
     // A call from before a reset is not held against the agent when it returns after it.
     let is_forgotten = sequence < context.floor;
@@ -180,6 +183,16 @@ fn finish<'a>(
         matrix_block: matrix_block(&session.head, &session.history, sequence, context.time),
         ..Recorded::default()
     }
+}
+
+/// What a completed step brought is seen against the steps before it, once.
+fn classify(session: &mut Session, sequence: u64) {
+    let Some((news, marks)) = session.history.get(sequence).map(|step| evidence::classify(&session.history, step)) else { return };
+    session.history.update(sequence, |step| {
+        if let Some(evidence) = &mut step.evidence {
+            (evidence.news, evidence.marks) = (news, marks);
+        }
+    });
 }
 
 /// A counted call enters the runs. Whether it is to be compared now with those before it: not where its turn is nudge.

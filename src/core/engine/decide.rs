@@ -11,6 +11,9 @@ use crate::engine::session::Head;
 use crate::limits::ACTIVE_VERDICTS_MAX;
 use crate::policy::{Detector, Mode, Policy};
 
+/// Distances between two tellings of a loop double at most so often.
+const LADDER_DOUBLINGS: u32 = 16;
+
 /// A finding that is to be published, and how.
 pub(super) struct Decision {
     pub finding: Finding,
@@ -132,6 +135,9 @@ fn action_of(policy: &Policy, finding: &Finding, known: &Known<'_>, out: &mut Ef
     };
     let has_tiers =
         matches!(finding.detector, Detector::ExactRepeat | Detector::NearRepeat | Detector::OutcomeRepeat) && finding.tier > 0;
+    if finding.detector.is_of_evidence() {
+        return laddered(policy, finding, (episode, known.has_block), may_block);
+    }
     let own_tier = if has_tiers { finding.tier } else { (1 + episode.nudges).min(3) as u8 };
     let is_relapse = episode.detector == finding.detector && finding.count < episode.count;
     let is_due = if known.has_block {
@@ -147,6 +153,22 @@ fn action_of(policy: &Policy, finding: &Finding, known: &Known<'_>, out: &mut Ef
     mark(Mark::Relapsed, is_due && is_relapse);
     mark(Mark::BlockRenewed, is_due && may_block && episode.block_until.is_some());
     is_due.then_some((action, own_tier.max(episode.tier).max(1)))
+}
+
+/// The ladder of evidence: told once, then blocked when it goes on unheeded and the evidence is conclusive, else told again at doubled distances.
+fn laddered(
+    policy: &Policy,
+    finding: &Finding,
+    (episode, has_block): (&Episode, bool),
+    may_block: bool,
+) -> Option<(Action, u8)> {
+    let rules = &policy.episodes;
+    let tellings = (episode.nudges + u32::from(episode.block_until.is_some())).saturating_sub(1).min(LADDER_DOUBLINGS);
+    let patience = if may_block { rules.renudge_hits } else { rules.renudge_hits.saturating_mul(1 << tellings) };
+    let is_due = episode.hits_since_nudge >= patience.saturating_mul(finding.patience);
+    let action = if may_block { Action::Block } else { Action::Nudge };
+    // Under a block a nudge would say less than the block does.
+    (is_due && (may_block || !has_block)).then_some((action, (1 + episode.nudges).min(3) as u8))
 }
 
 /// corteX: the recommended action is the action.

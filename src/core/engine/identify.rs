@@ -2,12 +2,14 @@
 
 use std::cell::LazyCell;
 
-use crate::detect::{Family, Flags, History, Step, loop_identity, test_fix};
+use crate::detect::evidence::{ARGUMENTS_MAX, LITTLE_WORDS};
+use crate::detect::{Evidence, Family, Flags, History, Marks, Step, loop_identity, test_fix};
 use crate::engine::context::Context;
-use crate::event::{Call, CallResult, Content, Outcome, View};
+use crate::event::{Call, CallResult, Content, Outcome, View, json};
 use crate::identity::{
-    Arguments, Digest, Hash64, Residue, Signature, after_cd, call_identity, contains_any_word, error_key, fingerprint, hash_text,
-    outcome_identity, readable_text, readable_text_of, state_identity,
+    Arguments, Digest, Hash64, Residue, Signature, Sketch, after_cd, argument_hashes, call_identity, contains_any_word, error_key,
+    fingerprint, hash_text, outcome_identity, own_words, readable_text, readable_text_of, sketch_arguments, sketch_failure, sketch_json,
+    sketch_text, state_identity,
 };
 use crate::limits::DESCRIPTION_CHARS_MAX;
 use crate::policy::{OutcomePolicy, Policy, ToolClass, ToolPolicy};
@@ -21,6 +23,12 @@ const ACTION_ARGS: [&str; 2] = ["action", "type"];
 const EDITOR_ARGS: [&str; 2] = ["command", "action"];
 /// Arguments that hold a program to be run.
 const CODE_ARGS: [&str; 1] = ["code"];
+
+/// No handle is longer. Bytes.
+const HANDLE_BYTES_MAX: usize = 96;
+
+/// A call that takes so long has let time pass. Milliseconds.
+const SLOW_MS: u64 = 5_000;
 
 /// No listed answer is longer, and no receipt. Bytes.
 const SHORT_ANSWER_BYTES: usize = 64;
@@ -85,10 +93,65 @@ pub(super) fn requested(
     if policy.needs.state || policy.needs.tokens {
         description_facts(policy, call, args, &mut step);
     }
+    if policy.needs.evidence {
+        step.evidence = Some(Box::new(requested_evidence(&call.tool, args)));
+    }
     if policy.evidence.excerpts {
         step.excerpt = call.description.as_deref().unwrap_or_default().chars().take(policy.evidence.chars).collect();
     }
     step
+}
+
+/// What a call tells before its answer has come.
+fn requested_evidence(tool: &str, args: &Arguments<'_>) -> Evidence {
+    let text = args.text();
+    let mut marks = Marks::default();
+    marks.set(Marks::HANDLE, is_handle(text));
+    Evidence {
+        arguments: sketch_arguments(text),
+        values: argument_hashes(text, ARGUMENTS_MAX),
+        own: own_words(tool, text),
+        marks,
+        ..Evidence::default()
+    }
+}
+
+/// Whether arguments are one id or handle and nothing else: one word with a digit in it.
+fn is_handle(args: &str) -> bool {
+    let mut fields = json::fields(args);
+    let (Some((_, value)), None) = (fields.next(), fields.next()) else { return false };
+    let word = value.trim_matches('"');
+    let is_of_id = |byte: u8| byte.is_ascii_alphanumeric() || b"_-#".contains(&byte);
+    word.len() <= HANDLE_BYTES_MAX && word.bytes().all(is_of_id) && word.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+/// Adds what an answer tells to the evidence of its call. What it means is seen against the steps before it.
+fn completed_evidence(result: &CallResult<'_>, answer: &View<'_>, is_ok: bool, evidence: &mut Evidence) {
+    let stable;
+    let compared = if result.stable_result.is_absent() {
+        answer
+    } else {
+        stable = result.stable_result.view();
+        &stable
+    };
+    let said = match compared {
+        View::Absent => "",
+        View::Text(text) | View::Json(text) => text.trim(),
+        View::Sha256(_) => "-",
+    };
+    // A failure is what its result says, then its message, then its type.
+    let error = result.error_message.as_deref().or(result.error_type.as_deref()).unwrap_or_default();
+    let words;
+    (evidence.answer, words) = match compared {
+        View::Sha256(hash) => sketch_text(&hash.map(|byte| format!("{byte}q")).join(" ")),
+        _ if said.is_empty() && !is_ok => sketch_text(error),
+        View::Json(source) => sketch_json(source),
+        _ => sketch_text(said),
+    };
+    evidence.marks.set(Marks::LITTLE, words < LITTLE_WORDS && !matches!(compared, View::Sha256(_)));
+    evidence.marks.set(Marks::SLOW, result.duration_ms.is_some_and(|duration_ms| duration_ms >= SLOW_MS));
+    let own = std::mem::take(&mut evidence.own);
+    evidence.failure = if is_ok { Sketch::default() } else { sketch_failure(if said.is_empty() { error } else { said }, &own) };
 }
 
 /// Whether anything asks what a shell command does, besides the file it reads.
@@ -153,6 +216,7 @@ pub(super) struct Completion {
     error: Hash64,
     state: Hash64,
     tokens: Option<Signature>,
+    evidence: Option<Box<Evidence>>,
     /// A success in the words of a receipt.
     is_receipt: bool,
 }
@@ -179,6 +243,7 @@ impl Completion {
             step.token_bits = tokens.bits();
             step.tokens = tokens;
         }
+        step.evidence = self.evidence;
     }
 }
 
@@ -197,6 +262,7 @@ pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<
         error: Hash64::NONE,
         state: step.state,
         tokens: None,
+        evidence: step.evidence.clone(),
         is_receipt: false,
     };
     done.flags.set(Flags::OPEN, false);
@@ -229,6 +295,9 @@ pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<
             done.flags.set_residue(compared.residue);
         }
         canonical = compared.canonical.filter(|_| result.stable_result.is_absent());
+    }
+    if let Some(evidence) = done.evidence.as_deref_mut().filter(|_| policy.needs.evidence) {
+        completed_evidence(result, &answer, is_ok, evidence);
     }
     if !is_ok {
         failure_facts(policy, result, || &answer, error_text, &mut done);

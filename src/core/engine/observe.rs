@@ -1,8 +1,8 @@
 //! The detectors, called once per event in a fixed order. What they answer depends on what was recorded, and on nothing else.
 
 use crate::detect::{
-    Finding, History, Step, Streaks, call_rate, dead_end, exact_repeat, exploration, failing_run, near_repeat, oscillation,
-    outcome_repeat, progress_matrix, semantic_repeat, shell_failures, state_repeat, test_fix, text_only,
+    Finding, History, Step, Streaks, call_rate, dead_end, exact_repeat, exploration, failing_run, near_repeat, no_news, oscillation,
+    outcome_repeat, progress_matrix, semantic_repeat, shell_failures, similar_failures, similar_repeat, state_repeat, test_fix, text_only,
 };
 use crate::engine::moving::{
     answers_move, brings_receipts, comes_again, is_mostly_waiting, is_patient, is_unproven, was_changed_since,
@@ -140,6 +140,15 @@ fn observe_outcome(
     if detectors.shell_failures.mode.is_on() {
         let spares_moving = policy.outcomes.spare_moving;
         findings.extend(shell_failures::observe(&detectors.shell_failures, spares_moving, &mut streaks.shell, history, step));
+    }
+    if detectors.similar_repeat.mode.is_on() {
+        findings.extend(similar_repeat::observe(&detectors.similar_repeat, tool, history, step));
+    }
+    if detectors.similar_failures.mode.is_on() {
+        findings.extend(similar_failures::observe(&detectors.similar_failures, history, step));
+    }
+    if detectors.no_news.mode.is_on() {
+        findings.extend(no_news::observe(&detectors.no_news, tool, history, step));
     }
     if detectors.exploration.mode.is_on() {
         findings.extend(exploration::observe(&detectors.exploration, &mut streaks.exploration, history, step));

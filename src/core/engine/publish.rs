@@ -126,7 +126,7 @@ fn expiry(context: &Context<'_>, decision: &Decision) -> EventTime {
 
 /// The narrowest scope that breaks the loop, as the policy says.
 fn scope(policy: &Policy, finding: &Finding, action: Action, step: &Step, tool: &str) -> Scope {
-    let asked = policy.detectors.block_scope(finding.detector);
+    let asked = finding.scope.unwrap_or_else(|| policy.detectors.block_scope(finding.detector));
     let asked = if policy.fusion.decides { BlockScope::Session } else { asked };
     let all = Scope { kind: ScopeKind::Agent, tool: None, fingerprint: None, only: Vec::new() };
     let narrow = match action {

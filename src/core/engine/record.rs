@@ -10,8 +10,12 @@ use crate::engine::lifecycle::{progress, remember, reset, reset_at};
 use crate::engine::observe::Recorded;
 use crate::engine::session::Session;
 use crate::event::{EventKind, Message, ResetScope, Role};
-use crate::identity::text_identity;
+use crate::identity::{sketch_text, text_identity};
+use crate::limits::USER_TEXTS_MAX;
 use crate::policy::{Detector, UserMessage};
+
+/// Texts of a person that share so much of their runs of words are alike. Percent.
+const USER_TEXT_PERCENT: usize = 50;
 
 /// Records an event. What detectors are to look at is in the answer.
 pub(super) fn record<'a>(context: &Context<'a>, session: &mut Session, out: &mut Effects) -> Recorded<'a> {
@@ -68,7 +72,8 @@ fn record_message(context: &Context<'_>, session: &mut Session, message: &Messag
     match (message.role, policy.progress.user_message) {
         (Role::Assistant, _) => return (message.says_something() && !message.is_final).then(|| context.turn()),
         (Role::User, UserMessage::Text) => session.head.streaks.texts.turns = 0,
-        (Role::User, UserMessage::Reset) => {
+        (Role::User, UserMessage::News) if !brings_news(session, message) => {}
+        (Role::User, UserMessage::Reset | UserMessage::News) => {
             session.history.raise_floor();
             session.head.streaks = Streaks::default();
             session.head.episodes.clear();
@@ -77,6 +82,26 @@ fn record_message(context: &Context<'_>, session: &mut Session, message: &Messag
         (Role::User, UserMessage::Ignore) | (Role::System, _) => {}
     }
     None
+}
+
+/// Whether a person's text brings anything: there is one, no harness wrote it, and it is not like one of the last ones.
+fn brings_news(session: &mut Session, message: &Message<'_>) -> bool {
+    if message.is_synthetic || !message.says_something() {
+        return false;
+    }
+    // A text that only its producer knows is compared as a whole.
+    let text = message.text().unwrap_or_default();
+    let (sketch, words) = match message.text_sha256 {
+        Some(hash) if text.is_empty() => sketch_text(&hash.map(|byte| format!("{byte}q")).join(" ")),
+        _ => sketch_text(&text),
+    };
+    let known = &mut session.head.user_texts;
+    let is_new = words > 0 && !known.iter().any(|earlier| earlier.is_alike(&sketch, USER_TEXT_PERCENT));
+    if known.len() >= USER_TEXTS_MAX {
+        known.pop_front();
+    }
+    known.push_back(sketch);
+    is_new
 }
 
 /// Most sessions had no nudge: there is nothing that a text could be compared with.

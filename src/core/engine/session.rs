@@ -8,7 +8,7 @@ use crate::engine::episode::{Episode, Track};
 use crate::engine::timer::{TimerChange, TimerKind, TimerTable};
 use crate::engine::verdicts::Verdicts;
 use crate::event::EventTime;
-use crate::identity::{Hash64, Hash128, hash_text};
+use crate::identity::{Hash64, Hash128, Sketch, hash_text};
 use crate::policy::Detector;
 
 /// Everything of a session but its steps. Small: it is written at every commit that touches the session.
@@ -37,6 +37,8 @@ pub struct Head {
     pub recent_events: VecDeque<Hash64>,
     /// Hashes of the texts we sent last: our own messages never count as a person's. At most 8.
     pub sent_texts: VecDeque<Hash64>,
+    /// Texts of people, oldest first: one like them is no news. At most `USER_TEXTS_MAX`.
+    pub user_texts: VecDeque<Sketch>,
     /// Scalars of the detectors.
     pub streaks: Streaks,
     /// Episodes of live findings, oldest first.

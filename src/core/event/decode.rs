@@ -104,10 +104,10 @@ fn event<'a>(wire: &Wire<'a>, record: &RecordMeta<'a>) -> Result<Event<'a>, Reje
     let message_text = field::message_text(wire.text, "text", TEXT_CHARS_MAX, &mut cuts)?;
     let text_sha256 = field::sha256(wire.text_sha256, "text_sha256")?;
     let is_final = field::flag(wire.is_final, "final")?;
+    let is_synthetic = field::flag(wire.synthetic, "synthetic")?;
     let scope = field::choice(wire.scope, "scope", reset_scope)?;
     let ack = field::choice(wire.ack, "ack", ack)?;
     field::count(wire.args_bytes, "args_bytes")?;
-    field::number(wire.duration_ms, "duration_ms")?;
 
     let kind = match kind_name.as_ref() {
         "tool_call" => EventKind::ToolCall(Call { tool: field::required(tool, "tool")?, ..call }),
@@ -115,7 +115,7 @@ fn event<'a>(wire: &Wire<'a>, record: &RecordMeta<'a>) -> Result<Event<'a>, Reje
         "tool_result" => EventKind::ToolResult(result),
         "tool" => EventKind::Tool(Call { tool: field::required(tool, "tool")?, ..call }, result),
         "message" => {
-            EventKind::Message(Message { role: field::required(role, "role")?, text: message_text, text_sha256, is_final })
+            EventKind::Message(Message { role: field::required(role, "role")?, text: message_text, text_sha256, is_final, is_synthetic })
         }
         "session_start" => EventKind::SessionStart,
         "session_end" => EventKind::SessionEnd,
@@ -186,6 +186,8 @@ fn call_result<'a>(
         error_type: error.kind.filter(|text| !text.is_empty()),
         error_message: error.message.filter(|text| !text.is_empty()),
         exit_code: error.exit_code,
+        // A cast from floating point saturates.
+        duration_ms: field::number(wire.duration_ms, "duration_ms")?.map(|duration_ms| duration_ms as u64),
     })
 }
 

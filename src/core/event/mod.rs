@@ -130,6 +130,8 @@ pub struct CallResult<'a> {
     pub error_message: Option<Cow<'a, str>>,
     /// Exit code, where given.
     pub exit_code: Option<i64>,
+    /// How long the call took, where given. Whole milliseconds.
+    pub duration_ms: Option<u64>,
 }
 
 /// How a call ended. Where the event is silent: `Error` if it has an error, else `Ok` if it has a result, else `Unknown`.
@@ -160,6 +162,8 @@ pub struct Message<'a> {
     pub text_sha256: Option<[u8; 32]>,
     /// The agent declares that it is done.
     pub is_final: bool,
+    /// No person wrote it: a harness did, in a person's name.
+    pub is_synthetic: bool,
 }
 
 /// A text that is unescaped when someone asks, since most profiles read none.

@@ -63,6 +63,7 @@ wire! {
     text "text"
     text_sha256 "text_sha256"
     is_final "final"
+    synthetic "synthetic"
     state "state"
     scope "scope"
     command_id "command_id"

@@ -18,6 +18,7 @@ mod residue;
 mod scanner;
 mod shell;
 mod signature;
+mod sketch;
 
 pub use arguments::{Arguments, argument_names};
 pub use base32::base32;
@@ -34,3 +35,4 @@ pub use outcome::{
 pub use residue::Residue;
 pub use shell::{ShellRules, after_cd, contains_any_word};
 pub use signature::{Signature, StopWords};
+pub use sketch::{SKETCH_HASHES, Sketch, argument_hashes, own_words, sketch_arguments, sketch_failure, sketch_json, sketch_text};

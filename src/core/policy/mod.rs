@@ -91,6 +91,8 @@ pub enum UserMessage {
     /// Forget, but blocks and `call_rate` stay.
     #[default]
     Reset,
+    /// The same where it brings something: a text like one of the last ones does not.
+    News,
     /// Only `text_only` restarts.
     Text,
     /// Nothing.

@@ -9,9 +9,10 @@ pub struct Profile {
     pub text: &'static str,
 }
 
-/// All shipped profiles: `default`, the base `plain`, and one per reference system.
-pub const PROFILES: [Profile; 7] = [
+/// All shipped profiles: `default`, `evidence` (the rules that measure news), the base `plain`, and one per reference system.
+pub const PROFILES: [Profile; 8] = [
     Profile { name: "default", text: include_str!("../../../config/profiles/default.toml") },
+    Profile { name: "evidence", text: include_str!("../../../config/profiles/evidence.toml") },
     Profile { name: "plain", text: include_str!("../../../config/profiles/plain.toml") },
     Profile { name: "hackeurope", text: include_str!("../../../config/profiles/hackeurope.toml") },
     Profile { name: "attocode", text: include_str!("../../../config/profiles/attocode.toml") },

@@ -19,6 +19,8 @@ pub struct Needs {
     pub read_target: bool,
     /// Counts for the swarm stage.
     pub swarm: bool,
+    /// Sketches, and what they say of a step.
+    pub evidence: bool,
 }
 
 impl Needs {
@@ -34,6 +36,7 @@ impl Needs {
             test: self.test || other.test,
             read_target: self.read_target || other.read_target,
             swarm: self.swarm || other.swarm,
+            evidence: self.evidence || other.evidence,
         }
     }
 }

@@ -1,0 +1,137 @@
+//! `similar_repeat`: one call, or nearly the same one, again and again with much the same answer. Page `detection`.
+
+use smallvec::SmallVec;
+
+use crate::detect::detector::Detector;
+use crate::detect::evidence::{self, Likeness, Marks, NEWS_PERCENT, is_answered_alike, likeness};
+use crate::detect::finding::{Finding, evidence_identity};
+use crate::detect::history::History;
+use crate::detect::rule::{About, Rule};
+use crate::detect::step::{Flags, Step};
+use crate::detect::words::{Said, Words};
+use crate::setting::{BlockScope, MODE, Mode, Needs, Shared, ToolPolicy, count, settings};
+
+/// Equal calls of a finding where something new came between them. Times the threshold, in sixths of it.
+const AMONG_NEWS: u32 = 5;
+/// Answers in a row to one call that stand still, of a finding whatever was changed between them.
+const STANDING_STILL: u32 = 6;
+
+settings! {
+    /// `detectors.similar_repeat`.
+    pub struct Settings {
+        mode: Mode = r#""off""#, MODE, "on in the profile evidence";
+        threshold: u32 = "3", count(1), "equal calls of a finding; of two that are nearly equal each counts as half a call";
+        window_steps: u32 = "12", count(2), "completed steps looked at; for looks at what runs elsewhere poll_factor times as many";
+    }
+}
+
+impl Rule for Settings {
+    const ABOUT: About = About {
+        title: "One call, or nearly the same one, with much the same answer.",
+        rule: "Of the last `window_steps` steps, `threshold` are equal calls whose answers share three fifths of their runs of three words. \
+            Nearly equal calls count half. A change ends the look back, and so does a call not made before that brings news.",
+        example: "A page is loaded again and again, and only its element references change.",
+        silent: &[
+            "The answers differ: the call brings news.",
+            "Something was changed in between: edit, then run again, is work.",
+            "The agent waits: looks at what runs elsewhere need `poll_factor` times as many, slow ones that factor once more.",
+        ],
+        repeats_call: true,
+        on_result: true,
+        looks_through: true,
+        ..About::AGENT
+    };
+
+    fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    fn block_at(&self) -> Option<u32> {
+        Some(self.threshold)
+    }
+
+    fn block_scope(&self) -> BlockScope {
+        BlockScope::Fingerprint
+    }
+
+    fn needs(&self, _: &Shared) -> Needs {
+        Needs { evidence: true, ..Needs::default() }
+    }
+
+    fn words(&self, words: &Words<'_>) -> Said {
+        let (n, tool, span) = (words.count(), words.tool, words.span());
+        let text = format!(
+            "The same or nearly the same {tool} call has returned much the same {} {n} times{span}. Another call of this kind is not likely to \
+             bring anything new. Use what is known already, or take another way.",
+            if words.flags.has(Flags::OK) { "result" } else { "failure" }
+        );
+        Said::new(text, format!("{tool}: {n} similar calls with similar answers{span}"))
+    }
+}
+
+/// Compares the completed step with those before it.
+#[must_use]
+pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
+    let factor = evidence::patience(tool, step);
+    let threshold = settings.threshold.saturating_mul(factor);
+    let window = settings.window_steps.saturating_mul(factor) as usize;
+    let brings_nothing = step.evidence().news <= NEWS_PERCENT && !step.evidence().marks.has(Marks::LITTLE);
+    let mut turns: SmallVec<[u64; 8]> = SmallVec::new();
+    turns.push(step.turn);
+    // In halves of a call.
+    let (mut halves, mut equal, mut first, mut is_among_news, mut are_equal) = (2_u32, 1_u32, step.sequence, false, true);
+    for earlier in history.complete_back_from(step).skip(1).take(window.saturating_sub(1)) {
+        let marks = earlier.evidence().marks;
+        if marks.has(Marks::CHANGE) {
+            break;
+        }
+        is_among_news |= marks.has(Marks::NOVEL) && !earlier.failed() && earlier.evidence().news > NEWS_PERCENT;
+        let likeness = likeness(step, earlier);
+        let ends_alike = is_answered_alike(step, earlier)
+            || (likeness == Likeness::Equal && brings_nothing && step.failed() == earlier.failed());
+        if likeness == Likeness::Other || !ends_alike || is_of_turn(&mut turns, earlier) {
+            continue;
+        }
+        let is_equal = likeness == Likeness::Equal;
+        if !is_among_news {
+            halves += 1 + u32::from(is_equal);
+            first = earlier.sequence;
+            are_equal &= is_equal;
+        }
+        equal += u32::from(is_equal);
+    }
+    let still = standing_still(history, step);
+    let enough = halves / 2 >= threshold
+        || equal.saturating_mul(settings.threshold) >= AMONG_NEWS * threshold
+        || still.saturating_mul(settings.threshold) >= STANDING_STILL * threshold;
+    enough.then(|| {
+        let finding = Finding::new(Detector::SimilarRepeat, settings.mode, evidence_identity(), (halves / 2).max(equal).max(still), threshold)
+            .confident(0.7, 0.05)
+            .within(window as u64)
+            .spanning(first, step.sequence)
+            .patient(factor);
+        let scope = if are_equal { BlockScope::Fingerprint } else { BlockScope::Tool };
+        if factor == 1 && !step.flags.has(Flags::CUT) { finding.blocking_at(threshold).covering(scope) } else { finding }
+    })
+}
+
+/// Whether a step belongs to a turn that has counted already; notes the turn.
+fn is_of_turn(turns: &mut SmallVec<[u64; 8]>, step: &Step) -> bool {
+    if step.turn == 0 {
+        return false;
+    }
+    let is_known = turns.contains(&step.turn);
+    if !is_known {
+        turns.push(step.turn);
+    }
+    is_known
+}
+
+/// How often in a row the call got an answer that stands still, whatever was done in between.
+fn standing_still(history: &History, step: &Step) -> u32 {
+    let mut turns: SmallVec<[u64; 8]> = SmallVec::new();
+    turns.push(step.turn);
+    let equal = evidence::remembered(history, step).filter(|earlier| earlier.call == step.call);
+    let still = equal.take_while(|earlier| evidence::stands_still(step, earlier));
+    1 + still.filter(|earlier| !is_of_turn(&mut turns, earlier)).count() as u32
+}
