@@ -24,9 +24,9 @@ const HEAD: &str = "\
 
 # Detection
 
-Sixteen detectors read one history. This page has the rule of each, an example, when it does not fire, its settings and the golden \
+Nineteen detectors read one history. This page has the rule of each, an example, when it does not fire, its settings and the golden \
 cases that show it. [Concepts](concepts.md) explains the words, [policies](policies.md) how to change a rule. Numbers are those of the \
-policy `default`.
+policy `default`. The last three measure *news*; the profile `evidence` runs on them.
 
 A case is named `profile/case`. Beside `default` there is a profile for each system whose rules are reproduced: `hackeurope`, \
 `attocode`, `cortex`, `rockbot`, `ironcurtain`; and `plain`, without the newer rules.

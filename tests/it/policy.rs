@@ -65,7 +65,7 @@ fn the_default_profile_has_the_documented_values() {
         modes,
         [
             "block", "nudge", "block", "nudge", "shadow", "nudge", "nudge", "block", "nudge", "block", "off", "nudge", "nudge",
-            "nudge", "off", "nudge"
+            "nudge", "off", "nudge", "off", "off", "off"
         ]
     );
     let detectors = &policy.detectors;
@@ -86,7 +86,7 @@ fn the_default_profile_has_the_documented_values() {
     assert_eq!(format!("{masks:?}"), format!("{shipped:?}"), "the list of the file runs as the hand-written pass");
     assert_eq!((policy.fusion.bonus, policy.fusion.escalate_above, policy.fusion.escalate_count), (0.1, 0.85, 5));
     assert_eq!(policy.priority[usize::from(Detector::CallRate.number())], 0);
-    assert_eq!(policy.priority[usize::from(Detector::SwarmRepeat.number())], 15);
+    assert_eq!(policy.priority[usize::from(Detector::SwarmRepeat.number())], 18);
     let all = Needs {
         fingerprint: true,
         outcome: true,
@@ -96,6 +96,7 @@ fn the_default_profile_has_the_documented_values() {
         test: true,
         read_target: false,
         swarm: true,
+        evidence: false,
     };
     assert_eq!(policy.needs, all);
 }

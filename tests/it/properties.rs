@@ -162,8 +162,9 @@ fn stream(random: &mut Random, name: &str, length: usize) -> Vec<Draft> {
 
 /// Policies under which different paths are taken.
 fn policies() -> Vec<Arc<Policy>> {
-    let mut policies: Vec<Arc<Policy>> =
-        ["default", "hackeurope", "attocode", "cortex", "rockbot", "ironcurtain"].map(|name| policy(name, &json!({}))).into();
+    let mut policies: Vec<Arc<Policy>> = ["default", "evidence", "hackeurope", "attocode", "cortex", "rockbot", "ironcurtain"]
+        .map(|name| policy(name, &json!({})))
+        .into();
     policies.push(policy(
         "default",
         &json!({"history_steps": 120, "episodes": {"kept": 2, "relapse_steps": 3, "renudge_hits": 2}, "tool": [{"names": ["log"], "class": "exempt"}],

@@ -274,7 +274,11 @@ impl History {
     /// Bytes held, for the cache's budget.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let texts: usize = self.steps.iter().map(|step| step.event_id.len() + step.excerpt.len() + step.tokens.0.len() * 4 + step.evidence().bytes()).sum();
+        let texts: usize = self
+            .steps
+            .iter()
+            .map(|step| step.event_id.len() + step.excerpt.len() + step.tokens.0.len() * 4 + step.evidence().bytes())
+            .sum();
         self.steps.capacity() * size_of::<Step>()
             + texts
             + self.names.bytes()

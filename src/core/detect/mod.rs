@@ -63,6 +63,7 @@ mod history;
 mod index;
 mod names;
 pub mod near_repeat;
+pub mod news;
 pub mod no_news;
 pub mod oscillation;
 pub mod outcome_repeat;

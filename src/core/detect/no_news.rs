@@ -1,9 +1,10 @@
 //! `no_news`: step after step brings nothing that was not known, whatever is called. Page `detection`.
 
 use crate::detect::detector::Detector;
-use crate::detect::evidence::{self, Marks};
+use crate::detect::evidence::Marks;
 use crate::detect::finding::{Finding, evidence_identity};
 use crate::detect::history::History;
+use crate::detect::news;
 use crate::detect::rule::{About, Rule};
 use crate::detect::step::Step;
 use crate::detect::words::{Said, Words};
@@ -27,10 +28,7 @@ impl Rule for Settings {
         rule: "The newest `threshold` steps each repeat a known call with a known answer, or bring an answer of which four fifths were known. \
             The calls of one turn count once. One more is asked for shortly after a change, and one fewer where calls and answers are all known.",
         example: "A second sweep through a file that was read already, in other pieces.",
-        silent: &[
-            "A step in between changed something or brought news.",
-            "A person wrote something new in between.",
-        ],
+        silent: &["A step in between changed something or brought news.", "A person wrote something new in between."],
         looks_through: false,
         ..About::AGENT
     };
@@ -60,7 +58,7 @@ impl Rule for Settings {
 /// Counts the steps at the tail that brought nothing.
 #[must_use]
 pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
-    let factor = evidence::patience(tool, step);
+    let factor = news::patience(tool, step);
     let (mut count, mut same, mut first, mut turn) = (0_u32, 0_u32, step.sequence, 0);
     let mut before = None;
     for earlier in history.complete_back_from(step) {

@@ -1,11 +1,9 @@
 //! `similar_failures`: calls of one tool fail alike, however they are varied. Page `detection`.
 
-use smallvec::SmallVec;
-
 use crate::detect::detector::Detector;
-use crate::detect::evidence::{self, fails_alike};
 use crate::detect::finding::{Finding, evidence_identity};
 use crate::detect::history::History;
+use crate::detect::news::{self, fails_alike};
 use crate::detect::rule::{About, Rule};
 use crate::detect::step::Step;
 use crate::detect::words::{Said, Words};
@@ -63,10 +61,9 @@ pub fn observe(settings: &Settings, history: &History, step: &Step) -> Option<Fi
     if !step.failed() {
         return None;
     }
-    let mut turns: SmallVec<[u64; 8]> = SmallVec::new();
-    turns.push(step.turn);
+    let mut turns = vec![step.turn];
     let (mut count, mut first) = (1_u32, step.sequence);
-    let steps = evidence::remembered(history, step).take(settings.window_steps.saturating_sub(1) as usize);
+    let steps = news::remembered(history, step).take(settings.window_steps.saturating_sub(1) as usize);
     for earlier in steps.take_while(|earlier| earlier.failed() || earlier.tool != step.tool) {
         let counts = earlier.failed() && earlier.tool == step.tool && fails_alike(step, earlier);
         if counts && (earlier.turn == 0 || !turns.contains(&earlier.turn)) {

@@ -1,11 +1,10 @@
 //! `similar_repeat`: one call, or nearly the same one, again and again with much the same answer. Page `detection`.
 
-use smallvec::SmallVec;
-
 use crate::detect::detector::Detector;
-use crate::detect::evidence::{self, Likeness, Marks, NEWS_PERCENT, is_answered_alike, likeness};
+use crate::detect::evidence::Marks;
 use crate::detect::finding::{Finding, evidence_identity};
 use crate::detect::history::History;
+use crate::detect::news::{self, Likeness, NEWS_PERCENT, is_answered_alike, likeness};
 use crate::detect::rule::{About, Rule};
 use crate::detect::step::{Flags, Step};
 use crate::detect::words::{Said, Words};
@@ -72,12 +71,11 @@ impl Rule for Settings {
 /// Compares the completed step with those before it.
 #[must_use]
 pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
-    let factor = evidence::patience(tool, step);
+    let factor = news::patience(tool, step);
     let threshold = settings.threshold.saturating_mul(factor);
     let window = settings.window_steps.saturating_mul(factor) as usize;
     let brings_nothing = step.evidence().news <= NEWS_PERCENT && !step.evidence().marks.has(Marks::LITTLE);
-    let mut turns: SmallVec<[u64; 8]> = SmallVec::new();
-    turns.push(step.turn);
+    let mut turns = vec![step.turn];
     // In halves of a call.
     let (mut halves, mut equal, mut first, mut is_among_news, mut are_equal) = (2_u32, 1_u32, step.sequence, false, true);
     for earlier in history.complete_back_from(step).skip(1).take(window.saturating_sub(1)) {
@@ -105,18 +103,24 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
         || equal.saturating_mul(settings.threshold) >= AMONG_NEWS * threshold
         || still.saturating_mul(settings.threshold) >= STANDING_STILL * threshold;
     enough.then(|| {
-        let finding = Finding::new(Detector::SimilarRepeat, settings.mode, evidence_identity(), (halves / 2).max(equal).max(still), threshold)
-            .confident(0.7, 0.05)
-            .within(window as u64)
-            .spanning(first, step.sequence)
-            .patient(factor);
+        let finding = Finding::new(
+            Detector::SimilarRepeat,
+            settings.mode,
+            evidence_identity(),
+            (halves / 2).max(equal).max(still),
+            threshold,
+        )
+        .confident(0.7, 0.05)
+        .within(window as u64)
+        .spanning(first, step.sequence)
+        .patient(factor);
         let scope = if are_equal { BlockScope::Fingerprint } else { BlockScope::Tool };
         if factor == 1 && !step.flags.has(Flags::CUT) { finding.blocking_at(threshold).covering(scope) } else { finding }
     })
 }
 
 /// Whether a step belongs to a turn that has counted already; notes the turn.
-fn is_of_turn(turns: &mut SmallVec<[u64; 8]>, step: &Step) -> bool {
+fn is_of_turn(turns: &mut Vec<u64>, step: &Step) -> bool {
     if step.turn == 0 {
         return false;
     }
@@ -129,9 +133,8 @@ fn is_of_turn(turns: &mut SmallVec<[u64; 8]>, step: &Step) -> bool {
 
 /// How often in a row the call got an answer that stands still, whatever was done in between.
 fn standing_still(history: &History, step: &Step) -> u32 {
-    let mut turns: SmallVec<[u64; 8]> = SmallVec::new();
-    turns.push(step.turn);
-    let equal = evidence::remembered(history, step).filter(|earlier| earlier.call == step.call);
-    let still = equal.take_while(|earlier| evidence::stands_still(step, earlier));
+    let mut turns = vec![step.turn];
+    let equal = news::remembered(history, step).filter(|earlier| earlier.call == step.call);
+    let still = equal.take_while(|earlier| news::stands_still(step, earlier));
     1 + still.filter(|earlier| !is_of_turn(&mut turns, earlier)).count() as u32
 }

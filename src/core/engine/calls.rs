@@ -1,6 +1,6 @@
 //! Calls and their answers become steps of the history, and advance the runs of equal calls.
 
-use crate::detect::{Flags, History, Step, evidence, exact_repeat, near_repeat};
+use crate::detect::{Flags, History, Step, exact_repeat, near_repeat, news};
 use crate::engine::context::Context;
 use crate::engine::due::arm_open_calls;
 use crate::engine::effects::{DeniedBy, Effects, NudgeResponse};
@@ -187,7 +187,9 @@ fn finish<'a>(
 
 /// What a completed step brought is seen against the steps before it, once.
 fn classify(session: &mut Session, sequence: u64) {
-    let Some((news, marks)) = session.history.get(sequence).map(|step| evidence::classify(&session.history, step)) else { return };
+    let Some((news, marks)) = session.history.get(sequence).map(|step| news::classify(&session.history, step)) else {
+        return;
+    };
     session.history.update(sequence, |step| {
         if let Some(evidence) = &mut step.evidence {
             (evidence.news, evidence.marks) = (news, marks);

@@ -156,12 +156,7 @@ fn action_of(policy: &Policy, finding: &Finding, known: &Known<'_>, out: &mut Ef
 }
 
 /// The ladder of evidence: told once, then blocked when it goes on unheeded and the evidence is conclusive, else told again at doubled distances.
-fn laddered(
-    policy: &Policy,
-    finding: &Finding,
-    (episode, has_block): (&Episode, bool),
-    may_block: bool,
-) -> Option<(Action, u8)> {
+fn laddered(policy: &Policy, finding: &Finding, (episode, has_block): (&Episode, bool), may_block: bool) -> Option<(Action, u8)> {
     let rules = &policy.episodes;
     let tellings = (episode.nudges + u32::from(episode.block_until.is_some())).saturating_sub(1).min(LADDER_DOUBLINGS);
     let patience = if may_block { rules.renudge_hits } else { rules.renudge_hits.saturating_mul(1 << tellings) };

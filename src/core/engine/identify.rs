@@ -7,9 +7,9 @@ use crate::detect::{Evidence, Family, Flags, History, Marks, Step, loop_identity
 use crate::engine::context::Context;
 use crate::event::{Call, CallResult, Content, Outcome, View, json};
 use crate::identity::{
-    Arguments, Digest, Hash64, Residue, Signature, Sketch, after_cd, argument_hashes, call_identity, contains_any_word, error_key,
-    fingerprint, hash_text, outcome_identity, own_words, readable_text, readable_text_of, sketch_arguments, sketch_failure, sketch_json,
-    sketch_text, state_identity,
+    Arguments, Digest, Hash64, Residue, Signature, Sketch, after_cd, argument_hashes, call_identity, contains_any_word,
+    error_key, fingerprint, hash_text, outcome_identity, own_words, readable_text, readable_text_of, sketch_arguments,
+    sketch_failure, sketch_json, sketch_text, state_identity,
 };
 use crate::limits::DESCRIPTION_CHARS_MAX;
 use crate::policy::{OutcomePolicy, Policy, ToolClass, ToolPolicy};

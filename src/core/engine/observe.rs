@@ -1,8 +1,9 @@
 //! The detectors, called once per event in a fixed order. What they answer depends on what was recorded, and on nothing else.
 
 use crate::detect::{
-    Finding, History, Step, Streaks, call_rate, dead_end, exact_repeat, exploration, failing_run, near_repeat, no_news, oscillation,
-    outcome_repeat, progress_matrix, semantic_repeat, shell_failures, similar_failures, similar_repeat, state_repeat, test_fix, text_only,
+    Finding, History, Step, Streaks, call_rate, dead_end, exact_repeat, exploration, failing_run, near_repeat, no_news,
+    oscillation, outcome_repeat, progress_matrix, semantic_repeat, shell_failures, similar_failures, similar_repeat,
+    state_repeat, test_fix, text_only,
 };
 use crate::engine::moving::{
     answers_move, brings_receipts, comes_again, is_mostly_waiting, is_patient, is_unproven, was_changed_since,

@@ -114,9 +114,13 @@ fn event<'a>(wire: &Wire<'a>, record: &RecordMeta<'a>) -> Result<Event<'a>, Reje
         "tool_result" if tool.is_none() && call.call_id.is_none() => return Err(Rejected::at(Reason::MissingField, "call_id")),
         "tool_result" => EventKind::ToolResult(result),
         "tool" => EventKind::Tool(Call { tool: field::required(tool, "tool")?, ..call }, result),
-        "message" => {
-            EventKind::Message(Message { role: field::required(role, "role")?, text: message_text, text_sha256, is_final, is_synthetic })
-        }
+        "message" => EventKind::Message(Message {
+            role: field::required(role, "role")?,
+            text: message_text,
+            text_sha256,
+            is_final,
+            is_synthetic,
+        }),
         "session_start" => EventKind::SessionStart,
         "session_end" => EventKind::SessionEnd,
         "progress" => EventKind::Progress,

@@ -5,7 +5,7 @@
 
 use crate::event::json;
 
-/// Hashes of a sketch. The standard error of a similarity estimated from 32 of them is 0.09 at one half; texts of up to 34 words are compared
+/// Hashes of a sketch, one for each bit of a number. The standard error of a similarity estimated from 32 of them is 0.09 at one half; texts of up to 34 words are compared
 /// exactly.
 pub const SKETCH_HASHES: usize = 32;
 
@@ -69,11 +69,25 @@ impl Sketch {
         shared * 100 >= percent * size && shared > 0
     }
 
-    /// Share of its hashes that are not known, in percent; 0 of an empty text.
+    /// Which of its hashes another sketch has too: a bit for the place of each.
     #[must_use]
-    pub fn percent_unknown(&self, is_known: impl Fn(u32) -> bool) -> u8 {
-        let unknown = self.0.iter().filter(|hash| !is_known(**hash)).count();
-        (unknown * 100 / self.0.len().max(1)) as u8
+    pub fn places_in(&self, other: &Self) -> u32 {
+        let mut theirs = other.0.iter().peekable();
+        let mut places = 0;
+        for (place, hash) in self.0.iter().enumerate() {
+            while theirs.next_if(|their| *their < hash).is_some() {}
+            if theirs.peek() == Some(&hash) {
+                places |= 1 << place;
+            }
+        }
+        places
+    }
+
+    /// Share of its hashes beside those at some places, in percent; 0 of an empty text.
+    #[must_use]
+    pub fn percent_beside(&self, places: u32) -> u8 {
+        let others = self.0.len() - (places.count_ones() as usize).min(self.0.len());
+        (others * 100 / self.0.len().max(1)) as u8
     }
 }
 

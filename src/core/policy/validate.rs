@@ -172,8 +172,12 @@ fn outcomes(table: &mut Table<'_>) -> OutcomePolicy {
 }
 
 fn progress(table: &mut Table<'_>) -> ProgressPolicy {
-    const MESSAGES: [(&str, UserMessage); 4] =
-        [("reset", UserMessage::Reset), ("news", UserMessage::News), ("text", UserMessage::Text), ("ignore", UserMessage::Ignore)];
+    const MESSAGES: [(&str, UserMessage); 4] = [
+        ("reset", UserMessage::Reset),
+        ("news", UserMessage::News),
+        ("text", UserMessage::Text),
+        ("ignore", UserMessage::Ignore),
+    ];
     let mutation = FLAG.read(&mut table.key("mutation"));
     ProgressPolicy {
         user_message: words(&MESSAGES).read(&mut table.key("user_message")),

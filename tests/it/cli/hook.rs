@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use loopwarden::cli::exit_code;
+use loopwarden::exit_code;
 
 use super::{Scratch, program, stdout};
 

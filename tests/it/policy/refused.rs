@@ -118,7 +118,7 @@ const RULES: &[(&str, &str, &str)] = &[
     (
         "progress.user_message = 'text'",
         "progress.user_message = ''",
-        "progress.user_message is \"\", but must be one of: reset, text, ignore",
+        "progress.user_message is \"\", but must be one of: reset, news, text, ignore",
     ),
     (
         "detectors.exact_repeat.skip_classes = []",
@@ -138,7 +138,7 @@ const RULES: &[(&str, &str, &str)] = &[
     (
         "only = ['stuck']",
         "only = ['stuk']",
-        "only holds \"stuk\", but detectors are: exact_repeat, near_repeat, outcome_repeat, state_repeat, semantic_repeat, oscillation, dead_end, stagnation, stuck, call_rate, fleet_rate, test_fix, shell_failures, text_only, exploration, swarm_repeat",
+        "only holds \"stuk\", but detectors are: exact_repeat, near_repeat, outcome_repeat, state_repeat, semantic_repeat, oscillation, dead_end, stagnation, stuck, call_rate, fleet_rate, test_fix, shell_failures, text_only, exploration, swarm_repeat, similar_repeat, no_news, similar_failures",
     ),
 ];
 

@@ -9,10 +9,11 @@ use loopwarden_kafka::{Followed, Forwarder, KafkaOptions, StateFollower};
 use loopwarden_log::LogError;
 use loopwarden_settings::Config;
 
-use crate::failure::Failure;
 use crate::cli::guard::works::Works;
 use crate::cli::setup;
+use crate::failure::Failure;
 use crate::http::check::Desk;
+use crate::server::kafka_options;
 
 /// One wait of the follower.
 const TURN: Duration = Duration::from_millis(200);
@@ -23,7 +24,7 @@ const FLUSH_WAIT: Duration = Duration::from_secs(3);
 
 /// Starts to follow. Brokers that are away are no failure: calls run until they come.
 pub(super) fn start(config: &Config, options: Options, stop: &Arc<AtomicBool>) -> Result<Works, Failure> {
-    let kafka = setup::kafka_options(config, setup::kafka_of(config)?, 0)?;
+    let kafka = kafka_options(config, setup::kafka_of(config)?, 0)?;
     let forwarder = Arc::new(Forwarder::new(&kafka)?);
     let sends = Arc::clone(&forwarder);
     let send = Box::new(move |record: &loopwarden_guard::Record| sends.send(&record.session_id, &record.event));

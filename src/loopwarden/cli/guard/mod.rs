@@ -15,12 +15,13 @@ use loopwarden_settings::read_secret;
 use works::Works;
 
 use crate::cli::args::{ConfigArgs, LogArgs};
+use crate::cli::setup;
 use crate::failure::{Failure, Outcome};
-use crate::output::Output;
-use crate::cli::signals::Asked;
-use crate::cli::{setup, signals};
 use crate::http::Token;
 use crate::http::sidecar::{Place, Sidecar};
+use crate::output::Output;
+use crate::signals;
+use crate::signals::Asked;
 
 /// `guard`.
 #[derive(Debug, Args)]

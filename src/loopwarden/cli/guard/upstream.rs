@@ -11,9 +11,10 @@ use loopwarden_guard::{Options, Record, Source};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::failure::Failure;
+use crate::cli::ask;
 use crate::cli::guard::works::Works;
-use crate::cli::{ask, exit_code};
+use crate::exit_code;
+use crate::failure::Failure;
 use crate::http::check::Desk;
 
 /// One wait for commands: an answer without any is a sign of life.

@@ -13,11 +13,12 @@ use std::time::Duration;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 
-use crate::failure::{Failure, Outcome};
+use crate::cli::ask;
 use crate::cli::hook::files::Change;
 use crate::cli::hook::plan::{Mode, Place, Target};
+use crate::exit_code;
+use crate::failure::{Failure, Outcome};
 use crate::output::Output;
-use crate::cli::{ask, exit_code};
 
 /// Wait for the running process, when somebody looks whether it is there.
 const ASK_WAIT: Duration = Duration::from_secs(2);

@@ -1,0 +1,129 @@
+//! What a step brought, against what the session knew: its news, and how one step is like another.
+//!
+//! *News* is the share of an answer that none of the last [`MEMORY_STEPS`] answers of the session had. For a success that says little the
+//! arguments count instead: who writes nine files gets "ok" nine times, and brings nine files. A failure is what is left of it without the
+//! words of its call.
+
+use crate::detect::evidence::Marks;
+use crate::detect::history::History;
+use crate::detect::step::{Flags, Step};
+use crate::setting::ToolPolicy;
+
+/// Steps that are remembered.
+pub const MEMORY_STEPS: usize = 64;
+/// Answers that share so much are the same answer. Percent of their runs of three words.
+pub const ALIKE_PERCENT: usize = 60;
+/// Failures that share so much say the same.
+pub const FAILURE_PERCENT: usize = 80;
+/// Calls of one tool whose arguments share so much are nearly equal.
+pub const NEAR_PERCENT: usize = 50;
+/// Answers of one call that share so much stand still, whatever was changed meanwhile.
+const STILL_PERCENT: usize = 95;
+/// A step that brings no more brings nothing new. Percent.
+pub const NEWS_PERCENT: u8 = 20;
+/// The same for the arguments of a success that says little.
+const ARGUMENT_NEWS_PERCENT: u8 = 10;
+
+/// How much one call is like another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Likeness {
+    /// Tool and arguments are the same.
+    Equal,
+    /// One tool, and nearly the same arguments.
+    Near,
+    /// Another call.
+    Other,
+}
+
+/// How much one call is like another.
+#[must_use]
+pub fn likeness(step: &Step, other: &Step) -> Likeness {
+    if step.call == other.call {
+        Likeness::Equal
+    } else if step.tool == other.tool && step.evidence().arguments.is_alike(&other.evidence().arguments, NEAR_PERCENT) {
+        Likeness::Near
+    } else {
+        Likeness::Other
+    }
+}
+
+/// Whether two steps ended alike: both well or both badly, with much the same answer.
+#[must_use]
+pub fn is_answered_alike(step: &Step, other: &Step) -> bool {
+    step.failed() == other.failed() && step.evidence().answer.is_alike(&other.evidence().answer, ALIKE_PERCENT)
+}
+
+/// Whether two answers stand still.
+#[must_use]
+pub fn stands_still(step: &Step, other: &Step) -> bool {
+    step.failed() == other.failed() && step.evidence().answer.is_alike(&other.evidence().answer, STILL_PERCENT)
+}
+
+/// Whether two failures say the same, in whole or once what each call named is left out.
+#[must_use]
+pub fn fails_alike(step: &Step, other: &Step) -> bool {
+    let (one, two) = (step.evidence(), other.evidence());
+    one.failure.is_alike(&two.failure, FAILURE_PERCENT) || one.answer.is_alike(&two.answer, FAILURE_PERCENT)
+}
+
+/// Whether a step looks at what runs elsewhere: by its class, after a wait, or by its shape.
+#[must_use]
+pub fn is_poll(step: &Step) -> bool {
+    step.flags.has(Flags::POLL) || (!step.failed() && step.evidence().marks.has(Marks::HANDLE))
+}
+
+/// How many times as many steps a finding about this one needs: who waits may look again, and a call that takes its time is cheap.
+#[must_use]
+pub fn patience(tool: &ToolPolicy, step: &Step) -> u32 {
+    let is_slow = !step.failed() && step.evidence().marks.has(Marks::SLOW);
+    let slow = if is_slow { tool.scaled(1, true) } else { 1 };
+    tool.scaled(1, is_poll(step)).saturating_mul(slow).max(1)
+}
+
+/// The completed steps before one, newest first, as far as the session remembers; whatever the floor.
+pub fn remembered<'a>(history: &'a History, step: &Step) -> impl Iterator<Item = &'a Step> + use<'a> {
+    let newest = step.sequence;
+    history.ring_back().filter(move |earlier| earlier.sequence < newest && earlier.is_complete()).take(MEMORY_STEPS)
+}
+
+/// What a completed step brought, against what is remembered: its news and what follows from it.
+#[must_use]
+pub fn classify(history: &History, step: &Step) -> (u8, Marks) {
+    let evidence = step.evidence();
+    let (mut known, mut known_arguments) = (0, 0);
+    let brought = if evidence.failure.is_empty() { &evidence.answer } else { &evidence.failure };
+    let (mut has_like, mut has_same, mut has_alike, mut was_made) = (false, false, false, false);
+    for earlier in remembered(history, step) {
+        let other = earlier.evidence();
+        known |= brought.places_in(&other.answer) | brought.places_in(&other.failure);
+        known_arguments |= evidence.arguments.places_in(&other.arguments);
+        was_made |= made_before(step, earlier);
+        if likeness(step, earlier) != Likeness::Other {
+            has_like = true;
+            has_alike |= is_answered_alike(step, earlier);
+            has_same |= stands_still(step, earlier);
+        }
+    }
+    let mut marks = evidence.marks;
+    let (is_ok, is_little) = (!step.failed(), marks.has(Marks::LITTLE));
+    let news =
+        if is_ok && is_little { evidence.arguments.percent_beside(known_arguments) } else { brought.percent_beside(known) };
+    let changes = step.flags.has(Flags::MUTATES) || (is_little && !is_poll(step));
+    let is_change = is_ok && changes && !was_made;
+    let brings_nothing = is_ok && news <= if is_little { ARGUMENT_NEWS_PERCENT } else { NEWS_PERCENT };
+    marks.set(Marks::NOVEL, !has_like);
+    marks.set(Marks::CHANGE, is_change);
+    marks.set(Marks::KNOWN, (has_alike || brings_nothing) && !is_change);
+    marks.set(Marks::SAME, has_same && !is_change);
+    (news, marks)
+}
+
+/// Whether a call was made before: the same, or with the same arguments but for one of three or more.
+fn made_before(step: &Step, earlier: &Step) -> bool {
+    if step.call == earlier.call {
+        return true;
+    }
+    let (new, old) = (&step.evidence().values, &earlier.evidence().values);
+    let equal = new.iter().filter(|value| old.binary_search(value).is_ok()).count();
+    step.tool == earlier.tool && new.len() == old.len() && equal >= 2 && equal + 1 >= new.len()
+}
