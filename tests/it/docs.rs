@@ -368,8 +368,9 @@ fn the_cases_that_the_page_on_detection_names_exist() {
     let known: BTreeSet<String> =
         crate::golden::all().into_values().flatten().map(|case| format!("{}/{}", case.profile, case.name)).collect();
     let page = read("src/docs/detection.md");
-    let is_profile =
-        |name: &str| ["default", "evidence", "plain", "attocode", "hackeurope", "cortex", "rockbot", "ironcurtain"].contains(&name);
+    let is_profile = |name: &str| {
+        ["default", "evidence", "plain", "attocode", "hackeurope", "cortex", "rockbot", "ironcurtain"].contains(&name)
+    };
     let named: BTreeSet<&str> = page
         .split('`')
         .skip(1)

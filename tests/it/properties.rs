@@ -165,6 +165,7 @@ fn policies() -> Vec<Arc<Policy>> {
     let mut policies: Vec<Arc<Policy>> = ["default", "evidence", "hackeurope", "attocode", "cortex", "rockbot", "ironcurtain"]
         .map(|name| policy(name, &json!({})))
         .into();
+    policies.push(policy("evidence", &json!({"detectors": {"similar_failures": {"threshold": 2}}})));
     policies.push(policy(
         "default",
         &json!({"history_steps": 120, "episodes": {"kept": 2, "relapse_steps": 3, "renudge_hits": 2}, "tool": [{"names": ["log"], "class": "exempt"}],

@@ -80,10 +80,11 @@ pub fn patience(tool: &ToolPolicy, step: &Step) -> u32 {
     tool.scaled(1, is_poll(step)).saturating_mul(slow).max(1)
 }
 
-/// The completed steps before one, newest first, as far as the session remembers; whatever the floor.
+/// The completed steps before one, newest first, as far as the session remembers: beyond a person's message, and back to a reset.
 pub fn remembered<'a>(history: &'a History, step: &Step) -> impl Iterator<Item = &'a Step> + use<'a> {
     let newest = step.sequence;
-    history.ring_back().filter(move |earlier| earlier.sequence < newest && earlier.is_complete()).take(MEMORY_STEPS)
+    let known = history.ring_back().take_while(move |earlier| earlier.sequence >= newest || !earlier.flags.has(Flags::FORGOTTEN));
+    known.filter(move |earlier| earlier.sequence < newest && earlier.is_complete()).take(MEMORY_STEPS)
 }
 
 /// What a completed step brought, against what is remembered: its news and what follows from it.

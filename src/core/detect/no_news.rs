@@ -28,7 +28,10 @@ impl Rule for Settings {
         rule: "The newest `threshold` steps each repeat a known call with a known answer, or bring an answer of which four fifths were known. \
             The calls of one turn count once. One more is asked for shortly after a change, and one fewer where calls and answers are all known.",
         example: "A second sweep through a file that was read already, in other pieces.",
-        silent: &["A step in between changed something or brought news.", "A person wrote something new in between."],
+        silent: &[
+            "A step in between changed something or brought news (`evidence/a-sweep-goes-on`).",
+            "A person wrote something new in between.",
+        ],
         looks_through: false,
         ..About::AGENT
     };

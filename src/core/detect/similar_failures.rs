@@ -24,7 +24,10 @@ impl Rule for Settings {
         rule: "Of the last `window_steps` steps, `threshold` are calls of one tool whose failures say the same once the words of each call, \
             quoted names, numbers and ids are left out. A success of that tool ends the look back; a person's message does not.",
         example: "Ids are guessed against one endpoint, and each answer names the id that was not found.",
-        silent: &["The tool worked in between.", "An outage: rate limits, resets and 5xx are left to the rates."],
+        silent: &[
+            "The tool worked in between (`evidence/a-guess-that-hits`).",
+            "An outage: rate limits, resets and 5xx are left to the rates.",
+        ],
         looks_through: true,
         ..About::AGENT
     };

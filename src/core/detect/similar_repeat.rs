@@ -28,11 +28,12 @@ impl Rule for Settings {
     const ABOUT: About = About {
         title: "One call, or nearly the same one, with much the same answer.",
         rule: "Of the last `window_steps` steps, `threshold` are equal calls whose answers share three fifths of their runs of three words. \
-            Nearly equal calls count half. A change ends the look back, and so does a call not made before that brings news.",
+            Nearly equal calls count half. A change ends the look back. Where a call not made before has brought news, five equal calls are asked for; the first of them is \
+            such a call itself.",
         example: "A page is loaded again and again, and only its element references change.",
         silent: &[
-            "The answers differ: the call brings news.",
-            "Something was changed in between: edit, then run again, is work.",
+            "The answers differ: the call brings news (`evidence/each-page-is-another`).",
+            "Something was changed in between: edit, then run again, is work (`evidence/edit-and-run-again`).",
             "The agent waits: looks at what runs elsewhere need `poll_factor` times as many, slow ones that factor once more.",
         ],
         repeats_call: true,

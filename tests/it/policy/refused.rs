@@ -182,7 +182,7 @@ fn all_problems_are_told_at_once_each_with_its_place() {
             "error[E0601]: idle_ms is 5, but must not be below episodes.nudge_ms (600000)\n  set in mine.toml:2:11 (idle_ms)",
             "error[E0601]: idle_ms is 5, but must not be below episodes.block_ms (600000)\n  set in mine.toml:2:11 (idle_ms)",
             "error[E0601]: base is \"defualt\", but must be a shipped profile (did you mean \"default\"?)\n  set in mine.toml:3:8 (base)\n  \
-         shipped profiles: default, plain, hackeurope, attocode, cortex, rockbot, ironcurtain",
+         shipped profiles: default, evidence, plain, hackeurope, attocode, cortex, rockbot, ironcurtain",
             "error[E0601]: detectors.exact_repeat.block_at is 2, but must not be below threshold (3)\n  \
          set in mine.toml:5:12 (detectors.exact_repeat.block_at)",
             "error[E0601]: unknown key \"detectors.exact_repeat.mod\" (did you mean \"mode\"?)\n  set in mine.toml:6:1 (detectors.exact_repeat)",
