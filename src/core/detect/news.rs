@@ -93,7 +93,7 @@ pub fn classify(history: &History, step: &Step) -> (u8, Marks) {
     let evidence = step.evidence();
     let (mut known, mut known_arguments) = (0, 0);
     let brought = if evidence.failure.is_empty() { &evidence.answer } else { &evidence.failure };
-    let (mut has_like, mut has_same, mut has_alike, mut was_made) = (false, false, false, false);
+    let (mut has_like, mut has_same, mut is_known_answer, mut was_made) = (false, false, false, false);
     for earlier in remembered(history, step) {
         let other = earlier.evidence();
         known |= brought.places_in(&other.answer) | brought.places_in(&other.failure);
@@ -101,7 +101,7 @@ pub fn classify(history: &History, step: &Step) -> (u8, Marks) {
         was_made |= made_before(step, earlier);
         if likeness(step, earlier) != Likeness::Other {
             has_like = true;
-            has_alike |= is_answered_alike(step, earlier);
+            is_known_answer |= is_answered_alike(step, earlier);
             has_same |= stands_still(step, earlier);
         }
     }
@@ -114,7 +114,7 @@ pub fn classify(history: &History, step: &Step) -> (u8, Marks) {
     let brings_nothing = is_ok && news <= if is_little { ARGUMENT_NEWS_PERCENT } else { NEWS_PERCENT };
     marks.set(Marks::NOVEL, !has_like);
     marks.set(Marks::CHANGE, is_change);
-    marks.set(Marks::KNOWN, (has_alike || brings_nothing) && !is_change);
+    marks.set(Marks::KNOWN, (is_known_answer || brings_nothing) && !is_change);
     marks.set(Marks::SAME, has_same && !is_change);
     (news, marks)
 }
