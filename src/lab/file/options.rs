@@ -20,7 +20,7 @@ pub struct FileOptions {
     pub poll_records_max: usize,
     /// Read no further than the first line that is no event, or the first piece of a log that is none.
     pub is_strict: bool,
-    /// An input that cannot be read on is an end like another, told by [`FileReplay::damaged`]; else every lane fails with it.
+    /// An input that cannot be read on is an end like another, told by `FileReplay::damaged`; else every lane fails with it.
     pub ends_at_damage: bool,
 }
 
