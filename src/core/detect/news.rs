@@ -72,19 +72,48 @@ pub fn is_poll(step: &Step) -> bool {
     step.flags.has(Flags::POLL) || (!step.failed() && step.evidence().marks.has(Marks::HANDLE))
 }
 
-/// How many times as many steps a finding about this one needs: who waits may look again, and a call that takes its time is cheap.
+/// How many times as many steps a finding about this one needs: who waits, or meets an outage, may ask again; a call that takes its time is
+/// cheap.
 #[must_use]
 pub fn patience(tool: &ToolPolicy, step: &Step) -> u32 {
     let is_slow = !step.failed() && step.evidence().marks.has(Marks::SLOW);
     let slow = if is_slow { tool.scaled(1, true) } else { 1 };
-    tool.scaled(1, is_poll(step)).saturating_mul(slow).max(1)
+    let waits = is_poll(step) || step.flags.has(Flags::RETRYABLE);
+    tool.scaled(1, waits).saturating_mul(slow).max(1)
 }
 
-/// The completed steps before one, newest first, as far as the session remembers: beyond a person's message, and back to a reset.
+/// The steps before one, newest first, as far as the session remembers: beyond a person's message, and back to a reset.
 pub fn remembered<'a>(history: &'a History, step: &Step) -> impl Iterator<Item = &'a Step> + use<'a> {
     let newest = step.sequence;
     let known = history.ring_back().take_while(move |earlier| earlier.sequence >= newest || !earlier.flags.has(Flags::FORGOTTEN));
-    known.filter(move |earlier| earlier.sequence < newest && earlier.is_complete()).take(MEMORY_STEPS)
+    known.filter(move |earlier| earlier.sequence < newest && earlier.is_evidence()).take(MEMORY_STEPS)
+}
+
+/// Those of them since a person last wrote something new.
+pub fn since_message<'a>(history: &'a History, step: &Step) -> impl Iterator<Item = &'a Step> + use<'a> {
+    let floor = history.floor();
+    remembered(history, step).take_while(move |earlier| earlier.sequence >= floor)
+}
+
+/// The turns that have counted: calls of one turn are one piece of evidence.
+#[derive(Debug)]
+pub struct Turns(Vec<u64>);
+
+impl Turns {
+    /// Begins with the turn of a step.
+    #[must_use]
+    pub fn of(step: &Step) -> Self {
+        Self(vec![step.turn])
+    }
+
+    /// Whether a step is the first of its turn; notes the turn. A step of no known turn always is.
+    pub fn is_first(&mut self, step: &Step) -> bool {
+        let is_first = step.turn == 0 || !self.0.contains(&step.turn);
+        if is_first {
+            self.0.push(step.turn);
+        }
+        is_first
+    }
 }
 
 /// What a completed step brought, against what is remembered: its news and what follows from it.

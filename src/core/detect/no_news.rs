@@ -1,5 +1,7 @@
 //! `no_news`: step after step brings nothing that was not known, whatever is called. Page `detection`.
 
+use std::iter;
+
 use crate::detect::detector::Detector;
 use crate::detect::evidence::Marks;
 use crate::detect::finding::{Finding, evidence_identity};
@@ -62,23 +64,23 @@ impl Rule for Settings {
 #[must_use]
 pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
     let factor = news::patience(tool, step);
+    let marks = |step: &Step| step.evidence().marks;
     let (mut count, mut same, mut first, mut turn) = (0_u32, 0_u32, step.sequence, 0);
+    let mut steps = iter::once(step).chain(news::remembered(history, step));
     let mut before = None;
-    for earlier in history.complete_back_from(step) {
-        let marks = earlier.evidence().marks;
-        if !marks.has(Marks::KNOWN) {
+    for earlier in steps.by_ref() {
+        if !marks(earlier).has(Marks::KNOWN) {
             before = Some(earlier);
             break;
         }
+        let is_recent = earlier.sequence >= history.floor();
         if earlier.turn == 0 || earlier.turn != turn {
-            count += 1;
-            same += u32::from(marks.has(Marks::SAME));
+            count += u32::from(is_recent);
+            same += u32::from(marks(earlier).has(Marks::SAME));
         }
-        (first, turn) = (earlier.sequence, earlier.turn);
+        (first, turn) = (if is_recent || same > count { earlier.sequence } else { first }, earlier.turn);
     }
-    let is_check = before.is_some_and(|before| {
-        history.complete_back_from(before).take(CHECKED_STEPS).any(|earlier| earlier.evidence().marks.has(Marks::CHANGE))
-    });
+    let is_check = before.into_iter().chain(steps).take(CHECKED_STEPS).any(|earlier| marks(earlier).has(Marks::CHANGE));
     let threshold = settings.threshold.saturating_add(u32::from(is_check)).saturating_mul(factor);
     let same_threshold = settings.threshold.saturating_sub(1).saturating_add(u32::from(is_check)).saturating_mul(factor);
     (count >= threshold || same >= same_threshold).then(|| {

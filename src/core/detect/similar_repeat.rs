@@ -4,15 +4,15 @@ use crate::detect::detector::Detector;
 use crate::detect::evidence::Marks;
 use crate::detect::finding::{Finding, evidence_identity};
 use crate::detect::history::History;
-use crate::detect::news::{self, Likeness, NEWS_PERCENT, is_answered_alike, likeness};
+use crate::detect::news::{self, Likeness, NEWS_PERCENT, Turns, is_answered_alike, likeness};
 use crate::detect::rule::{About, Rule};
 use crate::detect::step::{Flags, Step};
 use crate::detect::words::{Said, Words};
 use crate::setting::{BlockScope, MODE, Mode, Needs, Shared, ToolPolicy, count, settings};
 
-/// Equal calls of a finding where something new came between them. Times the threshold, in sixths of it.
+/// Equal calls of a finding where something new came between them, at the threshold 3; with another threshold in proportion.
 const AMONG_NEWS: u32 = 5;
-/// Answers in a row to one call that stand still, of a finding whatever was changed between them.
+/// Answers in a row to one call that stand still, of a finding whatever was changed between them, at the threshold 3.
 const STANDING_STILL: u32 = 6;
 
 settings! {
@@ -76,10 +76,10 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
     let threshold = settings.threshold.saturating_mul(factor);
     let window = settings.window_steps.saturating_mul(factor) as usize;
     let brings_nothing = step.evidence().news <= NEWS_PERCENT && !step.evidence().marks.has(Marks::LITTLE);
-    let mut turns = vec![step.turn];
+    let mut turns = Turns::of(step);
     // In halves of a call.
     let (mut halves, mut equal, mut first, mut is_among_news, mut are_equal) = (2_u32, 1_u32, step.sequence, false, true);
-    for earlier in history.complete_back_from(step).skip(1).take(window.saturating_sub(1)) {
+    for earlier in news::since_message(history, step).take(window.saturating_sub(1)) {
         let marks = earlier.evidence().marks;
         if marks.has(Marks::CHANGE) {
             break;
@@ -88,7 +88,7 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
         let likeness = likeness(step, earlier);
         let ends_alike = is_answered_alike(step, earlier)
             || (likeness == Likeness::Equal && brings_nothing && step.failed() == earlier.failed());
-        if likeness == Likeness::Other || !ends_alike || is_of_turn(&mut turns, earlier) {
+        if likeness == Likeness::Other || !ends_alike || !turns.is_first(earlier) {
             continue;
         }
         let is_equal = likeness == Likeness::Equal;
@@ -120,22 +120,10 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
     })
 }
 
-/// Whether a step belongs to a turn that has counted already; notes the turn.
-fn is_of_turn(turns: &mut Vec<u64>, step: &Step) -> bool {
-    if step.turn == 0 {
-        return false;
-    }
-    let is_known = turns.contains(&step.turn);
-    if !is_known {
-        turns.push(step.turn);
-    }
-    is_known
-}
-
 /// How often in a row the call got an answer that stands still, whatever was done in between.
 fn standing_still(history: &History, step: &Step) -> u32 {
-    let mut turns = vec![step.turn];
+    let mut turns = Turns::of(step);
     let equal = news::remembered(history, step).filter(|earlier| earlier.call == step.call);
     let still = equal.take_while(|earlier| news::stands_still(step, earlier));
-    1 + still.filter(|earlier| !is_of_turn(&mut turns, earlier)).count() as u32
+    1 + still.filter(|earlier| turns.is_first(earlier)).count() as u32
 }

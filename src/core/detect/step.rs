@@ -215,6 +215,12 @@ impl Step {
         self.flags.has(Flags::OBSERVED) && !self.is_transparent()
     }
 
+    /// Whether it is known what it brought, and that counts: an outage does, other transparent steps do not.
+    #[must_use]
+    pub const fn is_evidence(&self) -> bool {
+        self.flags.has(Flags::OBSERVED) && self.counts_or_met_outage()
+    }
+
     /// Whether its outcome is known and a failure.
     #[must_use]
     pub const fn failed(&self) -> bool {

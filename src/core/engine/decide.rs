@@ -49,13 +49,15 @@ struct Known<'a> {
     was_nudged: bool,
     /// One more block finds room among the verdicts.
     has_room: bool,
+    /// No finding of evidence shares a step with what its episode has seen.
+    is_another: bool,
 }
 
 impl<'a> Known<'a> {
     fn of(finding: &Finding, (episodes, has_room): (&'a [Episode], bool), context: &Context<'_>) -> Self {
         let episode = episodes.iter().find(|episode| episode.identity == finding.identity);
         let has_block = episode.and_then(|episode| episode.block_until).is_some_and(|until| until > context.time);
-        Self { episode, has_block, was_nudged: episode.is_some_and(|episode| episode.nudges > 0), has_room }
+        Self { episode, has_block, was_nudged: episode.is_some_and(|episode| episode.nudges > 0), has_room, is_another: false }
     }
 
     /// Whether a block may be given, or given again: it must be there to be lifted as long as it stands.
@@ -81,6 +83,7 @@ fn choose(
     }
     let fused = fuse(policy, &mine);
     forget_unseen(policy, history, episodes);
+    let is_another = is_another(&mine, episodes);
     note_hits(&mine, episodes);
     if policy.fusion.decides {
         let fused = fused?;
@@ -93,6 +96,7 @@ fn choose(
     let mut best: Option<(bool, u8, Decision)> = None;
     for finding in mine.iter().filter(|finding| !finding.is_signal) {
         let known = Known::of(finding, (episodes, has_room), context);
+        let known = Known { is_another, ..known };
         let Some((action, tier)) = action_of(policy, finding, &known, out) else { continue };
         let key = (action != Action::Block, rank(policy, finding.detector));
         if best.as_ref().is_none_or(|(later, other, _)| key < (*later, *other)) {
@@ -136,7 +140,7 @@ fn action_of(policy: &Policy, finding: &Finding, known: &Known<'_>, out: &mut Ef
     let has_tiers =
         matches!(finding.detector, Detector::ExactRepeat | Detector::NearRepeat | Detector::OutcomeRepeat) && finding.tier > 0;
     if finding.detector.is_of_evidence() {
-        return laddered(policy, finding, (episode, known.has_block), may_block);
+        return laddered(policy, finding, (episode, known), may_block);
     }
     let own_tier = if has_tiers { finding.tier } else { (1 + episode.nudges).min(3) as u8 };
     let is_relapse = episode.detector == finding.detector && finding.count < episode.count;
@@ -156,14 +160,17 @@ fn action_of(policy: &Policy, finding: &Finding, known: &Known<'_>, out: &mut Ef
 }
 
 /// The ladder of evidence: told once, then blocked when it goes on unheeded and the evidence is conclusive, else told again at doubled distances.
-fn laddered(policy: &Policy, finding: &Finding, (episode, has_block): (&Episode, bool), may_block: bool) -> Option<(Action, u8)> {
+fn laddered(policy: &Policy, finding: &Finding, (episode, known): (&Episode, &Known<'_>), may_block: bool) -> Option<(Action, u8)> {
     let rules = &policy.episodes;
     let tellings = (episode.nudges + u32::from(episode.block_until.is_some())).saturating_sub(1).min(LADDER_DOUBLINGS);
-    let patience = if may_block { rules.renudge_hits } else { rules.renudge_hits.saturating_mul(1 << tellings) };
-    let is_due = episode.hits_since_nudge >= patience.saturating_mul(finding.patience);
-    let action = if may_block { Action::Block } else { Action::Nudge };
+    let waited = |hits: u32| episode.hits_since_nudge >= hits.saturating_mul(finding.patience);
+    // What shares no step with what was seen before is told like a new loop; of the detector that told it, it is the old one taken up again.
+    let is_relapse = known.is_another && episode.detector == finding.detector;
+    let blocks = may_block && (is_relapse || waited(rules.renudge_hits));
+    let is_due = blocks || known.is_another || waited(rules.renudge_hits.saturating_mul(1 << tellings));
+    let action = if blocks { Action::Block } else { Action::Nudge };
     // Under a block a nudge would say less than the block does.
-    (is_due && (may_block || !has_block)).then_some((action, (1 + episode.nudges).min(3) as u8))
+    (is_due && (blocks || !known.has_block)).then_some((action, (1 + episode.nudges).min(3) as u8))
 }
 
 /// corteX: the recommended action is the action.
@@ -185,6 +192,14 @@ fn fused_action(
     let is_due = if known.has_block { blocks && has_waited } else { blocks || has_waited };
     let tier = known.episode.map_or(1, |episode| (1 + episode.nudges).min(3) as u8);
     is_due.then_some((action, tier))
+}
+
+/// Whether no finding of evidence shares a step with what its episode has seen.
+fn is_another(findings: &[Finding], episodes: &[Episode]) -> bool {
+    let mut of_evidence = findings.iter().filter(|finding| finding.detector.is_of_evidence());
+    of_evidence.all(|finding| {
+        episodes.iter().all(|episode| episode.identity != finding.identity || finding.first > episode.last_seen)
+    })
 }
 
 /// One step with a fresh finding is one hit of its loop, however many detectors saw it, and in however many events it came.

@@ -58,6 +58,9 @@ pub(super) fn observe(policy: &Policy, recorded: &Recorded<'_>, history: &Histor
     }
     if let Some((step, tool)) = step.filter(|_| recorded.is_completed) {
         observe_failures(policy, tool, history, step, &mut findings);
+        if step.is_evidence() {
+            observe_evidence(policy, tool, history, step, &mut findings);
+        }
         if !step.is_transparent() {
             observe_outcome(policy, (tool, recorded.matrix_block), history, step, streaks, &mut findings);
         }
@@ -142,17 +145,22 @@ fn observe_outcome(
         let spares_moving = policy.outcomes.spare_moving;
         findings.extend(shell_failures::observe(&detectors.shell_failures, spares_moving, &mut streaks.shell, history, step));
     }
+    if detectors.exploration.mode.is_on() {
+        findings.extend(exploration::observe(&detectors.exploration, &mut streaks.exploration, history, step));
+    }
+}
+
+/// What looks at evidence, outages included.
+fn observe_evidence(policy: &Policy, tool: &ToolPolicy, history: &History, step: &Step, findings: &mut Vec<Finding>) {
+    let detectors = &policy.detectors;
     if detectors.similar_repeat.mode.is_on() {
         findings.extend(similar_repeat::observe(&detectors.similar_repeat, tool, history, step));
     }
     if detectors.similar_failures.mode.is_on() {
-        findings.extend(similar_failures::observe(&detectors.similar_failures, history, step));
+        findings.extend(similar_failures::observe(&detectors.similar_failures, tool, history, step));
     }
     if detectors.no_news.mode.is_on() {
         findings.extend(no_news::observe(&detectors.no_news, tool, history, step));
-    }
-    if detectors.exploration.mode.is_on() {
-        findings.extend(exploration::observe(&detectors.exploration, &mut streaks.exploration, history, step));
     }
 }
 

@@ -6,7 +6,7 @@ use crate::engine::effects::{Effects, RecipeForm, SwarmCallKey};
 use crate::engine::session::Session;
 use crate::event::Call;
 use crate::identity::{Arguments, args_identity};
-use crate::policy::{Counted, FleetKey, ToolPolicy};
+use crate::policy::{Counted, FleetKey, ToolClass, ToolPolicy};
 
 /// A requested call, for `fleet_rate`.
 pub(super) fn count_fleet(
@@ -38,11 +38,14 @@ pub(super) fn count_made(context: &Context<'_>, session: &Session, sequence: u64
     }
 }
 
-/// A call of a swarm that has returned, where `swarm_repeat` counts those that brought nothing.
+/// A call of a swarm that has returned, where `swarm_repeat` counts those that brought nothing: a brief handed on brings nothing yet.
 pub(super) fn count_unproductive(context: &Context<'_>, session: &Session, sequence: u64, out: &mut Effects) {
-    if context.policy.detectors.swarm_repeat.count == Counted::Unproductive
-        && session.history.get(sequence).is_some_and(|step| got_nowhere(&session.history, step))
-    {
+    let policy = context.policy;
+    let is_counted = |step| {
+        let spawns = policy.tools.get(session.history.tool(step)).class == ToolClass::Spawn;
+        spawns || got_nowhere(&session.history, step)
+    };
+    if policy.detectors.swarm_repeat.count == Counted::Unproductive && session.history.get(sequence).is_some_and(is_counted) {
         count_swarm(context, session, sequence, out);
     }
 }

@@ -14,6 +14,8 @@ pub enum ToolClass {
     Read,
     /// Its success changes the world: progress. A call of it that only looks (`identity.looks`) counts as of class `read`.
     Mutates,
+    /// Starts another agent: `swarm_repeat` counts the same brief given by several agents, whatever the call answers.
+    Spawn,
     /// Transparent to every detector.
     Exempt,
 }

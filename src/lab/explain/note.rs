@@ -1,6 +1,6 @@
 //! One event of a session and its effects: as JSON, and as a row.
 
-use loopwarden_core::detect::{Flags, Step};
+use loopwarden_core::detect::{Evidence, Flags, Marks, Step};
 use loopwarden_core::engine::{Command, Session};
 use loopwarden_core::event::{Content, Event, EventKind, Outcome};
 use loopwarden_core::identity::{base32, hash_text};
@@ -233,11 +233,27 @@ fn answered(step: &Step, event: &Event<'_>) -> Option<String> {
     };
     let known = if step.flags.has(Flags::SEEN_OUTCOME) { ", known" } else { "" };
     let retried = if step.flags.has(Flags::RETRYABLE) { ", outage" } else { "" };
+    let brought = step.evidence.as_deref().map(brought).unwrap_or_default();
     Some(if step.outcome.is_some() {
-        format!("{word} {}{known}{retried}", short(&step.outcome.to_string()))
+        format!("{word} {}{known}{retried}{brought}", short(&step.outcome.to_string()))
     } else {
-        format!("{word}{retried}")
+        format!("{word}{retried}{brought}")
     })
+}
+
+/// The news of a step, and what it counts as.
+fn brought(evidence: &Evidence) -> String {
+    let marks = [
+        (Marks::CHANGE, "a change"),
+        (Marks::SAME, "same"),
+        (Marks::KNOWN, "nothing new"),
+        (Marks::NOVEL, "a new call"),
+        (Marks::LITTLE, "says little"),
+        (Marks::HANDLE, "a handle"),
+        (Marks::SLOW, "slow"),
+    ];
+    let set = marks.into_iter().filter(|(mark, _)| evidence.marks.has(*mark)).map(|(_, word)| format!(", {word}"));
+    format!(", news {} %{}", evidence.news, set.collect::<String>())
 }
 
 fn short(hash: &str) -> String {

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use crate::limits::{FACTOR_MAX, POLICY_LIST_MAX};
 use crate::setting::{Key, Kind, Table, ToolClass, ToolPolicy, ToolTable, words};
 
-const CLASSES: [(&str, ToolClass); 5] = [
+const CLASSES: [(&str, ToolClass); 6] = [
     ("normal", ToolClass::Normal),
     ("poll", ToolClass::Poll),
     ("read", ToolClass::Read),
     ("mutates", ToolClass::Mutates),
+    ("spawn", ToolClass::Spawn),
     ("exempt", ToolClass::Exempt),
 ];
 
