@@ -23,13 +23,15 @@ const STILL_PERCENT: usize = 95;
 pub const NEWS_PERCENT: u8 = 20;
 /// The same for the arguments of a success that says little.
 const ARGUMENT_NEWS_PERCENT: u8 = 10;
+/// A success that says little, and of whose arguments so much is new, is one of a series.
+const SERIES_NEWS_PERCENT: u8 = 50;
 
 /// How much one call is like another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Likeness {
     /// Tool and arguments are the same.
     Equal,
-    /// One tool, and nearly the same arguments.
+    /// One tool, and nearly the same arguments: half of their runs of words, or all but one of three or more values.
     Near,
     /// Another call.
     Other,
@@ -40,7 +42,9 @@ pub enum Likeness {
 pub fn likeness(step: &Step, other: &Step) -> Likeness {
     if step.call == other.call {
         Likeness::Equal
-    } else if step.tool == other.tool && step.evidence().arguments.is_alike(&other.evidence().arguments, NEAR_PERCENT) {
+    } else if step.tool == other.tool
+        && (step.evidence().arguments.is_alike(&other.evidence().arguments, NEAR_PERCENT) || differs_in_one(step, other))
+    {
         Likeness::Near
     } else {
         Likeness::Other
@@ -120,40 +124,57 @@ impl Turns {
 #[must_use]
 pub fn classify(history: &History, step: &Step) -> (u8, Marks) {
     let evidence = step.evidence();
-    let (mut known, mut known_arguments) = (0, 0);
     let brought = if evidence.failure.is_empty() { &evidence.answer } else { &evidence.failure };
-    let (mut has_like, mut has_same, mut is_known_answer, mut was_made) = (false, false, false, false);
+    let (mut known, mut known_arguments) = (0, 0);
+    let (mut equal, mut near, mut was_made) = (Before::default(), Before::default(), false);
     for earlier in remembered(history, step) {
         let other = earlier.evidence();
         known |= brought.places_in(&other.answer) | brought.places_in(&other.failure);
         known_arguments |= evidence.arguments.places_in(&other.arguments);
-        was_made |= made_before(step, earlier);
-        if likeness(step, earlier) != Likeness::Other {
-            has_like = true;
-            is_known_answer |= is_answered_alike(step, earlier);
-            has_same |= stands_still(step, earlier);
+        was_made |= step.call == earlier.call || (step.tool == earlier.tool && differs_in_one(step, earlier));
+        match likeness(step, earlier) {
+            Likeness::Equal => equal.note(step, earlier),
+            Likeness::Near => near.note(step, earlier),
+            Likeness::Other => {}
         }
     }
-    let mut marks = evidence.marks;
-    let (is_ok, is_little) = (!step.failed(), marks.has(Marks::LITTLE));
-    let news =
-        if is_ok && is_little { evidence.arguments.percent_beside(known_arguments) } else { brought.percent_beside(known) };
+    let (is_ok, is_little) = (!step.failed(), evidence.marks.has(Marks::LITTLE));
+    let speaks_by_arguments = is_ok && is_little;
+    let news = if speaks_by_arguments { evidence.arguments.percent_beside(known_arguments) } else { brought.percent_beside(known) };
+    let is_nothing = news <= if speaks_by_arguments { ARGUMENT_NEWS_PERCENT } else { NEWS_PERCENT };
     let changes = step.flags.has(Flags::MUTATES) || (is_little && !is_poll(step));
     let is_change = is_ok && changes && !was_made;
-    let brings_nothing = is_ok && news <= if is_little { ARGUMENT_NEWS_PERCENT } else { NEWS_PERCENT };
-    marks.set(Marks::NOVEL, !has_like);
+    // A series is work: nearly equal calls that are answered alike, each with arguments of its own.
+    let is_of_series = speaks_by_arguments && news > SERIES_NEWS_PERCENT;
+    let is_known_answer = equal.was_answered || (near.was_answered && !is_of_series);
+    let is_same = equal.stood_still || (near.stood_still && is_nothing);
+    let mut marks = evidence.marks;
+    marks.set(Marks::NOVEL, !equal.was_made && !near.was_made);
     marks.set(Marks::CHANGE, is_change);
-    marks.set(Marks::KNOWN, (is_known_answer || brings_nothing) && !is_change);
-    marks.set(Marks::SAME, has_same && !is_change);
+    marks.set(Marks::KNOWN, (is_known_answer || (is_ok && is_nothing)) && !is_change);
+    marks.set(Marks::SAME, is_same && !is_change);
     (news, marks)
 }
 
-/// Whether a call was made before: the same, or with the same arguments but for one of three or more.
-fn made_before(step: &Step, earlier: &Step) -> bool {
-    if step.call == earlier.call {
-        return true;
+/// What is known of earlier calls like one.
+#[derive(Default)]
+struct Before {
+    was_made: bool,
+    was_answered: bool,
+    stood_still: bool,
+}
+
+impl Before {
+    fn note(&mut self, step: &Step, earlier: &Step) {
+        self.was_made = true;
+        self.was_answered |= is_answered_alike(step, earlier);
+        self.stood_still |= stands_still(step, earlier);
     }
-    let (new, old) = (&step.evidence().values, &earlier.evidence().values);
+}
+
+/// Whether the arguments of two calls of one tool are the same but for one of three or more.
+fn differs_in_one(step: &Step, other: &Step) -> bool {
+    let (new, old) = (&step.evidence().values, &other.evidence().values);
     let equal = new.iter().filter(|value| old.binary_search(value).is_ok()).count();
-    step.tool == earlier.tool && new.len() == old.len() && equal >= 2 && equal + 1 >= new.len()
+    new.len() == old.len() && equal >= 2 && equal + 1 >= new.len()
 }

@@ -116,7 +116,9 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
         .spanning(first, step.sequence)
         .patient(factor);
         let scope = if are_equal { BlockScope::Fingerprint } else { BlockScope::Tool };
-        if factor == 1 && !step.flags.has(Flags::CUT) { finding.blocking_at(threshold).covering(scope) } else { finding }
+        // Nearly equal calls with ever new arguments may be a search that goes on.
+        let is_conclusive = factor == 1 && !step.flags.has(Flags::CUT) && (are_equal || step.evidence().news <= NEWS_PERCENT);
+        if is_conclusive { finding.blocking_at(threshold).covering(scope) } else { finding }
     })
 }
 
