@@ -4,20 +4,20 @@
     python3 config/demo/make_fleet.py > config/demo/fleet.ndjson
 
 Ten minutes of a small fleet, recorded without loopwarden in the loop: nobody stops an agent, so every loop runs on. Below, what
-the shipped policy `default` finds, and what it does not. `semantic_repeat` is left out: it ships as shadow.
+the shipped policy `default` finds, and what it does not.
 
 Loops, each with the detector that should speak first
-  coding-01    exact_repeat    one test command, no database behind it, nine times; the tenth would be blocked
-  coding-02    oscillation     the same edit fails, the same file is read again, in turn
-  coding-03    dead_end        seven ways to install a package, one error
-  coding-04    test_fix        the same idea of a fix edited in again and again, the tests fail each time; not found: the failures differ
-  coding-05    exact_repeat    the same file written with the same content; every call succeeds
-  coding-06    state_repeat    one look at the cluster between all sorts of other work, always the same picture; not found: fewer sights than the five it needs
-  research-01  stuck           nine wordings of one question, one empty answer
-  research-02  near_repeat     one page, only the size limit changes
-  support-01   exact_repeat    a status that never changes; a polling tool, so at three times the usual count
-  support-02   text_only       apologies and promises, no call
-  swarm-a-1..3 swarm_repeat    six crawlers of swarm `price-crawl`, two calls each to one dead endpoint: none loops, the swarm does
+  coding-01    similar_repeat    one test command, no database behind it, nine times
+  coding-02    no_news           the same edit fails, the same file is read again, in turn
+  coding-03    similar_failures  seven ways to install a package, one error
+  coding-04    none              the same idea of a fix edited in again and again; not found: the failures differ
+  coding-05    similar_repeat    the same file written with the same content; every call succeeds
+  coding-06    similar_repeat    one look at the cluster between all sorts of other work, always the same picture
+  research-01  none              nine wordings of one question, one empty answer; not found: a series of tries that say little is work
+  research-02  similar_repeat    one page, only the size limit changes
+  support-01   similar_repeat    a status that never changes; a polling tool, so at three times the usual count
+  support-02   text_only         apologies and promises, no call
+  swarm-a-1..3 swarm_repeat      six crawlers of swarm `price-crawl`, two calls each to one dead endpoint: none loops, the swarm does
 
 Traps, which must stay without nudge and block
   coding-07    a CI run is polled, and the answer moves

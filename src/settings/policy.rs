@@ -85,13 +85,13 @@ fn shipped(profile: Profile) -> Result<Table, Diagnostics> {
 
 /// The known keys of a policy with the types of their values.
 fn shape() -> Result<Table, Diagnostics> {
-    parsed(Profile::DEFAULT, &Source::Default)
+    parsed(Profile::ROOT, &Source::Default)
 }
 
-/// A shipped profile. The default one has the settings of every detector, also of one that its file does not name.
+/// A shipped profile. The root has the settings of every detector, also of one that its file does not name.
 fn parsed(profile: Profile, source: &Source) -> Result<Table, Diagnostics> {
     let mut policy = tree::parse(profile.text, source, CODE).map_err(Diagnostics)?;
-    if profile == Profile::DEFAULT {
+    if profile == Profile::ROOT {
         let is_named = |policy: &Table, detector: Detector| tree::at(policy, &["detectors", detector.as_str()]).is_some();
         for detector in Detector::ALL {
             if !is_named(&policy, detector) {
@@ -187,11 +187,11 @@ fn tool_names(tools: &Node) -> BTreeSet<String> {
     text.collect()
 }
 
-/// Takes `base` out of a layer. A file without one stands on the default profile; that one on nothing.
+/// Takes `base` out of a layer. A file without one stands on the default profile; the root on nothing.
 fn take_base(layer: &mut Table, told: &mut Vec<Diagnostic>) -> Option<Profile> {
-    let is_default = |name: &Node| matches!(&name.origin, Origin::Profile(profile) if &**profile == BASE_DEFAULT);
+    let is_root = |name: &Node| matches!(&name.origin, Origin::Profile(profile) if &**profile == Profile::ROOT.name);
     let base = layer.remove("base");
-    if base.is_none() && layer.get("profile").is_some_and(is_default) {
+    if base.is_none() && layer.get("profile").is_some_and(is_root) {
         return None;
     }
     let Some(base) = base else { return Some(Profile::DEFAULT) };

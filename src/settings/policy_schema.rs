@@ -20,8 +20,8 @@ type Texts = BTreeMap<String, String>;
 /// # Errors
 /// None: the profiles are TOML.
 pub fn policy() -> Result<Json, Diagnostics> {
-    let shape = tree::parse(Profile::DEFAULT.text, &Source::Default, BAD).map_err(Diagnostics)?;
-    let mut schema = titled("Policy of loopwarden", object(&shape, "", &comments(Profile::DEFAULT.text)));
+    let shape = tree::parse(Profile::ROOT.text, &Source::Default, BAD).map_err(Diagnostics)?;
+    let mut schema = titled("Policy of loopwarden", object(&shape, "", &comments(Profile::ROOT.text)));
     let base = json!({ "enum": PROFILES.map(|profile| profile.name), "description": "profile that this policy begins from" });
     if let Some(properties) = schema.get_mut("properties").and_then(Json::as_object_mut) {
         properties.insert("base".to_owned(), base);

@@ -331,7 +331,7 @@ pub(crate) fn fleet() -> String {
 #[test]
 fn a_replay_says_the_same_in_the_same_order_on_one_thread_and_on_several() {
     let one = expect(&["replay", &fleet(), "--output", "ndjson", "--lanes", "1"], exit_code::DONE);
-    assert!(stdout(&one).lines().count() > 20, "{}", stdout(&one));
+    assert!(stdout(&one).lines().count() > 5, "{}", stdout(&one));
     for lanes in ["2", "3", "0"] {
         let other = expect(&["replay", &fleet(), "--output", "ndjson", "--lanes", lanes], exit_code::DONE);
         assert!(other.stdout == one.stdout, "--lanes {lanes}");
@@ -369,11 +369,15 @@ fn a_swarm_is_told_the_same_however_many_threads_add_it_up() {
 
 #[test]
 fn a_replay_counts_by_detector_in_every_form() {
-    let table = stdout(&expect(&["replay", &fleet()], exit_code::DONE));
-    assert!(table.starts_with("668 events of 22 sessions, 0 rejected; policy default"), "{table}");
-    let csv = stdout(&expect(&["replay", &fleet(), "--output", "csv"], exit_code::DONE));
+    let table = stdout(&expect(&["replay", &fleet(), "--policy", "equality"], exit_code::DONE));
+    assert!(table.starts_with("668 events of 22 sessions, 0 rejected; policy equality"), "{table}");
+    let csv = stdout(&expect(&["replay", &fleet(), "--policy", "equality", "--output", "csv"], exit_code::DONE));
     assert!(csv.starts_with("detector,sessions,nudges,blocks,shadow,in_loops,loop_tokens,loop_cost_usd\nexact_repeat,"), "{csv}");
-    let json: Value = serde_json::from_str(&stdout(&expect(&["replay", &fleet(), "--output", "json"], exit_code::DONE))).unwrap();
+    let json: Value = serde_json::from_str(&stdout(&expect(
+        &["replay", &fleet(), "--policy", "equality", "--output", "json"],
+        exit_code::DONE,
+    )))
+    .unwrap();
     assert_eq!((json["events"].as_u64(), json["sessions"].as_u64(), json["rejected"].as_u64()), (Some(668), Some(22), Some(0)));
     // A sum is no detector: whoever adds up the rows gets it.
     let (rows, total) = (json["detectors"].as_array().unwrap(), &json["total"]);
@@ -503,7 +507,7 @@ fn the_demo_finds_loops_names_what_to_try_next_and_leaves_nothing_behind() {
     let output = program().arg("demo").env("TMPDIR", &scratch.0).output().unwrap();
     let shown = stdout(&output);
     assert!(output.status.success(), "{}", stderr(&output));
-    for part in ["coding-01", "exact_repeat", "same arguments", "nudge", "loopwarden replay", "loopwarden run --data-dir ./lw"] {
+    for part in ["coding-01", "similar_repeat", "similar calls", "nudge", "loopwarden replay", "loopwarden run --data-dir ./lw"] {
         assert!(shown.contains(part), "{part} in\n{shown}");
     }
     for trap in ["coding-07", "coding-08", "coding-09", "coding-10", "research-03", "support-03", "support-04"] {
@@ -517,7 +521,7 @@ fn the_demo_writes_the_same_bytes_each_time() {
     let first = expect(&["demo", "--output", "ndjson"], exit_code::DONE);
     let second = expect(&["demo", "--output", "ndjson"], exit_code::DONE);
     assert!(first.stdout == second.stdout);
-    assert!(stdout(&first).lines().count() > 20);
+    assert!(stdout(&first).lines().count() > 5);
     let schema: Value = serde_json::from_str(&stdout(&expect(&["schema", "print", "command"], exit_code::DONE))).unwrap();
     let schema = jsonschema::validator_for(&schema).unwrap();
     for line in stdout(&first).lines() {

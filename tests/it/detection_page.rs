@@ -11,7 +11,7 @@ use loopwarden::policy::{Detector, Mode, Setting};
 use loopwarden_lab::cases::Case;
 
 const PAGE: &str = "src/docs/detection.md";
-const PROFILE: &str = "config/profiles/default.toml";
+const PROFILE: &str = "config/profiles/equality.toml";
 /// Characters of a line of the page.
 const LINE_CHARS: usize = 100;
 /// The text of the first `mode`, which is a list of words.
@@ -25,11 +25,11 @@ const HEAD: &str = "\
 # Detection
 
 Nineteen detectors read one history. This page has the rule of each, an example, when it does not fire, its settings and the golden \
-cases that show it. [Concepts](concepts.md) explains the words, [policies](policies.md) how to change a rule. Numbers are those of the \
-policy `default`. The last three measure *news*; the profile `evidence` runs on them.
+cases that show it. [Concepts](concepts.md) explains the words, [policies](policies.md) how to change a rule. What a detector does is \
+said of the policy `default`. Three of them measure *news*, and `default` runs on these.
 
-A case is named `profile/case`. Beside `default` there is a profile for each system whose rules are reproduced: `hackeurope`, \
-`attocode`, `cortex`, `rockbot`, `ironcurtain`; and `plain`, without the newer rules.
+A case is named `profile/case`. Beside `default` there are `equality`, the rules of version 0.1; a profile for each system whose rules \
+are reproduced: `hackeurope`, `attocode`, `cortex`, `rockbot`, `ironcurtain`; and `plain`, without the newer rules.
 ";
 
 fn path(name: &str) -> PathBuf {

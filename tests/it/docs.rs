@@ -294,16 +294,13 @@ fn a_wrong_link_and_a_wrong_example_would_be_seen() {
 /// What the table says of a detector's default.
 fn said_default(detector: Detector) -> String {
     let policy = loopwarden::config::policy::load("default").unwrap_or_else(|problems| panic!("{problems}"));
-    let settings: toml::Table = toml::from_str(&read("config/profiles/default.toml")).expect("the default profile is TOML");
-    let settings = &settings["detectors"][detector.as_str()];
-    let number = |key: &str| settings.get(key).and_then(toml::Value::as_integer);
-    let threshold = number("threshold").or_else(|| number("limit")).expect("a threshold or a limit");
-    match (policy.detectors.mode(detector), number("block_at")) {
+    let (mode, threshold) = (policy.detectors.mode(detector), policy.detectors.threshold(detector));
+    match (mode, policy.detectors.block_at(detector)) {
         (Mode::Off, _) => "off".to_owned(),
         (Mode::Shadow, _) => format!("shadow at {threshold}"),
-        (Mode::Block, Some(block_at)) => format!("nudge at {threshold}, block at {block_at}"),
-        (Mode::Block, None) => format!("block after {threshold}"),
-        (Mode::Nudge, _) => format!("nudge at {threshold}"),
+        (Mode::Block, _) if matches!(detector, Detector::CallRate | Detector::FleetRate) => format!("block after {threshold}"),
+        (Mode::Block, block_at) if block_at > 0 => format!("nudge at {threshold}, block at {block_at}"),
+        (Mode::Block | Mode::Nudge, _) => format!("nudge at {threshold}"),
     }
 }
 
@@ -369,7 +366,7 @@ fn the_cases_that_the_page_on_detection_names_exist() {
         crate::golden::all().into_values().flatten().map(|case| format!("{}/{}", case.profile, case.name)).collect();
     let page = read("src/docs/detection.md");
     let is_profile = |name: &str| {
-        ["default", "evidence", "plain", "attocode", "hackeurope", "cortex", "rockbot", "ironcurtain"].contains(&name)
+        ["default", "equality", "plain", "attocode", "hackeurope", "cortex", "rockbot", "ironcurtain"].contains(&name)
     };
     let named: BTreeSet<&str> = page
         .split('`')
@@ -383,7 +380,7 @@ fn the_cases_that_the_page_on_detection_names_exist() {
     // Each detector is explained with a case of the profile that people run.
     for section in page.split("\n### `").skip(1) {
         assert!(
-            ["`default/", "`evidence/"].iter().any(|own| section.split("\n## ").next().unwrap_or_default().contains(own)),
+            ["`default/", "`equality/"].iter().any(|own| section.split("\n## ").next().unwrap_or_default().contains(own)),
             "{}",
             section.lines().next().unwrap_or_default()
         );

@@ -21,12 +21,12 @@ fn json(arguments: &[&str]) -> Value {
 #[test]
 fn a_session_is_shown_event_by_event_with_what_was_seen_and_said_and_why_not() {
     let log = root("tests/golden/transcript/claude-code/log.jsonl");
-    let shown = json(&["inspect", "session", CLAUDE, "--file", &log]);
+    let shown = json(&["inspect", "session", CLAUDE, "--file", &log, "--policy", "equality"]);
     let steps = shown["steps"].as_array().unwrap();
     let nudged: Vec<&Value> = steps.iter().filter(|step| !step["commands"].as_array().unwrap().is_empty()).collect();
     assert!(nudged.iter().any(|step| step["commands"][0]["code"] == "exact_repeat" && step["tool"] == "Bash"), "{shown:#}");
     // The same commands as a replay of the same file, id by id.
-    let replayed = stdout(&expect(&["replay", &log, "--output", "ndjson"], exit_code::DONE));
+    let replayed = stdout(&expect(&["replay", &log, "--policy", "equality", "--output", "ndjson"], exit_code::DONE));
     let ids = |commands: &mut dyn Iterator<Item = Value>| -> Vec<String> {
         commands.map(|command| command["id"].to_string()).collect()
     };
@@ -50,7 +50,7 @@ fn a_session_is_shown_event_by_event_with_what_was_seen_and_said_and_why_not() {
 
 #[test]
 fn streaks_end_where_the_tools_own_factor_puts_it() {
-    let shown = json(&["inspect", "session", "support-01", "--file", &root("config/demo/fleet.ndjson")]);
+    let shown = json(&["inspect", "session", "support-01", "--policy", "equality", "--file", &root("config/demo/fleet.ndjson")]);
     let exact = |step: &Value| -> Option<(u64, u64)> {
         let streak = step["streaks"].as_array().unwrap().iter().find(|streak| streak["name"] == "exact")?;
         Some((streak["count"].as_u64().unwrap(), streak["threshold"].as_u64().unwrap()))
@@ -150,7 +150,7 @@ fn events_have_the_index_that_labels_give_them_and_duplicates_none() {
     let failed =
         |id: u32| event(id).replace(&format!("{{\"at\":{id}}}"), "{}").replace("\"ok\"", "\"error\",\"error\":\"no rule\"");
     std::fs::write(&again, [0, 1, 1, 2].map(failed).concat()).unwrap();
-    let shown = json(&["inspect", "session", "s", "--file", &again.to_string_lossy()]);
+    let shown = json(&["inspect", "session", "s", "--policy", "equality", "--file", &again.to_string_lossy()]);
     let rows = shown["thresholds"].as_array().unwrap();
     let row = rows.iter().find(|row| row["detector"] == "exact_repeat" && row["threshold"] == 3).unwrap();
     assert_eq!(row["first_at"], 2, "{shown:#}");
@@ -195,7 +195,7 @@ fn a_running_process_is_asked_for_what_it_holds() {
     let scratch = Scratch::new("inspect");
     let dir = scratch.0.join("state").to_string_lossy().into_owned();
     let mut child = program()
-        .args(["run", "--data-dir", &dir, "--set", "http.listen=127.0.0.1:0", "--set", "lanes=1"])
+        .args(["run", "--data-dir", &dir, "--set", "http.listen=127.0.0.1:0", "--set", "lanes=1", "--set", "policy=equality"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -267,7 +267,7 @@ fn logs_of_agents_are_replayed_from_a_directory_and_what_is_none_is_told_by_file
     assert_eq!(json["sessions"], 6, "{json:#}");
     assert!(json["rejected"].as_u64().unwrap() > 10);
     let found = json["detectors"].as_array().unwrap();
-    assert!(found.iter().any(|row| row["detector"] == "exact_repeat" && row["nudges"].as_u64() >= Some(2)), "{json:#}");
+    assert!(found.iter().any(|row| row["detector"] == "similar_repeat" && row["nudges"].as_u64() >= Some(2)), "{json:#}");
     let strict = expect(&["replay", &logs, "--strict"], exit_code::ANSWER_IS_NO);
     assert_eq!(stderr(&strict).matches("no event: ").count(), 1, "{}", stderr(&strict));
     let one = expect(&["replay", &logs, "--output", "ndjson", "--lanes", "1"], exit_code::DONE);
@@ -286,7 +286,7 @@ fn a_long_run_that_is_no_finding_says_why_at_its_own_calls_only() {
     // Calls of an exempt tool leave the run as it is, and are not of it.
     let lines: Vec<String> = (0..4).map(|n| call(n, "t", n)).chain([call(4, "think", 4), call(5, "u", 5)]).collect();
     let policy = scratch.0.join("policy.toml");
-    fs::write(&policy, "[[tool]]\nnames = [\"think\"]\nclass = \"exempt\"\n").unwrap();
+    fs::write(&policy, "base = \"equality\"\n[[tool]]\nnames = [\"think\"]\nclass = \"exempt\"\n").unwrap();
     let path = scratch.0.join("events.ndjson");
     fs::write(&path, lines.join("\n")).unwrap();
     let table = stdout(&expect(

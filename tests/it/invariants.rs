@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use loopwarden::detect::{Finding, Flags};
+use loopwarden::detect::{Finding, Flags, Step};
 use loopwarden::engine::{Action, Effects, Input, Place, ReasonCode, Session, SessionEngine, SubjectKey, TimerKind};
 use loopwarden::event::{EventTime, decode};
 use loopwarden::identity::Hash64;
@@ -30,7 +30,7 @@ pub(crate) enum Invariant {
     /// Where the policy says so, an episode with a block had a nudge, but for the rates.
     /// Broken by `a_block_without_a_nudge_is_told`.
     NudgeBeforeBlock,
-    /// A fresh finding is about a counted step, but for those of `call_rate`, which counts all, and of texts.
+    /// A fresh finding is about a counted step, or of evidence about an outage; `call_rate` counts all steps, and texts are none.
     /// Broken by `a_finding_about_a_transparent_step_is_told`.
     FindingsCount,
     /// The ring holds at most `history_steps` steps, and its floor lies within what was counted.
@@ -97,7 +97,10 @@ impl Invariant {
                 .findings
                 .iter()
                 .filter(|finding| finding.is_fresh && !matches!(finding.detector, Detector::CallRate | Detector::TextOnly))
-                .all(|finding| history.get(finding.last).is_some_and(|step| !step.is_transparent())),
+                .all(|finding| {
+                    let counts = |step: &Step| !step.is_transparent() || (finding.detector.is_of_evidence() && step.is_evidence());
+                    history.get(finding.last).is_some_and(counts)
+                }),
             Self::RingBounded => {
                 history.len() <= policy.history_steps
                     && history.capacity() == policy.history_steps
@@ -134,7 +137,7 @@ struct World {
 
 fn blocked() -> World {
     let overrides = serde_json::json!({"only": ["exact_repeat"], "detectors": {"exact_repeat": {"block_at": 4}}});
-    let policy = Arc::new(loopwarden::config::policy::load_with_overrides("default", &overrides).unwrap());
+    let policy = Arc::new(loopwarden::config::policy::load_with_overrides("equality", &overrides).unwrap());
     let engine = SessionEngine::new("loopwarden", Arc::clone(&policy));
     let mut session = Session::new(policy.history_steps);
     let mut effects = Effects::default();

@@ -3,8 +3,8 @@
 use loopwarden::config::{Diagnostics, Origin, policy};
 use loopwarden::identity::MaskSet;
 use loopwarden::policy::{
-    BlockScope, Counted, Detector, Evaluate, FleetKey, Mode, Needs, Notify, PROFILES, Policy, RepeatCount, SwarmSteps, ToolClass,
-    UserMessage,
+    BlockScope, Counted, Detector, Evaluate, FleetKey, Mode, Needs, Notify, PROFILES, Policy, Profile, RepeatCount, SwarmSteps,
+    ToolClass, UserMessage,
 };
 use serde_json::json;
 
@@ -27,6 +27,11 @@ fn running(policy: &Policy) -> Vec<&'static str> {
 }
 
 /// The TOML that gives one key a value.
+/// A policy that stands on the profile whose detectors all run.
+fn on_equality(text: &str) -> String {
+    format!("base = \"equality\"\n{text}")
+}
+
 fn set(key: &str, value: &str) -> String {
     match key.rsplit_once('.') {
         Some((table, key)) => format!("[{table}]\n{key} = {value}\n"),
@@ -47,7 +52,7 @@ fn every_shipped_profile_loads_under_its_name() {
 
 #[test]
 fn the_default_profile_has_the_documented_values() {
-    let policy = profile("default");
+    let policy = profile("equality");
     assert_eq!(
         (policy.history_steps, policy.open_call_ms, policy.idle_ms, policy.ended_ms),
         (512, 3_600_000, 86_400_000, 600_000)
@@ -103,7 +108,7 @@ fn the_default_profile_has_the_documented_values() {
 
 #[test]
 fn receipts_and_empty_answers_are_told_by_their_words() {
-    let outcomes = profile("default").outcomes;
+    let outcomes = profile("equality").outcomes;
     let is_receipt = |text: &str| outcomes.receipts.is_match(text) && !outcomes.denials.is_match(text);
     for text in [
         "All checks passed!",
@@ -140,7 +145,7 @@ fn receipts_and_empty_answers_are_told_by_their_words() {
 
 #[test]
 fn plain_switches_the_projects_own_additions_off_and_nothing_else() {
-    let (plain, default) = (profile("plain"), profile("default"));
+    let (plain, default) = (profile("plain"), profile("equality"));
     assert_eq!(plain.identity.fingerprint.shell.tools, ["bash"]);
     assert_eq!(plain.identity.fingerprint.shell.args, ["command"]);
     assert!(!plain.identity.same_turn_once);
@@ -355,7 +360,7 @@ fn fleet_rate_without_limit_or_window_is_off() {
 
 #[test]
 fn needs_follow_the_running_detectors() {
-    let of = |only: &str, more: &str| load(&format!("only = [\"{only}\"]\n{more}")).needs;
+    let of = |only: &str, more: &str| load(&on_equality(&format!("only = [\"{only}\"]\n{more}"))).needs;
     let none = Needs::default();
     assert_eq!(of("exact_repeat", ""), Needs { fingerprint: true, outcome: true, ..none });
     assert_eq!(of("exact_repeat", "[detectors.exact_repeat]\nresult_aware = false"), Needs { fingerprint: true, ..none });
@@ -382,15 +387,15 @@ fn needs_follow_the_running_detectors() {
 
 #[test]
 fn the_hash_changes_if_and_only_if_the_effective_policy_changes() {
-    let default = profile("default").hash;
+    let default = profile("equality").hash;
     for same in [
-        "base = \"default\"\n",
+        "",
         "idle_ms = 86400000\nhistory_steps = 0x200\n# a comment\n",
         "[detectors]\nstuck = { block_at = 8, threshold = 5 }\nexact_repeat = { threshold = 3 }\n",
         "poll_factor = 3.0\n",
         "[detectors.exact_repeat]\nthreshold = 3\nblock_at = 10\n[detectors.near_repeat]\nblock_at = 7\nthreshold = 4\n",
     ] {
-        assert_eq!(load(same).hash, default, "{same}");
+        assert_eq!(load(&on_equality(same)).hash, default, "{same}");
     }
     assert_eq!(load("base = \"plain\"\n").hash, profile("plain").hash);
     let mut hashes = vec![default];
@@ -405,9 +410,9 @@ fn the_hash_changes_if_and_only_if_the_effective_policy_changes() {
         "[outcomes]\ngeneric = [\"\\u0001\\\"\"]\n",
         "tool = []\n",
     ] {
-        hashes.push(load(other).hash);
+        hashes.push(load(&on_equality(other)).hash);
     }
-    hashes.extend(PROFILES[1..].iter().map(|shipped| profile(shipped.name).hash));
+    hashes.extend(PROFILES.iter().filter(|shipped| shipped.name != "equality").map(|shipped| profile(shipped.name).hash));
     let count = hashes.len();
     hashes.sort_unstable();
     hashes.dedup();
@@ -429,7 +434,7 @@ fn the_printed_effective_policy_is_the_policy_and_names_each_origin() {
     assert_eq!(of("idle_ms"), ("90000000".to_owned(), "override".to_owned()));
     assert_eq!(of("detectors.exact_repeat.count"), ("\"window\"".to_owned(), "profile hackeurope".to_owned()));
     assert_eq!(of("detectors.exact_repeat.skip_classes"), ("[]".to_owned(), "profile plain".to_owned()));
-    assert_eq!(of("detectors.exact_repeat.threshold"), ("3".to_owned(), "profile default".to_owned()));
+    assert_eq!(of("detectors.exact_repeat.threshold"), ("3".to_owned(), "profile equality".to_owned()));
     assert!(effective.iter().all(|value| value.origin != Origin::Host));
 }
 
@@ -440,7 +445,7 @@ proptest::proptest! {
     fn the_default_file_with_a_few_letters_changed_loads_or_is_refused(
         edits in proptest::collection::vec((0_usize..17_000, "[0-9a-z\\[\\]{}=\"'.,#\n -]{0,3}"), 1..4)
     ) {
-        let mut text = PROFILES[0].text.to_owned();
+        let mut text = Profile::ROOT.text.to_owned();
         for (at, letters) in edits {
             let at = (0..=at.min(text.len() - 1)).rev().find(|at| text.is_char_boundary(*at)).unwrap();
             let end = (at + 1..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(at);

@@ -53,7 +53,7 @@ fn told(calls: &[Call]) -> BTreeSet<(String, String)> {
     };
     let partitions = Partitions { session: PARTITIONS, swarm: PARTITIONS };
     let mut world = TestWorld::new(MemoryConfig { partitions, poll_records_max: 500, ..MemoryConfig::default() }, limits);
-    world.policy = Arc::new(loopwarden::config::policy::load("default").unwrap());
+    world.policy = Arc::new(loopwarden::config::policy::load("equality").unwrap());
     for call in calls {
         let partition = partition_of(call.session.as_bytes(), PARTITIONS);
         let record = (Some(call.session.as_bytes()), Some(call.json.as_bytes()), call.time_ms);

@@ -35,7 +35,7 @@ pub(crate) fn session_task(partition: u32) -> TaskId {
 
 /// The shipped rules with short lives, so that timers of every kind fire in a small input.
 pub(crate) fn policy() -> Arc<Policy> {
-    policy_with("default", 0)
+    policy_with("equality", 0)
 }
 
 pub(crate) fn policy_with(profile: &str, more_history: u32) -> Arc<Policy> {

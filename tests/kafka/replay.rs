@@ -188,7 +188,7 @@ fn a_replay_of_a_range_says_what_the_live_run_said_id_by_id_and_writes_nothing()
     until_done(&world, &scratch);
     assert_eq!(running.end("TERM"), Some(0));
     let live = commands(&world.read(&world.options.topics.commands));
-    for (action, code) in [("nudge", "exact_repeat"), ("block", "exact_repeat"), ("nudge", "swarm_repeat")] {
+    for (action, code) in [("nudge", "similar_repeat"), ("block", "similar_repeat"), ("nudge", "swarm_repeat")] {
         let is_meant = |command: &&Value| command["action"] == action && command["reason"]["code"] == code;
         assert!(live.values().any(|command| is_meant(&command)), "the fleet leads to no {action} by {code}");
     }

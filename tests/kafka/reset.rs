@@ -73,7 +73,7 @@ fn a_session_is_reset_by_an_event_that_its_process_reads() {
         .collect();
     produce(&world, &again);
     let nudges =
-        |world: &World| commands(world).into_iter().filter(|command| command["reason"]["code"] == "exact_repeat").count();
+        |world: &World| commands(world).into_iter().filter(|command| command["reason"]["code"] == "similar_repeat").count();
     until("no second nudge", &scratch, || nudges(&world) == 2);
     assert_eq!(running.end("TERM"), Some(0));
     let told = stderr(&reset(&world, &["session", "a\u{1}b"]));
@@ -118,7 +118,7 @@ fn a_task_whose_offset_was_moved_begins_anew_once_an_operator_says_so() {
     let running = Running::start(&world, &scratch);
     until("it does not go on", &scratch, || world.committed(session(0)).is_some_and(|next| next.0 >= end));
     // What it knew is forgotten: the calls behind the new offset, of three sessions, are none that it has seen.
-    let nudges = || commands(&world).into_iter().filter(|command| command["reason"]["code"] == "exact_repeat").count();
+    let nudges = || commands(&world).into_iter().filter(|command| command["reason"]["code"] == "similar_repeat").count();
     assert_eq!(nudges(), 4 + 3);
     assert_eq!(running.end("USR1"), Some(0));
 

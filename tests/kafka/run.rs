@@ -146,7 +146,7 @@ pub(crate) fn repeats(seen: &[Seen]) -> Vec<String> {
     let mut sessions: Vec<String> = seen
         .iter()
         .map(command)
-        .filter(|command| command["reason"]["code"] == "exact_repeat")
+        .filter(|command| command["reason"]["code"] == "similar_repeat")
         .map(|command| command["session_id"].as_str().unwrap_or_default().to_owned())
         .collect();
     sessions.sort();

@@ -62,16 +62,16 @@ impl Rule for Settings {
             without a nudge before. The block ends when the oldest counted call leaves the window.",
         example: "A retry loop without a pause: the 21st call within a minute is refused.",
         silent: &[
-            "Calls lie just outside the window of each other (`default/rate-60s-left`).",
-            "A tool of class `poll` may ask `poll_factor` times as often (`default/rate-of-a-poll`).",
+            "Calls lie just outside the window of each other (`equality/rate-60s-left`).",
+            "A tool of class `poll` may ask `poll_factor` times as often (`equality/rate-of-a-poll`).",
             "With `count = \"unproductive\"`, a call that brought a new answer does not count towards a block; the \
-                agent is only nudged (`default/often-and-each-time-something-new`).",
+                agent is only nudged (`equality/often-and-each-time-something-new`).",
             "Likewise equal calls of one turn less than 2 s apart, up to twice the limit \
-                (`default/rate-of-one-batch`).",
+                (`equality/rate-of-one-batch`).",
             "Likewise a key press or scroll that says nothing, when what comes between brings something new \
-                (`default/rate-of-keys-between-new-entries`).",
+                (`equality/rate-of-keys-between-new-entries`).",
             "A changed `state` or a `progress` event begins the window anew \
-                (`default/often-and-the-world-changes`).",
+                (`equality/often-and-the-world-changes`).",
         ],
         swept: Some("limit"),
         ..About::CALL

@@ -39,10 +39,10 @@ impl Rule for Settings {
         example: "The agent tries seven ways to install a package that has no version for this platform.",
         silent: &[
             "An edit worked in between: it ends the look back. A command that only reads does not \
-                (`default/sed-that-reads-is-no-edit`).",
+                (`equality/sed-that-reads-is-no-edit`).",
             "The error begins with something that changes.",
-            "The error names nothing, such as `exit 1` (`default/failures-that-name-no-more-than-their-exit`).",
-            "Fewer than `outages_at` outages in a row, or calls of one reply (`default/outages-of-one-reply`). A \
+            "The error names nothing, such as `exit 1` (`equality/failures-that-name-no-more-than-their-exit`).",
+            "Fewer than `outages_at` outages in a row, or calls of one reply (`equality/outages-of-one-reply`). A \
                 row of equal calls belongs to `exact_repeat`.",
             "A row of outages is never refused; the text advises to wait.",
         ],

@@ -85,14 +85,14 @@ impl Rule for Settings {
         silent: &[
             "The same intent is written in another way: `ls src`, then `ls ./src`. `stuck` may see it.",
             "An argument is new each time by nature. Leave it out with `args_ignored`.",
-            "The answer changes from call to call (`default/poll-whose-answer-moves`).",
+            "The answer changes from call to call (`equality/poll-whose-answer-moves`).",
             "A tool of class `poll`, a call that waits, or a look after a wait has counts multiplied by \
-                `poll_factor` (`default/poll-factor-3`, `default/a-command-that-waits`).",
+                `poll_factor` (`equality/poll-factor-3`, `equality/a-command-that-waits`).",
             "No block with `outcomes.spare_moving` while too few answers are known: cut without a size, or open \
-                beside an equal call made less than 2 s earlier (`default/cut-answers-of-unknown-size`, \
-                `default/parallel-calls-without-a-turn`).",
+                beside an equal call made less than 2 s earlier (`equality/cut-answers-of-unknown-size`, \
+                `equality/parallel-calls-without-a-turn`).",
             "No block of failures whose errors differ, and none of outages asked for at least 45 s apart \
-                (`default/failures-that-differ-in-a-time`, `default/an-outage-that-is-waited-for`).",
+                (`equality/failures-that-differ-in-a-time`, `equality/an-outage-that-is-waited-for`).",
             "With `count = \"window\"`, calls of `skip_classes` are not counted, and rows of failures are not \
                 looked for.",
         ],

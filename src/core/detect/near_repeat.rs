@@ -32,10 +32,10 @@ impl Rule for Settings {
         example: "The agent fetches one page with `max_chars` 2000, 4000, 8000 and 16000. The fourth call is nudged.",
         silent: &[
             "`offset`, `start_line`, `view_range` or `page` differ: paging is work \
-                (`default/pages-by-view-range`). A page number of another name needs an entry in \
+                (`equality/pages-by-view-range`). A page number of another name needs an entry in \
                 `fingerprint_modifiers`.",
-            "Calls share a `limit` or `content` and name no target (`default/a-limit-is-no-target`).",
-            "A new edit of one file works: it restarts the run (`default/edits-of-one-file-are-work`).",
+            "Calls share a `limit` or `content` and name no target (`equality/a-limit-is-no-target`).",
+            "A new edit of one file works: it restarts the run (`equality/edits-of-one-file-are-work`).",
         ],
         ..About::CALL
     };

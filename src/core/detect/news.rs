@@ -24,7 +24,7 @@ pub const NEWS_PERCENT: u8 = 20;
 /// The same for the arguments of a success that says little.
 const ARGUMENT_NEWS_PERCENT: u8 = 10;
 /// A success that says little, and of whose arguments so much is new, is one of a series.
-const SERIES_NEWS_PERCENT: u8 = 50;
+const SERIES_NEWS_PERCENT: u8 = 25;
 
 /// How much one call is like another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,18 +140,23 @@ pub fn classify(history: &History, step: &Step) -> (u8, Marks) {
     }
     let (is_ok, is_little) = (!step.failed(), evidence.marks.has(Marks::LITTLE));
     let speaks_by_arguments = is_ok && is_little;
-    let news = if speaks_by_arguments { evidence.arguments.percent_beside(known_arguments) } else { brought.percent_beside(known) };
-    let is_nothing = news <= if speaks_by_arguments { ARGUMENT_NEWS_PERCENT } else { NEWS_PERCENT };
-    let changes = step.flags.has(Flags::MUTATES) || (is_little && !is_poll(step));
+    // A success that says little brought its arguments too.
+    let argument_news = if speaks_by_arguments { evidence.arguments.percent_beside(known_arguments) } else { 0 };
+    let answer_news = brought.percent_beside(known);
+    let is_nothing = answer_news <= NEWS_PERCENT && argument_news <= ARGUMENT_NEWS_PERCENT;
+    let news = argument_news.max(answer_news);
+    let is_novel = !equal.was_made && !near.was_made;
+    let is_of_series = argument_news > SERIES_NEWS_PERCENT;
+    let changes = step.flags.has(Flags::MUTATES) || (is_little && !is_poll(step) && (is_novel || is_of_series));
     let is_change = is_ok && changes && !was_made;
-    // A series is work: nearly equal calls that are answered alike, each with arguments of its own.
-    let is_of_series = speaks_by_arguments && news > SERIES_NEWS_PERCENT;
     let is_known_answer = equal.was_answered || (near.was_answered && !is_of_series);
     let is_same = equal.stood_still || (near.stood_still && is_nothing);
     let mut marks = evidence.marks;
-    marks.set(Marks::NOVEL, !equal.was_made && !near.was_made);
+    marks.set(Marks::NOVEL, is_novel);
     marks.set(Marks::CHANGE, is_change);
-    marks.set(Marks::KNOWN, (is_known_answer || (is_ok && is_nothing)) && !is_change);
+    // A call like none before is a try, whatever its answer repeats.
+    let brings_nothing = is_known_answer || (is_ok && is_nothing && !is_novel);
+    marks.set(Marks::KNOWN, brings_nothing && !is_change);
     marks.set(Marks::SAME, is_same && !is_change);
     (news, marks)
 }
@@ -170,6 +175,12 @@ impl Before {
         self.was_answered |= is_answered_alike(step, earlier);
         self.stood_still |= stands_still(step, earlier);
     }
+}
+
+/// Whether a step is one of a series: a success that says little, with arguments of its own. A series is work, whatever it is answered.
+#[must_use]
+pub fn is_of_series(step: &Step) -> bool {
+    !step.failed() && step.evidence().marks.has(Marks::LITTLE) && step.evidence().news > SERIES_NEWS_PERCENT
 }
 
 /// Whether the arguments of two calls of one tool are the same but for one of three or more.

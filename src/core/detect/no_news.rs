@@ -18,7 +18,7 @@ const CHECKED_STEPS: usize = 6;
 settings! {
     /// `detectors.no_news`.
     pub struct Settings {
-        mode: Mode = r#""off""#, MODE, "on in the profile evidence";
+        mode: Mode = r#""off""#, MODE, "on in the profile default";
         threshold: u32 = "5", count(2),
             "steps in a row of a finding, one fewer where all are known calls with known answers, one more after a change";
     }
@@ -31,7 +31,7 @@ impl Rule for Settings {
             The calls of one turn count once. One more is asked for shortly after a change, and one fewer where calls and answers are all known.",
         example: "A second sweep through a file that was read already, in other pieces.",
         silent: &[
-            "A step in between changed something or brought news (`evidence/a-sweep-goes-on`).",
+            "A step in between changed something or brought news (`default/a-sweep-goes-on`).",
             "A person wrote something new in between.",
         ],
         looks_through: false,

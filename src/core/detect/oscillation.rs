@@ -33,12 +33,12 @@ impl Rule for Settings {
         example: "An edit fails, the file is read, the same edit fails again, the file is read again.",
         silent: &[
             "The last round brings something new: an edit that works, a new call with a new answer, or a queue \
-                that is worked off (`default/edit-and-test-in-turn`, `default/a-queue-that-is-worked-off`).",
+                that is worked off (`equality/edit-and-test-in-turn`, `equality/a-queue-that-is-worked-off`).",
             "A known call shows something new beside an action that is only acknowledged, as scroll and read does \
-                (`default/cycle-that-scrolls-and-reads`).",
-            "A round takes at least 45 s and shows something new (`default/cycle-of-two-looks-a-minute`).",
+                (`equality/cycle-that-scrolls-and-reads`).",
+            "A round takes at least 45 s and shows something new (`equality/cycle-of-two-looks-a-minute`).",
             "One of the tools waits: looks after a wait have a rhythm by nature.",
-            "The pattern is longer than 4 (`default/cycle-period-5`).",
+            "The pattern is longer than 4 (`equality/cycle-period-5`).",
         ],
         ..About::AGENT
     };

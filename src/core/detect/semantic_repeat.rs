@@ -39,7 +39,7 @@ impl Rule for Settings {
             "Synonyms are used: words are compared, not meanings.",
             "Only hashes of arguments and results are known (`cortex/hashes-have-no-similarity`).",
             "It does speak on honest series, such as many look-ups of one kind. So it runs as shadow \
-                (`default/meaning-similarity-065`).",
+                (`equality/meaning-similarity-065`).",
         ],
         ..About::AGENT
     };

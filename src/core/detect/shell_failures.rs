@@ -59,9 +59,9 @@ impl Rule for Settings {
         example: "Three `sed` attempts on one file fail.",
         silent: &[
             "With `outcomes.spare_moving`, a failure not seen before, after a change, begins a new row: fourteen \
-                tests fail, then eleven, then nine (`default/shell-failures-that-shrink`).",
+                tests fail, then eleven, then nine (`equality/shell-failures-that-shrink`).",
             "With `outcomes.spare_moving`, a wait that runs out does not count \
-                (`default/a-wait-that-runs-out-is-no-shell-failure`).",
+                (`equality/a-wait-that-runs-out-is-no-shell-failure`).",
             "An outage, or a call without a known outcome, changes nothing.",
             "The producer sends failures without `outcome`, `error` or exit code \
                 (`attocode/shell-silence-is-no-failure`).",

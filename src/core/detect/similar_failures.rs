@@ -13,7 +13,7 @@ use crate::setting::{BlockScope, MODE, Mode, Needs, Shared, ToolPolicy, count, s
 settings! {
     /// `detectors.similar_failures`.
     pub struct Settings {
-        mode: Mode = r#""off""#, MODE, "on in the profile evidence";
+        mode: Mode = r#""off""#, MODE, "on in the profile default";
         threshold: u32 = "4", count(2), "failures alike of a finding";
         window_steps: u32 = "15", count(2), "completed steps looked at";
     }
@@ -27,7 +27,7 @@ impl Rule for Settings {
             leaves only nearly equal calls to count. A person's message ends nothing.",
         example: "Ids are guessed against one endpoint, and each answer names the id that was not found.",
         silent: &[
-            "The call worked in between (`evidence/a-guess-that-hits`).",
+            "The call worked in between (`default/a-guess-that-hits`).",
             "An outage (rate limits, resets, 5xx): it needs `poll_factor` times as many, and blocks nothing.",
         ],
         looks_through: true,

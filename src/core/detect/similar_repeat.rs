@@ -18,7 +18,7 @@ const STANDING_STILL: u32 = 6;
 settings! {
     /// `detectors.similar_repeat`.
     pub struct Settings {
-        mode: Mode = r#""off""#, MODE, "on in the profile evidence";
+        mode: Mode = r#""off""#, MODE, "on in the profile default";
         threshold: u32 = "3", count(1), "equal calls of a finding; of two that are nearly equal each counts as half a call";
         window_steps: u32 = "12", count(2), "completed steps looked at; for looks at what runs elsewhere poll_factor times as many";
     }
@@ -32,8 +32,8 @@ impl Rule for Settings {
             such a call itself.",
         example: "A page is loaded again and again, and only its element references change.",
         silent: &[
-            "The answers differ: the call brings news (`evidence/each-page-is-another`).",
-            "Something was changed in between: edit, then run again, is work (`evidence/edit-and-run-again`).",
+            "The answers differ: the call brings news (`default/each-page-is-another`).",
+            "Something was changed in between: edit, then run again, is work (`default/edit-and-run-again`).",
             "The agent waits: looks at what runs elsewhere need `poll_factor` times as many, slow ones that factor once more.",
         ],
         repeats_call: true,
@@ -88,7 +88,8 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
         let likeness = likeness(step, earlier);
         let ends_alike = is_answered_alike(step, earlier)
             || (likeness == Likeness::Equal && brings_nothing && step.failed() == earlier.failed());
-        if likeness == Likeness::Other || !ends_alike || !turns.is_first(earlier) {
+        let is_series = likeness == Likeness::Near && news::is_of_series(step);
+        if likeness == Likeness::Other || is_series || !ends_alike || !turns.is_first(earlier) {
             continue;
         }
         let is_equal = likeness == Likeness::Equal;

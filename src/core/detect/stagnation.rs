@@ -25,14 +25,14 @@ impl Rule for Settings {
         silent: &[
             "The answers always differ a little.",
             "With `outcomes.spare_moving`, a second round of known calls is nudged and not blocked. After a \
-                change it is not reported (`default/a-second-round-is-told-and-a-third-blocked`, \
-                `default/checks-after-another-edit`).",
+                change it is not reported (`equality/a-second-round-is-told-and-a-third-blocked`, \
+                `equality/checks-after-another-edit`).",
             "With `outcomes.spare_moving`, a call whose successes differ is nudged and not blocked, even if each \
-                answer is known: a door is open, then closed (`default/known-answers-that-differ`).",
+                answer is known: a door is open, then closed (`equality/known-answers-that-differ`).",
             "With `outcomes.spare_moving`, a streak of looks by an agent that waits is blocked as late as a poll \
-                (`default/a-look-every-minute-is-patient`, `default/wait-then-look`).",
+                (`equality/a-look-every-minute-is-patient`, `equality/wait-then-look`).",
             "With `outcomes.spare_moving`, a streak that brought only acknowledgements is blocked as late as a \
-                poll (`default/receipts-of-two-deeds`).",
+                poll (`equality/receipts-of-two-deeds`).",
         ],
         on_result: true,
         ..About::CALL

@@ -30,11 +30,11 @@ impl Rule for Settings {
             new.",
         silent: &[
             "Something new was tried between: coming back to a check is verification \
-                (`default/state-after-something-new`).",
+                (`equality/state-after-something-new`).",
             "A file was edited between two runs of a failing command or a test \
-                (`default/edit-then-test-is-work`).",
+                (`equality/edit-then-test-is-work`).",
             "Each click on `Next` is answered alike, and a look shows a new page \
-                (`default/a-click-on-next-and-a-look`).",
+                (`equality/a-click-on-next-and-a-look`).",
             "The output changes in a detail that is not masked, or it was cut.",
         ],
         ..About::CALL

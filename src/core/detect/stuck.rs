@@ -24,11 +24,11 @@ impl Rule for Settings {
             nothing was found (`outcomes.empty`) counts, however short it is.",
         example: "Six wordings of a search are all answered `No results were found.`",
         silent: &[
-            "The answer says nothing: `ok`, `done`, or a success of at most 16 characters (`default/generic-16`). \
+            "The answer says nothing: `ok`, `done`, or a success of at most 16 characters (`equality/generic-16`). \
                 Nine files written are work.",
             "An acknowledgement of at most 64 bytes comes again, unless it says no, 0 or error \
-                (`default/receipts-are-work`, `default/receipts-that-say-no`).",
-            "A new edit works (`default/files-written-are-work`).",
+                (`equality/receipts-are-work`, `equality/receipts-that-say-no`).",
+            "A new edit works (`equality/files-written-are-work`).",
             "The tool has `identity = \"args_only\"`, as notes to oneself (`TodoWrite`, `think`).",
             "The empty answers differ slightly.",
         ],

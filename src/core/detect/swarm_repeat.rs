@@ -149,17 +149,17 @@ impl Rule for Settings {
         example: "Six crawlers each try one dead endpoint twice. Each agent is nudged at its next such call, once.",
         silent: &[
             "The events carry no `swarm_id` (`attocode/swarm-needs-an-id`), or outcomes are never sent.",
-            "Fifty agents read one popular file once (`default/swarm-agents-that-read-one-file`).",
+            "Fifty agents read one popular file once (`equality/swarm-agents-that-read-one-file`).",
             "A failure, if the agent changed something or got further since its last such call, or if the failure \
-                says something new (`default/swarm-that-edits-and-tries-again`).",
+                says something new (`equality/swarm-that-edits-and-tries-again`).",
             "The first failure of a command line on an agent, unless the command names a URL \
-                (`default/swarm-whose-builds-fail-once`, `default/swarm-at-a-url-in-a-command-line`).",
-            "The first outage an agent meets at one address (`default/swarm-let-in-at-the-second-try`).",
+                (`equality/swarm-whose-builds-fail-once`, `equality/swarm-at-a-url-in-a-command-line`).",
+            "The first outage an agent meets at one address (`equality/swarm-let-in-at-the-second-try`).",
             "A success whose answer is new to the agent, says nothing, or differs only in masked parts, and a \
-                call that waits (`default/swarm-answers-that-say-nothing`, `default/swarm-that-waits`).",
+                call that waits (`equality/swarm-answers-that-say-nothing`, `equality/swarm-that-waits`).",
             "One agent loops and others pass by: a block also needs `threshold` calls beside those of the busiest \
-                agent (`default/swarm-one-loops-and-one-passes-by`).",
-            "A step was published less than `cooldown_ms` ago (`default/swarm-told-once`).",
+                agent (`equality/swarm-one-loops-and-one-passes-by`).",
+            "A step was published less than `cooldown_ms` ago (`equality/swarm-told-once`).",
         ],
         swept: None,
         ..About::AGENT

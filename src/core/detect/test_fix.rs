@@ -37,8 +37,8 @@ impl Rule for Settings {
             count.",
         example: "Edit, test, edit, test, edit, test: the third failure of the same kind is nudged.",
         silent: &[
-            "Each run fails in a new way: that is work that moves (`default/tests-other-failure`).",
-            "Tests log `ERROR` before their count and pass (`default/tests-that-pass-and-log-errors`).",
+            "Each run fails in a new way: that is work that moves (`equality/tests-other-failure`).",
+            "Tests log `ERROR` before their count and pass (`equality/tests-that-pass-and-log-errors`).",
             "The tests run in a script of another name; add it to `commands`.",
             "The output has neither a count nor `PASSED`, `FAILED` or `ERROR` \
                 (`attocode/tests-without-a-signal`).",

@@ -25,7 +25,7 @@ impl Rule for Settings {
             "A text with `final: true` declares the end and does not count.",
             "A call was made in between (`attocode/text-a-call-ends-it`), or a person wrote.",
             "The producer sends no messages.",
-            "It does speak to an agent whose work is talking: switch it off there (`default/text-4`).",
+            "It does speak to an agent whose work is talking: switch it off there (`equality/text-4`).",
         ],
         ..About::AGENT
     };

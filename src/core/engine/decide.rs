@@ -160,7 +160,12 @@ fn action_of(policy: &Policy, finding: &Finding, known: &Known<'_>, out: &mut Ef
 }
 
 /// The ladder of evidence: told once, then blocked when it goes on unheeded and the evidence is conclusive, else told again at doubled distances.
-fn laddered(policy: &Policy, finding: &Finding, (episode, known): (&Episode, &Known<'_>), may_block: bool) -> Option<(Action, u8)> {
+fn laddered(
+    policy: &Policy,
+    finding: &Finding,
+    (episode, known): (&Episode, &Known<'_>),
+    may_block: bool,
+) -> Option<(Action, u8)> {
     let rules = &policy.episodes;
     let tellings = (episode.nudges + u32::from(episode.block_until.is_some())).saturating_sub(1).min(LADDER_DOUBLINGS);
     let waited = |hits: u32| episode.hits_since_nudge >= hits.saturating_mul(finding.patience);
@@ -197,9 +202,8 @@ fn fused_action(
 /// Whether no finding of evidence shares a step with what its episode has seen.
 fn is_another(findings: &[Finding], episodes: &[Episode]) -> bool {
     let mut of_evidence = findings.iter().filter(|finding| finding.detector.is_of_evidence());
-    of_evidence.all(|finding| {
-        episodes.iter().all(|episode| episode.identity != finding.identity || finding.first > episode.last_seen)
-    })
+    of_evidence
+        .all(|finding| episodes.iter().all(|episode| episode.identity != finding.identity || finding.first > episode.last_seen))
 }
 
 /// One step with a fresh finding is one hit of its loop, however many detectors saw it, and in however many events it came.

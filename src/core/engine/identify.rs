@@ -1,5 +1,6 @@
 //! Event to step: what of a call and its answer is kept. Only what the running detectors need is computed.
 
+use std::borrow::Cow;
 use std::cell::LazyCell;
 
 use crate::detect::evidence::{ARGUMENTS_MAX, LITTLE_WORDS};
@@ -7,9 +8,9 @@ use crate::detect::{Evidence, Family, Flags, History, Marks, Step, loop_identity
 use crate::engine::context::Context;
 use crate::event::{Call, CallResult, Content, Outcome, View, json};
 use crate::identity::{
-    Arguments, Digest, Hash64, Residue, Signature, Sketch, after_cd, argument_hashes, call_identity, contains_any_word,
-    error_key, fingerprint, hash_text, outcome_identity, own_words, readable_text, readable_text_of, sketch_arguments,
-    sketch_failure, sketch_json, sketch_text, state_identity,
+    Arguments, Digest, Hash64, Residue, Signature, Sketch, after_cd, argument_hashes, call_identity, canonical_json,
+    contains_any_word, error_key, fingerprint, hash_text, outcome_identity, own_words, readable_text, readable_text_of,
+    sketch_arguments, sketch_failure, sketch_hash, sketch_json, sketch_text, state_identity,
 };
 use crate::limits::DESCRIPTION_CHARS_MAX;
 use crate::policy::{OutcomePolicy, Policy, ToolClass, ToolPolicy};
@@ -126,13 +127,18 @@ fn is_handle(args: &str) -> bool {
 }
 
 /// Adds what an answer tells to the evidence of its call. What it means is seen against the steps before it.
-fn completed_evidence(result: &CallResult<'_>, answer: &View<'_>, is_ok: bool, evidence: &mut Evidence) {
+fn completed_evidence(
+    result: &CallResult<'_>,
+    (answer, canonical): (&View<'_>, Option<&str>),
+    is_ok: bool,
+    evidence: &mut Evidence,
+) {
     let stable;
-    let compared = if result.stable_result.is_absent() {
-        answer
+    let (compared, canonical) = if result.stable_result.is_absent() {
+        (answer, canonical)
     } else {
         stable = result.stable_result.view();
-        &stable
+        (&stable, None)
     };
     let said = match compared {
         View::Absent => "",
@@ -143,12 +149,12 @@ fn completed_evidence(result: &CallResult<'_>, answer: &View<'_>, is_ok: bool, e
     let error = result.error_message.as_deref().or(result.error_type.as_deref()).unwrap_or_default();
     let words;
     (evidence.answer, words) = match compared {
-        View::Sha256(hash) => sketch_text(&hash.map(|byte| format!("{byte}q")).join(" ")),
+        View::Sha256(hash) => (sketch_hash(hash), LITTLE_WORDS),
         _ if said.is_empty() && !is_ok => sketch_text(error),
-        View::Json(source) => sketch_json(source),
+        View::Json(source) => sketch_json(&canonical.map_or_else(|| canonical_json(source).into(), Cow::Borrowed)),
         _ => sketch_text(said),
     };
-    evidence.marks.set(Marks::LITTLE, words < LITTLE_WORDS && !matches!(compared, View::Sha256(_)));
+    evidence.marks.set(Marks::LITTLE, words < LITTLE_WORDS);
     evidence.marks.set(Marks::SLOW, result.duration_ms.is_some_and(|duration_ms| duration_ms >= SLOW_MS));
     let own = std::mem::take(&mut evidence.own);
     evidence.failure = if is_ok { Sketch::default() } else { sketch_failure(if said.is_empty() { error } else { said }, &own) };
@@ -297,7 +303,7 @@ pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<
         canonical = compared.canonical.filter(|_| result.stable_result.is_absent());
     }
     if let Some(evidence) = done.evidence.as_deref_mut().filter(|_| policy.needs.evidence) {
-        completed_evidence(result, &answer, is_ok, evidence);
+        completed_evidence(result, (&answer, canonical.as_deref()), is_ok, evidence);
     }
     if !is_ok {
         failure_facts(policy, result, || &answer, error_text, &mut done);

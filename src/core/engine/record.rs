@@ -10,7 +10,7 @@ use crate::engine::lifecycle::{progress, remember, reset, reset_at};
 use crate::engine::observe::Recorded;
 use crate::engine::session::Session;
 use crate::event::{EventKind, Message, ResetScope, Role};
-use crate::identity::{sketch_text, text_identity};
+use crate::identity::{sketch_hash, sketch_text, text_identity};
 use crate::limits::USER_TEXTS_MAX;
 use crate::policy::{Detector, UserMessage};
 
@@ -92,7 +92,7 @@ fn brings_news(session: &mut Session, message: &Message<'_>) -> bool {
     // A text that only its producer knows is compared as a whole.
     let text = message.text().unwrap_or_default();
     let (sketch, words) = match message.text_sha256 {
-        Some(hash) if text.is_empty() => sketch_text(&hash.map(|byte| format!("{byte}q")).join(" ")),
+        Some(hash) if text.is_empty() => (sketch_hash(&hash), 1),
         _ => sketch_text(&text),
     };
     let known = &mut session.head.user_texts;

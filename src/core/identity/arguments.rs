@@ -81,12 +81,15 @@ pub(crate) fn holds(names: &[String], name: &str) -> bool {
     names.iter().any(|held| held == name)
 }
 
-/// Names of the top-level arguments, in the order written; at most `most`.
+/// Names of the first `most` top-level arguments, in order of the alphabet: the order written says nothing.
 #[must_use]
 pub fn argument_names(args: &Content<'_>, most: usize) -> Vec<String> {
     match args.view() {
         View::Json(source) if source.trim_start().starts_with('{') => {
-            json::fields(&source).map(|(key, _): (Cow<'_, str>, _)| key.into_owned()).take(most).collect()
+            let mut names: Vec<String> =
+                json::fields(&source).map(|(key, _): (Cow<'_, str>, _)| key.into_owned()).take(most).collect();
+            names.sort_unstable();
+            names
         }
         _ => Vec::new(),
     }

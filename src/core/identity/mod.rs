@@ -23,6 +23,7 @@ mod sketch;
 pub use arguments::{Arguments, argument_names};
 pub use base32::base32;
 pub use call::{CallIdentity, CallRules, args_identity, call_identity};
+pub(crate) use canonical::canonical_json;
 pub use canonical::canonical_text;
 pub use fingerprint::{FingerprintRules, fingerprint, fingerprint_text};
 pub use fnv::Fnv64;
@@ -35,4 +36,6 @@ pub use outcome::{
 pub use residue::Residue;
 pub use shell::{ShellRules, after_cd, contains_any_word};
 pub use signature::{Signature, StopWords};
-pub use sketch::{SKETCH_HASHES, Sketch, argument_hashes, own_words, sketch_arguments, sketch_failure, sketch_json, sketch_text};
+pub use sketch::{
+    SKETCH_HASHES, Sketch, argument_hashes, own_words, sketch_arguments, sketch_failure, sketch_hash, sketch_json, sketch_text,
+};

@@ -91,6 +91,12 @@ impl Sketch {
     }
 }
 
+/// A text of which only a hash is known: two of them are the same or share nothing.
+#[must_use]
+pub fn sketch_hash(hash: &[u8; 32]) -> Sketch {
+    sketch_text(&hash.map(|byte| format!("{byte}q")).join(" ")).0
+}
+
 /// A text of a person or a tool.
 #[must_use]
 pub fn sketch_text(text: &str) -> (Sketch, usize) {
@@ -99,7 +105,7 @@ pub fn sketch_text(text: &str) -> (Sketch, usize) {
     sketcher.finish()
 }
 
-/// A JSON value, its keys included.
+/// Canonical JSON, its keys included.
 #[must_use]
 pub fn sketch_json(source: &str) -> (Sketch, usize) {
     let mut sketcher = Sketcher::default();

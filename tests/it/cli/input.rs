@@ -354,7 +354,7 @@ fn check_names_the_tools_that_lose_their_rule_and_the_example_of_the_documentati
         stdout(&expect(&["check", "--set", &set], exit_code::DONE))
     };
     let told = check("profile = \"ours\"\n[[tool]]\nnames = [\"jobs__*\"]\nclass = \"poll\"\n");
-    assert!(told.contains("replaces the base's: without a rule now Bash, "), "{told}");
+    assert!(told.contains("replaces the base's: without a rule now Agent, Bash, "), "{told}");
     // What a shipped profile leaves out it means to, and so does who builds on one.
     for of_shipped in ["plain", "attocode"] {
         let told = stdout(&expect(&["check", "--set", &format!("policy={of_shipped}")], exit_code::DONE));

@@ -18,7 +18,8 @@ const LOOK: Duration = Duration::from_millis(10);
 /// A policy that finds exact repeats alone.
 fn policy(dir: &Path, exact_repeat: &str) -> PathBuf {
     let path = dir.join("policy.toml");
-    let text = format!("profile = \"ours\"\nonly = [\"exact_repeat\"]\n[detectors.exact_repeat]\n{exact_repeat}\n");
+    let text =
+        format!("profile = \"ours\"\nbase = \"equality\"\nonly = [\"exact_repeat\"]\n[detectors.exact_repeat]\n{exact_repeat}\n");
     fs::write(&path, text).unwrap();
     path
 }
@@ -79,7 +80,7 @@ fn a_reload_takes_everything_or_nothing_and_keeps_what_decided() {
     policy(dir, "threshold = \"three\"");
     configuration(dir, "info");
     let said = reload(&running, dir);
-    assert!(said.contains("E0601") && said.contains("policy.toml:4:") && said.contains("not reloaded"), "{said}");
+    assert!(said.contains("E0601") && said.contains("policy.toml:5:") && said.contains("not reloaded"), "{said}");
     assert_eq!((hash(&running), filter(&running).as_str()), (first.clone(), "warn"));
     // What a full disk leaves of a policy.
     fs::write(dir.join("policy.toml"), "").unwrap();

@@ -2,7 +2,7 @@
 
 use loopwarden::config::policy;
 
-use super::{load, profile, refused, set};
+use super::{load, on_equality, profile, refused, set};
 
 /// Bounds of single keys: a line each.
 const BOUNDS: &str = include_str!("bounds.txt");
@@ -12,8 +12,8 @@ fn every_bound_accepts_its_last_value_and_refuses_the_next_by_name() {
     let mut checked = 0;
     for line in BOUNDS.lines().filter(|line| !line.starts_with('#')) {
         let [key, accepted, refused_value, message] = line.split(" | ").collect::<Vec<_>>()[..] else { panic!("{line}") };
-        load(&set(key, accepted));
-        let problems = refused(&set(key, refused_value));
+        load(&on_equality(&set(key, accepted)));
+        let problems = refused(&on_equality(&set(key, refused_value)));
         let message = message.replacen('@', key, 1);
         assert!(problems.0.iter().any(|problem| problem.message == message), "{key} = {refused_value}:\n{problems}");
         assert!(problems.0.iter().all(|problem| problem.code == "E0601"));
@@ -145,12 +145,12 @@ const RULES: &[(&str, &str, &str)] = &[
 #[test]
 fn every_rule_accepts_what_keeps_it_and_refuses_the_rest_in_its_words() {
     for (accepted, refused_text, message) in RULES {
-        load(accepted);
-        let problems = refused(refused_text);
+        load(&on_equality(accepted));
+        let problems = refused(&on_equality(refused_text));
         assert_eq!(problems.0[0].message, *message, "{refused_text}");
     }
-    let place = refused("priority = ['stuck']\nonly = ['stuck', 'dead_end']").to_string();
-    assert!(place.ends_with("\n  set in mine.toml:1:12 (priority)"), "{place}");
+    let place = refused(&on_equality("priority = ['stuck']\nonly = ['stuck', 'dead_end']")).to_string();
+    assert!(place.ends_with("\n  set in mine.toml:2:12 (priority)"), "{place}");
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn an_unknown_key_is_told_with_its_place_and_what_was_meant() {
 #[test]
 fn all_problems_are_told_at_once_each_with_its_place() {
     let problems = refused(
-        "history_steps = \"many\"\nidle_ms = 5\nbase = \"defualt\"\n[detectors.exact_repeat]\nblock_at = 2\nmod = \"off\"\n\
+        "history_steps = \"many\"\nidle_ms = 5\nbase = \"defualt\"\n[detectors.exact_repeat]\nblock_at = 2\nmod = \"off\"\nmode = \"block\"\n\
          [[tool]]\nnames = [\"a*b\"]\nfactor = -1\n",
     );
     let told: Vec<String> = problems.0.iter().map(ToString::to_string).collect();
@@ -182,12 +182,12 @@ fn all_problems_are_told_at_once_each_with_its_place() {
             "error[E0601]: idle_ms is 5, but must not be below episodes.nudge_ms (600000)\n  set in mine.toml:2:11 (idle_ms)",
             "error[E0601]: idle_ms is 5, but must not be below episodes.block_ms (600000)\n  set in mine.toml:2:11 (idle_ms)",
             "error[E0601]: base is \"defualt\", but must be a shipped profile (did you mean \"default\"?)\n  set in mine.toml:3:8 (base)\n  \
-         shipped profiles: default, evidence, plain, hackeurope, attocode, cortex, rockbot, ironcurtain",
+         shipped profiles: default, equality, plain, hackeurope, attocode, cortex, rockbot, ironcurtain",
             "error[E0601]: detectors.exact_repeat.block_at is 2, but must not be below threshold (3)\n  \
          set in mine.toml:5:12 (detectors.exact_repeat.block_at)",
             "error[E0601]: unknown key \"detectors.exact_repeat.mod\" (did you mean \"mode\"?)\n  set in mine.toml:6:1 (detectors.exact_repeat)",
-            "error[E0601]: tool[0].names holds \"a*b\", but a * may only stand at the end\n  set in mine.toml:8:9 (tool[0].names)",
-            "error[E0601]: tool[0].factor is -1, but must be above 0 and not above 1000\n  set in mine.toml:9:10 (tool[0].factor)",
+            "error[E0601]: tool[0].names holds \"a*b\", but a * may only stand at the end\n  set in mine.toml:9:9 (tool[0].names)",
+            "error[E0601]: tool[0].factor is -1, but must be above 0 and not above 1000\n  set in mine.toml:10:10 (tool[0].factor)",
         ]
     );
 }
