@@ -164,6 +164,19 @@ fn a_failing_case_shows_the_event_what_was_expected_and_what_came() {
 }
 
 #[test]
+fn a_case_bounds_the_commands_of_all_its_events() {
+    let scratch = Scratch::new("bounded-case");
+    let case = |most: u32| {
+        let event = r#"{"times":4,"tool":"a","args":{},"error":"no such thing","outcome":"error"}"#;
+        format!(r#"{{"name":"work","nudges_max":{most},"blocks_max":0,"events":[{event}]}}"#)
+    };
+    let test = |most, code| stdout(&expect(&["test", &scratch.write("cases.jsonl", &case(most))], code));
+    assert!(test(1, exit_code::DONE).contains("1 of 1 cases passed"));
+    let output = test(0, exit_code::ANSWER_IS_NO);
+    assert!(output.contains("at most 0 nudges") && output.contains("got       1"), "{output}");
+}
+
+#[test]
 fn a_failing_case_counts_an_event_that_stands_for_several_as_each_of_them() {
     let scratch = Scratch::new("failing-times");
     let case = r#"{"name":"thrice","events":[{"times":3,"tool":"a","args":{},"outcome":"ok"},{"tool":"b","args":{},"outcome":"ok"}],"expect":[{"after":1,"verdict":"block"}]}"#;

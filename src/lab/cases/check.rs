@@ -33,6 +33,7 @@ pub fn run(case: &Case) -> Vec<Mismatch> {
     }
     let (answers, problems) = play(&case, Way::Straight);
     mismatches.extend(problems);
+    mismatches.extend(too_many(&case, &answers));
     for expectation in &case.expect {
         mismatches.extend(compare(expectation, &answers));
     }
@@ -93,6 +94,24 @@ fn play(case: &Case, way: Way) -> (Vec<Answer>, Vec<Mismatch>) {
         answers.push(answer);
     }
     (answers, mismatches)
+}
+
+/// Commands of the whole case beyond what it allows.
+fn too_many(case: &Case, answers: &[Answer]) -> Vec<Mismatch> {
+    let bounds = [(case.nudges_max, Action::Nudge, "nudges"), (case.blocks_max, Action::Block, "blocks")];
+    let count = |action| {
+        let commands = answers.iter().flat_map(|answer| &answer.commands);
+        commands.filter(|command| command.action == action && !command.is_shadow).count()
+    };
+    let above = bounds.into_iter().filter_map(|(most, action, name)| Some((most?, count(action), name)));
+    above
+        .filter(|(most, count, _)| count > most)
+        .map(|(most, count, name)| Mismatch {
+            event: None,
+            expected: format!("at most {most} {name}"),
+            got: count.to_string(),
+        })
+        .collect()
 }
 
 fn compare(expectation: &Expectation, answers: &[Answer]) -> Option<Mismatch> {

@@ -23,6 +23,12 @@ pub struct Case {
     /// What must be answered.
     #[serde(default)]
     pub expect: Vec<Expectation>,
+    /// Nudges of the whole case, at most; for work that an operator would rather not see commented.
+    #[serde(default)]
+    pub nudges_max: Option<usize>,
+    /// Blocks of the whole case, at most.
+    #[serde(default)]
+    pub blocks_max: Option<usize>,
     /// Facts about identity.
     #[serde(default, rename = "assert")]
     pub facts: Facts,
@@ -222,8 +228,9 @@ impl Expectation {
 impl Case {
     /// What makes a case worthless: it would pass whatever the policy does.
     fn fault(&self) -> Option<String> {
-        if self.expect.is_empty() && self.facts.is_empty() {
-            return Some(format!("case {:?} expects nothing; give it expect or assert", self.name));
+        let is_bounded = self.nudges_max.is_some() || self.blocks_max.is_some();
+        if self.expect.is_empty() && self.facts.is_empty() && !is_bounded {
+            return Some(format!("case {:?} expects nothing; give it expect, nudges_max, blocks_max or assert", self.name));
         }
         let faults = self.expect.iter().enumerate();
         let mut faults = faults.filter_map(|(at, expectation)| Some((at, expectation.fault()?)));

@@ -49,6 +49,15 @@ struct Found {
     delays: Vec<u64>,
 }
 
+/// Labelled stretches of one kind, and those of them with a command: found loops, or false alarms.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+struct OfKind {
+    loops: u64,
+    found: u64,
+    look_alikes: u64,
+    alarms: u64,
+}
+
 /// The same as a row.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct JudgementRow {
@@ -69,6 +78,7 @@ pub struct Judgement {
     /// Those that were found, and look-alikes with a command: by all detectors, and by each.
     found: Found,
     by_detector: BTreeMap<String, Found>,
+    by_kind: BTreeMap<String, OfKind>,
     /// Sessions of missed loops, by the kind of the loop.
     missed: BTreeMap<String, Vec<String>>,
     pub look_alikes: Disturbed,
@@ -120,7 +130,10 @@ impl Judgement {
         let inside: Vec<(&PublishedCommand, u64)> =
             commands.iter().filter_map(|command| Some((*command, index.inside(label, command)? - label.first))).collect();
         let first = inside.iter().map(|(_, delay)| *delay).min();
+        let kind = self.by_kind.entry(label.kind.clone()).or_default();
         if label.is_loop {
+            kind.loops += 1;
+            kind.found += u64::from(first.is_some());
             self.loops += 1;
             if first.is_none() {
                 self.missed.entry(label.kind.clone()).or_default().push(named(label));
@@ -128,6 +141,8 @@ impl Judgement {
         } else if label.is_ambiguous {
             return;
         } else {
+            kind.look_alikes += 1;
+            kind.alarms += u64::from(first.is_some());
             self.look_alikes.note(inside.iter().map(|(command, _)| *command));
             if let Some((command, _)) = inside.first() {
                 self.alarms.push(Alarm { session: named(label), said: format!("{} by {}", command.kind.as_str(), command.code) });
@@ -202,6 +217,19 @@ impl Judgement {
         self.by_detector.iter().map(|(name, found)| row(name, found)).chain([row("all", &self.found)]).collect()
     }
 
+    /// Found loops and false alarms by kind, where labels have kinds.
+    fn kinds_to_text(&self) -> Option<String> {
+        let kinds = self.by_kind.iter().filter(|(kind, counts)| !kind.is_empty() && counts.loops + counts.look_alikes > 0);
+        let part = |(kind, counts): (&String, &OfKind)| {
+            let OfKind { loops, found, look_alikes, alarms } = counts;
+            let loops = (*loops > 0).then(|| format!("{found} of {loops} found"));
+            let alike = (*look_alikes > 0).then(|| format!("{alarms} of {look_alikes} alarmed"));
+            format!("{} {}", plain(kind), loops.into_iter().chain(alike).collect::<Vec<_>>().join(", "))
+        };
+        let parts: Vec<String> = kinds.map(part).collect();
+        (!parts.is_empty()).then(|| format!("          by kind: {}", parts.join("; ")))
+    }
+
     /// For people, a line each.
     pub fn to_text(&self) -> String {
         let mut lines = Vec::new();
@@ -209,6 +237,7 @@ impl Judgement {
             let (labelled, found) = (self.loops, self.found.loops);
             let delay = self.delay().map_or_else(String::new, |delay| format!(", {} after they begin", counted(delay, "event")));
             lines.push(format!("labels    {found} of {} found ({}){delay}", counted(labelled, "loop"), percent(found, labelled)));
+            lines.extend(self.kinds_to_text());
             for (kind, sessions) in &self.missed {
                 let many = sessions.len() as u64;
                 let what = if kind.is_empty() { counted(many, "loop") } else { format!("{many} {}", plain(kind)) };
@@ -254,6 +283,7 @@ impl Serialize for Judgement {
             "precision": self.precision(),
             "delay_events": self.delay(),
             "detectors": self.rows(),
+            "kinds": self.by_kind,
             "labels_without_session": self.absent,
             "labels_without_event": self.off,
             "outcomes_without_session": self.endings_absent,
