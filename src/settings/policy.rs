@@ -210,13 +210,12 @@ fn take_base(layer: &mut Table, told: &mut Vec<Diagnostic>) -> Option<Profile> {
     }
 }
 
-/// `exact_repeat.threshold` alone moves its `failures_at`, `near_repeat.threshold` and both `block_at` by the same amount, so that near
+/// `exact_repeat.threshold` alone moves `near_repeat.threshold` and both `block_at` by the same amount, so that near
 /// stays one more than exact and no block comes before its finding.
 fn move_thresholds(effective: &mut Table, layer: &Table) {
     const EXACT: [&str; 3] = ["detectors", "exact_repeat", "threshold"];
-    const MOVED: [[&str; 3]; 4] = [
+    const MOVED: [[&str; 3]; 3] = [
         ["detectors", "exact_repeat", "block_at"],
-        ["detectors", "exact_repeat", "failures_at"],
         ["detectors", "near_repeat", "threshold"],
         ["detectors", "near_repeat", "block_at"],
     ];

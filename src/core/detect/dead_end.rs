@@ -17,8 +17,6 @@ settings! {
     pub struct Settings {
         mode: Mode = r#""nudge""#, MODE, "";
         threshold: u32 = "3", count(1), "equal errors of a finding";
-        outages_at: u32 = "18", count(0),
-            "replies in a row that met nothing but outages, whatever they asked for, of a finding; 0 = never";
         window_steps: u32 = "15", WINDOW, "steps looked at, those without an error included";
         key_chars: usize = "60", chars(1, ERROR_CHARS_MAX),
             "characters of the error that are compared: what follows is mostly detail; at most 4,096";
@@ -34,17 +32,13 @@ impl Rule for Settings {
         title: "The same error comes back.",
         rule: "The same error was met `threshold` times within the last `window_steps` steps, whatever lies \
             between. The first `key_chars` masked characters of an error are compared; of a traceback, the line \
-            that names the exception. `outages_at` replies in a row that met only outages are a finding too, \
-            whatever they asked for. Waits may lie between them.",
+            that names the exception.",
         example: "The agent tries seven ways to install a package that has no version for this platform.",
         silent: &[
             "An edit worked in between: it ends the look back. A command that only reads does not \
                 (`equality/sed-that-reads-is-no-edit`).",
             "The error begins with something that changes.",
             "The error names nothing, such as `exit 1` (`equality/failures-that-name-no-more-than-their-exit`).",
-            "Fewer than `outages_at` outages in a row, or calls of one reply (`equality/outages-of-one-reply`). A \
-                row of equal calls belongs to `exact_repeat`.",
-            "A row of outages is never refused; the text advises to wait.",
         ],
         ..About::AGENT
     };
@@ -59,14 +53,6 @@ impl Rule for Settings {
 
     fn words(&self, words: &Words<'_>) -> Said {
         let (n, tool) = (words.count(), words.tool);
-        if words.flags.has(Flags::RETRYABLE) {
-            let text = format!(
-                "[System] The last {n} attempts met nothing but outages. Wait much longer before the next one, do something else meanwhile, or \
-                 report what does not answer."
-            );
-            return Said::new(text, format!("{tool}: {n} attempts in a row met an outage{}", words.span()))
-                .advising(Advice::Wait);
-        }
         let text = format!(
             "[System] The same error came back {n} times. Undo to the point before it first appeared and take another way."
         );
@@ -100,36 +86,4 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
             .within(u64::from(settings.window_steps))
             .spanning(first, step.sequence)
     })
-}
-
-/// Whether a completed outage is one too many of a row, whatever was asked for: who goes on asking a service that is down in ever other ways
-/// has come to an end too. Each reply counts once, however many calls it made; between them lie at most waits.
-#[must_use]
-pub fn outages(settings: &Settings, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
-    let threshold = tool.scaled(settings.outages_at, false);
-    if threshold == 0 || !is_outage(step) {
-        return None;
-    }
-    let floor = history.floor();
-    let row = history
-        .ring_back()
-        .skip_while(|other| other.sequence > step.sequence)
-        .take_while(|earlier| earlier.sequence >= floor)
-        .filter(|earlier| earlier.counts_or_met_outage())
-        .take_while(|earlier| is_outage(earlier) || earlier.flags.has(Flags::WAITS))
-        .filter(|earlier| is_outage(earlier));
-    let (mut count, mut first, mut turn) = (0, step.sequence, 0);
-    for earlier in row {
-        count += u32::from(earlier.turn == 0 || earlier.turn != turn);
-        (first, turn) = (earlier.sequence, earlier.turn);
-    }
-    (count >= threshold).then(|| {
-        Finding::new(Detector::DeadEnd, settings.mode, loop_identity(Family::Error, &[]), count, threshold)
-            .confident(0.6, 0.1)
-            .spanning(first, step.sequence)
-    })
-}
-
-const fn is_outage(step: &Step) -> bool {
-    step.failed() && step.flags.has(Flags::RETRYABLE)
 }

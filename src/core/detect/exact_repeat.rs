@@ -8,8 +8,7 @@ use crate::detect::step::{Flags, Step};
 use crate::detect::words::{Said, Words};
 use crate::identity::{Hash64, Hash128};
 use crate::setting::{
-    BLOCK_AT, BLOCK_SCOPE, BlockScope, FLAG, Key, Kind, MODE, Mode, NOT_BELOW_THRESHOLD, Needs, Shared, ToolPolicy, WINDOW,
-    count, settings, words,
+    BLOCK_AT, BLOCK_SCOPE, BlockScope, FLAG, Key, Kind, MODE, Mode, Needs, Shared, ToolPolicy, WINDOW, count, settings, words,
 };
 
 settings! {
@@ -20,8 +19,6 @@ settings! {
             "calls of a finding; alone in a policy it moves the two below, and both numbers of near_repeat, with it";
         block_at: u32 = "10", BLOCK_AT,
             "calls of a block: agents that repeat a call eight times and then find out by themselves exist; 0 = never";
-        failures_at: u32 = "6", NOT_BELOW_THRESHOLD,
-            "calls in a row that all failed, of a nudge although their errors differ; of outages poll_factor times as many, and as many times block_at of a block; 0 = never";
         count: RepeatCount = r#""run""#, words(&COUNTS),
             "run | window: in a row, or anywhere in the last window_steps calls";
         window_steps: u32 = "20", RepeatWindow, r#"calls, for count = "window""#;
@@ -77,9 +74,7 @@ impl Rule for Settings {
     const ABOUT: About = About {
         title: "Same call, again and again.",
         rule: "The newest call and the identical calls directly before it are at least `threshold`. An answer that \
-            differs ends the run. For a cut answer, the rest that was kept and its size are compared. A row of \
-            `failures_at` identical calls that all failed is a finding too, even if their errors differ. Waits \
-            and outages of other calls may lie in between. A row of outages needs `poll_factor` times as many.",
+            differs ends the run. For a cut answer, the rest that was kept and its size are compared.",
         example: "The agent runs `Bash {\"command\":\"cargo test\"}` with the same failure each time. The third call is \
             nudged, the fourth and sixth more firmly, the tenth is refused.",
         silent: &[
@@ -88,13 +83,7 @@ impl Rule for Settings {
             "The answer changes from call to call (`equality/poll-whose-answer-moves`).",
             "A tool of class `poll`, a call that waits, or a look after a wait has counts multiplied by \
                 `poll_factor` (`equality/poll-factor-3`, `equality/a-command-that-waits`).",
-            "No block with `outcomes.spare_moving` while too few answers are known: cut without a size, or open \
-                beside an equal call made less than 2 s earlier (`equality/cut-answers-of-unknown-size`, \
-                `equality/parallel-calls-without-a-turn`).",
-            "No block of failures whose errors differ, and none of outages asked for at least 45 s apart \
-                (`equality/failures-that-differ-in-a-time`, `equality/an-outage-that-is-waited-for`).",
-            "With `count = \"window\"`, calls of `skip_classes` are not counted, and rows of failures are not \
-                looked for.",
+            "With `count = \"window\"`, calls of `skip_classes` are not counted.",
         ],
         ..About::CALL
     };

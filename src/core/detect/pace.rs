@@ -3,13 +3,13 @@
 use crate::detect::step::Step;
 
 /// Between two equal calls of an agent that waits, ms. A loop of a model has seconds.
-pub const PATIENT_MS: i64 = 45_000;
+pub(super) const PATIENT_MS: i64 = 45_000;
 
 /// Between two equal calls of one reply at most, ms. A model that is asked again needs longer.
 const PARALLEL_MS: i64 = 2_000;
 
 /// Whether two equal calls may be of one reply by their times.
 #[must_use]
-pub const fn is_parallel(call: &Step, before: &Step) -> bool {
+pub(super) const fn is_parallel(call: &Step, before: &Step) -> bool {
     call.time.0.saturating_sub(before.time.0) < PARALLEL_MS
 }

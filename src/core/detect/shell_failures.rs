@@ -2,7 +2,6 @@
 
 use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, loop_identity};
-use crate::detect::history::History;
 use crate::detect::row::Row;
 use crate::detect::rule::{About, Rule};
 use crate::detect::step::{Flags, Step};
@@ -58,10 +57,6 @@ impl Rule for Settings {
             the last one wrote a file, the text names the file tools of `file_tools`.",
         example: "Three `sed` attempts on one file fail.",
         silent: &[
-            "With `outcomes.spare_moving`, a failure not seen before, after a change, begins a new row: fourteen \
-                tests fail, then eleven, then nine (`equality/shell-failures-that-shrink`).",
-            "With `outcomes.spare_moving`, a wait that runs out does not count \
-                (`equality/a-wait-that-runs-out-is-no-shell-failure`).",
             "An outage, or a call without a known outcome, changes nothing.",
             "The producer sends failures without `outcome`, `error` or exit code \
                 (`attocode/shell-silence-is-no-failure`).",
@@ -74,8 +69,8 @@ impl Rule for Settings {
         self.threshold
     }
 
-    fn needs(&self, policy: &Shared) -> Needs {
-        Needs { outcome: policy.spare_moving, ..Needs::default() }
+    fn needs(&self, _: &Shared) -> Needs {
+        Needs::default()
     }
 
     fn words(&self, words: &Words<'_>) -> Said {
@@ -97,7 +92,7 @@ impl Rule for Settings {
 }
 
 /// Takes a completed step; only shell commands count.
-pub fn observe(settings: &Settings, spares_moving: bool, row: &mut Row, history: &History, step: &Step) -> Option<Finding> {
+pub fn observe(settings: &Settings, row: &mut Row, step: &Step) -> Option<Finding> {
     if !step.flags.has(Flags::SHELL) {
         return None;
     }
@@ -105,23 +100,10 @@ pub fn observe(settings: &Settings, spares_moving: bool, row: &mut Row, history:
         row.count = 0;
         return None;
     }
-    if spares_moving && step.flags.has(Flags::WAITS) {
-        return None;
-    }
-    if spares_moving && has_moved(history, step) {
-        row.count = 0;
-    }
     row.extend(step.sequence);
     (row.count >= settings.threshold).then(|| {
         Finding::new(Detector::ShellFailures, settings.mode, loop_identity(Family::Shell, &[]), row.count, settings.threshold)
             .confident(0.5, 0.1)
             .spanning(row.first, step.sequence)
     })
-}
-
-/// Whether a failure not seen before follows a change that was made since the last one.
-fn has_moved(history: &History, step: &Step) -> bool {
-    let is_failure = |earlier: &&Step| earlier.failed() && earlier.flags.has(Flags::SHELL);
-    let mut since = history.complete_back_from(step).skip(1).take_while(|earlier| !is_failure(earlier));
-    step.outcome.is_some() && !step.flags.has(Flags::SEEN_OUTCOME) && since.any(|earlier| earlier.flags.has(Flags::MUTATED))
 }

@@ -22,18 +22,7 @@ impl Rule for Settings {
             new outcome ends the streak. The rule also sees A, B, A, B, and may block both.",
         example: "The agent makes the same call and gets the same answer. The fourth such call is the first finding, \
             the tenth is refused.",
-        silent: &[
-            "The answers always differ a little.",
-            "With `outcomes.spare_moving`, a second round of known calls is nudged and not blocked. After a \
-                change it is not reported (`equality/a-second-round-is-told-and-a-third-blocked`, \
-                `equality/checks-after-another-edit`).",
-            "With `outcomes.spare_moving`, a call whose successes differ is nudged and not blocked, even if each \
-                answer is known: a door is open, then closed (`equality/known-answers-that-differ`).",
-            "With `outcomes.spare_moving`, a streak of looks by an agent that waits is blocked as late as a poll \
-                (`equality/a-look-every-minute-is-patient`, `equality/wait-then-look`).",
-            "With `outcomes.spare_moving`, a streak that brought only acknowledgements is blocked as late as a \
-                poll (`equality/receipts-of-two-deeds`).",
-        ],
+        silent: &["The answers always differ a little."],
         on_result: true,
         ..About::CALL
     };

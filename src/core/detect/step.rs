@@ -24,7 +24,7 @@ impl Flags {
     pub const REFUSED: Self = Self(1 << 3);
     /// Failed as outages do: transparent but for the rates, and for the swarm from the second in a row on.
     pub const RETRYABLE: Self = Self(1 << 4);
-    /// Its answer says nothing (`ok`, `done`, empty, a receipt that was seen before).
+    /// Its answer says nothing (`ok`, `done`, empty).
     pub const GENERIC: Self = Self(1 << 5);
     /// A success that says nothing: both of these.
     pub const RECEIPT: Self = Self(Self::OK.0 | Self::GENERIC.0);

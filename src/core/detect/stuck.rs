@@ -20,14 +20,11 @@ settings! {
 impl Rule for Settings {
     const ABOUT: About = About {
         title: "New approach, seen outcome.",
-        rule: "`threshold` new calls in a row have an outcome that was seen before. An answer that only says that \
-            nothing was found (`outcomes.empty`) counts, however short it is.",
+        rule: "`threshold` new calls in a row have an outcome that was seen before.",
         example: "Six wordings of a search are all answered `No results were found.`",
         silent: &[
             "The answer says nothing: `ok`, `done`, or a success of at most 16 characters (`equality/generic-16`). \
                 Nine files written are work.",
-            "An acknowledgement of at most 64 bytes comes again, unless it says no, 0 or error \
-                (`equality/receipts-are-work`, `equality/receipts-that-say-no`).",
             "A new edit works (`equality/files-written-are-work`).",
             "The tool has `identity = \"args_only\"`, as notes to oneself (`TodoWrite`, `think`).",
             "The empty answers differ slightly.",

@@ -31,7 +31,7 @@ const HANDLE_BYTES_MAX: usize = 96;
 /// A call that takes so long has let time pass. Milliseconds.
 const SLOW_MS: u64 = 5_000;
 
-/// No listed answer is longer, and no receipt. Bytes.
+/// No listed answer is longer. Bytes.
 const SHORT_ANSWER_BYTES: usize = 64;
 
 /// The step of a requested call. Sequence, tool and transparency are the session's to set.
@@ -223,8 +223,6 @@ pub(super) struct Completion {
     state: Hash64,
     tokens: Option<Signature>,
     evidence: Option<Box<Evidence>>,
-    /// A success in the words of a receipt.
-    is_receipt: bool,
 }
 
 impl Completion {
@@ -235,8 +233,6 @@ impl Completion {
         self.flags.set(Flags::NEW_CHANGE, self.flags.has(Flags::NEW_CHANGE) && !was_called);
         let was_answered = history.seen_outcome(self.outcome) > 0;
         self.flags.set(Flags::SEEN_OUTCOME, was_answered);
-        // The first of its kind says what was done, and a number that goes up in it is news.
-        self.flags.set(Flags::GENERIC, self.flags.has(Flags::GENERIC) || (self.is_receipt && was_answered));
     }
 
     /// Writes it into the step.
@@ -269,7 +265,6 @@ pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<
         state: step.state,
         tokens: None,
         evidence: step.evidence.clone(),
-        is_receipt: false,
     };
     done.flags.set(Flags::OPEN, false);
     done.flags.set(Flags::OBSERVED, true);
@@ -364,25 +359,16 @@ fn names_error(policy: &Policy, text: &str) -> bool {
     !policy.detectors.dead_end.generic.is_match(text.trim())
 }
 
-/// Whether an answer says nothing wherever it comes: one of the list, or a success of few characters. That there was nothing to be found is said in
-/// few characters too.
+/// Whether an answer says nothing wherever it comes: one of the list, or a success of few characters.
 fn says_nothing(outcomes: &OutcomePolicy, answer: &str, flags: Flags) -> bool {
     let is_listed = answer.len() <= SHORT_ANSWER_BYTES && outcomes.generic.contains(&answer.to_lowercase());
     let is_brief = || outcomes.generic_chars > 0 && answer.chars().nth(outcomes.generic_chars).is_none();
-    is_listed || (flags.has(Flags::OK) && is_brief() && !outcomes.empty.is_match(answer))
-}
-
-/// Whether a success is told in the words of a receipt. What a file holds is none.
-fn is_receipt(outcomes: &OutcomePolicy, answer: &str, flags: Flags) -> bool {
-    let may_be = flags.has(Flags::OK) && !flags.has(Flags::READ) && answer.len() <= SHORT_ANSWER_BYTES;
-    may_be && outcomes.receipts.is_match(answer) && !outcomes.denials.is_match(answer)
+    is_listed || (flags.has(Flags::OK) && is_brief())
 }
 
 fn output_facts(policy: &Policy, text: &str, step: &Step, done: &mut Completion) {
     let answer = text.trim();
     done.flags.set(Flags::GENERIC, says_nothing(&policy.outcomes, answer, done.flags));
-    // What says nothing anyhow need not be looked through.
-    done.is_receipt = !done.flags.has(Flags::GENERIC) && is_receipt(&policy.outcomes, answer, done.flags);
     if policy.needs.test && step.flags.has(Flags::TEST) {
         let (passed, failed) = test_fix::signals(&policy.detectors.test_fix, text, done.flags.has(Flags::OK));
         done.flags.set(Flags::TEST_PASSED, passed);

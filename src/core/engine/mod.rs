@@ -30,7 +30,6 @@ mod input;
 mod lifecycle;
 mod marks;
 mod message;
-mod moving;
 mod observe;
 mod publish;
 mod record;

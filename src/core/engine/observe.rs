@@ -1,12 +1,9 @@
 //! The detectors, called once per event in a fixed order. What they answer depends on what was recorded, and on nothing else.
 
 use crate::detect::{
-    Finding, History, Step, Streaks, call_rate, dead_end, exact_repeat, exploration, failing_run, near_repeat, no_news,
-    oscillation, outcome_repeat, progress_matrix, semantic_repeat, shell_failures, similar_failures, similar_repeat,
-    state_repeat, test_fix, text_only,
-};
-use crate::engine::moving::{
-    answers_move, brings_receipts, comes_again, is_mostly_waiting, is_patient, is_unproven, was_changed_since,
+    Finding, History, Step, Streaks, call_rate, dead_end, exact_repeat, exploration, near_repeat, no_news, oscillation,
+    outcome_repeat, progress_matrix, semantic_repeat, shell_failures, similar_failures, similar_repeat, state_repeat, test_fix,
+    text_only,
 };
 use crate::identity::Hash64;
 use crate::policy::{Detector, Mode, Policy, ToolPolicy};
@@ -57,16 +54,12 @@ pub(super) fn observe(policy: &Policy, recorded: &Recorded<'_>, history: &Histor
         findings.extend(compare_calls(policy, recorded, history, streaks));
     }
     if let Some((step, tool)) = step.filter(|_| recorded.is_completed) {
-        observe_failures(policy, tool, history, step, &mut findings);
         if step.is_evidence() {
             observe_evidence(policy, tool, history, step, &mut findings);
         }
         if !step.is_transparent() {
             observe_outcome(policy, (tool, recorded.matrix_block), history, step, streaks, &mut findings);
         }
-    }
-    if policy.outcomes.spare_moving {
-        spare_moving(history, policy, &mut findings);
     }
     findings
 }
@@ -91,19 +84,6 @@ fn compare_calls(policy: &Policy, recorded: &Recorded<'_>, history: &History, st
         found.tier = streaks.near_tier;
     }
     Some(found)
-}
-
-/// What looks at failures alone: `exact_repeat` on failures that are not equal, where equal ones have no finding; and `dead_end` on
-/// outages, which no count of answers sees, where there is no finding at all.
-fn observe_failures(policy: &Policy, tool: &ToolPolicy, history: &History, step: &Step, findings: &mut Vec<Finding>) {
-    let settings = &policy.detectors.exact_repeat;
-    if settings.mode.is_on() && !findings.iter().any(|finding| finding.detector == Detector::ExactRepeat) {
-        findings.extend(failing_run::observe(settings, tool, history, step));
-    }
-    let settings = &policy.detectors.dead_end;
-    if settings.mode.is_on() && findings.is_empty() && step.is_transparent() {
-        findings.extend(dead_end::outages(settings, tool, history, step));
-    }
 }
 
 /// What looks at the outcome of a counted step.
@@ -142,8 +122,7 @@ fn observe_outcome(
         findings.extend(test_fix::observe(&detectors.test_fix, &mut streaks.tests, history, step));
     }
     if detectors.shell_failures.mode.is_on() {
-        let spares_moving = policy.outcomes.spare_moving;
-        findings.extend(shell_failures::observe(&detectors.shell_failures, spares_moving, &mut streaks.shell, history, step));
+        findings.extend(shell_failures::observe(&detectors.shell_failures, &mut streaks.shell, step));
     }
     if detectors.exploration.mode.is_on() {
         findings.extend(exploration::observe(&detectors.exploration, &mut streaks.exploration, history, step));
@@ -171,33 +150,4 @@ fn under_block(block: MatrixBlock, streaks: &Streaks, step: &Step) -> Finding {
         .spanning(step.sequence, step.sequence);
     finding.category = streaks.matrix.category;
     finding
-}
-
-/// Inconclusive findings lead to a nudge, never to a block (`outcomes.spare_moving`):
-///
-/// - answers that may have changed behind a mask,
-/// - an agent that may be waiting,
-/// - answers that say nothing, or are not known,
-/// - a second round of known calls. After a change it only supports other findings.
-fn spare_moving(history: &History, policy: &Policy, findings: &mut [Finding]) {
-    for finding in findings.iter_mut() {
-        // A call under a block of the matrix is no streak: it is published by itself.
-        let is_streak = finding.first < finding.last;
-        let is_second_round = finding.detector == Detector::Stagnation && is_streak && !comes_again(history, finding);
-        if is_second_round && was_changed_since(history, finding) {
-            finding.is_signal = true;
-        }
-        let counts_answers = finding.mode == Mode::Block && finding.detector != Detector::CallRate && finding.block_at > 0;
-        let waits = || is_streak && (is_patient(history, finding, policy) || is_mostly_waiting(history, finding, policy));
-        // These lead to nudges as any finding, until a block would be due.
-        let says_nothing = || {
-            finding.wants_block()
-                && is_streak
-                && (brings_receipts(history, finding, policy) || is_unproven(history, finding, policy))
-        };
-        let is_spared = || is_second_round || answers_move(history, finding) || waits() || says_nothing();
-        if counts_answers && is_spared() {
-            finding.mode = Mode::Nudge;
-        }
-    }
 }

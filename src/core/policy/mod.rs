@@ -72,15 +72,6 @@ pub struct OutcomePolicy {
     /// Successful answers of at most so many characters say nothing either (`available`, `landed`); 0 = none. Off in IronCurtain,
     /// whose own tests answer `r1`.
     pub generic_chars: usize,
-    /// Short successes in which one of these is found say nothing from the second time on.
-    pub receipts: TextPatterns,
-    /// Unless one of these is found too.
-    pub denials: TextPatterns,
-    /// Successes that are one of these as a whole say that there is nothing, however few characters they have.
-    pub empty: TextPatterns,
-    /// What may be progress brings no block: successes that are only the same once ids are masked, known answers that differ, a second round of
-    /// known calls, looks a minute apart; and failures of a shell that change with each edit are no row.
-    pub spare_moving: bool,
     /// Failures that are an outage, not a loop.
     pub retryable: TextPatterns,
 }

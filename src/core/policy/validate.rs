@@ -13,8 +13,8 @@ use crate::policy::{
     EpisodePolicy, EvidencePolicy, FusionPolicy, IdentityPolicy, OutcomePolicy, Policy, ProgressPolicy, SwarmRepeat, UserMessage,
 };
 use crate::setting::{
-    Check, FLAG, Key, Kind, MASKS_OR_NONE, Mode, NAMES_IN_ORDER, PATTERNS_WHOLE, Problem, SHARE, Shared, Table, TextPatterns,
-    Value, chars, count, words,
+    Check, FLAG, Key, Kind, MASKS_OR_NONE, Mode, NAMES_IN_ORDER, Problem, SHARE, Shared, Table, TextPatterns, Value, chars,
+    count, words,
 };
 
 impl Policy {
@@ -40,7 +40,6 @@ impl Policy {
         let shared = Shared {
             history_steps: table.written("history_steps"),
             masks: masks(&mut table.table("outcomes").key("masks")),
-            spare_moving: FLAG.read(&mut table.table("outcomes").key("spare_moving")),
             use_description: FLAG.read(&mut table.table("identity").key("use_description")),
         };
         let table = &mut Table::new(&mut check, value, &shared);
@@ -162,11 +161,7 @@ fn outcomes(table: &mut Table<'_>) -> OutcomePolicy {
             },
         },
         generic_chars: chars(0, 4_096).read(&mut table.key("generic_chars")),
-        receipts: anywhere(&mut table.key("receipts")),
-        denials: anywhere(&mut table.key("denials")),
-        empty: PATTERNS_WHOLE.read(&mut table.key("empty")),
         generic: table.key("generic").texts().iter().map(|text| text.trim().to_lowercase()).collect(),
-        spare_moving: table.shared.spare_moving,
         retryable: anywhere(&mut table.key("retryable")),
     }
 }

@@ -192,9 +192,9 @@ impl Kind for Window {
 }
 
 /// A count that is never reached (0), or not before the threshold.
-pub(crate) struct NotBelowThreshold;
+struct NotBelowThreshold;
 /// A count that is never reached (0), or not before the threshold.
-pub(crate) const NOT_BELOW_THRESHOLD: NotBelowThreshold = NotBelowThreshold;
+const NOT_BELOW_THRESHOLD: NotBelowThreshold = NotBelowThreshold;
 
 impl Kind for NotBelowThreshold {
     type Of = u32;

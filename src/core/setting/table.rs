@@ -15,8 +15,6 @@ pub(crate) struct Shared {
     pub(crate) history_steps: i64,
     /// `outcomes.masks`.
     pub(crate) masks: MaskSet,
-    /// `outcomes.spare_moving`.
-    pub(crate) spare_moving: bool,
     /// `identity.use_description`.
     pub(crate) use_description: bool,
 }

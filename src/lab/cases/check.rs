@@ -106,11 +106,7 @@ fn too_many(case: &Case, answers: &[Answer]) -> Vec<Mismatch> {
     let above = bounds.into_iter().filter_map(|(most, action, name)| Some((most?, count(action), name)));
     above
         .filter(|(most, count, _)| count > most)
-        .map(|(most, count, name)| Mismatch {
-            event: None,
-            expected: format!("at most {most} {name}"),
-            got: count.to_string(),
-        })
+        .map(|(most, count, name)| Mismatch { event: None, expected: format!("at most {most} {name}"), got: count.to_string() })
         .collect()
 }
 
