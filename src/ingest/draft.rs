@@ -7,14 +7,14 @@ use serde_json::{Map, Value, json};
 use crate::batch::{Blind, Made};
 use crate::text;
 
-/// A call with its answer, as some convention tells it. What is absent is not told.
+/// A call with its answer, as some convention reports it. What is absent is not reported.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Call {
     pub(crate) tool: String,
     pub(crate) call_id: Option<String>,
     pub(crate) args: Option<Value>,
     pub(crate) result: Option<Value>,
-    /// Bytes of the whole answer, where only its size is told.
+    /// Bytes of the whole answer, where only its size is reported.
     pub(crate) result_bytes: Option<i64>,
     /// The answer is cut.
     pub(crate) is_cut: bool,
@@ -33,8 +33,8 @@ impl Call {
     /// Counts what is missing.
     pub(crate) fn count(&self, blind: &mut Blind, hint: &'static str) {
         let no_args = self.args.is_none();
-        let is_told = self.result.is_some() || (self.error_message.is_some() && !self.is_cut);
-        let no_result = !is_told && self.outcome != Some("denied");
+        let is_known = self.result.is_some() || (self.error_message.is_some() && !self.is_cut);
+        let no_result = !is_known && self.outcome != Some("denied");
         blind.calls += 1;
         blind.without_args += u64::from(no_args);
         blind.without_results += u64::from(no_result);
@@ -51,15 +51,15 @@ impl Call {
             "message": self.error_message.as_deref().map(text::shortened),
             "exit_code": self.exit_code.filter(|code| is_error || *code != 0),
         }));
-        // An answer that nobody told proves no "same answer" either.
-        let is_untold = self.result.is_none() && !matches!(self.outcome, Some("denied" | "cancelled"));
+        // An answer that nobody reported proves no "same answer" either.
+        let is_unreported = self.result.is_none() && !matches!(self.outcome, Some("denied" | "cancelled"));
         known(json!({
             "tool": self.tool,
             "call_id": self.call_id.filter(|id| !id.is_empty()),
             "args": self.args.map(text::fitting),
             "result": self.result.map(text::fitting),
             "result_bytes": self.result_bytes.filter(|bytes| *bytes >= 0),
-            "truncated": (self.is_cut || is_untold && self.error_message.is_none()).then_some(true),
+            "truncated": (self.is_cut || is_unreported && self.error_message.is_none()).then_some(true),
             "outcome": self.outcome.unwrap_or("ok"),
             "error": Some(error).filter(|error| !error.is_empty()),
             "agent": self.agent_id.map(|id| json!({ "id": id })),

@@ -16,7 +16,7 @@ pub const SESSIONS_MAX: usize = 16_384;
 pub const PARENTS_MAX: usize = 16_384;
 /// Sessions of two sources that are named; more are counted.
 pub const NAMED_MAX: usize = 8;
-/// An expression of a mapping. Bytes.
-pub const EXPRESSION_BYTES_MAX: usize = 4_096;
+/// An expression of a mapping. Bytes. Its parser goes as deep as there are brackets in it.
+pub const EXPRESSION_BYTES_MAX: usize = 1_024;
 /// Paths that a suggestion looks at.
 pub const PATHS_MAX: usize = 512;

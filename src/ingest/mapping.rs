@@ -1,7 +1,7 @@
 //! Foreign JSON made into native events by a mapping: for each field of the event an expression in JMESPath.
 //!
 //! JMESPath (crate `jmespath`, of the JMESPath project itself) has paths, constants, defaults and filters in one expression, and no loops: each
-//! ends, whatever the record. What a mapping cannot say is said by its producer.
+//! ends, whatever the record. What a mapping cannot express is up to the producer.
 
 use jmespath::{Expression, ToJmespath as _, Variable, compile};
 use loopwarden_core::event::{EventTime, Reason, Rejected, json};

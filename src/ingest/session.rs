@@ -78,7 +78,7 @@ impl Names {
         }
     }
 
-    pub(crate) fn tell(self, sessions: &mut Sessions) {
+    pub(crate) fn apply(self, sessions: &mut Sessions) {
         for (trace, (_, named)) in self.0 {
             sessions.name_trace(trace, &named);
         }
@@ -117,7 +117,7 @@ mod tests {
         for (is_call, named) in [(false, "of a chat"), (true, "of a call"), (true, "of the next")] {
             names.add([1; 16], is_call, named.to_owned());
         }
-        names.tell(&mut sessions);
+        names.apply(&mut sessions);
         assert_eq!(sessions.of_trace([1; 16], None), "of a call");
     }
 

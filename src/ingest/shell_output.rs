@@ -1,4 +1,4 @@
-//! What Codex puts around the output of a shell call. The head tells exit code and duration, or the text is JSON that does: what came back is
+//! What Codex puts around the output of a shell call. The head reports exit code and duration, or the text is JSON that does: what came back is
 //! taken out, so that durations stay out of comparisons.
 
 use serde_json::Value;
@@ -9,10 +9,10 @@ use crate::text::number_after;
 const EXIT_CODE: [&str; 2] = ["Exit code", "Process exited with code"];
 /// Beginnings of a shell call's answer whose head is measurements: durations, and ids that are new each time.
 const WRAPPED: [&str; 2] = ["Chunk ID:", "Wall time:"];
-/// Beginning of the line that tells of a process that still runs.
+/// Beginning of the line that reports of a process that still runs.
 const RUNNING: &str = "Process running";
 
-/// What came back, without its wrapping, and the exit code that the wrapping tells.
+/// What came back, without its wrapping, and the exit code that the wrapping reports.
 pub fn unwrapped(said: String) -> (String, Option<i64>) {
     if let Ok(Value::Object(wrapped)) = serde_json::from_str::<Value>(&said)
         && let (Some(Value::String(output)), Some(Value::Object(about))) = (wrapped.get("output"), wrapped.get("metadata"))

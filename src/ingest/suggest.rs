@@ -81,7 +81,7 @@ const NAMES: [(&str, &[&str]); 12] = [
 ];
 /// Words that say that a call worked.
 const WORKED: [&str; 9] = ["ok", "success", "succeeded", "successful", "completed", "complete", "done", "passed", "finished"];
-/// Names of a path that tells kinds of records apart.
+/// Names of a path that reports kinds of records apart.
 const KINDS: [&str; 6] = ["type", "eventtype", "kind", "event", "eventname", "recordtype"];
 /// Parts of a kind that speaks of calls.
 const CALLS: [&str; 4] = ["tool", "function", "action", "call"];

@@ -1,23 +1,23 @@
 //! Claude Code: log events, and the spans of its beta. Both name a call by the model's id, which is unique, so that it counts once.
 //!
-//! No log tells a result, and all failures of a shell read alike: such an answer proves nothing.
+//! No log reports a result, and all failures of a shell read alike: such an answer proves nothing.
 
 use loopwarden_core::event::Rejected;
 use serde_json::{Map, Value};
 
 use crate::draft::Call;
-use crate::otlp::convention::{Said, ended};
+use crate::otlp::meaning::{Meaning, ended};
 use crate::otlp::view::{Attributes, LogView, SpanView};
 
 /// Prefix of its names.
 const PREFIX: &str = "claude_code.";
-/// Stands where a text is not told.
+/// Stands where a text is not reported.
 const REDACTED: &str = "<REDACTED>";
 
-pub(super) fn log(view: LogView<'_>) -> Result<Said, Rejected> {
+pub(super) fn log(view: LogView<'_>) -> Result<Meaning, Rejected> {
     let attributes = view.attributes;
     match view.event(PREFIX, "claude-code") {
-        None => Ok(Said::Other),
+        None => Ok(Meaning::Other),
         Some("tool_result") => {
             let mut call = call(attributes)?;
             call.result_bytes = attributes.number("tool_result_size_bytes");
@@ -29,16 +29,16 @@ pub(super) fn log(view: LogView<'_>) -> Result<Said, Rejected> {
                 call.error_type = attributes.owned(&["error_type"])?;
                 call.error_message = attributes.owned(&["error"])?;
             }
-            Ok(Said::Call(Box::new(call)))
+            Ok(Meaning::Call(Box::new(call)))
         }
         Some("tool_decision") if attributes.is("decision", "reject") => {
-            Ok(Said::Call(Box::new(Call { outcome: Some("denied"), ..call(attributes)? })))
+            Ok(Meaning::Call(Box::new(Call { outcome: Some("denied"), ..call(attributes)? })))
         }
         Some("user_prompt") => {
             let prompt = attributes.value(&["prompt", "prompt_text"])?;
-            Ok(Said::Prompt(prompt.filter(|prompt| prompt != REDACTED)))
+            Ok(Meaning::Prompt(prompt.filter(|prompt| prompt != REDACTED)))
         }
-        Some(_) => Ok(Said::Nothing),
+        Some(_) => Ok(Meaning::Nothing),
     }
 }
 
@@ -62,7 +62,7 @@ fn call(attributes: Attributes<'_>) -> Result<Call, Rejected> {
     Ok(Call { tool, event_id: call_id.clone(), call_id, args: args.map(Value::Object), ..Call::default() })
 }
 
-/// An object that is told as a text.
+/// An object that is reported as a text.
 fn object(attributes: Attributes<'_>, key: &'static str) -> Result<Option<Map<String, Value>>, Rejected> {
     Ok(match attributes.value(&[key])? {
         Some(Value::Object(object)) => Some(object),
@@ -71,30 +71,30 @@ fn object(attributes: Attributes<'_>, key: &'static str) -> Result<Option<Map<St
     })
 }
 
-pub(super) fn span(view: SpanView<'_>) -> Result<Said, Rejected> {
+pub(super) fn span(view: SpanView<'_>) -> Result<Meaning, Rejected> {
     if !view.span.name.starts_with(PREFIX.as_bytes()) {
-        return Ok(Said::Other);
+        return Ok(Meaning::Other);
     }
     if !view.has_name("claude_code.tool") {
-        return Ok(Said::Nothing);
+        return Ok(Meaning::Nothing);
     }
     let attributes = view.attributes;
-    let told = view.event("tool.output").unwrap_or(Attributes(&[]));
-    let args = match told.value(&["input", "tool_input"])? {
+    let content = view.event("tool.output").unwrap_or(Attributes(&[]));
+    let args = match content.value(&["input", "tool_input"])? {
         None => object(attributes, "tool_input")?.map(Value::Object),
         args => args,
     };
-    let Some(args) = args else { return Ok(Said::LeftToLogs) };
+    let Some(args) = args else { return Ok(Meaning::LeftToLogs) };
     let call_id = attributes.owned(&["tool_use_id", "gen_ai.tool.call.id"])?;
     let mut call = Call {
         tool: attributes.owned(&["tool_name", "gen_ai.tool.name"])?.unwrap_or_default(),
         event_id: call_id.clone(),
         call_id,
         args: Some(args),
-        result: told.value(&["output", "tool_output", "content"])?,
+        result: content.value(&["output", "tool_output", "content"])?,
         agent_id: attributes.owned(&["agent_id"])?,
         ..Call::default()
     };
     ended(view, attributes.flag("success") == Some(false), &mut call)?;
-    Ok(Said::Call(Box::new(call)))
+    Ok(Meaning::Call(Box::new(call)))
 }

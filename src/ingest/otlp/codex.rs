@@ -1,19 +1,19 @@
-//! Codex: log events. Here the exit code of a shell is told; what stands around its output is taken off.
+//! Codex: log events. Here the exit code of a shell is reported; what stands around its output is taken off.
 
 use loopwarden_core::event::Rejected;
 
 use crate::draft::Call;
-use crate::otlp::convention::Said;
+use crate::otlp::meaning::Meaning;
 use crate::otlp::view::LogView;
 use crate::shell_output;
 
 /// The main agent's own path.
 const MAIN: &str = "/root";
 
-pub(super) fn log(view: LogView<'_>) -> Result<Said, Rejected> {
+pub(super) fn log(view: LogView<'_>) -> Result<Meaning, Rejected> {
     let attributes = view.attributes;
     match view.event("codex.", "") {
-        None => Ok(Said::Other),
+        None => Ok(Meaning::Other),
         Some("tool_result") => {
             let name = attributes.owned(&["tool_name"])?.unwrap_or_default();
             let server = attributes.text("mcp_server")?;
@@ -26,7 +26,7 @@ pub(super) fn log(view: LogView<'_>) -> Result<Said, Rejected> {
             let (said, exit_code) = shell_output::unwrapped(attributes.owned(&["output"])?.unwrap_or_default());
             let outcome = shell_output::outcome(&said, exit_code, attributes.flag("success"));
             let is_error = matches!(outcome, "error" | "timeout");
-            Ok(Said::Call(Box::new(Call {
+            Ok(Meaning::Call(Box::new(Call {
                 tool,
                 call_id: attributes.owned(&["call_id"])?,
                 args: attributes.value(&["arguments"])?,
@@ -39,7 +39,7 @@ pub(super) fn log(view: LogView<'_>) -> Result<Said, Rejected> {
                 ..Call::default()
             })))
         }
-        Some("user_prompt") => Ok(Said::Prompt(attributes.value(&["prompt"])?.filter(|prompt| prompt != "[REDACTED]"))),
-        Some(_) => Ok(Said::Nothing),
+        Some("user_prompt") => Ok(Meaning::Prompt(attributes.value(&["prompt"])?.filter(|prompt| prompt != "[REDACTED]"))),
+        Some(_) => Ok(Meaning::Nothing),
     }
 }

@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 
 use crate::gzip::Fault;
 use crate::limits::{RECORD_BYTES_MAX, RECORDS_MAX};
+use crate::otlp::form::{Form, Signal};
 use crate::otlp::message::{Resource, Scope};
-use crate::otlp::{Form, Signal};
 
 /// Who sent a record.
 #[derive(Debug, Default)]

@@ -4,19 +4,19 @@ use loopwarden_core::event::Rejected;
 use serde_json::Value;
 
 use crate::draft::Call;
-use crate::otlp::convention::Said;
+use crate::otlp::meaning::Meaning;
 use crate::otlp::view::{Attributes, LogView, SpanView};
 
-pub(super) fn log(view: LogView<'_>) -> Result<Said, Rejected> {
+pub(super) fn log(view: LogView<'_>) -> Result<Meaning, Rejected> {
     match view.event("gemini_cli.", "") {
-        None => Ok(Said::Other),
-        Some("tool_call") => call(view.attributes).map(|call| Said::Call(Box::new(call))),
-        Some("user_prompt") => Ok(Said::Prompt(view.attributes.value(&["prompt"])?)),
-        Some(_) => Ok(Said::Nothing),
+        None => Ok(Meaning::Other),
+        Some("tool_call") => call(view.attributes).map(|call| Meaning::Call(Box::new(call))),
+        Some("user_prompt") => Ok(Meaning::Prompt(view.attributes.value(&["prompt"])?)),
+        Some(_) => Ok(Meaning::Nothing),
     }
 }
 
-/// A call as this program and Qwen Code tell it.
+/// A call as this program and Qwen Code report it.
 pub(super) fn call(attributes: Attributes<'_>) -> Result<Call, Rejected> {
     let about = match attributes.value(&["metadata"])? {
         Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or_default(),
@@ -45,10 +45,10 @@ pub(super) fn call(attributes: Attributes<'_>) -> Result<Call, Rejected> {
     })
 }
 
-pub(super) fn span(view: SpanView<'_>) -> Result<Said, Rejected> {
+pub(super) fn span(view: SpanView<'_>) -> Result<Meaning, Rejected> {
     if !view.scope_is("gemini-cli") {
-        return Ok(Said::Other);
+        return Ok(Meaning::Other);
     }
     let is_call = view.attributes.is("gen_ai.operation.name", "tool_call") || view.has_name("tool_call");
-    Ok(if is_call { Said::LeftToLogs } else { Said::Nothing })
+    Ok(if is_call { Meaning::LeftToLogs } else { Meaning::Nothing })
 }

@@ -3,13 +3,13 @@
 use loopwarden_core::event::Rejected;
 
 use crate::draft::Call;
-use crate::otlp::convention::{AGENT, Said, ended};
+use crate::otlp::meaning::{AGENT, Meaning, ended};
 use crate::otlp::view::SpanView;
 
-pub(super) fn span(view: SpanView<'_>) -> Result<Said, Rejected> {
+pub(super) fn span(view: SpanView<'_>) -> Result<Meaning, Rejected> {
     let attributes = view.attributes;
     if !attributes.is("langfuse.observation.type", "tool") {
-        return Ok(Said::Other);
+        return Ok(Meaning::Other);
     }
     let mut call = Call {
         tool: view.name()?.to_owned(),
@@ -23,5 +23,5 @@ pub(super) fn span(view: SpanView<'_>) -> Result<Said, Rejected> {
         call.error_message = attributes.owned(&["langfuse.observation.status_message"])?;
     }
     ended(view, is_failed, &mut call)?;
-    Ok(Said::Call(Box::new(call)))
+    Ok(Meaning::Call(Box::new(call)))
 }

@@ -2,24 +2,24 @@
 
 use loopwarden_core::event::Rejected;
 
-use crate::otlp::convention::Said;
+use crate::otlp::meaning::Meaning;
 use crate::otlp::semconv;
 use crate::otlp::view::SpanView;
 
 /// `SpanKind` of the one that serves.
 const SERVER: i32 = 2;
 
-pub(super) fn span(view: SpanView<'_>) -> Result<Said, Rejected> {
+pub(super) fn span(view: SpanView<'_>) -> Result<Meaning, Rejected> {
     if !view.attributes.is("mcp.method.name", "tools/call") {
-        return Ok(Said::Other);
+        return Ok(Meaning::Other);
     }
     // The client's span is the parent of a server's.
     if view.span.kind == SERVER && !view.span.parent_span_id.is_empty() {
-        return Ok(Said::Nothing);
+        return Ok(Meaning::Nothing);
     }
     let mut call = semconv::call(view)?;
     if call.tool.is_empty() {
         view.name()?.strip_prefix("tools/call ").unwrap_or_default().clone_into(&mut call.tool);
     }
-    Ok(Said::Inner(Box::new(call)))
+    Ok(Meaning::Inner(Box::new(call)))
 }

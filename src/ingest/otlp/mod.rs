@@ -1,6 +1,6 @@
 //! OpenTelemetry: traces and logs in OTLP, protobuf and JSON.
 //!
-//! A span is exported after it has ended, seconds later: what comes this way is found out and told, and no call is stopped in time by it.
+//! A span is exported after it has ended, seconds later: what comes this way is found out and reported, and no call is stopped in time by it.
 //! Records that are no calls are accepted and ignored.
 
 mod answer;
@@ -8,9 +8,12 @@ mod claude_code;
 mod codex;
 mod convention;
 mod envelope;
+mod form;
 mod gemini;
+mod langchain;
 mod langfuse;
 mod mcp;
+mod meaning;
 mod message;
 mod openinference;
 mod openllmetry;
@@ -22,9 +25,11 @@ mod view;
 use std::collections::BTreeSet;
 
 pub use answer::{failure, success};
-use convention::{CONVENTIONS, Convention, Said};
+use convention::{CONVENTIONS, Convention};
 use envelope::Origin;
+pub use form::{Form, Signal};
 use loopwarden_core::event::{EventTime, Reason, Rejected};
+use meaning::Meaning;
 use message::{LogRecord, Span};
 use serde_json::{Map, Value, json};
 use view::{LogView, SpanView, checked_session};
@@ -35,28 +40,10 @@ use crate::gzip::Fault;
 use crate::session::{Names, Sessions, SpanId, TraceId, hex};
 use crate::text;
 
-/// What is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signal {
-    /// Spans.
-    Traces,
-    /// Log records.
-    Logs,
-}
-
-/// How it is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// `application/x-protobuf`.
-    Protobuf,
-    /// `application/json`.
-    Json,
-}
-
 /// A record that is an event, before its session is known.
 struct Pending {
     index: usize,
-    said: Said,
+    meaning: Meaning,
     convention: &'static Convention,
     /// Absent for log records outside of a trace.
     trace: Option<TraceId>,
@@ -87,7 +74,7 @@ pub fn read(
             Signal::Logs => read_log(form, origin, source, &mut names),
         };
         match read {
-            Ok(Some(Pending { said: Said::LeftToLogs, convention, .. })) => {
+            Ok(Some(Pending { meaning: Meaning::LeftToLogs, convention, .. })) => {
                 batch.blind.left_to_logs += 1;
                 batch.blind.hints.insert(convention.hint);
                 batch.ignored += 1;
@@ -97,9 +84,9 @@ pub fn read(
             Err(rejected) => batch.refuse(index, rejected),
         }
     })?;
-    names.tell(sessions);
+    names.apply(sessions);
     let outer: BTreeSet<(TraceId, SpanId)> =
-        pending.iter().filter(|found| matches!(found.said, Said::Call(_))).filter_map(Pending::place).collect();
+        pending.iter().filter(|found| matches!(found.meaning, Meaning::Call(_))).filter_map(Pending::place).collect();
     let bounds = Bounds { event_bytes_max, now };
     for found in pending {
         let index = found.index;
@@ -115,15 +102,15 @@ pub fn read(
 }
 
 /// What the first convention that knows a record makes of it.
-fn said<V: Copy>(
+fn meaning_of<V: Copy>(
     view: V,
-    read: fn(&Convention) -> fn(V) -> Result<Said, Rejected>,
-) -> Result<Option<(Said, &'static Convention)>, Rejected> {
+    read: fn(&Convention) -> fn(V) -> Result<Meaning, Rejected>,
+) -> Result<Option<(Meaning, &'static Convention)>, Rejected> {
     for convention in &CONVENTIONS {
         match read(convention)(view)? {
-            Said::Other => {}
-            Said::Nothing => return Ok(None),
-            said => return Ok(Some((said, convention))),
+            Meaning::Other => {}
+            Meaning::Nothing => return Ok(None),
+            meaning => return Ok(Some((meaning, convention))),
         }
     }
     Ok(None)
@@ -140,14 +127,14 @@ fn read_span(
     let view = SpanView::new(&span, origin)?;
     let trace = id(&span.trace_id, "trace_id");
     let named = view.session();
-    let found = said(view, |convention| convention.span)?;
+    let found = meaning_of(view, |convention| convention.span)?;
     if let (Ok(Some(trace)), Some(named)) = (&trace, named.filter(|named| checked_session(named).is_ok())) {
         names.add(*trace, found.is_some(), named.to_owned());
     }
-    let Some((said, convention)) = found else { return Ok(None) };
+    let Some((meaning, convention)) = found else { return Ok(None) };
     Ok(Some(Pending {
         index: 0,
-        said,
+        meaning,
         convention,
         trace: trace?,
         span: id(&span.span_id, "span_id")?,
@@ -167,14 +154,14 @@ fn read_log(
     let record: LogRecord = form.decode(source)?;
     let origin = origin.as_ref().map_err(Clone::clone)?;
     let view = LogView::new(&record, origin)?;
-    let Some((said, convention)) = said(view, |convention| convention.log)? else { return Ok(None) };
+    let Some((meaning, convention)) = meaning_of(view, |convention| convention.log)? else { return Ok(None) };
     let trace = id(&record.trace_id, "trace_id")?;
     let named = view.session().map(checked_session).transpose()?.map(str::to_owned);
     if let (Some(trace), Some(named)) = (trace, &named) {
         names.add(trace, true, named.clone());
     }
     let (span, parent, duration_ms) = (None, None, view.attributes.number("duration_ms").and_then(|ms| u64::try_from(ms).ok()));
-    Ok(Some(Pending { index: 0, said, convention, trace, span, parent, named, time: view.time(), duration_ms }))
+    Ok(Some(Pending { index: 0, meaning, convention, trace, span, parent, named, time: view.time(), duration_ms }))
 }
 
 /// An id of `N` bytes; none where it is empty or all zeros.
@@ -200,8 +187,8 @@ impl Pending {
             return Ok(format!("{}-{}", hex(&trace), hex(&span)));
         }
         let time = self.time.ok_or_else(|| Rejected::at(Reason::MissingField, "time"))?.to_string();
-        let said = serde_json::to_string(fields).unwrap_or_default();
-        Ok(format!("log-{}", id_of(&[kind, session_id, &time, &said])))
+        let text = serde_json::to_string(fields).unwrap_or_default();
+        Ok(format!("log-{}", id_of(&[kind, session_id, &time, &text])))
     }
 }
 
@@ -213,10 +200,10 @@ fn finish(
     batch: &mut Batch,
     bounds: Bounds,
 ) -> Result<Option<Made>, Rejected> {
-    let said = std::mem::replace(&mut found.said, Said::Nothing);
-    let is_inner = matches!(said, Said::Inner(_));
+    let meaning = std::mem::replace(&mut found.meaning, Meaning::Nothing);
+    let is_inner = matches!(meaning, Meaning::Inner(_));
     let around = found.trace.zip(found.parent).filter(|_| is_inner);
-    let is_call = is_inner || matches!(said, Said::Call(_));
+    let is_call = is_inner || matches!(meaning, Meaning::Call(_));
     let is_counted = |(trace, span)| is_call && sessions.was_counted(trace, span);
     if found.place().is_some_and(is_counted) || around.is_some_and(|around| outer.contains(&around)) {
         return Ok(None);
@@ -227,18 +214,18 @@ fn finish(
         (None, None) => return Err(Rejected::at(Reason::MissingField, "session_id")),
     };
     let (mut own_id, mut seen) = (None, Blind::default());
-    let (kind, mut fields) = match said {
-        Said::Call(mut call) | Said::Inner(mut call) => {
+    let (kind, mut fields) = match meaning {
+        Meaning::Call(mut call) | Meaning::Inner(mut call) => {
             call.count(&mut seen, found.convention.hint);
             own_id = call.event_id.take();
             ("tool", call.fields())
         }
-        Said::Prompt(prompt) => {
+        Meaning::Prompt(prompt) => {
             let text = prompt.as_ref().and_then(Value::as_str).map(text::shortened);
             ("message", known(json!({ "role": "user", "text": text })))
         }
-        Said::End => ("session_end", Map::new()),
-        Said::Other | Said::Nothing | Said::LeftToLogs => return Ok(None),
+        Meaning::End => ("session_end", Map::new()),
+        Meaning::Other | Meaning::Nothing | Meaning::LeftToLogs => return Ok(None),
     };
     let id = found.event_id(own_id.as_deref(), kind, &session_id, &fields)?;
     if let Some((trace, span)) = found.place() {
@@ -253,7 +240,7 @@ fn finish(
         batch.is_twofold(&session_id);
     }
     if let Some((trace, parent)) = around {
-        // The span around it ends later, and may tell of the same call.
+        // The span around it ends later, and may report the same call.
         sessions.count_inner(trace, parent);
     }
     Ok(Some(made))

@@ -8,13 +8,13 @@ use loopwarden_core::event::Rejected;
 use serde_json::Value;
 
 use crate::draft::Call;
-use crate::otlp::convention::{AGENT, Said, ended};
+use crate::otlp::meaning::{AGENT, Meaning, ended};
 use crate::otlp::view::{Attributes, SpanView};
 
 const ARGS: [&str; 2] = ["gen_ai.tool.call.arguments", "tool_arguments"];
 const RESULT: [&str; 2] = ["gen_ai.tool.call.result", "tool_response"];
 
-pub(super) fn span(view: SpanView<'_>) -> Result<Said, Rejected> {
+pub(super) fn span(view: SpanView<'_>) -> Result<Meaning, Rejected> {
     let attributes = view.attributes;
     let is_meant = if attributes.has("gen_ai.operation.name") {
         attributes.is("gen_ai.operation.name", "execute_tool")
@@ -22,9 +22,9 @@ pub(super) fn span(view: SpanView<'_>) -> Result<Said, Rejected> {
         view.span.name.starts_with(b"execute_tool ") || view.has_name("running tool")
     };
     if !is_meant {
-        return Ok(Said::Other);
+        return Ok(Meaning::Other);
     }
-    call(view).map(|call| Said::Call(Box::new(call)))
+    call(view).map(|call| Meaning::Call(Box::new(call)))
 }
 
 /// A call by these names.

@@ -3,12 +3,12 @@
 use loopwarden_core::event::Rejected;
 
 use crate::draft::Call;
-use crate::otlp::convention::{Said, ended};
+use crate::otlp::meaning::{Meaning, ended};
 use crate::otlp::view::SpanView;
 
-pub(super) fn span(view: SpanView<'_>) -> Result<Said, Rejected> {
+pub(super) fn span(view: SpanView<'_>) -> Result<Meaning, Rejected> {
     let attributes = view.attributes;
-    let Some(tool) = attributes.owned(&["ai.toolCall.name"])? else { return Ok(Said::Other) };
+    let Some(tool) = attributes.owned(&["ai.toolCall.name"])? else { return Ok(Meaning::Other) };
     let mut call = Call {
         tool,
         call_id: attributes.owned(&["ai.toolCall.id"])?,
@@ -17,5 +17,5 @@ pub(super) fn span(view: SpanView<'_>) -> Result<Said, Rejected> {
         ..Call::default()
     };
     ended(view, false, &mut call)?;
-    Ok(Said::Call(Box::new(call)))
+    Ok(Meaning::Call(Box::new(call)))
 }

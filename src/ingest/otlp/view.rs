@@ -268,10 +268,10 @@ impl<'a> LogView<'a> {
 
     /// When it happened, else when it was seen.
     pub(super) fn time(self) -> Option<EventTime> {
-        let told = || match self.attributes.any("event.timestamp") {
+        let stamped = || match self.attributes.any("event.timestamp") {
             Some(Any::Text(text)) => std::str::from_utf8(text).ok().and_then(EventTime::parse_rfc3339),
             _ => None,
         };
-        time_of(self.record.time_unix_nano).or_else(told).or_else(|| time_of(self.record.observed_time_unix_nano))
+        time_of(self.record.time_unix_nano).or_else(stamped).or_else(|| time_of(self.record.observed_time_unix_nano))
     }
 }

@@ -13,10 +13,11 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::http::check::Desk;
+use crate::http::exports::Exports;
 use crate::http::process_status::ProcessStatus;
 use crate::http::shared::{APPENDS, Embedded, READS, Shared};
 use crate::http::token::Token;
-use crate::http::{check, connection, events, metrics, rate, router};
+use crate::http::{body, check, connection, metrics, rate, router};
 
 /// Threads that answer. Handlers never block them.
 const WORKERS: usize = 2;
@@ -82,7 +83,8 @@ impl Server {
             rates: rate::Rates::new(),
             asks: Arc::new(Semaphore::new(ASKS)),
             streams: Arc::new(Semaphore::new(limits::HTTP_STREAMS_MAX)),
-            bodies: Arc::new(Semaphore::new(limits::HTTP_BODIES_BYTES_MAX / events::BODY_UNIT)),
+            exports: Exports::default(),
+            bodies: Arc::new(Semaphore::new(limits::HTTP_BODIES_BYTES_MAX / body::BODY_UNIT)),
             stopping: stopping.clone(),
             desk,
         });

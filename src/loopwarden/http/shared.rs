@@ -7,6 +7,7 @@ use loopwarden_log::embedded::{EmbeddedBroker, EmbeddedReader, Feed};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::http::check::Desk;
+use crate::http::exports::Exports;
 use crate::http::process_status::ProcessStatus;
 use crate::http::token::Token;
 use crate::http::{answer, metrics, rate};
@@ -28,8 +29,10 @@ pub(super) struct Shared {
     pub(super) asks: Arc<Semaphore>,
     /// Open streams and long polls.
     pub(super) streams: Arc<Semaphore>,
-    /// Memory for bodies on their way in, in units of [`events::BODY_UNIT`].
+    /// Memory for bodies on their way in, in units of `body::BODY_UNIT`.
     pub(super) bodies: Arc<Semaphore>,
+    /// What exports of OpenTelemetry leave behind for the next ones.
+    pub(super) exports: Exports,
     pub(super) stopping: watch::Receiver<bool>,
     /// What answers checks; none with Kafka, where a guard of its own does.
     pub(super) desk: Option<Desk>,

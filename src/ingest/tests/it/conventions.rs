@@ -73,6 +73,21 @@ fn spans_of_every_convention_are_calls() {
                 "traceloop.entity.input": "{\"args\":[],\"kwargs\":{\"q\":\"x\"}}", "traceloop.entity.output": "\"none\"" }),
             json!({ "kind": "tool", "tool": "search", "args": { "q": "x" }, "result": "\"none\"", "outcome": "ok" }),
         ),
+        // Both of LangGraph, as their instrumentations of 2026 write it: ids and steps are new at each call.
+        (
+            "execute_tool search",
+            json!({ "traceloop.span.kind": "tool", "traceloop.entity.name": "search", "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": "search",
+                "gen_ai.tool.call.arguments": "{\"input_str\":\"{'q': 'x'}\",\"metadata\":{\"langgraph_step\":2},\"inputs\":{\"q\":\"x\"},\"kwargs\":{\"tool_call_id\":\"c1\"}}",
+                "gen_ai.tool.call.result": "{\"output\":{\"lc\":1,\"kwargs\":{\"content\":\"none\",\"tool_call_id\":\"c1\"}},\"kwargs\":{\"tags\":[\"seq:step:1\"]}}" }),
+            json!({ "kind": "tool", "tool": "search", "call_id": "c1", "args": { "q": "x" }, "result": "none", "outcome": "ok" }),
+        ),
+        (
+            "search",
+            json!({ "openinference.span.kind": "TOOL", "tool.name": "search", "input.value": "x", "output.mime_type": "application/json",
+                "output.value": "{\"type\":\"tool\",\"data\":{\"content\":\"none\",\"tool_call_id\":\"c1\",\"status\":\"success\"}}" }),
+            json!({ "kind": "tool", "tool": "search", "call_id": "c1", "args": "x", "result": "none", "outcome": "ok" }),
+        ),
         (
             "search",
             json!({ "langfuse.observation.type": "tool", "langfuse.observation.input": "{\"q\":\"x\"}", "langfuse.observation.level": "ERROR",

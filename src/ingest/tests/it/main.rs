@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 /// The bound of an event.
 const EVENT_BYTES_MAX: usize = 256 * 1024;
-/// When records arrive: after everything that is told in them.
+/// When records arrive: after everything that is reported in them.
 const NOW: EventTime = EventTime(1_795_700_000_000);
 
 /// Reads a body with what was remembered.

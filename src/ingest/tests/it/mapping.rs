@@ -98,5 +98,15 @@ fn what_is_wrong_with_a_mapping_is_said_with_its_field() {
     assert!(field == "session_id" && message.contains("line"), "{message}");
     let long = format!("[fields]\nsession_id = \"{}\"\ntool = \"t\"", "a".repeat(5_000));
     assert_eq!(error(&long), MappingError::TooLong("session_id".to_owned()));
+    for deep in ["(", "[", "!", "{a:", "a[?", "not_null(", "a.", "&", "*.", "a||"] {
+        let deep = deep.repeat(1_024 / deep.len());
+        let MappingError::Expression { .. } = error(&format!("[fields]\nsession_id = {}\ntool = \"t\"", Value::from(deep)))
+        else {
+            panic!()
+        };
+    }
+    let deep = format!("{}a{}", "(".repeat(500), ")".repeat(500));
+    let deep = mapping(&format!("[fields]\nsession_id = \"{deep}\"\ntool = \"a{}\"", ".a".repeat(500)));
+    assert!(deep.map(b"{\"a\":1}", NOW, EVENT_BYTES_MAX).is_err());
     assert!(toml::from_str::<MappingFile>("[field]\na = \"b\"").is_err());
 }

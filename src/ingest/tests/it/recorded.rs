@@ -66,10 +66,19 @@ fn gemini_cli() {
     let batches = golden("gemini");
     assert_eq!(blind(&batches), [2, 0, 2, 2]);
     let told = batches.iter().filter_map(Batch::warning).collect::<Vec<_>>().join("\n");
-    assert!(told.contains("2 of 2 calls have no result") && told.contains("Gemini CLI tells no results"), "{told}");
+    assert!(told.contains("2 of 2 calls have no result") && told.contains("Gemini CLI reports no results"), "{told}");
 }
 
 #[test]
 fn qwen_code() {
     assert_eq!(blind(&golden("qwen")), [2, 0, 0, 2]);
+}
+
+/// The Python SDK: spans made by hand, and by PydanticAI's instrumentation (tests/otel/agents.py).
+#[test]
+fn python_sdk() {
+    let batches = golden("python");
+    assert_eq!(blind(&batches), [4, 0, 0, 0]);
+    let sessions: Vec<&str> = batches[0].events.iter().map(|made| made.session_id.as_str()).collect();
+    assert_eq!(sessions, ["by-hand", "by-hand", "by-pydantic-ai", "by-pydantic-ai"]);
 }

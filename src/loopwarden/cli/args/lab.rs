@@ -124,6 +124,35 @@ pub struct TestArgs {
     pub filter: Option<String>,
 }
 
+/// `map`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  loopwarden map --suggest records.ndjson > map.toml
+  loopwarden map --try records.ndjson --mapping map.toml
+
+Files hold one JSON record a line; - is standard input. Exit code 3 when a record is refused.")]
+pub struct MapArgs {
+    /// Show each record before and after the mapping, and what is missing
+    #[arg(
+        long = "try",
+        value_name = "FILE",
+        required_unless_present = "suggest",
+        conflicts_with = "suggest",
+        requires = "mapping"
+    )]
+    pub trial: Option<PathBuf>,
+    /// Print a mapping to begin from
+    #[arg(long, value_name = "FILE")]
+    pub suggest: Option<PathBuf>,
+    /// The mapping, a TOML file
+    #[arg(long, value_name = "FILE", requires = "trial")]
+    pub mapping: Option<PathBuf>,
+    /// Records to show; all are counted
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub records: usize,
+}
+
 /// `inspect`.
 #[derive(Debug, Subcommand)]
 pub enum InspectCommand {
