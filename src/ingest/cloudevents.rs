@@ -196,10 +196,8 @@ fn percent_decoded(value: &[u8]) -> Option<Cow<'_, str>> {
             let [high, low] = digits.map(|digit| char::from(digit).to_digit(16));
             u8::try_from(high? * 16 + low?).ok()
         });
-        (rest, _) = match decoded {
-            Some(byte) => (after.get(2..).unwrap_or_default(), bytes.push(byte)),
-            None => (after, bytes.push(*first)),
-        };
+        bytes.push(decoded.unwrap_or(*first));
+        rest = if decoded.is_some() { after.get(2..).unwrap_or_default() } else { after };
     }
     String::from_utf8(bytes).ok().map(Cow::Owned)
 }

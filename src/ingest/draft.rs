@@ -9,6 +9,7 @@ use crate::text;
 
 /// A call with its answer, as some convention reports it. What is absent is not reported.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[expect(clippy::struct_field_names, reason = "the name of the field in an event")]
 pub(crate) struct Call {
     pub(crate) tool: String,
     pub(crate) call_id: Option<String>,

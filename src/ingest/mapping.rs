@@ -155,7 +155,8 @@ impl Mapping {
         for name in ["session_id", "tool"] {
             // A mapping of messages alone names no tool.
             let is_message = file.defaults.get("kind").is_some_and(|kind| kind == "message") || file.fields.contains_key("kind");
-            if !file.fields.contains_key(name) && !file.defaults.contains_key(name) && !(is_message && name == "tool") {
+            let is_given = file.fields.contains_key(name) || file.defaults.contains_key(name);
+            if !is_given && (name != "tool" || !is_message) {
                 return Err(MappingError::Missing(name));
             }
         }

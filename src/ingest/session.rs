@@ -45,13 +45,12 @@ impl Sessions {
 
     /// Notes the source of a session's calls. Whether another one was noted before.
     pub(crate) fn is_other_source(&mut self, session_id: &str, source: &'static str) -> bool {
-        match self.sources.get(&session_id.to_owned()) {
-            Some(known) => *known != source,
-            None => {
-                self.sources.insert(session_id.to_owned(), source);
-                false
-            }
+        let session_id = session_id.to_owned();
+        if let Some(known) = self.sources.get(&session_id) {
+            return *known != source;
         }
+        self.sources.insert(session_id, source);
+        false
     }
 
     /// Notes that the call of this span was counted through a span inside of it.

@@ -17,7 +17,6 @@ const VALUES_SHOWN: usize = 6;
 
 /// Names of what a field may be called elsewhere, the likeliest first: letters and digits only, the last one or two parts of a path.
 const NAMES: [(&str, &[&str]); 12] = [
-    ("id", &["eventid", "id", "uuid", "messageid", "recordid", "spanid", "stepid"]),
     (
         "session_id",
         &[
@@ -36,6 +35,7 @@ const NAMES: [(&str, &[&str]); 12] = [
             "traceid",
         ],
     ),
+    ("id", &["eventid", "id", "uuid", "messageid", "recordid", "spanid", "stepid"]),
     ("agent.id", &["agentid", "agentname", "agent", "subagent", "worker", "workerid", "actor"]),
     (
         "tool",
@@ -160,6 +160,11 @@ fn best<'a>(field: &str, names: &[&str], paths: &'a BTreeMap<Vec<String>, Seen>)
             return Some(0);
         }
         let place = |name: &str| names.iter().position(|known| *known == name);
+        // `user.id` is the id of a user, and records of one id count once.
+        let is_bare = path.len() > 1 && matches!(last.as_str(), "id" | "uuid");
+        if field == "id" && is_bare && place(&with_parent).is_none() {
+            return None;
+        }
         // A name that needs its parent is as good; one inside of a call is better than the same elsewhere.
         match (place(&with_parent), place(&last)) {
             (Some(rank), _) => Some(rank * 4),
@@ -169,6 +174,7 @@ fn best<'a>(field: &str, names: &[&str], paths: &'a BTreeMap<Vec<String>, Seen>)
     };
     let fits = |seen: &Seen| match field {
         "args" | "result" | "error.message" => true,
+        "id" => !seen.is_object && seen.values.len() >= seen.count.min(VALUES_MAX),
         _ => !seen.is_object,
     };
     let found =

@@ -6,14 +6,17 @@ use crate::otlp::meaning::Meaning;
 use crate::otlp::view::{LogView, SpanView};
 use crate::otlp::{claude_code, codex, gemini, langfuse, mcp, openinference, openllmetry, qwen, semconv, vercel};
 
+/// What a convention makes of a span or log record.
+pub(super) type Reader<V> = fn(V) -> Result<Meaning, Rejected>;
+
 /// One way to report calls.
 pub(super) struct Convention {
     /// Its name, for people.
     pub(super) name: &'static str,
     /// What to switch on where arguments or results are missing. Empty: nothing can be.
     pub(super) hint: &'static str,
-    pub(super) span: fn(SpanView<'_>) -> Result<Meaning, Rejected>,
-    pub(super) log: fn(LogView<'_>) -> Result<Meaning, Rejected>,
+    pub(super) span: for<'a> fn(SpanView<'a>) -> Result<Meaning, Rejected>,
+    pub(super) log: for<'a> fn(LogView<'a>) -> Result<Meaning, Rejected>,
 }
 
 /// All of them. The first that knows a record reads it. The GenAI conventions come late: others have their names too, in part or with other
@@ -64,10 +67,12 @@ pub(super) const CONVENTIONS: [Convention; 10] = [
 const SEMCONV_HINT: &str =
     "arguments and results are opt-in: OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true, or your SDK's switch";
 
+#[expect(clippy::unnecessary_wraps, reason = "a column of the table")]
 fn no_span(_: SpanView<'_>) -> Result<Meaning, Rejected> {
     Ok(Meaning::Other)
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "a column of the table")]
 fn no_log(_: LogView<'_>) -> Result<Meaning, Rejected> {
     Ok(Meaning::Other)
 }

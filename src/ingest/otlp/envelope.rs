@@ -17,13 +17,11 @@ pub(super) struct Origin {
     pub(super) scope: Scope,
 }
 
-/// Hands over each record of a body, in order, as it was sent: of its origin, or why that cannot be read.
-pub(super) fn each(
-    form: Form,
-    signal: Signal,
-    body: &[u8],
-    take: &mut dyn FnMut(&Result<Origin, Rejected>, &[u8]),
-) -> Result<(), Fault> {
+/// Takes a record: of its origin, or why that cannot be read.
+pub(super) type Take<'a> = dyn FnMut(&Result<Origin, Rejected>, &[u8]) + 'a;
+
+/// Hands over each record of a body, in order, as it was sent.
+pub(super) fn each(form: Form, signal: Signal, body: &[u8], take: &mut Take<'_>) -> Result<(), Fault> {
     if form == Form::Json {
         let text = json::text(body).ok_or(Fault::NotJson)?;
         if !json::is_valid(text) {

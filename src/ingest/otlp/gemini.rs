@@ -45,6 +45,7 @@ pub(super) fn call(attributes: Attributes<'_>) -> Result<Call, Rejected> {
     })
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "a column of the table of conventions")]
 pub(super) fn span(view: SpanView<'_>) -> Result<Meaning, Rejected> {
     if !view.scope_is("gemini-cli") {
         return Ok(Meaning::Other);

@@ -1,6 +1,7 @@
 //! OTLP's messages, as far as they are read: protobuf and JSON of the same structs.
 //!
 //! Text is kept as bytes: one name that is no UTF-8 must cost one span, not the whole body.
+#![expect(clippy::struct_field_names, reason = "the names are OTLP's")]
 
 use prost::{Message, Oneof};
 use serde::{Deserialize, Deserializer};

@@ -25,7 +25,7 @@ mod view;
 use std::collections::BTreeSet;
 
 pub use answer::{failure, success};
-use convention::{CONVENTIONS, Convention};
+use convention::{CONVENTIONS, Convention, Reader};
 use envelope::Origin;
 pub use form::{Form, Signal};
 use loopwarden_core::event::{EventTime, Reason, Rejected};
@@ -104,10 +104,10 @@ pub fn read(
 /// What the first convention that knows a record makes of it.
 fn meaning_of<V: Copy>(
     view: V,
-    read: fn(&Convention) -> fn(V) -> Result<Meaning, Rejected>,
+    reader: fn(&Convention) -> Reader<V>,
 ) -> Result<Option<(Meaning, &'static Convention)>, Rejected> {
     for convention in &CONVENTIONS {
-        match read(convention)(view)? {
+        match reader(convention)(view)? {
             Meaning::Other => {}
             Meaning::Nothing => return Ok(None),
             meaning => return Ok(Some((meaning, convention))),
@@ -126,10 +126,10 @@ fn read_span(
     let origin = origin.as_ref().map_err(Clone::clone)?;
     let view = SpanView::new(&span, origin)?;
     let trace = id(&span.trace_id, "trace_id");
-    let named = view.session();
+    let session = view.session();
     let found = meaning_of(view, |convention| convention.span)?;
-    if let (Ok(Some(trace)), Some(named)) = (&trace, named.filter(|named| checked_session(named).is_ok())) {
-        names.add(*trace, found.is_some(), named.to_owned());
+    if let (Ok(Some(trace)), Some(session)) = (&trace, session.filter(|session| checked_session(session).is_ok())) {
+        names.add(*trace, found.is_some(), session.to_owned());
     }
     let Some((meaning, convention)) = found else { return Ok(None) };
     Ok(Some(Pending {
@@ -139,7 +139,7 @@ fn read_span(
         trace: trace?,
         span: id(&span.span_id, "span_id")?,
         parent: id(&span.parent_span_id, "parent_span_id")?,
-        named: named.map(checked_session).transpose()?.map(str::to_owned),
+        named: session.map(checked_session).transpose()?.map(str::to_owned),
         time: view.time(),
         duration_ms: view.duration_ms(),
     }))
@@ -156,12 +156,12 @@ fn read_log(
     let view = LogView::new(&record, origin)?;
     let Some((meaning, convention)) = meaning_of(view, |convention| convention.log)? else { return Ok(None) };
     let trace = id(&record.trace_id, "trace_id")?;
-    let named = view.session().map(checked_session).transpose()?.map(str::to_owned);
-    if let (Some(trace), Some(named)) = (trace, &named) {
-        names.add(trace, true, named.clone());
+    let session = view.session().map(checked_session).transpose()?.map(str::to_owned);
+    if let (Some(trace), Some(session)) = (trace, &session) {
+        names.add(trace, true, session.clone());
     }
     let (span, parent, duration_ms) = (None, None, view.attributes.number("duration_ms").and_then(|ms| u64::try_from(ms).ok()));
-    Ok(Some(Pending { index: 0, meaning, convention, trace, span, parent, named, time: view.time(), duration_ms }))
+    Ok(Some(Pending { index: 0, meaning, convention, trace, span, parent, named: session, time: view.time(), duration_ms }))
 }
 
 /// An id of `N` bytes; none where it is empty or all zeros.

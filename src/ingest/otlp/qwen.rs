@@ -30,6 +30,7 @@ pub(super) fn log(view: LogView<'_>) -> Result<Meaning, Rejected> {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "a column of the table of conventions")]
 pub(super) fn span(view: SpanView<'_>) -> Result<Meaning, Rejected> {
     if !view.scope_is("qwen-code") {
         return Ok(Meaning::Other);

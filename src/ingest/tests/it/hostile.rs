@@ -1,12 +1,14 @@
 //! Broken records, many of them, from a fixed seed: nothing panics, nothing is lost, everything stays within its bounds.
 //!
-//! `LOOPWARDEN_HOSTILE=1000000` asks for more of each form.
+//! `LOOPWARDEN_HOSTILE=1000000` asks for more of each form; with `--nocapture` each form prints what became of them.
+
+use std::collections::BTreeMap;
 
 use loopwarden_core::event::{EventTime, RecordMeta, RecordOffset, decode};
 use loopwarden_ingest::cloudevents::{self, Transport};
 use loopwarden_ingest::mapping::Mapping;
 use loopwarden_ingest::otlp::{Form, Signal};
-use loopwarden_ingest::{Batch, Sessions, inflate};
+use loopwarden_ingest::{Batch, Fault, Sessions, inflate};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -95,6 +97,10 @@ fn rounds() -> usize {
     std::env::var("LOOPWARDEN_HOSTILE").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(100_000)
 }
 
+fn code(fault: Fault) -> String {
+    fault.code().to_owned()
+}
+
 /// What each batch must be, whatever came.
 fn check(batch: &Batch) {
     assert_eq!(batch.records, batch.events.len() + batch.refused.len() + batch.ignored);
@@ -118,22 +124,26 @@ fn check(batch: &Batch) {
     assert!(batch.warning().is_none_or(|text| text.len() < 16_000));
 }
 
-/// Broken inputs of one form; how many made events, how many were refused in part, how many as a whole.
-fn feed(seed: u64, goods: &[Vec<u8>], mut read: impl FnMut(&[u8], &mut Random) -> Option<Batch>) {
+/// Broken inputs of one form, and what became of them: all that is no event has a reason.
+fn feed(form: &str, seed: u64, good: &[u8], mut read: impl FnMut(&[u8], &mut Random) -> Result<Batch, String>) {
     let mut random = Random(seed);
-    let (mut made, mut refused, mut whole) = (0, 0, 0);
+    let (mut made, mut refused, mut reasons) = (0, 0, BTreeMap::<String, usize>::new());
     for _ in 0..rounds() {
-        let bytes = broken(&goods[random.below(goods.len())], &mut random);
+        let bytes = broken(good, &mut random);
         match read(&bytes, &mut random) {
-            Some(batch) => {
+            Ok(batch) => {
                 check(&batch);
                 made += usize::from(!batch.events.is_empty());
                 refused += usize::from(!batch.refused.is_empty());
+                for refused in &batch.refused {
+                    *reasons.entry(refused.rejected.reason.as_str().to_owned()).or_default() += 1;
+                }
             }
-            None => whole += 1,
+            Err(reason) => *reasons.entry(format!("all {reason}")).or_default() += 1,
         }
     }
-    println!("{} inputs: {made} made events, {refused} had refused records, {whole} were refused as a whole", rounds());
+    println!("{form}: {} inputs, {made} made events, {refused} had refused records; {reasons:?}", rounds());
+    assert!(reasons.keys().all(|reason| reason.len() > "all ".len()), "a refusal without a reason");
     // A fuzzer that only ever sees one of the answers tests the first check.
     assert!(made > rounds() / 10 && refused > rounds() / 500, "{made} made events, {refused} were refused in part");
 }
@@ -177,8 +187,12 @@ fn records() -> Value {
 fn traces_and_logs_in_json_and_protobuf() {
     let mut sessions = Sessions::default();
     for (seed, signal, body) in [(1, Signal::Traces, spans()), (2, Signal::Logs, records())] {
-        feed(seed, &[body.to_string().into_bytes()], |bytes, _| with(&mut sessions, signal, Form::Json, bytes).ok());
-        feed(seed + 10, &[protobuf(signal, &body)], |bytes, _| with(&mut sessions, signal, Form::Protobuf, bytes).ok());
+        for (seed, form, good) in
+            [(seed, Form::Json, body.to_string().into_bytes()), (seed + 10, Form::Protobuf, protobuf(signal, &body))]
+        {
+            let name = format!("{signal:?} in {form:?}");
+            feed(&name, seed, &good, |bytes, _| with(&mut sessions, signal, form, bytes).map_err(code));
+        }
     }
 }
 
@@ -188,15 +202,19 @@ fn cloud_events_in_three_modes() {
     let event = json!({ "specversion": "1.0", "id": "1", "source": "/a", "type": "t", "subject": "s", "data": data });
     let mapping = mapping();
     let read = |headers: &[(&str, &[u8])], transport, bytes: &[u8]| {
-        cloudevents::read(transport, headers, bytes, Some(&mapping), NOW, EVENT_BYTES_MAX).ok().flatten()
+        let read = cloudevents::read(transport, headers, bytes, Some(&mapping), NOW, EVENT_BYTES_MAX);
+        read.map_err(code)?.ok_or_else(|| "no CloudEvent".to_owned())
     };
     let structured = event.to_string().into_bytes();
-    feed(3, &[structured], |bytes, _| read(&[("content-type", b"application/cloudevents+json")], Transport::Http, bytes));
+    let kind: &[(&str, &[u8])] = &[("content-type", b"application/cloudevents+json")];
+    feed("structured CloudEvents", 3, &structured, |bytes, _| read(kind, Transport::Http, bytes));
     let batch = Value::from(vec![event.clone(), event.clone(), event]).to_string().into_bytes();
-    feed(4, &[batch], |bytes, _| read(&[("content-type", b"application/cloudevents-batch+json")], Transport::Http, bytes));
+    let kind: &[(&str, &[u8])] = &[("content-type", b"application/cloudevents-batch+json")];
+    feed("batched CloudEvents", 4, &batch, |bytes, _| read(kind, Transport::Http, bytes));
     let transports = [(Transport::Http, "ce-", 5), (Transport::Kafka, "ce_", 6)];
     for (transport, prefix, seed) in transports {
-        feed(seed, &[data.to_string().into_bytes()], |bytes, random| {
+        let form = format!("binary CloudEvents, {transport:?}");
+        feed(&form, seed, data.to_string().as_bytes(), |bytes, random| {
             let names = ["specversion", "id", "source", "type", "subject"].map(|name| format!("{prefix}{name}"));
             let mut values: Vec<Vec<u8>> =
                 ["1.0", "1", "/a", "t", "s%20t"].iter().map(|value| value.as_bytes().to_vec()).collect();
@@ -220,7 +238,7 @@ fn mapping() -> Mapping {
 fn foreign_json_through_a_mapping() {
     let record = json!({ "run": { "id": "r" }, "tool": "t", "args": { "a": 1 }, "ok": true, "calls": [{ "n": 1, "out": "x" }, { "n": 2, "out": [1] }] });
     let mapping = mapping();
-    feed(7, &[record.to_string().into_bytes()], |bytes, _| {
+    feed("mapped JSON", 7, record.to_string().as_bytes(), |bytes, _| {
         let trial = mapping.trial(bytes, NOW, EVENT_BYTES_MAX);
         let mut batch = Batch { records: 1, ..Batch::default() };
         match trial.event {
@@ -228,7 +246,7 @@ fn foreign_json_through_a_mapping() {
             Ok(None) => batch.ignored = 1,
             Err(rejected) => batch.refused.push(loopwarden_ingest::Refused { index: 0, rejected }),
         }
-        Some(batch)
+        Ok(batch)
     });
 }
 

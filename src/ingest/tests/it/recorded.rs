@@ -34,7 +34,7 @@ fn golden(name: &str) -> Vec<Batch> {
     let batches = read(name, false);
     assert_eq!(batches, read(name, true), "protobuf says something else");
     assert!(batches.iter().all(|batch| batch.refused.is_empty() && batch.twofold.is_empty()), "{batches:?}");
-    let lines: String = batches.iter().flat_map(events).map(|event| format!("{event}\n")).collect();
+    let lines = batches.iter().flat_map(events).fold(String::new(), |lines, event| lines + &event.to_string() + "\n");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.ndjson"));
     if std::env::var_os("LOOPWARDEN_GOLDEN").is_some() {
         fs::write(&path, &lines).unwrap();
@@ -46,7 +46,9 @@ fn golden(name: &str) -> Vec<Batch> {
 /// Calls, those without arguments, those without results, spans left to the logs.
 fn blind(batches: &[Batch]) -> [u64; 4] {
     let mut blind = loopwarden_ingest::Blind::default();
-    batches.iter().for_each(|batch| blind.add(&batch.blind));
+    for batch in batches {
+        blind.add(&batch.blind);
+    }
     [blind.calls, blind.without_args, blind.without_results, blind.left_to_logs]
 }
 
