@@ -55,7 +55,7 @@ browser: ## the live page and the reports in headless Chromium, where there is o
 	cargo build --release --locked
 	bash tests/browser/run.sh
 
-otel: ## two looping agents, sent by the Python SDK of OpenTelemetry; skipped without Python or its packages
+otel: ## two looping agents each, sent by the Python and the Node SDK of OpenTelemetry; skipped without their packages
 	cargo build --release --locked
 	bash tests/otel/run.sh
 

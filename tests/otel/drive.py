@@ -1,6 +1,6 @@
-"""Starts the embedded process, lets two agents send their spans to it, and asks it for the commands.
+"""Starts the embedded process, lets agents send their spans to it, and asks it for the commands.
 
-    drive.py PROGRAM SCRATCH PYTHON     PYTHON has the packages of agents.py
+    drive.py PROGRAM SCRATCH COMMAND…     the command gets the address behind it, and prints the session of each agent
 
 The first line that is no address, no session or no command ends it with an error.
 """
@@ -34,7 +34,7 @@ def first_command(address, session):
     return commands[0]
 
 
-def main(program, scratch, python):
+def main(program, scratch, *agents):
     arguments = [program, "run", "--data-dir", f"{scratch}/data", "--log-level", "warn"]
     for setting in ["http.listen=127.0.0.1:0", "mode=live"]:
         arguments += ["--set", setting]
@@ -42,10 +42,10 @@ def main(program, scratch, python):
     with log.open("w") as errors, subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
         try:
             listening = address(process)
-            agents = pathlib.Path(__file__).with_name("agents.py")
-            sent = subprocess.run([python, agents, listening], check=True, capture_output=True, text=True, timeout=PATIENCE_S)
-            if "Failed" in sent.stderr:
-                sys.exit(sent.stderr)
+            sent = subprocess.run([*agents, listening], capture_output=True, text=True, timeout=PATIENCE_S)
+            # An exporter that was refused says so, and goes on.
+            if sent.returncode != 0 or "Failed" in sent.stderr or "Error" in sent.stderr:
+                sys.exit(f"{agents}: {sent.stdout}{sent.stderr}")
             for session in sent.stdout.split():
                 command = first_command(listening, session)
                 print(f"{session}: {command['action']} by {command['reason']['code']}: {command['reason']['summary']}")
@@ -53,7 +53,7 @@ def main(program, scratch, python):
             process.terminate()
     if process.returncode != 0:
         sys.exit(f"the process ended with {process.returncode}: {log.read_text()}")
-    # Both report arguments and results.
+    # All report arguments and results.
     if "arguments or results" in log.read_text():
         sys.exit(log.read_text())
 
