@@ -44,7 +44,7 @@ async fn post(shared: Arc<Shared>, signal: Option<Signal>, headers: HeaderMap, b
             let body = success(form, signal.unwrap_or(Signal::Traces), &batch);
             answer::with_type(StatusCode::OK, media(form), body)
         }
-        Err(refusal) => in_form(form, refusal.into_response()),
+        Err(refusal) => in_form(form, &refusal.into_response()),
     }
 }
 
@@ -132,7 +132,7 @@ fn unreadable(fault: Fault) -> Response {
 }
 
 /// A refusal as exporters read it: `google.rpc.Status` in the form of the request.
-fn in_form(form: Form, response: Response) -> Response {
+fn in_form(form: Form, response: &Response) -> Response {
     let status = response.status();
     let code = match status {
         StatusCode::NOT_FOUND => 5,
@@ -142,7 +142,7 @@ fn in_form(form: Form, response: Response) -> Response {
         status if status.is_server_error() => 13,
         _ => 3,
     };
-    let message = answer::sentence(&response);
+    let message = answer::sentence(response);
     let mut answered = answer::with_type(status, media(form), failure(form, code, message));
     if let Some(seconds) = response.headers().get(header::RETRY_AFTER) {
         answered.headers_mut().insert(header::RETRY_AFTER, seconds.clone());
