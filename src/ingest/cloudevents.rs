@@ -14,6 +14,7 @@ use crate::draft::{Bounds, id_of};
 use crate::gzip::Fault;
 use crate::limits::RECORDS_MAX;
 use crate::mapping::Mapping;
+use crate::native::is_native;
 
 /// How attributes stand in headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,9 +27,6 @@ pub enum Transport {
 
 /// The four attributes that each event has.
 const REQUIRED: [&str; 4] = ["specversion", "id", "source", "type"];
-/// Kinds of native events: what has one of them is one.
-const KINDS: [&str; 9] =
-    ["tool_call", "tool_result", "tool", "message", "session_start", "session_end", "progress", "reset", "ack"];
 
 /// Attributes of one event, as far as they are read.
 #[derive(Debug, Default)]
@@ -240,9 +238,7 @@ fn structured(text: &str, mapping: Option<&Mapping>, bounds: Bounds) -> Result<O
 fn event(attributes: &Attributes<'_>, data: &str, mapping: Option<&Mapping>, bounds: Bounds) -> Result<Option<Made>, Rejected> {
     attributes.check()?;
     let data = data.trim_ascii();
-    let is_native = json::fields(data)
-        .any(|(name, value)| name == "kind" && json::is_string(value) && KINDS.contains(&&*json::unquote(value)));
-    if is_native {
+    if is_native(data) {
         return bounds.check(completed(attributes, data).into_bytes()).map(Some);
     }
     match mapping {

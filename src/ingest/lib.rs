@@ -9,6 +9,7 @@ mod draft;
 mod gzip;
 pub mod limits;
 pub mod mapping;
+mod native;
 pub mod otlp;
 mod recent;
 mod session;

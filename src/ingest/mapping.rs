@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::batch::Made;
 use crate::draft::{Bounds, id_of, known};
 use crate::limits::{EXPRESSION_BYTES_MAX, RECORD_BYTES_MAX};
+use crate::native::is_native;
 use crate::text;
 
 /// Fields of a native event that a mapping may give; a dot leads into an object. `labels.NAME` is one, too.
@@ -177,6 +178,11 @@ impl Mapping {
     pub fn map(&self, record: &[u8], now: EventTime, event_bytes_max: usize) -> Result<Option<Made>, Rejected> {
         let text = self.unframed(record)?;
         self.event(text, || format!("rec-{}", id_of(&[text])), Bounds { event_bytes_max, now })
+    }
+
+    /// Whether a record that is no good native event is to be mapped: it is not meant as one.
+    pub fn is_foreign(&self, record: &[u8]) -> bool {
+        self.unframed(record).map_or(true, |text| json::is_valid(text) && !is_native(text))
     }
 
     /// As [`Mapping::map`], with what is missing.

@@ -7,15 +7,16 @@ use std::io::{BufRead, BufReader, Read as _};
 use std::path::Path;
 
 use loopwarden_core::event::EventTime;
-use loopwarden_core::limits::{CONFIG_BYTES_MAX, RECORD_BYTES_MAX_DEFAULT};
+use loopwarden_core::limits::RECORD_BYTES_MAX_DEFAULT;
 use loopwarden_ingest::limits::RECORD_BYTES_MAX;
-use loopwarden_ingest::mapping::{Framing, Mapping, MappingFile, Trial};
+use loopwarden_ingest::mapping::{Framing, Trial};
 use loopwarden_ingest::suggest::suggest;
 use loopwarden_log::clock;
 
 use crate::cli::args::MapArgs;
 use crate::exit_code;
 use crate::failure::{Failure, Outcome};
+use crate::mapping_file;
 use crate::output::Output;
 
 /// Records that a suggestion looks at, and bytes of them.
@@ -29,7 +30,7 @@ const SHOWN_CHARS: usize = 4_096;
 /// # Errors
 /// A file cannot be read, the mapping is wrong, or a record is refused.
 pub fn run(args: &MapArgs) -> Outcome {
-    match (&args.suggest, &args.trial, &args.mapping) {
+    match (&args.suggest, args.trial.as_ref().or(args.apply.as_ref()), &args.mapping) {
         (Some(file), ..) => {
             let (mut records, mut bytes) = (Vec::new(), 0);
             for record in lines(file)?.take(SUGGESTED_FROM) {
@@ -44,7 +45,10 @@ pub fn run(args: &MapArgs) -> Outcome {
             out.text(suggest(records.iter().map(Vec::as_slice)))?;
             Ok(out.flush()?)
         }
-        (None, Some(file), Some(mapping)) => attempt(file, mapping, args.records),
+        (None, Some(file), Some(mapping)) => {
+            let shown = args.trial.is_some().then_some(args.records);
+            attempt(file, mapping, shown)
+        }
         // The command line lets nothing else through.
         _ => Err(Failure::silent(exit_code::USAGE)),
     }
@@ -86,16 +90,6 @@ fn lines(path: &Path) -> Result<impl Iterator<Item = io::Result<Vec<u8>>>, Failu
     Ok(all.filter(|line| line.as_ref().map_or(true, |line| !line.is_empty())))
 }
 
-fn read_mapping(path: &Path) -> Result<(MappingFile, Mapping), Failure> {
-    let wrong = |cause: String| Failure::new(exit_code::CONFIG, format!("error: {}: {cause}", path.display()));
-    let mut text = String::new();
-    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
-    file.take(CONFIG_BYTES_MAX).read_to_string(&mut text).map_err(|error| unreadable(path, &error))?;
-    let file: MappingFile = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-    let mapping = Mapping::new(&file).map_err(|error| wrong(error.to_string()))?;
-    Ok((file, mapping))
-}
-
 /// What became of all records.
 #[derive(Default)]
 struct Sums {
@@ -105,8 +99,10 @@ struct Sums {
     missing: BTreeMap<&'static str, u64>,
 }
 
-fn attempt(file: &Path, mapping: &Path, shown: usize) -> Outcome {
-    let (about, mapping) = read_mapping(mapping)?;
+/// Maps all records. `shown`: so many before and after, with the sums; else the events alone, and the sums where one was refused.
+fn attempt(file: &Path, mapping: &Path, shown: Option<usize>) -> Outcome {
+    let wrong = |cause: String| Failure::new(exit_code::CONFIG, format!("error: {cause}"));
+    let (about, mapping) = mapping_file::read(mapping).map_err(wrong)?;
     let now = EventTime(clock::now_ms());
     let (mut out, mut sums) = (Output::stdout(), Sums::default());
     for record in lines(file)? {
@@ -124,13 +120,20 @@ fn attempt(file: &Path, mapping: &Path, shown: usize) -> Outcome {
         for name in &trial.missing {
             *sums.missing.entry(name).or_default() += 1;
         }
-        if sums.records <= shown as u64 {
-            show(&mut out, sums.records, &record, &trial)?;
+        match (shown, &trial.event) {
+            (Some(shown), _) if sums.records <= shown as u64 => show(&mut out, sums.records, &record, &trial)?,
+            (None, Ok(Some(made))) => out.line(String::from_utf8_lossy(&made.json))?,
+            _ => {}
         }
     }
     let Sums { records, events, refused, missing } = sums;
     let left_out = records - events - refused;
-    out.line(format!("{records} records: {events} events, {left_out} left out by the filter, {refused} refused"))?;
+    let sum = format!("{records} records: {events} events, {left_out} left out by the filter, {refused} refused");
+    if shown.is_none() {
+        out.flush()?;
+        return if refused > 0 { Err(Failure::new(exit_code::ANSWER_IS_NO, sum)) } else { Ok(()) };
+    }
+    out.line(sum)?;
     for (name, count) in &missing {
         let only_names = if *name == "args" { ": only names can be compared" } else { "" };
         out.line(format!("without {name}: {count}{only_names}"))?;

@@ -59,18 +59,23 @@ pub(super) async fn post(State(shared): State<Arc<Shared>>, headers: HeaderMap, 
             .map(|(key, value)| Append { key: key.as_bytes(), value, headers: headers.clone(), timestamp_ms: now_ms })
             .collect();
         if appends.is_empty() {
-            return Ok::<_, Refusal>((0, None, sorted.rejected));
+            return Ok::<_, Refusal>((0, None, sorted.rejected, sorted.left_out));
         }
         let (_, written) = broker.append_unsynced(&appends).map_err(|error| refused(&error))?;
-        Ok((appends.len(), Some(written), sorted.rejected))
+        Ok((appends.len(), Some(written), sorted.rejected, sorted.left_out))
     });
-    let (accepted, written, rejected) = appended.await??;
+    let (accepted, written, rejected, left_out) = appended.await??;
     if let Some(written) = written {
         durable(embedded, written).await?;
     }
     // Whoever looks at the status only must not take a lost event for an accepted one.
-    let status = if accepted == 0 { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::ACCEPTED };
-    Ok(answer::json(status, &json!({ "accepted": accepted, "rejected": rejected })))
+    let is_lost = accepted == 0 && left_out == 0;
+    let status = if is_lost { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::ACCEPTED };
+    let mut told = json!({ "accepted": accepted, "rejected": rejected });
+    if let (true, Some(told)) = (left_out > 0, told.as_object_mut()) {
+        told.insert("left_out".to_owned(), left_out.into());
+    }
+    Ok(answer::json(status, &told))
 }
 
 fn form(headers: &HeaderMap) -> Result<Form, Refusal> {
@@ -93,10 +98,24 @@ fn form(headers: &HeaderMap) -> Result<Form, Refusal> {
     }
 }
 
+/// The key and the value of an event.
+type Keyed<'a> = (String, Cow<'a, [u8]>);
+
 /// Events with their keys, and what is none.
 struct Sorted<'a> {
-    events: Vec<(String, Cow<'a, [u8]>)>,
+    events: Vec<Keyed<'a>>,
     rejected: Vec<Value>,
+    /// Records that the filter of the mapping leaves out.
+    left_out: usize,
+}
+
+impl<'a> Sorted<'a> {
+    fn add(&mut self, found: Option<Keyed<'a>>) {
+        match found {
+            Some(event) => self.events.push(event),
+            None => self.left_out += 1,
+        }
+    }
 }
 
 fn sort<'a>(shared: &Shared, form: Form, body: &'a [u8], headers: &[Header<'a>], now_ms: i64) -> Result<Sorted<'a>, Refusal> {
@@ -109,15 +128,27 @@ fn sort<'a>(shared: &Shared, form: Form, body: &'a [u8], headers: &[Header<'a>],
         headers: headers.to_vec(),
         value_bytes_max: shared.event_bytes_max,
     };
-    let session_of = |value: &'a [u8]| decode(Some(value), &meta).map(|event| event.session_id.into_owned());
-    let mut sorted = Sorted { events: Vec::new(), rejected: Vec::new() };
+    let read = |value: &'a [u8]| -> Result<Option<Keyed<'a>>, Rejected> {
+        let rejected = match decode(Some(value), &meta) {
+            Ok(event) => return Ok(Some((event.session_id.into_owned(), Cow::Borrowed(value)))),
+            Err(rejected) => rejected,
+        };
+        match shared.mapping.as_ref().filter(|mapping| mapping.is_foreign(value)) {
+            Some(mapping) => {
+                let made = mapping.map(value, EventTime(now_ms), shared.event_bytes_max)?;
+                Ok(made.map(|made| (made.session_id, Cow::Owned(made.json))))
+            }
+            None => Err(rejected),
+        }
+    };
+    let mut sorted = Sorted { events: Vec::new(), rejected: Vec::new(), left_out: 0 };
     // Some editors and shells begin each file with it.
     let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
     if form == Form::Json {
         let body = body.trim_ascii();
-        match session_of(body) {
-            Ok(session_id) => {
-                sorted.events.push((session_id, Cow::Borrowed(body)));
+        match read(body) {
+            Ok(found) => {
+                sorted.add(found);
                 return Ok(sorted);
             }
             // Lines under the name of one document are common; one broken document over several lines is one.
@@ -134,18 +165,20 @@ fn sort<'a>(shared: &Shared, form: Form, body: &'a [u8], headers: &[Header<'a>],
             let message = format!("a request may have {} events; send several", limits::HTTP_EVENTS_MAX);
             return Err(answer::error(StatusCode::PAYLOAD_TOO_LARGE, "too_many_events", message).into());
         }
-        match session_of(line) {
-            Ok(session_id) => sorted.events.push((session_id, Cow::Borrowed(line))),
+        match read(line) {
+            Ok(found) => sorted.add(found),
             Err(rejected) => sorted.rejected.push(rejection(index, &rejected, shared.event_bytes_max)),
         }
     }
-    if sorted.events.is_empty() && sorted.rejected.is_empty() { Err(empty()) } else { Ok(sorted) }
+    let is_empty = sorted.events.is_empty() && sorted.rejected.is_empty() && sorted.left_out == 0;
+    if is_empty { Err(empty()) } else { Ok(sorted) }
 }
 
 /// The events of CloudEvents, with what is none.
 fn cloud_events(shared: &Shared, headers: &HeaderMap, body: &[u8], now_ms: i64) -> Result<Sorted<'static>, Refusal> {
     let headers: Vec<(&str, &[u8])> = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
-    let read = cloudevents::read(Transport::Http, &headers, body, None, EventTime(now_ms), shared.event_bytes_max);
+    let now = EventTime(now_ms);
+    let read = cloudevents::read(Transport::Http, &headers, body, shared.mapping.as_ref(), now, shared.event_bytes_max);
     let batch = read.map_err(|fault| answer::error(StatusCode::BAD_REQUEST, fault.code(), fault.to_string()))?;
     let batch = batch.ok_or_else(empty)?;
     if batch.records > limits::HTTP_EVENTS_MAX {
@@ -154,7 +187,8 @@ fn cloud_events(shared: &Shared, headers: &HeaderMap, body: &[u8], now_ms: i64) 
     }
     let rejected = batch.refused.iter().map(|refused| rejection(refused.index, &refused.rejected, shared.event_bytes_max));
     let rejected = rejected.collect();
-    Ok(Sorted { events: batch.events.into_iter().map(|made| (made.session_id, Cow::Owned(made.json))).collect(), rejected })
+    let events = batch.events.into_iter().map(|made| (made.session_id, Cow::Owned(made.json))).collect();
+    Ok(Sorted { events, rejected, left_out: batch.ignored })
 }
 
 fn empty() -> Refusal {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use loopwarden_core::limits;
+use loopwarden_ingest::mapping::Mapping;
 use loopwarden_log::embedded::EmbeddedBroker;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
@@ -31,6 +32,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// What opens admin and api routes to other hosts; none: loopback only.
     pub token: Option<Token>,
+    /// What makes events of foreign JSON.
+    pub mapping: Option<Mapping>,
     /// The embedded log; none with Kafka, where `/v1` has nothing to say.
     pub embedded: Option<EmbeddedBroker>,
     /// Largest event that is decoded. Bytes.
@@ -76,6 +79,7 @@ impl Server {
         let shared = Arc::new(Shared {
             warden,
             token: options.token,
+            mapping: options.mapping,
             embedded,
             event_bytes_max: options.event_bytes_max,
             topic: options.topic,

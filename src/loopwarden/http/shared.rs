@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
+use loopwarden_ingest::mapping::Mapping;
 use loopwarden_log::embedded::{EmbeddedBroker, EmbeddedReader, Feed};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -21,6 +22,7 @@ pub(super) const APPENDS: usize = 8;
 pub(super) struct Shared {
     pub(super) warden: Arc<dyn ProcessStatus>,
     pub(super) token: Option<Token>,
+    pub(super) mapping: Option<Mapping>,
     pub(super) embedded: Option<Embedded>,
     pub(super) event_bytes_max: usize,
     pub(super) topic: String,

@@ -38,6 +38,27 @@ fn a_suggested_mapping_can_be_tried_as_it_is() {
 }
 
 #[test]
+fn a_mapping_is_applied_to_a_file_and_its_events_are_replayed() {
+    let scratch = Scratch::new("map-apply");
+    let call = |number: u32| {
+        format!(r#"{{"run":"r","at":"2026-01-05T09:00:{number:02}Z","name":"Bash","input":{{"command":"ls"}},"failed":true}}"#)
+    };
+    let records = scratch.write("records.ndjson", &(0..8).map(|number| call(number) + "\n").collect::<String>());
+    let mapping = "[fields]\nsession_id = \"run\"\ntool = \"name\"\nargs = \"input\"\ntime = \"at\"\n\
+        outcome = \"failed && 'error' || 'ok'\"\n";
+    let mapping = scratch.write("map.toml", mapping);
+    let applied = run(&["map", "--apply", &records, "--mapping", &mapping]);
+    assert_eq!(applied.status.code(), Some(0), "{applied:?}");
+    let events = scratch.write("events.ndjson", &stdout(&applied));
+    let replayed = stdout(&run(&["replay", &events, "--output", "ndjson"]));
+    assert!(replayed.contains("\"action\":\"nudge\""), "{replayed}");
+    let broken = scratch.write("broken.ndjson", "{}\n");
+    let refused = run(&["map", "--apply", &broken, "--mapping", &mapping]);
+    assert_eq!((refused.status.code(), stdout(&refused).as_str()), (Some(3), ""));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("1 refused"), "{refused:?}");
+}
+
+#[test]
 fn a_wrong_mapping_is_a_wrong_configuration() {
     let scratch = Scratch::new("map-wrong");
     let records = scratch.write("records.ndjson", RECORDS);
@@ -51,6 +72,10 @@ fn a_wrong_mapping_is_a_wrong_configuration() {
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(78), "{told}");
         assert!(told.contains(said), "{told}");
+        let checked = run(&["check", "--set", &format!("http.mapping={mapping}")]);
+        let told = String::from_utf8_lossy(&checked.stderr).into_owned();
+        assert_eq!(checked.status.code(), Some(78), "{told}");
+        assert!(told.contains("E0202") && told.contains("http.mapping") && told.contains(said), "{told}");
     }
     let without = program().args(["map", "--try", &records]).output().unwrap();
     assert_eq!(without.status.code(), Some(2));

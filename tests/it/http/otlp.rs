@@ -188,3 +188,33 @@ fn cloud_events_are_events() {
     assert_eq!((binary.status, binary.text.trim()), (202, r#"{"accepted":1,"rejected":[]}"#));
     running.until_said("ce", 3);
 }
+
+#[test]
+fn foreign_json_goes_through_the_mapping_of_the_settings() {
+    let scratch = Scratch::new();
+    let mapping = scratch.0.join("map.toml");
+    let text = "filter = \"kind_of == 'call'\"\n[fields]\nsession_id = \"run\"\ntool = \"name\"\nargs = \"input\"\n";
+    std::fs::write(&mapping, text).unwrap();
+    let running = Running::start(&scratch.0, &[&format!("http.mapping={}", mapping.display())]);
+    let lines = [
+        r#"{"kind_of":"call","run":"foreign","name":"Bash","input":{"command":"make"}}"#,
+        r#"{"kind_of":"chat","run":"foreign"}"#,
+        r#"{"kind_of":"call","name":"Bash"}"#,
+        r#"{"id":"n1","kind":"tool","session_id":"foreign","tool":"Bash"}"#,
+        // Meant as a native event: what is wrong with it is said in its own words.
+        r#"{"id":"n2","kind":"tool","tool":"Bash"}"#,
+    ];
+    let answer = running.client.post("/v1/events", "application/x-ndjson", lines.join("\n").as_bytes());
+    let rejected: Vec<Value> = [2, 4].map(|at| json!({ "index": at, "reason": "missing_field", "field": "/session_id" })).into();
+    assert_eq!((answer.status, answer.json()), (202, json!({ "accepted": 2, "left_out": 1, "rejected": rejected })));
+    // One document over several lines, and data of a CloudEvent.
+    let one = running.client.post("/v1/events", "application/json", lines[0].replace(',', ",\n").as_bytes());
+    assert_eq!((one.status, one.json()["accepted"].clone()), (202, json!(1)), "{}", one.text);
+    let data: Value = serde_json::from_str(lines[0]).unwrap();
+    let event = json!({ "specversion": "1.0", "id": "1", "source": "/fleet", "type": "call", "data": data });
+    let one = running.client.post("/v1/events", "application/cloudevents+json", event.to_string().as_bytes());
+    assert_eq!((one.status, one.json()["accepted"].clone()), (202, json!(1)), "{}", one.text);
+    // What is left out is no mistake of the sender.
+    let none = running.client.post("/v1/events", "application/json", lines[1].as_bytes());
+    assert_eq!((none.status, none.json()), (202, json!({ "accepted": 0, "left_out": 1, "rejected": [] })));
+}

@@ -84,6 +84,7 @@ impl ProcessStatus for NoLanes {
 
 fn without_lanes(token: Option<&str>) -> (Server, Client) {
     let options = Options {
+        mapping: None,
         listen: "127.0.0.1:0".parse().unwrap(),
         token: token.map(|token| Token::new(token.to_owned())),
         embedded: None,

@@ -130,23 +130,22 @@ pub struct TestArgs {
 Examples:
   loopwarden map --suggest records.ndjson > map.toml
   loopwarden map --try records.ndjson --mapping map.toml
+  loopwarden map --apply records.ndjson --mapping map.toml | loopwarden replay -
 
 Files hold one JSON record a line; - is standard input. Exit code 3 when a record is refused.")]
+#[command(group = clap::ArgGroup::new("what").args(["trial", "apply", "suggest"]).required(true))]
 pub struct MapArgs {
     /// Show each record before and after the mapping, and what is missing
-    #[arg(
-        long = "try",
-        value_name = "FILE",
-        required_unless_present = "suggest",
-        conflicts_with = "suggest",
-        requires = "mapping"
-    )]
+    #[arg(long = "try", value_name = "FILE", requires = "mapping")]
     pub trial: Option<PathBuf>,
+    /// Print the events alone, one a line
+    #[arg(long, value_name = "FILE", requires = "mapping")]
+    pub apply: Option<PathBuf>,
     /// Print a mapping to begin from
     #[arg(long, value_name = "FILE")]
     pub suggest: Option<PathBuf>,
     /// The mapping, a TOML file
-    #[arg(long, value_name = "FILE", requires = "trial")]
+    #[arg(long, value_name = "FILE", conflicts_with = "suggest")]
     pub mapping: Option<PathBuf>,
     /// Records to show; all are counted
     #[arg(long, default_value_t = 20, value_name = "N")]
