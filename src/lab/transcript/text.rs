@@ -35,6 +35,39 @@ fn no_text(block: &Value) -> String {
     format!("[{} {}]", if is_image { "image" } else { "no text" }, mark(&block.to_string()))
 }
 
+/// The answer of a shell call of Gemini CLI or Qwen Code, without the line that names a process group: it is another one at each call. And
+/// the exit code, which stands behind the output.
+pub(super) fn of_shell(said: &str) -> (String, Option<i64>) {
+    let exit_code = said.lines().rev().find_map(|line| line.strip_prefix("Exit Code: ")?.trim().parse().ok());
+    let kept: Vec<&str> = said.split('\n').filter(|line| !line.starts_with("Process Group PGID: ")).collect();
+    (kept.join("\n"), exit_code)
+}
+
+/// Texts of `parts`, as Google's API has them; what the model only thought is none.
+pub(super) fn parts(value: &Value) -> String {
+    let of = |part: &Value| match part {
+        Value::String(text) => Some(text.clone()),
+        Value::Object(part) if part.get("thought") == Some(&Value::Bool(true)) => None,
+        Value::Object(part) => part.get("text").and_then(Value::as_str).map(str::to_owned),
+        _ => None,
+    };
+    match value {
+        Value::Array(parts) => parts.iter().filter_map(of).collect::<Vec<_>>().join("\n"),
+        other => of(other).unwrap_or_default(),
+    }
+}
+
+/// What `{"output": …}` or `{"error": …}` of a function's response says, and whether it is an error.
+pub(super) fn response(value: &Value) -> (String, bool) {
+    let said = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    match (value.get("output"), value.get("error")) {
+        (Some(output), _) => (said(output), false),
+        (None, Some(error)) => (said(error), true),
+        (None, None) if value.is_null() => (String::new(), false),
+        (None, None) => (said(value), false),
+    }
+}
+
 /// Arguments of a call: JSON inside a text is taken out of it.
 pub(super) fn arguments(value: &Value) -> Value {
     match value {
@@ -51,6 +84,13 @@ mod tests {
     use loopwarden_core::identity::MaskSet;
 
     use super::*;
+
+    #[test]
+    fn the_exit_code_of_a_shell_is_the_last_one_and_its_process_group_is_left_out() {
+        let said = "Output: Exit Code: 7\nExit Code: 5\nExit Code: 1\nProcess Group PGID: 21319";
+        assert_eq!(of_shell(said), ("Output: Exit Code: 7\nExit Code: 5\nExit Code: 1".to_owned(), Some(1)));
+        assert_eq!(of_shell("a\nb"), ("a\nb".to_owned(), None));
+    }
 
     #[test]
     fn pictures_that_differ_are_other_answers() {
