@@ -1,7 +1,7 @@
 # One command per check; CI calls nothing else. All of them share one native build: always --release, never other features.
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/loopwarden/target
 
-.PHONY: agents demo test check setup fmt lint unit it golden toy kafka browser chaos upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check compose containers clients-python clients-typescript
+.PHONY: agents demo test check setup fmt lint unit it golden toy kafka browser otel chaos upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check compose containers clients-python clients-typescript
 
 demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
 	cargo run --release --locked --quiet -- demo
@@ -47,13 +47,18 @@ containers: ## those of them that must hold on a container too; starts a Docker 
 	bash tests/kafka/broker/fetch.sh
 	bash .ci/docker bash tests/kafka/broker/contained.sh
 
-agents: ## real coding agents from npm against a model on loopback, with our hooks: one run each that loops, one that works
+agents: ## real coding agents from npm against a model on loopback, with our hooks and with their own exporters
 	cargo build --release --locked --bin loopwarden --bin loopwarden-hook
 	python3 tests/agents/run.py
+	python3 tests/otel/exporters.py
 
 browser: ## the live page and the reports in headless Chromium, where there is one
 	cargo build --release --locked
 	bash tests/browser/run.sh
+
+otel: ## two looping agents each, sent by the Python and the Node SDK of OpenTelemetry; skipped without their packages
+	cargo build --release --locked
+	bash tests/otel/run.sh
 
 chaos: ## 200 kills and 2 million events on a real broker; the last run is kept under tests/chaos/runs
 	bash tests/kafka/broker/fetch.sh

@@ -30,6 +30,11 @@ pub mod events {
     #![doc = include_str!("../docs/events.md")]
 }
 
+/// What other programs send: OpenTelemetry, CloudEvents, any JSON by a mapping.
+pub mod ingest {
+    #![doc = include_str!("../docs/ingest.md")]
+}
+
 /// What workers must do with commands.
 pub mod workers {
     #![doc = include_str!("../docs/workers.md")]

@@ -23,6 +23,8 @@ pub mod failure;
 
 mod input_quality;
 
+mod mapping_file;
+
 pub mod output;
 
 pub mod signals;

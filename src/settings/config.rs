@@ -62,6 +62,8 @@ settings! {
         listen: SocketAddr = "127.0.0.1:9464";
         /// file with the bearer token that administration from other hosts needs; without: loopback only
         token_file: Option<PathBuf> as "/run/secrets/loopwarden-token";
+        /// mapping (TOML, loopwarden map) of what POST /v1/events gets and is no native event; without: that is refused
+        mapping: Option<PathBuf> as "/etc/loopwarden/map.toml";
     }
 
     /// `[limits]`.

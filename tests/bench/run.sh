@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every benchmark, one after the other; what they print is kept under tests/bench/runs/<date>-<cores>x-<processor>/ with the command lines.
-# Usage: run.sh [NAME…]   (only these: small spawn guard replay kafka default partitions restore commit latency skew sessions)
+# Usage: run.sh [NAME…]   (only these: small forms spawn guard replay kafka default partitions restore commit latency skew sessions)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1 | tr -cs 'A-Za-z0-9\n' '-' | sed 's/-*$//' | tr 'A-Z' 'a-z')
@@ -30,6 +30,7 @@ keep() {
 pipeline() { keep "$1" cargo bench --locked --bench pipeline -- "${@:2}"; }
 
 keep small cargo bench --locked --bench small -- --output-format bencher
+keep forms cargo bench --locked -p loopwarden-ingest --bench forms -- --output-format bencher
 keep spawn cargo bench --locked -p loopwarden-hook --bench spawn
 keep guard bash tests/bench/guard.sh
 pipeline replay-default --replay --profile default --rounds 3

@@ -2,6 +2,7 @@
 
 mod hook;
 mod input;
+mod mapping;
 mod reports;
 
 use std::fmt::Write as _;

@@ -73,7 +73,13 @@ const SCRAPS: [&[u8]; 28] = [
 ];
 
 fn broken(random: &mut Random) -> Vec<u8> {
-    let mut bytes = random.pick(&EVENTS).as_bytes().to_vec();
+    let good = random.pick(&EVENTS);
+    broken_of(good.as_bytes(), random)
+}
+
+/// An input, broken in one to three places.
+pub(crate) fn broken_of(good: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut bytes = good.to_vec();
     for _ in 0..=random.below(3) {
         let at = random.below(bytes.len());
         match random.below(6) {

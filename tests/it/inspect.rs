@@ -257,6 +257,7 @@ fn logs_of_agents_are_replayed_from_a_directory_and_what_is_none_is_told_by_file
     for part in [
         "Claude Code: 2 logs read as",
         "Codex: 2 logs read as",
+        "Gemini CLI: 2 logs read as",
         "OpenHands: 2 logs read as",
         "entries ignored (",
         "file-history-snapshot",
@@ -264,7 +265,7 @@ fn logs_of_agents_are_replayed_from_a_directory_and_what_is_none_is_told_by_file
         assert!(told.contains(part), "{part} in\n{told}");
     }
     assert!(told.contains("hostile.jsonl:2: no event: not_json"), "{told}");
-    assert_eq!(json["sessions"], 6, "{json:#}");
+    assert_eq!(json["sessions"], 10, "{json:#}");
     assert!(json["rejected"].as_u64().unwrap() > 10);
     let found = json["detectors"].as_array().unwrap();
     assert!(found.iter().any(|row| row["detector"] == "similar_repeat" && row["nudges"].as_u64() >= Some(2)), "{json:#}");

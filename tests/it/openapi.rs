@@ -8,7 +8,11 @@ use std::path::Path;
 use jsonschema::Validator;
 use loopwarden::http::routes::{Group, ROUTES};
 use loopwarden::http::sidecar;
+use loopwarden_core::event::EventTime;
 use loopwarden_guard::{Answer, Check};
+use loopwarden_ingest::Sessions;
+use loopwarden_ingest::cloudevents::{self, Transport};
+use loopwarden_ingest::otlp::{self, Form, Signal};
 use serde_json::{Value, json};
 
 fn page() -> Value {
@@ -33,9 +37,12 @@ fn operations(page: &Value) -> BTreeSet<(String, String)> {
 #[test]
 fn the_page_names_the_routes_of_agents_and_no_other() {
     let page = page();
-    let routes = ROUTES.iter().filter(|route| route.group == Group::Checks);
-    let routes: BTreeSet<(String, String)> = routes.map(|route| (route.method.to_owned(), route.path.to_owned())).collect();
-    assert_eq!(operations(&page), routes);
+    let of_agents = |groups: &[Group]| -> BTreeSet<(String, String)> {
+        let routes = ROUTES.iter().filter(|route| groups.contains(&route.group));
+        routes.map(|route| (route.method.to_owned(), route.path.to_owned())).collect()
+    };
+    assert_eq!(operations(&page), of_agents(&[Group::Checks, Group::Events]));
+    let routes = of_agents(&[Group::Checks]);
     let of_sidecar = sidecar::ROUTES.iter().filter(|(_, path)| path.starts_with("/v1/"));
     let of_sidecar: BTreeSet<(String, String)> =
         of_sidecar.map(|(method, path)| ((*method).to_owned(), (*path).to_owned())).collect();
@@ -63,6 +70,31 @@ fn the_examples_are_what_the_program_reads_and_writes() {
         let read: Answer = serde_json::from_value(answer.clone()).expect("an answer");
         assert_eq!(serde_json::to_value(&read).expect("JSON"), answer);
     }
+}
+
+/// What is reported in each form makes the event that the page means.
+#[test]
+fn the_examples_of_reports_are_events() {
+    const NOW: EventTime = EventTime(1_795_700_000_000);
+    let page = page();
+    let example = |path: &str, media: &str| {
+        let example = &page["paths"][path]["post"]["requestBody"]["content"][media]["examples"]["call"]["value"];
+        example.to_string().into_bytes()
+    };
+    for (path, signal) in [("/v1/traces", Signal::Traces), ("/v1/logs", Signal::Logs)] {
+        let body = example(path, "application/json");
+        let batch = otlp::read((signal, Form::Json), &body, &mut Sessions::default(), NOW, 1 << 18).expect("an export");
+        assert_eq!((batch.records, batch.events.len(), batch.warning()), (1, 1, None), "{path}");
+        assert_eq!(batch.events.first().map(|made| made.session_id.as_str()), Some("sess-42"), "{path}");
+        let answer: Value = serde_json::from_slice(&otlp::success(Form::Json, signal, &batch)).expect("JSON");
+        assert!(validator(&page, "Exported").is_valid(&answer), "{answer}");
+    }
+    let media = "application/cloudevents+json";
+    let body = example("/v1/events", media);
+    assert!(validator(&page, "CloudEvent").is_valid(&serde_json::from_slice(&body).expect("JSON")));
+    let batch = cloudevents::read(Transport::Http, &[("content-type", media.as_bytes())], &body, None, NOW, 1 << 18);
+    let batch = batch.expect("a body").expect("a CloudEvent");
+    assert_eq!((batch.events.len(), batch.refused.as_slice()), (1, &[][..]));
 }
 
 #[test]

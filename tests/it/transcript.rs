@@ -10,6 +10,7 @@ use loopwarden::log::{Flow, Log, LogEvent};
 use loopwarden::transcript::{Converter, Format, PIECE_BYTES_MAX};
 use serde_json::{Value, json};
 
+use crate::fuzz::{Random, broken_of};
 use crate::store::temp_dir::TempDir;
 
 fn golden(name: &str) -> PathBuf {
@@ -72,8 +73,12 @@ fn every_format_reads_as_its_golden_file_says() {
         ("claude-code", "claude-code/log.jsonl"),
         ("codex", "codex/log.jsonl"),
         ("codex-older", "codex-older/log.jsonl"),
+        ("gemini", "gemini/log.jsonl"),
+        ("gemini-older", "gemini-older/log.json"),
+        ("opencode", "opencode/log.json"),
         ("openhands", "openhands/log.json"),
         ("openhands-events", "openhands-events"),
+        ("qwen", "qwen/log.jsonl"),
         ("hostile", "hostile.jsonl"),
     ] {
         let got = told(&golden(log));
@@ -270,6 +275,47 @@ proptest::proptest! {
         for made in made {
             proptest::prop_assert!(decode(Some(made.json.as_bytes()), &meta).is_ok(), "{}", made.json);
         }
+    }
+}
+
+/// Recorded logs, broken in small ways: nothing panics, and what is made is read by the engine.
+#[test]
+fn a_broken_recording_gives_events_or_a_reason() {
+    let logs = [
+        (Format::ClaudeCode, "claude-code/log.jsonl"),
+        (Format::Codex, "codex/log.jsonl"),
+        (Format::Gemini, "gemini/log.jsonl"),
+        (Format::Gemini, "gemini-older/log.json"),
+        (Format::Opencode, "opencode/log.json"),
+        (Format::Qwen, "qwen/log.jsonl"),
+    ];
+    let mut random = Random(11);
+    for (format, name) in logs {
+        let text = fs::read_to_string(golden(name)).unwrap();
+        let is_document = Path::new(name).extension().is_some_and(|is| is == "json");
+        let pieces: Vec<&str> = if is_document { vec![&text] } else { text.lines().collect() };
+        let (mut made, mut refused) = (Vec::new(), 0);
+        for round in 0..2_000 {
+            // A new log now and then: what one remembers is another input.
+            let mut converter = Converter::new(format, "name");
+            for piece in pieces.iter().take(1 + round % pieces.len()) {
+                let piece = broken_of(piece.as_bytes(), &mut random);
+                refused += u32::from(converter.piece(&piece, &mut made).is_err());
+            }
+            let meta = RecordMeta {
+                topic: "t",
+                partition: 0,
+                offset: RecordOffset(0),
+                timestamp: EventTime(0),
+                key: None,
+                headers: Vec::new(),
+                value_bytes_max: 256 * 1024,
+            };
+            for made in made.drain(..) {
+                assert!(decode(Some(made.json.as_bytes()), &meta).is_ok(), "{name}: {}", made.json);
+            }
+        }
+        assert!(refused > 500, "{name}: {refused} refused");
     }
 }
 

@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use crate::transcript::draft::{Answer, Draft, Spent, Whose};
 use crate::transcript::object::Object;
-use crate::transcript::{Open, Sink, Tally, text};
+use crate::transcript::sink::{Open, Sink, Tally};
+use crate::transcript::text;
 
 /// Beginnings of texts that the program writes in a person's name.
 const NOT_A_PERSON: [&str; 8] = [

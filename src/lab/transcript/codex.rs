@@ -1,15 +1,14 @@
 //! Codex: one JSON object a line, `{timestamp, type, payload}`. What the model said and asked for is in `response_item`; `event_msg` says
 //! most of it again, and how many tokens a reply took. Older files have the items themselves as lines, after a line about the session.
-//!
-//! The answer of a shell call is text whose head tells exit code and duration, or JSON in a text that does: what came back is
-//! taken out, so that durations stay out of comparisons.
 
 use loopwarden_core::event::{EventTime, Rejected};
+use loopwarden_ingest::shell_output;
 use serde_json::Value;
 
 use crate::transcript::draft::{Answer, Draft, Spent, Whose};
 use crate::transcript::object::Object;
-use crate::transcript::{Open, Sink, text};
+use crate::transcript::sink::{Open, Sink};
+use crate::transcript::text;
 
 /// Beginnings of texts that the program writes in a person's name.
 const NOT_A_PERSON: [&str; 10] = [
@@ -26,13 +25,6 @@ const NOT_A_PERSON: [&str; 10] = [
 ];
 /// Numbers of tokens that tell one total from another.
 const TOTALS: [&str; 4] = ["input_tokens", "cached_input_tokens", "output_tokens", "total_tokens"];
-/// Words before an exit code.
-const EXIT_CODE: [&str; 2] = ["Exit code", "Process exited with code"];
-
-/// Beginnings of a shell call's answer whose head is measurements: durations, and ids that are new each time.
-const WRAPPED: [&str; 2] = ["Chunk ID:", "Wall time:"];
-/// Beginning of the line that tells of a process that still runs.
-const RUNNING: &str = "Process running";
 
 /// One rollout.
 #[derive(Debug)]
@@ -213,40 +205,10 @@ impl Codex {
             }
             other => (text::content(other, "payload/output")?, None),
         };
-        let (result, exit_code) = unwrapped(said);
-        let lower = result.get(..result.len().min(200)).unwrap_or(&result).to_lowercase();
-        let outcome = match exit_code {
-            // It ran, and well: whatever else the text says is the tool's own.
-            Some(0) => "ok",
-            _ if lower.contains("rejected by user") => "denied",
-            _ if lower.starts_with("aborted") => "cancelled",
-            Some(124) => "timeout",
-            Some(_) => "error",
-            None if success == Some(false) || lower.starts_with("failed ") || lower.starts_with("error") => "error",
-            None => "ok",
-        };
+        let (result, exit_code) = shell_output::unwrapped(said);
+        let outcome = shell_output::outcome(&result, exit_code, success);
         let answer = Answer::of(&result, outcome, exit_code.filter(|code| *code != 0));
         let tool = self.open.get(call_id).map(str::to_owned);
         self.draft(time).result(tool.as_deref(), call_id, answer, sink)
     }
-}
-
-/// What came back, without its wrapping, and the exit code that the wrapping tells.
-fn unwrapped(said: String) -> (String, Option<i64>) {
-    if let Ok(Value::Object(wrapped)) = serde_json::from_str::<Value>(&said)
-        && let (Some(Value::String(output)), Some(Value::Object(about))) = (wrapped.get("output"), wrapped.get("metadata"))
-    {
-        return (output.clone(), about.get("exit_code").and_then(Value::as_i64));
-    }
-    let is_wrapped = WRAPPED.iter().chain(&EXIT_CODE).any(|beginning| said.starts_with(beginning));
-    let parts = said.split_once("\nOutput:\n").or_else(|| Some((said.strip_suffix("\nOutput:")?, "")));
-    let Some((head, output)) = parts.filter(|_| is_wrapped) else {
-        // Further down the words are the tool's own.
-        let exit_code = text::number_after(said.lines().next().unwrap_or_default(), &EXIT_CODE);
-        return (said, exit_code);
-    };
-    let exit_code = text::number_after(head, &EXIT_CODE);
-    // What still runs says so, and nothing else may.
-    let running = head.lines().find(|line| line.starts_with(RUNNING)).map(|line| format!("{line}\n"));
-    (running.unwrap_or_default() + output, exit_code)
 }

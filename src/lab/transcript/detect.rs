@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use loopwarden_core::event::json;
 
-use crate::transcript::Format;
+use crate::transcript::format::Format;
 
 /// Lines that are looked at until one decides.
 const LINES_MAX: usize = 32;
@@ -16,7 +16,7 @@ const OPENHANDS: [&str; 5] =
     ["SystemPromptEvent", "MessageEvent", "ActionEvent", "ObservationEvent", "ConversationStateUpdateEvent"];
 
 /// Fields that tell whose an object is. All else is passed over and not kept: the file may be anybody's, and of any size.
-const TELLING: [&str; 19] = [
+const TELLING: [&str; 23] = [
     "session_id",
     "kind",
     "type",
@@ -36,6 +36,10 @@ const TELLING: [&str; 19] = [
     "observation",
     "instance_id",
     "history",
+    "info",
+    "messages",
+    "projectHash",
+    "provenance",
 ];
 
 /// How pieces lie in the file.
@@ -74,11 +78,29 @@ pub fn detect(head: &[u8]) -> Detected {
         return Detected::EventDocument;
     }
     let text = beginning(document);
+    if let Some(format) = long_document(text).filter(|_| !is_array) {
+        return Detected::Log(format, Layout::Document);
+    }
     let at = json::skip_space(text, 0);
     match text.get(at..json::value_end(text, at)).and_then(decide) {
         Some(Some(format)) => Detected::Log(format, Layout::Document),
         Some(None) => Detected::EventDocument,
         None => Detected::Unknown,
+    }
+}
+
+/// Characters of a document that are looked at where the rest of it is not there yet.
+const BEGINNING_CHARS: usize = 512;
+
+/// Whose a document over many lines is, by how it begins: its end may be far away.
+fn long_document(text: &str) -> Option<Format> {
+    let begins: String = text.chars().take(BEGINNING_CHARS).filter(|letter| !letter.is_whitespace()).collect();
+    if begins.starts_with(r#"{"info":{"id":"ses_"#) {
+        Some(Format::Opencode)
+    } else if begins.starts_with(r#"{"sessionId":""#) && begins.contains(r#","projectHash":""#) {
+        Some(Format::Gemini)
+    } else {
+        None
     }
 }
 
@@ -108,8 +130,19 @@ fn decide(object: &str) -> Option<Option<Format>> {
     let text = |name: &str| fields.get(name).filter(|source| json::is_string(source)).map(|source| json::unquote(source));
     let has = |name: &str| fields.contains_key(name);
     let kind = text("kind").unwrap_or_default();
+    // A message of the model's API, or what stands in its place.
+    let has_parts = || fields.get("message").is_some_and(|message| json::fields(message).any(|(name, _)| name == "parts"));
     if has("session_id") && has("kind") {
         return Some(None);
+    }
+    if has("sessionId") && has("projectHash") {
+        return Some(Some(Format::Gemini));
+    }
+    if has("info") && fields.get("messages").is_some_and(|source| source.starts_with('[')) {
+        return Some(Some(Format::Opencode));
+    }
+    if has("uuid") && has("sessionId") && (has("provenance") || has_parts()) {
+        return Some(Some(Format::Qwen));
     }
     match text("type").as_deref() {
         Some(kind) if CODEX.contains(&kind) && has("payload") => return Some(Some(Format::Codex)),
@@ -155,6 +188,14 @@ mod tests {
             (r#"{"id":0,"timestamp":"t","source":"user","action":"message","args":{}}"#, log(Format::OpenHands, Layout::Lines)),
             (r#"[{"id":0,"timestamp":"t","source":"user","action":"message"},{"id""#, log(Format::OpenHands, Layout::Document)),
             ("{\n \"kind\": \"ActionEvent\",\n \"source\": \"agent\"\n}", log(Format::OpenHands, Layout::Document)),
+            ("{\n  \"info\": {\n    \"id\": \"ses_1\",\n", log(Format::Opencode, Layout::Document)),
+            ("{\n  \"sessionId\": \"s\",\n  \"projectHash\": \"h\",\n", log(Format::Gemini, Layout::Document)),
+            (r#"{"sessionId":"s","projectHash":"h","startTime":"t","kind":"main"}"#, log(Format::Gemini, Layout::Lines)),
+            (
+                r#"{"uuid":"u","sessionId":"s","type":"user","message":{"role":"user","parts":[]}}"#,
+                log(Format::Qwen, Layout::Lines),
+            ),
+            (r#"{"uuid":"u","sessionId":"s","type":"system","provenance":"system"}"#, log(Format::Qwen, Layout::Lines)),
             (r#"{"instance_id":"i","history":[]}"#, log(Format::OpenHands, Layout::Lines)),
         ] {
             assert_eq!(detect(head.as_bytes()), expected, "{head}");

@@ -4,7 +4,8 @@ use loopwarden_core::event::{EventTime, Reason, Rejected, json as source};
 use loopwarden_core::limits::{NAME_CHARS_MAX, RECORD_BYTES_MAX_DEFAULT};
 use serde_json::{Map, Value, json};
 
-use crate::transcript::{Made, Sink, text};
+use crate::transcript::sink::{Made, Sink};
+use crate::transcript::text;
 
 /// The session and agent of all events of a log.
 #[derive(Debug, Clone, Default)]

@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 
 use crate::transcript::draft::{Answer, Draft, Spent, Whose};
 use crate::transcript::object::Object;
-use crate::transcript::{Sink, text};
+use crate::transcript::sink::Sink;
+use crate::transcript::text;
 
 /// Actions that are no calls of the agent.
 const NO_CALLS: [&str; 8] =

@@ -3,49 +3,9 @@
 use std::borrow::Cow;
 
 use loopwarden_core::event::{Reason, Rejected};
-use loopwarden_core::identity::{MaskSet, base32, hash_text};
+use loopwarden_ingest::text::mark;
+pub(super) use loopwarden_ingest::text::{number_after, shortened, shortened_value};
 use serde_json::Value;
-
-/// Longest text in an event. Bytes.
-const TEXT_BYTES_MAX: usize = 48 * 1024;
-/// Kept of a longer one: the beginning, and the end, where tools say how it went.
-const HEAD_BYTES: usize = 24 * 1024;
-const TAIL_BYTES: usize = 8 * 1024;
-
-/// The hash of a text that is left out, in letters that no mask of ids removes: texts that differ have marks that differ.
-fn mark(of: &str) -> String {
-    base32(&hash_text(of).hash128().0.to_be_bytes())
-}
-
-/// A text that fits. A longer one keeps both ends, with a mark of the whole text between them. The mark ignores times and ids: texts
-/// that only differ in them stay equal.
-pub(super) fn shortened(text: &str) -> String {
-    if text.len() <= TEXT_BYTES_MAX {
-        return text.to_owned();
-    }
-    let mut head = HEAD_BYTES;
-    while !text.is_char_boundary(head) {
-        head -= 1;
-    }
-    let mut tail = text.len() - TAIL_BYTES;
-    while !text.is_char_boundary(tail) {
-        tail += 1;
-    }
-    let (head, tail) = (text.get(..head).unwrap_or_default(), text.get(tail..).unwrap_or_default());
-    format!("{head}\n… {} KiB, {} …\n{tail}", text.len() / 1024, mark(&MaskSet::shipped().apply(text)))
-}
-
-/// A value in which every text fits.
-pub(super) fn shortened_value(value: &Value) -> Value {
-    match value {
-        Value::String(text) => Value::String(shortened(text)),
-        Value::Array(items) => Value::Array(items.iter().map(shortened_value).collect()),
-        Value::Object(fields) => {
-            Value::Object(fields.iter().map(|(name, value)| (shortened(name), shortened_value(value))).collect())
-        }
-        other => other.clone(),
-    }
-}
 
 /// The text of content: a text, or the texts of its blocks, one line each. A block without text has a mark, so that two pictures are
 /// two answers.
@@ -75,6 +35,39 @@ fn no_text(block: &Value) -> String {
     format!("[{} {}]", if is_image { "image" } else { "no text" }, mark(&block.to_string()))
 }
 
+/// The answer of a shell call of Gemini CLI or Qwen Code, without the line that names a process group: it is another one at each call. And
+/// the exit code, which stands behind the output.
+pub(super) fn of_shell(said: &str) -> (String, Option<i64>) {
+    let exit_code = said.lines().rev().find_map(|line| line.strip_prefix("Exit Code: ")?.trim().parse().ok());
+    let kept: Vec<&str> = said.split('\n').filter(|line| !line.starts_with("Process Group PGID: ")).collect();
+    (kept.join("\n"), exit_code)
+}
+
+/// Texts of `parts`, as Google's API has them; what the model only thought is none.
+pub(super) fn parts(value: &Value) -> String {
+    let of = |part: &Value| match part {
+        Value::String(text) => Some(text.clone()),
+        Value::Object(part) if part.get("thought") == Some(&Value::Bool(true)) => None,
+        Value::Object(part) => part.get("text").and_then(Value::as_str).map(str::to_owned),
+        _ => None,
+    };
+    match value {
+        Value::Array(parts) => parts.iter().filter_map(of).collect::<Vec<_>>().join("\n"),
+        other => of(other).unwrap_or_default(),
+    }
+}
+
+/// What `{"output": …}` or `{"error": …}` of a function's response says, and whether it is an error.
+pub(super) fn response(value: &Value) -> (String, bool) {
+    let said = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    match (value.get("output"), value.get("error")) {
+        (Some(output), _) => (said(output), false),
+        (None, Some(error)) => (said(error), true),
+        (None, None) if value.is_null() => (String::new(), false),
+        (None, None) => (said(value), false),
+    }
+}
+
 /// Arguments of a call: JSON inside a text is taken out of it.
 pub(super) fn arguments(value: &Value) -> Value {
     match value {
@@ -86,28 +79,17 @@ pub(super) fn arguments(value: &Value) -> Value {
     }
 }
 
-/// The whole number behind a label, as in `Exit code: 2`; labels are tried in order, in the first lines only.
-pub(super) fn number_after(text: &str, labels: &[&str]) -> Option<i64> {
-    let lines = text.lines().take(8);
-    let mut found = lines.filter_map(|line| labels.iter().find_map(|label| line.trim().strip_prefix(label)));
-    found.find_map(|rest| rest.trim_start_matches([':', ' ']).split_whitespace().next()?.parse().ok())
-}
-
 #[cfg(test)]
 mod tests {
+    use loopwarden_core::identity::MaskSet;
+
     use super::*;
 
     #[test]
-    fn a_long_text_keeps_its_ends_and_what_was_equal_stays_equal() {
-        let long = format!("é{}", "é".repeat(60_000));
-        let other = format!("{}x{}", "é".repeat(40_000), "é".repeat(20_000));
-        assert!(shortened(&long).len() < TEXT_BYTES_MAX);
-        assert_eq!(shortened(&long), shortened(&long.clone()));
-        let masked = |text: &str| MaskSet::shipped().apply(&shortened(text)).into_owned();
-        assert_ne!(masked(&long), masked(&other), "the mark is no id that a mask takes out");
-        let took = |ms: u32| format!("{}\ntook {ms} ms\n{}", "é".repeat(40_000), "é".repeat(20_000));
-        assert_eq!(shortened(&took(3)), shortened(&took(7)));
-        assert_eq!(shortened("short"), "short");
+    fn the_exit_code_of_a_shell_is_the_last_one_and_its_process_group_is_left_out() {
+        let said = "Output: Exit Code: 7\nExit Code: 5\nExit Code: 1\nProcess Group PGID: 21319";
+        assert_eq!(of_shell(said), ("Output: Exit Code: 7\nExit Code: 5\nExit Code: 1".to_owned(), Some(1)));
+        assert_eq!(of_shell("a\nb"), ("a\nb".to_owned(), None));
     }
 
     #[test]
@@ -120,13 +102,5 @@ mod tests {
         assert_eq!(shot("aGVsbG8="), shot("aGVsbG8="));
         assert_ne!(shot("aGVsbG8="), shot("d29ybGQ="));
         assert!(shot("aGVsbG8=").starts_with("done\n[image "));
-    }
-
-    #[test]
-    fn exit_codes_are_found_in_the_head_only() {
-        assert_eq!(number_after("Exit code: 2\nOutput:", &["Exit code"]), Some(2));
-        assert_eq!(number_after("Chunk\nProcess exited with code 101\n", &["Process exited with code"]), Some(101));
-        assert_eq!(number_after(&format!("{}Exit code: 2", "x\n".repeat(9)), &["Exit code"]), None);
-        assert_eq!(number_after("Exit code: none", &["Exit code"]), None);
     }
 }

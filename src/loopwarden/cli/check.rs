@@ -9,6 +9,7 @@ use crate::cli::args::{CheckArgs, LogArgs};
 use crate::cli::{setup, topics};
 use crate::exit_code;
 use crate::failure::{Failure, Outcome};
+use crate::mapping_file;
 use crate::output::Output;
 use crate::server::{kafka_options, topic_problem};
 
@@ -41,6 +42,9 @@ pub fn run(args: &CheckArgs, log: &LogArgs) -> Outcome {
         out.line("data_dir       not set: `run` needs it, from here, from LOOPWARDEN_DATA_DIR or from --data-dir")?;
     }
     if let Err(problem) = config.http.token() {
+        failures.push(problem.into());
+    }
+    if let Err(problem) = mapping_file::of_settings(&config) {
         failures.push(problem.into());
     }
     match &config.kafka {

@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::cli::args::{
-    CheckArgs, ConfigCommand, DemoArgs, ExplainArgs, HealthcheckArgs, InspectCommand, LogArgs, ReplayArgs, ResetCommand, RunArgs,
-    SchemaCommand, TestArgs, TopicsCommand, TuneArgs, VersionFormat,
+    CheckArgs, ConfigCommand, DemoArgs, ExplainArgs, HealthcheckArgs, InspectCommand, LogArgs, MapArgs, ReplayArgs, ResetCommand,
+    RunArgs, SchemaCommand, TestArgs, TopicsCommand, TuneArgs, VersionFormat,
 };
 use crate::cli::guard::GuardArgs;
 use crate::cli::hook::HookCommand;
@@ -82,6 +82,8 @@ pub enum Command {
         #[command(subcommand)]
         command: TopicsCommand,
     },
+    /// Try a mapping of foreign JSON on its records, or suggest one
+    Map(MapArgs),
     /// Print the page of an error code
     Explain(ExplainArgs),
     /// Print settings

@@ -11,6 +11,7 @@ pub mod guard;
 pub mod healthcheck;
 pub mod hook;
 pub mod inspect;
+pub mod map;
 pub mod range;
 pub mod replay;
 pub mod reset;
@@ -65,6 +66,7 @@ fn dispatch(line: &CommandLine) -> Outcome {
         Command::Test(args) => test::run(args),
         Command::Check(args) => check::run(args, log),
         Command::Topics { command } => topics::run(command, log),
+        Command::Map(args) => map::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Config { command } => config::run(command, log),
         Command::Schema { command } => schema::run(command),

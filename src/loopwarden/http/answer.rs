@@ -69,6 +69,11 @@ pub(super) fn error(status: StatusCode, word: &str, message: impl AsRef<str>) ->
     response
 }
 
+/// The sentence of an error of this form.
+pub(super) fn sentence(response: &Response) -> &str {
+    response.extensions().get::<Said>().map_or("", |said| &said.message)
+}
+
 /// An error of this form as a problem (RFC 9457), with its status and headers. Anything else as it is.
 pub(super) fn as_problem(mut response: Response) -> Response {
     let Some(Said { word, message }) = response.extensions_mut().remove::<Said>() else { return response };
@@ -127,15 +132,13 @@ pub(super) async fn not_found() -> Response {
 
 /// A refusal of the router itself, empty or plain text, in the form of all others.
 pub(super) fn in_form(response: Response) -> Response {
-    let is_json = response
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|media| media == "application/json" || media == "application/problem+json");
+    let in_words = ["application/json", "application/problem+json", "application/x-protobuf"];
+    let is_said = response.headers().get(header::CONTENT_TYPE).is_some_and(|media| in_words.iter().any(|words| media == words));
     match response.status() {
-        status @ StatusCode::METHOD_NOT_ALLOWED if !is_json => {
+        status @ StatusCode::METHOD_NOT_ALLOWED if !is_said => {
             error(status, "wrong_method", "this route has other methods; the header Allow names them")
         }
-        StatusCode::BAD_REQUEST if !is_json => bad_request("the path is no percent-encoded UTF-8 text"),
+        StatusCode::BAD_REQUEST if !is_said => bad_request("the path is no percent-encoded UTF-8 text"),
         _ => response,
     }
 }

@@ -3,27 +3,24 @@
 //! Each line is decoded for the answer. What is no event is named there and goes nowhere: its sender knows, and a flood of it stops
 //! no task.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use axum::body::{Body, BodyDataStream};
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
-use futures_util::StreamExt as _;
 use loopwarden_core::event::{EventTime, Header, Reason, RecordMeta, RecordOffset, Rejected, allowed, decode};
-use loopwarden_log::LogError;
-use loopwarden_log::embedded::{Append, Written};
+use loopwarden_ingest::cloudevents::{self, Transport};
+use loopwarden_log::embedded::Append;
 use serde_json::{Value, json};
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::timeout;
 
 use crate::http::answer;
 use crate::http::answer::Refusal;
-use crate::http::shared::{Embedded, Shared};
+use crate::http::body::collect;
+use crate::http::durable::{durable, refused};
+use crate::http::shared::Shared;
 use crate::{clock, limits};
-
-/// Memory for bodies is handed out in these. Bytes.
-pub(super) const BODY_UNIT: usize = 64 * 1024;
 
 /// Longest header that is carried along. Bytes.
 const TRACEPARENT_BYTES_MAX: usize = 128;
@@ -35,6 +32,8 @@ enum Form {
     Json,
     /// A line each.
     Lines,
+    /// CloudEvents in one of their modes: the headers say which.
+    CloudEvents,
 }
 
 /// Answers.
@@ -44,30 +43,39 @@ pub(super) async fn post(State(shared): State<Arc<Shared>>, headers: HeaderMap, 
     let (body, memory) = collect(&shared, &headers, body).await?;
     let traceparent = headers.get("traceparent").map(|value| value.as_bytes().to_vec());
     let traceparent = traceparent.filter(|value| value.len() <= TRACEPARENT_BYTES_MAX);
+    let about = (form == Form::CloudEvents).then_some(headers);
     let (broker, shared_too) = (embedded.broker.clone(), Arc::clone(&shared));
     let appended = answer::blocking(&embedded.appends, move || {
         let _memory = memory;
         let headers: Vec<Header<'_>> = traceparent.iter().map(|value| ("traceparent", Some(value.as_slice()))).collect();
         let now_ms = clock::now_ms();
-        let sorted = sort(&shared_too, form, &body, &headers, now_ms)?;
+        let sorted = match &about {
+            Some(about) => cloud_events(&shared_too, about, &body, now_ms)?,
+            None => sort(&shared_too, form, &body, &headers, now_ms)?,
+        };
         let appends: Vec<Append<'_>> = sorted
             .events
             .iter()
             .map(|(key, value)| Append { key: key.as_bytes(), value, headers: headers.clone(), timestamp_ms: now_ms })
             .collect();
         if appends.is_empty() {
-            return Ok::<_, Refusal>((0, None, sorted.rejected));
+            return Ok::<_, Refusal>((0, None, sorted.rejected, sorted.left_out));
         }
         let (_, written) = broker.append_unsynced(&appends).map_err(|error| refused(&error))?;
-        Ok((appends.len(), Some(written), sorted.rejected))
+        Ok((appends.len(), Some(written), sorted.rejected, sorted.left_out))
     });
-    let (accepted, written, rejected) = appended.await??;
+    let (accepted, written, rejected, left_out) = appended.await??;
     if let Some(written) = written {
         durable(embedded, written).await?;
     }
     // Whoever looks at the status only must not take a lost event for an accepted one.
-    let status = if accepted == 0 { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::ACCEPTED };
-    Ok(answer::json(status, &json!({ "accepted": accepted, "rejected": rejected })))
+    let is_lost = accepted == 0 && left_out == 0;
+    let status = if is_lost { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::ACCEPTED };
+    let mut told = json!({ "accepted": accepted, "rejected": rejected });
+    if let (true, Some(told)) = (left_out > 0, told.as_object_mut()) {
+        told.insert("left_out".to_owned(), left_out.into());
+    }
+    Ok(answer::json(status, &told))
 }
 
 fn form(headers: &HeaderMap) -> Result<Form, Refusal> {
@@ -75,61 +83,39 @@ fn form(headers: &HeaderMap) -> Result<Form, Refusal> {
     if headers.get(header::CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
         return refuse("a compressed body is not read");
     }
-    let Some(media) = headers.get(header::CONTENT_TYPE) else { return Ok(Form::Json) };
-    let media = media.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let media = headers.get(header::CONTENT_TYPE).map_or("application/json", |media| media.to_str().unwrap_or_default());
+    let media = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    // In binary mode the type is that of the data.
+    let is_binary = ["ce-specversion", "ce-id", "ce-source", "ce-type"].iter().all(|name| headers.contains_key(*name));
     match media.as_str() {
+        "application/cloudevents+json" | "application/cloudevents-batch+json" => Ok(Form::CloudEvents),
+        "application/json" if is_binary => Ok(Form::CloudEvents),
         "application/json" => Ok(Form::Json),
         "application/x-ndjson" | "application/ndjson" | "application/jsonl" | "application/json-lines" => Ok(Form::Lines),
-        _ => refuse("content-type must be application/json (one event) or application/x-ndjson (one event a line)"),
+        _ => refuse(
+            "content-type must be application/json (one event), application/x-ndjson (one event a line), or that of CloudEvents in JSON",
+        ),
     }
 }
 
-/// The body, as far as its bound, its deadline and the memory for all bodies allow.
-async fn collect(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<(Vec<u8>, Vec<OwnedSemaphorePermit>), Refusal> {
-    let too_large = || {
-        let message = format!("a body may have {} bytes; send several", limits::HTTP_BODY_BYTES_MAX);
-        Refusal::from(answer::error(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message))
-    };
-    let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    let is_announced = announced.is_some_and(|length| length > limits::HTTP_BODY_BYTES_MAX);
-    // It waits for a word before it sends any of it.
-    if is_announced && headers.contains_key(header::EXPECT) {
-        return Err(too_large());
-    }
-    let read = async {
-        let (mut bytes, mut memory) = (Vec::new(), Vec::new());
-        let mut chunks = body.into_data_stream();
-        while let Some(chunk) = chunks.next().await {
-            let chunk = chunk.map_err(|_| answer::bad_request("the body ended early"))?;
-            if is_announced || bytes.len() + chunk.len() > limits::HTTP_BODY_BYTES_MAX {
-                drop((bytes, memory));
-                let _ = timeout(limits::HTTP_BODY_DROP_WAIT, drop_rest(&mut chunks)).await;
-                return Err(too_large());
-            }
-            while memory.len() * BODY_UNIT < bytes.len() + chunk.len() {
-                memory.push(Arc::clone(&shared.bodies).try_acquire_owned().map_err(|_| answer::busy())?);
-            }
-            bytes.extend_from_slice(&chunk);
-        }
-        Ok((bytes, memory))
-    };
-    let in_time = timeout(limits::HTTP_BODY_WAIT, read).await;
-    in_time.unwrap_or_else(|_| Err(answer::error(StatusCode::REQUEST_TIMEOUT, "timeout", "the body did not come in time").into()))
-}
-
-/// Reads on to the end of a body that nobody wants, or as far as its bounds allow.
-async fn drop_rest(chunks: &mut BodyDataStream) {
-    let mut left = limits::HTTP_BODY_BYTES_DROPPED;
-    while let Some(Ok(chunk)) = chunks.next().await {
-        let Some(less) = left.checked_sub(chunk.len()) else { return };
-        left = less;
-    }
-}
+/// The key and the value of an event.
+type Keyed<'a> = (String, Cow<'a, [u8]>);
 
 /// Events with their keys, and what is none.
 struct Sorted<'a> {
-    events: Vec<(String, &'a [u8])>,
+    events: Vec<Keyed<'a>>,
     rejected: Vec<Value>,
+    /// Records that the filter of the mapping leaves out.
+    left_out: usize,
+}
+
+impl<'a> Sorted<'a> {
+    fn add(&mut self, found: Option<Keyed<'a>>) {
+        match found {
+            Some(event) => self.events.push(event),
+            None => self.left_out += 1,
+        }
+    }
 }
 
 fn sort<'a>(shared: &Shared, form: Form, body: &'a [u8], headers: &[Header<'a>], now_ms: i64) -> Result<Sorted<'a>, Refusal> {
@@ -142,15 +128,27 @@ fn sort<'a>(shared: &Shared, form: Form, body: &'a [u8], headers: &[Header<'a>],
         headers: headers.to_vec(),
         value_bytes_max: shared.event_bytes_max,
     };
-    let session_of = |value: &'a [u8]| decode(Some(value), &meta).map(|event| event.session_id.into_owned());
-    let mut sorted = Sorted { events: Vec::new(), rejected: Vec::new() };
+    let read = |value: &'a [u8]| -> Result<Option<Keyed<'a>>, Rejected> {
+        let rejected = match decode(Some(value), &meta) {
+            Ok(event) => return Ok(Some((event.session_id.into_owned(), Cow::Borrowed(value)))),
+            Err(rejected) => rejected,
+        };
+        match shared.mapping.as_ref().filter(|mapping| mapping.is_foreign(value)) {
+            Some(mapping) => {
+                let made = mapping.map(value, EventTime(now_ms), shared.event_bytes_max)?;
+                Ok(made.map(|made| (made.session_id, Cow::Owned(made.json))))
+            }
+            None => Err(rejected),
+        }
+    };
+    let mut sorted = Sorted { events: Vec::new(), rejected: Vec::new(), left_out: 0 };
     // Some editors and shells begin each file with it.
     let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
     if form == Form::Json {
         let body = body.trim_ascii();
-        match session_of(body) {
-            Ok(session_id) => {
-                sorted.events.push((session_id, body));
+        match read(body) {
+            Ok(found) => {
+                sorted.add(found);
                 return Ok(sorted);
             }
             // Lines under the name of one document are common; one broken document over several lines is one.
@@ -167,12 +165,30 @@ fn sort<'a>(shared: &Shared, form: Form, body: &'a [u8], headers: &[Header<'a>],
             let message = format!("a request may have {} events; send several", limits::HTTP_EVENTS_MAX);
             return Err(answer::error(StatusCode::PAYLOAD_TOO_LARGE, "too_many_events", message).into());
         }
-        match session_of(line) {
-            Ok(session_id) => sorted.events.push((session_id, line)),
+        match read(line) {
+            Ok(found) => sorted.add(found),
             Err(rejected) => sorted.rejected.push(rejection(index, &rejected, shared.event_bytes_max)),
         }
     }
-    if sorted.events.is_empty() && sorted.rejected.is_empty() { Err(empty()) } else { Ok(sorted) }
+    let is_empty = sorted.events.is_empty() && sorted.rejected.is_empty() && sorted.left_out == 0;
+    if is_empty { Err(empty()) } else { Ok(sorted) }
+}
+
+/// The events of CloudEvents, with what is none.
+fn cloud_events(shared: &Shared, headers: &HeaderMap, body: &[u8], now_ms: i64) -> Result<Sorted<'static>, Refusal> {
+    let headers: Vec<(&str, &[u8])> = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+    let now = EventTime(now_ms);
+    let read = cloudevents::read(Transport::Http, &headers, body, shared.mapping.as_ref(), now, shared.event_bytes_max);
+    let batch = read.map_err(|fault| answer::error(StatusCode::BAD_REQUEST, fault.code(), fault.to_string()))?;
+    let batch = batch.ok_or_else(empty)?;
+    if batch.records > limits::HTTP_EVENTS_MAX {
+        let message = format!("a request may have {} events; send several", limits::HTTP_EVENTS_MAX);
+        return Err(answer::error(StatusCode::PAYLOAD_TOO_LARGE, "too_many_events", message).into());
+    }
+    let rejected = batch.refused.iter().map(|refused| rejection(refused.index, &refused.rejected, shared.event_bytes_max));
+    let rejected = rejected.collect();
+    let events = batch.events.into_iter().map(|made| (made.session_id, Cow::Owned(made.json))).collect();
+    Ok(Sorted { events, rejected, left_out: batch.ignored })
 }
 
 fn empty() -> Refusal {
@@ -202,39 +218,6 @@ fn rejection(index: usize, rejected: &Rejected, event_bytes_max: usize) -> Value
         object.insert("message".to_owned(), message.into());
     }
     value
-}
-
-/// Waits until it is on disk.
-async fn durable(embedded: &Embedded, written: Written) -> Result<(), Refusal> {
-    let mut synced = embedded.synced.clone();
-    let wait = async {
-        loop {
-            // Seen before it is looked at: a sync in between wakes the wait below.
-            synced.mark_unchanged();
-            if embedded.broker.wait_synced(written, std::time::Duration::ZERO).map_err(|error| refused(&error))? {
-                return Ok(());
-            }
-            let _ = timeout(std::time::Duration::from_secs(1), synced.changed()).await;
-        }
-    };
-    let in_time = timeout(limits::HTTP_SYNC_WAIT, wait).await;
-    in_time.unwrap_or_else(|_| {
-        let message = "the disk did not answer in time; send the events again, those that arrived are dropped by their id";
-        Err(answer::later(StatusCode::SERVICE_UNAVAILABLE, "not_durable", message, 5).into())
-    })
-}
-
-fn refused(error: &LogError) -> Refusal {
-    let response = match error {
-        LogError::Transient(cause) => answer::later(StatusCode::TOO_MANY_REQUESTS, "log_full", cause, 5),
-        LogError::OutOfRange(cause) | LogError::Damaged(cause) | LogError::Lost(cause) => {
-            answer::error(StatusCode::SERVICE_UNAVAILABLE, "log_failed", cause)
-        }
-        LogError::Fatal { code, message } => {
-            answer::error(StatusCode::SERVICE_UNAVAILABLE, "log_failed", format!("{code}: {message}"))
-        }
-    };
-    response.into()
 }
 
 #[cfg(test)]

@@ -11,13 +11,17 @@
 mod access;
 mod admin;
 mod answer;
+mod body;
 pub mod check;
 mod commands;
 mod connection;
+mod durable;
 mod events;
 mod export;
+mod exports;
 mod hooks;
 mod metrics;
+mod otlp;
 mod page;
 mod process_status;
 mod query;

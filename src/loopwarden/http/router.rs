@@ -8,7 +8,7 @@ use axum::routing::{MethodRouter, any, get, post, put};
 
 use crate::http::routes::{Handler, ROUTES};
 use crate::http::shared::Shared;
-use crate::http::{access, admin, answer, check, commands, events, export, hooks, page, state};
+use crate::http::{access, admin, answer, check, commands, events, export, hooks, otlp, page, state};
 
 /// The router of the table, each route behind the gate.
 pub(super) fn router(shared: &Arc<Shared>) -> Router {
@@ -39,6 +39,9 @@ fn handler(handler: Handler) -> MethodRouter<Arc<Shared>> {
         Handler::Session => get(state::session),
         Handler::Swarm => get(state::swarm),
         Handler::Events => post(events::post),
+        Handler::Traces => post(otlp::traces),
+        Handler::Logs => post(otlp::logs),
+        Handler::OtherMetrics => post(otlp::metrics),
         Handler::Export => get(export::get),
         Handler::Commands => get(commands::get),
         Handler::State => get(state::rows),

@@ -59,6 +59,9 @@ pub(super) enum Handler {
     Session,
     Swarm,
     Events,
+    Traces,
+    Logs,
+    OtherMetrics,
     Export,
     Commands,
     State,
@@ -72,7 +75,7 @@ const fn route(method: &'static str, path: &'static str, access: Access, group: 
 
 /// The table.
 #[rustfmt::skip]
-pub const ROUTES: [Route; 22] = [
+pub const ROUTES: [Route; 25] = [
     route("GET", "/", Access::Admin, Group::Admin, Handler::Page),
     route("GET", "/livez", Access::Open, Group::Probe, Handler::Livez),
     route("GET", "/readyz", Access::Open, Group::Probe, Handler::Readyz),
@@ -90,6 +93,9 @@ pub const ROUTES: [Route; 22] = [
     route("GET", "/sessions/{id}", Access::Admin, Group::Admin, Handler::Session),
     route("GET", "/swarms/{id}", Access::Admin, Group::Admin, Handler::Swarm),
     route("POST", "/v1/events", Access::Api, Group::Events, Handler::Events),
+    route("POST", "/v1/traces", Access::Api, Group::Events, Handler::Traces),
+    route("POST", "/v1/logs", Access::Api, Group::Events, Handler::Logs),
+    route("POST", "/v1/metrics", Access::Api, Group::Events, Handler::OtherMetrics),
     route("GET", "/v1/events", Access::Api, Group::Commands, Handler::Export),
     route("GET", "/v1/commands", Access::Api, Group::Commands, Handler::Commands),
     route("GET", "/v1/state/{session_id}", Access::Api, Group::Commands, Handler::State),

@@ -7,16 +7,18 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use loopwarden_core::limits;
+use loopwarden_ingest::mapping::Mapping;
 use loopwarden_log::embedded::EmbeddedBroker;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::http::check::Desk;
+use crate::http::exports::Exports;
 use crate::http::process_status::ProcessStatus;
 use crate::http::shared::{APPENDS, Embedded, READS, Shared};
 use crate::http::token::Token;
-use crate::http::{check, connection, events, metrics, rate, router};
+use crate::http::{body, check, connection, metrics, rate, router};
 
 /// Threads that answer. Handlers never block them.
 const WORKERS: usize = 2;
@@ -30,6 +32,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// What opens admin and api routes to other hosts; none: loopback only.
     pub token: Option<Token>,
+    /// What makes events of foreign JSON.
+    pub mapping: Option<Mapping>,
     /// The embedded log; none with Kafka, where `/v1` has nothing to say.
     pub embedded: Option<EmbeddedBroker>,
     /// Largest event that is decoded. Bytes.
@@ -75,6 +79,7 @@ impl Server {
         let shared = Arc::new(Shared {
             warden,
             token: options.token,
+            mapping: options.mapping,
             embedded,
             event_bytes_max: options.event_bytes_max,
             topic: options.topic,
@@ -82,7 +87,8 @@ impl Server {
             rates: rate::Rates::new(),
             asks: Arc::new(Semaphore::new(ASKS)),
             streams: Arc::new(Semaphore::new(limits::HTTP_STREAMS_MAX)),
-            bodies: Arc::new(Semaphore::new(limits::HTTP_BODIES_BYTES_MAX / events::BODY_UNIT)),
+            exports: Exports::default(),
+            bodies: Arc::new(Semaphore::new(limits::HTTP_BODIES_BYTES_MAX / body::BODY_UNIT)),
             stopping: stopping.clone(),
             desk,
         });

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
+use loopwarden_ingest::mapping::Mapping;
 use loopwarden_log::embedded::{EmbeddedBroker, EmbeddedReader, Feed};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::http::check::Desk;
+use crate::http::exports::Exports;
 use crate::http::process_status::ProcessStatus;
 use crate::http::token::Token;
 use crate::http::{answer, metrics, rate};
@@ -20,6 +22,7 @@ pub(super) const APPENDS: usize = 8;
 pub(super) struct Shared {
     pub(super) warden: Arc<dyn ProcessStatus>,
     pub(super) token: Option<Token>,
+    pub(super) mapping: Option<Mapping>,
     pub(super) embedded: Option<Embedded>,
     pub(super) event_bytes_max: usize,
     pub(super) topic: String,
@@ -28,8 +31,10 @@ pub(super) struct Shared {
     pub(super) asks: Arc<Semaphore>,
     /// Open streams and long polls.
     pub(super) streams: Arc<Semaphore>,
-    /// Memory for bodies on their way in, in units of [`events::BODY_UNIT`].
+    /// Memory for bodies on their way in, in units of `body::BODY_UNIT`.
     pub(super) bodies: Arc<Semaphore>,
+    /// What exports of OpenTelemetry leave behind for the next ones.
+    pub(super) exports: Exports,
     pub(super) stopping: watch::Receiver<bool>,
     /// What answers checks; none with Kafka, where a guard of its own does.
     pub(super) desk: Option<Desk>,

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use loopwarden_ingest::mapping::Mapping;
 use loopwarden_log::clock;
 use loopwarden_settings::Config;
 
@@ -14,10 +15,15 @@ use crate::server::state::ServerState;
 ///
 /// # Errors
 /// E0702 where the address cannot be had.
-pub(super) fn start(config: &Config, token: Option<Token>, state: &Arc<ServerState>) -> Result<Server, Failure> {
+pub(super) fn start(
+    config: &Config,
+    (token, mapping): (Option<Token>, Option<Mapping>),
+    state: &Arc<ServerState>,
+) -> Result<Server, Failure> {
     let options = Options {
         listen: config.http.listen,
         token,
+        mapping,
         embedded: state.broker.clone(),
         event_bytes_max: config.limits.record_bytes_max,
         topic: state.facts.topic.clone(),

@@ -30,6 +30,7 @@ pub use topics::topic_problem;
 
 use crate::failure::{Failure, Outcome};
 use crate::http::{Server, Token};
+use crate::mapping_file;
 use crate::output::{Output, say};
 use crate::signals;
 use crate::signals::Asked;
@@ -55,6 +56,7 @@ pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<
     let config = &loaded.config;
     // Before anything is opened: it is a mistake of the settings.
     let token = config.http.token()?.map(Token::new);
+    let mapping = mapping_file::of_settings(config)?;
     let data_dir = config.data_dir()?;
     std::fs::create_dir_all(data_dir)
         .map_err(|error| Failure::coded("E0406", format!("cannot make data_dir {}: {error}", data_dir.display())))?;
@@ -69,7 +71,7 @@ pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<
     deployment.fleet.watch()?;
     let mut manager = SdNotify::of_environment();
     let state = Arc::new(state(loaded, in_force, control, &spec.clock, &deployment));
-    let server = listen::start(config, token, &state)?;
+    let server = listen::start(config, (token, mapping), &state)?;
     let housekeeping =
         deployment.broker.clone().map(|broker| Housekeeping::start(broker, config.embedded.retention_ms)).transpose()?;
     let ended = look_after(

@@ -5,6 +5,7 @@ mod client;
 mod embedded;
 mod hooks;
 mod hostile;
+mod otlp;
 mod readme;
 mod reload;
 mod sidecar;

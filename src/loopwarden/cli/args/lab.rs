@@ -21,9 +21,9 @@ Examples:
   loopwarden replay last-week.ndjson --output html > report.html
   loopwarden replay last-week.ndjson --policy mine.toml --against default
 
-Files hold one event a line, or are logs of Claude Code, Codex or OpenHands as they lie on disk;
-plain or compressed (gzip, zstd); - is standard input. The commands are the same, in the same
-order, whatever --lanes says.")]
+Files hold one event a line, or are logs of Claude Code, Codex, Gemini CLI, OpenHands or Qwen Code
+as they lie on disk, or exports of opencode; plain or compressed (gzip, zstd); - is standard input.
+The commands are the same, in the same order, whatever --lanes says.")]
 pub struct ReplayArgs {
     /// Files of events, one a line, or logs of agents; several are read one after the other, of a directory all below it
     #[arg(required_unless_present = "topic", conflicts_with = "topic", value_name = "FILE")]
@@ -122,6 +122,34 @@ pub struct TestArgs {
     /// Only cases whose id (profile/name) contains this
     #[arg(long, value_name = "TEXT")]
     pub filter: Option<String>,
+}
+
+/// `map`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  loopwarden map --suggest records.ndjson > map.toml
+  loopwarden map --try records.ndjson --mapping map.toml
+  loopwarden map --apply records.ndjson --mapping map.toml | loopwarden replay -
+
+Files hold one JSON record a line; - is standard input. Exit code 3 when a record is refused.")]
+#[command(group = clap::ArgGroup::new("what").args(["trial", "apply", "suggest"]).required(true))]
+pub struct MapArgs {
+    /// Show each record before and after the mapping, and what is missing
+    #[arg(long = "try", value_name = "FILE", requires = "mapping")]
+    pub trial: Option<PathBuf>,
+    /// Print the events alone, one a line
+    #[arg(long, value_name = "FILE", requires = "mapping")]
+    pub apply: Option<PathBuf>,
+    /// Print a mapping to begin from
+    #[arg(long, value_name = "FILE")]
+    pub suggest: Option<PathBuf>,
+    /// The mapping, a TOML file
+    #[arg(long, value_name = "FILE", conflicts_with = "suggest")]
+    pub mapping: Option<PathBuf>,
+    /// Records to show; all are counted
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub records: usize,
 }
 
 /// `inspect`.

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-pub use lab::{FailOn, InspectArgs, InspectCommand, InspectFormat, RangeArgs, ReplayArgs, ReplayFormat, TestArgs, TuneArgs};
+pub use lab::{
+    FailOn, InspectArgs, InspectCommand, InspectFormat, MapArgs, RangeArgs, ReplayArgs, ReplayFormat, TestArgs, TuneArgs,
+};
 use loopwarden_settings::LogFormat;
 pub use server::{
     CheckArgs, ConfigCommand, DemoArgs, DemoFormat, ExplainArgs, HealthcheckArgs, ResetArgs, ResetCommand, ResetTaskArgs,

@@ -1,0 +1,22 @@
+//! Bytes of a foreign form become native events: OpenTelemetry traces and logs, CloudEvents, any JSON by a mapping.
+//!
+//! Each record of a body is one of three: an event, refused with a reason, or none of our business. [`Batch`] counts all of them, so that
+//! nothing is lost without a word. No function here reads a clock, a file or a socket; everything is bounded by [`limits`].
+
+mod batch;
+pub mod cloudevents;
+mod draft;
+mod gzip;
+pub mod limits;
+pub mod mapping;
+mod native;
+pub mod otlp;
+mod recent;
+mod session;
+pub mod shell_output;
+pub mod suggest;
+pub mod text;
+
+pub use batch::{Batch, Blind, Made, Refused};
+pub use gzip::{Fault, inflate};
+pub use session::Sessions;

@@ -1,0 +1,170 @@
+//! `map`: a mapping of foreign JSON, tried on its records or suggested by them.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::io::{BufRead, BufReader, Read as _};
+use std::path::Path;
+
+use loopwarden_core::event::EventTime;
+use loopwarden_core::limits::RECORD_BYTES_MAX_DEFAULT;
+use loopwarden_ingest::limits::RECORD_BYTES_MAX;
+use loopwarden_ingest::mapping::{Framing, Trial};
+use loopwarden_ingest::suggest::suggest;
+use loopwarden_log::clock;
+
+use crate::cli::args::MapArgs;
+use crate::exit_code;
+use crate::failure::{Failure, Outcome};
+use crate::mapping_file;
+use crate::output::Output;
+
+/// Records that a suggestion looks at, and bytes of them.
+const SUGGESTED_FROM: usize = 10_000;
+const SUGGESTED_FROM_BYTES: usize = 32 * 1024 * 1024;
+/// Characters shown of a record.
+const SHOWN_CHARS: usize = 4_096;
+
+/// Tries a mapping, or suggests one.
+///
+/// # Errors
+/// A file cannot be read, the mapping is wrong, or a record is refused.
+pub fn run(args: &MapArgs) -> Outcome {
+    match (&args.suggest, args.trial.as_ref().or(args.apply.as_ref()), &args.mapping) {
+        (Some(file), ..) => {
+            let (mut records, mut bytes) = (Vec::new(), 0);
+            for record in lines(file)?.take(SUGGESTED_FROM) {
+                let record = record.map_err(|error| unreadable(file, &error))?;
+                bytes += record.len();
+                records.push(record);
+                if bytes > SUGGESTED_FROM_BYTES {
+                    break;
+                }
+            }
+            let mut out = Output::stdout();
+            out.text(suggest(records.iter().map(Vec::as_slice)))?;
+            Ok(out.flush()?)
+        }
+        (None, Some(file), Some(mapping)) => {
+            let shown = args.trial.is_some().then_some(args.records);
+            attempt(file, mapping, shown)
+        }
+        // The command line lets nothing else through.
+        _ => Err(Failure::silent(exit_code::USAGE)),
+    }
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(exit_code::FAILED, format!("error: {}: {error}", path.display()))
+}
+
+/// The lines of a file that are not blank, each within the bound of a record and one byte: what is longer is refused as too large.
+fn lines(path: &Path) -> Result<impl Iterator<Item = io::Result<Vec<u8>>>, Failure> {
+    let mut reader: Box<dyn BufRead> = if path == Path::new("-") {
+        Box::new(BufReader::new(io::stdin()))
+    } else {
+        Box::new(BufReader::new(File::open(path).map_err(|error| unreadable(path, &error))?))
+    };
+    let mut next = move || -> io::Result<Option<Vec<u8>>> {
+        let mut line = Vec::new();
+        if reader.by_ref().take(RECORD_BYTES_MAX as u64 + 1).read_until(b'\n', &mut line)? == 0 {
+            return Ok(None);
+        }
+        // The rest of a line that is too long.
+        let mut is_open = line.last() != Some(&b'\n');
+        while is_open {
+            let rest = reader.fill_buf()?;
+            let (length, is_end) = match rest.iter().position(|byte| *byte == b'\n') {
+                Some(at) => (at + 1, true),
+                None => (rest.len(), rest.is_empty()),
+            };
+            reader.consume(length);
+            is_open = !is_end;
+        }
+        while line.last().is_some_and(u8::is_ascii_whitespace) {
+            line.pop();
+        }
+        Ok(Some(line))
+    };
+    let all = std::iter::from_fn(move || next().transpose());
+    Ok(all.filter(|line| line.as_ref().map_or(true, |line| !line.is_empty())))
+}
+
+/// What became of all records.
+#[derive(Default)]
+struct Sums {
+    records: u64,
+    events: u64,
+    refused: u64,
+    missing: BTreeMap<&'static str, u64>,
+}
+
+/// Maps all records. `shown`: so many before and after, with the sums; else the events alone, and the sums where one was refused.
+fn attempt(file: &Path, mapping: &Path, shown: Option<usize>) -> Outcome {
+    let wrong = |cause: String| Failure::new(exit_code::CONFIG, format!("error: {cause}"));
+    let (about, mapping) = mapping_file::read(mapping).map_err(wrong)?;
+    let now = EventTime(clock::now_ms());
+    let (mut out, mut sums) = (Output::stdout(), Sums::default());
+    for record in lines(file)? {
+        let mut record = record.map_err(|error| unreadable(file, &error))?;
+        // What a console consumer prints lost the bytes in front of it.
+        if about.framing == Framing::Confluent && record.first() == Some(&b'{') {
+            record.splice(..0, [0; 5]);
+        }
+        let trial = mapping.trial(&record, now, RECORD_BYTES_MAX_DEFAULT);
+        sums.records += 1;
+        match &trial.event {
+            Ok(made) => sums.events += u64::from(made.is_some()),
+            Err(_) => sums.refused += 1,
+        }
+        for name in &trial.missing {
+            *sums.missing.entry(name).or_default() += 1;
+        }
+        match (shown, &trial.event) {
+            (Some(shown), _) if sums.records <= shown as u64 => show(&mut out, sums.records, &record, &trial)?,
+            (None, Ok(Some(made))) => out.line(String::from_utf8_lossy(&made.json))?,
+            _ => {}
+        }
+    }
+    let Sums { records, events, refused, missing } = sums;
+    let left_out = records - events - refused;
+    let sum = format!("{records} records: {events} events, {left_out} left out by the filter, {refused} refused");
+    if shown.is_none() {
+        out.flush()?;
+        return if refused > 0 { Err(Failure::new(exit_code::ANSWER_IS_NO, sum)) } else { Ok(()) };
+    }
+    out.line(sum)?;
+    for (name, count) in &missing {
+        let only_names = if *name == "args" { ": only names can be compared" } else { "" };
+        out.line(format!("without {name}: {count}{only_names}"))?;
+    }
+    out.flush()?;
+    if refused > 0 { Err(Failure::answer_is_no()) } else { Ok(()) }
+}
+
+fn show(out: &mut Output, number: u64, record: &[u8], trial: &Trial) -> io::Result<()> {
+    out.line(format!("record {number}"))?;
+    out.line(format!("  before   {}", printable(record)))?;
+    match &trial.event {
+        Ok(Some(made)) => out.line(format!("  after    {}", printable(&made.json)))?,
+        Ok(None) => out.line("  left out by the filter")?,
+        Err(rejected) => out.line(format!("  refused  {rejected}"))?,
+    }
+    for (word, names) in [("nothing  ", trial.empty.join(", ")), ("missing  ", trial.missing.join(", "))] {
+        if !names.is_empty() {
+            out.line(format!("  {word}{names}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Text that does nothing to a terminal.
+fn printable(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut shown: String =
+        text.chars().take(SHOWN_CHARS).map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect();
+    if text.chars().nth(SHOWN_CHARS).is_some() {
+        shown.push('…');
+    }
+    shown
+}

@@ -1,0 +1,151 @@
+//! `POST /v1/traces`, `/v1/logs`, `/v1/metrics`: OTLP over HTTP. Calls become events and go the way of `POST /v1/events`; metrics are
+//! taken and dropped, since an exporter reports an error where it is refused.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use loopwarden_core::event::EventTime;
+use loopwarden_ingest::otlp::{Form, Signal, failure, success};
+use loopwarden_ingest::{Batch, Fault, Made};
+use loopwarden_log::embedded::Append;
+
+use crate::clock;
+use crate::http::answer;
+use crate::http::answer::Refusal;
+use crate::http::body::collect;
+use crate::http::durable::{durable, refused};
+use crate::http::shared::Shared;
+
+/// Answers an export of spans.
+pub(super) async fn traces(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Response {
+    post(shared, Some(Signal::Traces), headers, body).await
+}
+
+/// Answers an export of log records.
+pub(super) async fn logs(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Response {
+    post(shared, Some(Signal::Logs), headers, body).await
+}
+
+/// Answers an export of metrics.
+pub(super) async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Response {
+    post(shared, None, headers, body).await
+}
+
+async fn post(shared: Arc<Shared>, signal: Option<Signal>, headers: HeaderMap, body: Body) -> Response {
+    let form = match form(&headers) {
+        Ok(form) => form,
+        Err(refusal) => return refusal.into_response(),
+    };
+    match take(&shared, signal, form, &headers, body).await {
+        Ok(batch) => {
+            let body = success(form, signal.unwrap_or(Signal::Traces), &batch);
+            answer::with_type(StatusCode::OK, media(form), body)
+        }
+        Err(refusal) => in_form(form, &refusal.into_response()),
+    }
+}
+
+const fn media(form: Form) -> &'static str {
+    match form {
+        Form::Protobuf => "application/x-protobuf",
+        Form::Json => "application/json",
+    }
+}
+
+fn form(headers: &HeaderMap) -> Result<Form, Refusal> {
+    let media = headers.get(header::CONTENT_TYPE).and_then(|media| media.to_str().ok()).unwrap_or_default();
+    match media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+        "application/x-protobuf" => Ok(Form::Protobuf),
+        "application/json" => Ok(Form::Json),
+        _ => {
+            let message = "content-type must be application/x-protobuf or application/json";
+            Err(answer::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message).into())
+        }
+    }
+}
+
+fn is_gzip(headers: &HeaderMap) -> Result<bool, Refusal> {
+    match headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes) {
+        None | Some(b"identity" | b"") => Ok(false),
+        Some(encoding) if encoding.eq_ignore_ascii_case(b"gzip") => Ok(true),
+        Some(_) => {
+            let message = "content-encoding must be gzip, or absent";
+            Err(answer::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding", message).into())
+        }
+    }
+}
+
+/// Takes a body; its events are on disk.
+async fn take(
+    shared: &Arc<Shared>,
+    signal: Option<Signal>,
+    form: Form,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Batch, Refusal> {
+    let embedded = shared.embedded.as_ref().ok_or_else(answer::embedded_only)?;
+    let is_gzip = is_gzip(headers)?;
+    let (body, memory) = collect(shared, headers, body).await?;
+    let Some(signal) = signal else { return Ok(Batch::default()) };
+    let (broker, shared_too) = (embedded.broker.clone(), Arc::clone(shared));
+    let appended = answer::blocking(&embedded.appends, move || {
+        let _memory = memory;
+        let now_ms = clock::now_ms();
+        let read = shared_too.exports.read((signal, form), (&body, is_gzip), EventTime(now_ms), shared_too.event_bytes_max);
+        let batch = read.map_err(unreadable)?;
+        let written = {
+            let appends: Vec<Append<'_>> = batch
+                .events
+                .iter()
+                .map(|Made { session_id, json, .. }| Append {
+                    key: session_id.as_bytes(),
+                    value: json,
+                    headers: Vec::new(),
+                    timestamp_ms: now_ms,
+                })
+                .collect();
+            if appends.is_empty() {
+                None
+            } else {
+                let (_, written) = broker.append_unsynced(&appends).map_err(|error| refused(&error))?;
+                Some(written)
+            }
+        };
+        Ok::<_, Refusal>((batch, written))
+    });
+    let (batch, written) = appended.await??;
+    if let Some(written) = written {
+        durable(embedded, written).await?;
+    }
+    Ok(batch)
+}
+
+fn unreadable(fault: Fault) -> Response {
+    let status = match fault {
+        Fault::TooLarge(_) | Fault::TooManyRecords => StatusCode::PAYLOAD_TOO_LARGE,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    answer::error(status, fault.code(), fault.to_string())
+}
+
+/// A refusal as exporters read it: `google.rpc.Status` in the form of the request.
+fn in_form(form: Form, response: &Response) -> Response {
+    let status = response.status();
+    let code = match status {
+        StatusCode::NOT_FOUND => 5,
+        StatusCode::REQUEST_TIMEOUT => 4,
+        StatusCode::TOO_MANY_REQUESTS => 8,
+        StatusCode::SERVICE_UNAVAILABLE => 14,
+        status if status.is_server_error() => 13,
+        _ => 3,
+    };
+    let message = answer::sentence(response);
+    let mut answered = answer::with_type(status, media(form), failure(form, code, message));
+    if let Some(seconds) = response.headers().get(header::RETRY_AFTER) {
+        answered.headers_mut().insert(header::RETRY_AFTER, seconds.clone());
+    }
+    answered
+}

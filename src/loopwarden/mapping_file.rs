@@ -1,0 +1,33 @@
+//! The file of a mapping.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use loopwarden_core::limits::CONFIG_BYTES_MAX;
+use loopwarden_ingest::mapping::{Mapping, MappingFile};
+use loopwarden_settings::{Config, Diagnostic};
+
+/// Reads a mapping.
+///
+/// # Errors
+/// What is wrong with the file, with its name.
+pub(crate) fn read(path: &Path) -> Result<(MappingFile, Mapping), String> {
+    let wrong = |cause: String| format!("{}: {cause}", path.display());
+    let mut text = String::new();
+    let file = File::open(path).map_err(|error| wrong(error.to_string()))?;
+    file.take(CONFIG_BYTES_MAX).read_to_string(&mut text).map_err(|error| wrong(error.to_string()))?;
+    let file: MappingFile = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    let mapping = Mapping::new(&file).map_err(|error| wrong(error.to_string()))?;
+    Ok((file, mapping))
+}
+
+/// The mapping that the settings name.
+///
+/// # Errors
+/// E0202.
+pub(crate) fn of_settings(config: &Config) -> Result<Option<Mapping>, Diagnostic> {
+    let Some(path) = &config.http.mapping else { return Ok(None) };
+    let read = read(path).map_err(|cause| Diagnostic::new("E0202", format!("http.mapping: {cause}")));
+    read.map(|(_, mapping)| Some(mapping))
+}
