@@ -1,8 +1,10 @@
 //! `call_rate`: too many equal calls in a sliding window (IronCurtain's circuit breaker). Page `detection`.
 
 use crate::detect::detector::Detector;
+use crate::detect::evidence::Marks;
 use crate::detect::finding::{Family, Finding, halves, loop_identity};
 use crate::detect::history::History;
+use crate::detect::news;
 use crate::detect::pace::is_parallel;
 use crate::detect::rule::{About, Rule};
 use crate::detect::step::{Flags, Step};
@@ -16,7 +18,7 @@ settings! {
     pub struct Settings {
         mode: Mode = r#""block""#, MODE, "";
         count: Counted = r#""unproductive""#, words(&COUNTED),
-            "unproductive | all: all but successes with an answer not seen before, and of equal calls of one turn the first; more calls than the limit are then told, not refused";
+            "unproductive | no_news | all: all but successes with an answer not seen before, and of equal calls of one turn the first; more calls than the limit are then told, not refused";
         limit: u32 = "20", Limit, "equal calls, times the tool's factor; so many pass, the next is refused";
         window_ms: i64 = "60_000", millis(1), "sliding window, ms of event time";
         workers: u32 = "1", count(1), "times; multiplies the limit where one session runs several workers";
@@ -90,7 +92,8 @@ impl Rule for Settings {
     }
 
     fn needs(&self, _: &Shared) -> Needs {
-        Needs { outcome: self.count == Counted::Unproductive, ..Needs::default() }
+        let evidence = self.count == Counted::NoNews;
+        Needs { outcome: self.count == Counted::Unproductive, evidence, ..Needs::default() }
     }
 
     fn words(&self, words: &Words<'_>) -> Said {
@@ -112,14 +115,18 @@ impl Rule for Settings {
 
 /// Whether a call without a word of its own was followed, before it was made again, by another one that brought an answer not seen before, as a
 /// look at the screen does after each scroll, or that was new itself and worked, as the entry of a field does after each tabulator.
-fn showed_later(history: &History, call: &Step, step: &Step) -> bool {
+fn showed_later(history: &History, call: &Step, step: &Step, by_news: bool) -> bool {
     let brought_new = |other: &Step| {
+        if by_news {
+            return !other.failed() && news::brings_news(other);
+        }
         let is_new_answer = other.outcome.is_some() && !other.flags.has(Flags::SEEN_OUTCOME);
         other.flags.has(Flags(Flags::OBSERVED.0 | Flags::OK.0)) && (is_new_answer || !other.flags.has(Flags::SEEN_CALL))
     };
     let between =
         history.ring().skip_while(|other| other.sequence <= call.sequence).take_while(|other| other.sequence < step.sequence);
-    call.flags.has(Flags::GENERIC) && between.take_while(|other| other.call != call.call).any(brought_new)
+    let says_nothing = if by_news { call.evidence().marks.has(Marks::LITTLE) } else { call.flags.has(Flags::GENERIC) };
+    says_nothing && between.take_while(|other| other.call != call.call).any(brought_new)
 }
 
 /// So many times as often as the limit allows, equal calls of one turn may be one batch; more of them are a loop within a turn.
@@ -146,7 +153,12 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
     }
     // Nobody knows what the first of them brought.
     let before = equal.iter().skip(1).map(|earlier| Some(*earlier)).chain([None]);
-    let got_further = |call: &Step, before: Option<&Step>| before.is_some_and(|before| call.got_further(before));
+    let by_news = settings.count == Counted::NoNews;
+    let got_further = |call: &Step, before: Option<&Step>| match before {
+        Some(_) if by_news => !call.failed() && news::brings_news(call),
+        Some(before) => call.got_further(before),
+        None => false,
+    };
     // A batch is one piece of evidence: the calls of a fan-out are all made before the first answer is there.
     let may_be_batch = equal.len() < limit as usize * BATCH_FACTOR;
     let is_of_batch = |call: &Step, before: Option<&Step>| {
@@ -157,7 +169,7 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
         .zip(before)
         .filter(|(call, before)| {
             settings.count == Counted::All
-                || !(is_of_batch(call, *before) || got_further(call, *before) || showed_later(history, call, step))
+                || !(is_of_batch(call, *before) || got_further(call, *before) || showed_later(history, call, step, by_news))
         })
         .map(|(call, _)| *call)
         .collect();

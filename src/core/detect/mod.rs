@@ -103,5 +103,5 @@ pub use rule::About;
 pub use step::{CountedAs, Flags, Step};
 pub use streaks::Streaks;
 pub use text_only::Texts;
-pub use unproductive::got_nowhere;
+pub use unproductive::{brought_nothing, got_nowhere};
 pub use words::{Advice, Said, Words, safe};

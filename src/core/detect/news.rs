@@ -76,6 +76,12 @@ pub fn is_poll(step: &Step) -> bool {
     step.flags.has(Flags::POLL) || (!step.failed() && step.evidence().marks.has(Marks::HANDLE))
 }
 
+/// Whether a completed step brought something that was not known.
+#[must_use]
+pub fn brings_news(step: &Step) -> bool {
+    step.flags.has(Flags::OBSERVED) && step.evidence().news > NEWS_PERCENT
+}
+
 /// How many times as many steps a finding about this one needs: who waits, or meets an outage, may ask again; a call that takes its time is
 /// cheap.
 #[must_use]

@@ -10,7 +10,7 @@ settings! {
     pub struct Settings {
         mode: Mode = r#""nudge""#, MODE, "";
         count: Counted = r#""unproductive""#, words(&COUNTED),
-            "unproductive | all: calls that failed or brought an answer known to the agent; fifty that read one file are work";
+            "unproductive | no_news | all: calls that failed or brought an answer known to the agent; fifty that read one file are work";
         threshold: u32 = "10", count(1), "calls of a finding";
         workers_min: u32 = "2", WorkersMin, "distinct agents of a finding: one agent is another detector's business";
         window_ms: i64 = "1_800_000", WholePanes { panes_max: Some(SWARM_PANES_MAX as i64) },
@@ -57,12 +57,23 @@ pub enum Counted {
     /// workers that read one popular file are work; fifty that meet one dead endpoint are a loop. `call_rate` counts also those not answered yet.
     #[default]
     Unproductive,
+    /// The same by news: calls that failed, or repeated a known call with a known answer.
+    NoNews,
     /// Every call, when it is requested (attocode, IronCurtain).
     All,
 }
 
+impl Counted {
+    /// The word of a policy for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        COUNTED.iter().find(|(_, counted)| *counted == self).map_or("", |(word, _)| word)
+    }
+}
+
 /// Words of [`Counted`].
-pub(super) const COUNTED: [(&str, Counted); 2] = [("unproductive", Counted::Unproductive), ("all", Counted::All)];
+pub(super) const COUNTED: [(&str, Counted); 3] =
+    [("unproductive", Counted::Unproductive), ("no_news", Counted::NoNews), ("all", Counted::All)];
 const STEPS: [(&str, SwarmSteps); 3] = [("once", SwarmSteps::Once), ("double", SwarmSteps::Double), ("each", SwarmSteps::Each)];
 const NOTIFY: [(&str, Notify); 2] = [("contributors", Notify::Contributors), ("latest", Notify::Latest)];
 
@@ -175,7 +186,8 @@ impl Rule for Settings {
 
     fn needs(&self, _: &Shared) -> Needs {
         let unproductive = self.count == Counted::Unproductive;
-        Needs { fingerprint: true, outcome: unproductive, error: unproductive, swarm: true, ..Needs::default() }
+        let evidence = self.count == Counted::NoNews;
+        Needs { fingerprint: true, outcome: unproductive, error: unproductive, swarm: true, evidence, ..Needs::default() }
     }
 
     fn words(&self, words: &Words<'_>) -> Said {

@@ -1,7 +1,9 @@
 //! Which calls got an agent nowhere: what `swarm_repeat` sums up with `count = "unproductive"`. The rule of `state_repeat` on work in
 //! between holds here too: a swarm of agents that each edit and try again is at work.
 
+use crate::detect::evidence::Marks;
 use crate::detect::history::History;
+use crate::detect::news;
 use crate::detect::step::{Flags, Step};
 
 /// Whether a completed call, the newest of its kind or not, got its agent nowhere.
@@ -42,6 +44,30 @@ pub fn got_nowhere(history: &History, step: &Step) -> bool {
         }
     }
     step.failed() && !is_new
+}
+
+/// The same by news: a failure of a call not made before or of one that failed alike, and a success that repeats a known call with a known
+/// answer. What says little, what waits and what was done since a change got somewhere.
+#[must_use]
+pub fn brought_nothing(history: &History, step: &Step) -> bool {
+    let flags = step.flags;
+    if !flags.has(Flags::OBSERVED) || !step.counts_or_met_outage() {
+        return false;
+    }
+    if flags.has(Flags::RETRYABLE) {
+        return meets_outage_again(history, step);
+    }
+    let before = news::since_message(history, step).take_while(|earlier| !earlier.evidence().marks.has(Marks::CHANGE));
+    let equal = before.into_iter().find(|earlier| earlier.call == step.call);
+    if !step.failed() {
+        let says_little = step.evidence().marks.has(Marks::LITTLE);
+        return !says_little && !news::is_poll(step) && equal.is_some_and(|earlier| news::stands_still(step, earlier));
+    }
+    let is_local = flags.has(Flags::SHELL) && !flags.has(Flags::REMOTE);
+    match equal {
+        Some(earlier) => earlier.failed() && news::fails_alike(step, earlier),
+        None => history.calls_in_ring(step.call) < 2 && !is_local,
+    }
 }
 
 /// Whether two failures begin alike, as `dead_end` compares them: ports and addresses further on are no news. Of tests they are.

@@ -34,13 +34,13 @@ const SLOW_MS: u64 = 5_000;
 /// No listed answer is longer. Bytes.
 const SHORT_ANSWER_BYTES: usize = 64;
 
-/// The step of a requested call. Sequence, tool and transparency are the session's to set.
+/// The step of a requested call. Sequence, tool and transparency are the session's to set. `may_fail`: its outcome is not known to be a success.
 pub(super) fn requested(
     policy: &Policy,
     tool: &ToolPolicy,
     context: &Context<'_>,
-    call: &Call<'_>,
-    args: &Arguments<'_>,
+    (call, args): (&Call<'_>, &Arguments<'_>),
+    may_fail: bool,
 ) -> Step {
     let event = context.event;
     let mut step = Step {
@@ -95,7 +95,7 @@ pub(super) fn requested(
         description_facts(policy, call, args, &mut step);
     }
     if policy.needs.evidence {
-        step.evidence = Some(Box::new(requested_evidence(&call.tool, args)));
+        step.evidence = Some(Box::new(requested_evidence(&call.tool, args, may_fail)));
     }
     if policy.evidence.excerpts {
         step.excerpt = call.description.as_deref().unwrap_or_default().chars().take(policy.evidence.chars).collect();
@@ -104,14 +104,14 @@ pub(super) fn requested(
 }
 
 /// What a call tells before its answer has come.
-fn requested_evidence(tool: &str, args: &Arguments<'_>) -> Evidence {
+fn requested_evidence(tool: &str, args: &Arguments<'_>, may_fail: bool) -> Evidence {
     let text = args.text();
     let mut marks = Marks::default();
     marks.set(Marks::HANDLE, is_handle(text));
     Evidence {
         arguments: sketch_arguments(text),
         values: argument_hashes(text, ARGUMENTS_MAX),
-        own: own_words(tool, text),
+        own: if may_fail { own_words(tool, text) } else { Box::default() },
         marks,
         ..Evidence::default()
     }
@@ -249,15 +249,20 @@ impl Completion {
     }
 }
 
-/// What came back from the call of `step`. Only for observed answers that are no refusal of ours.
-pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<'_>, step: &Step) -> Completion {
-    let is_ok = match result.outcome {
+/// Whether a call worked. Where its producer does not say, there is no error and no exit code.
+pub(super) fn worked(result: &CallResult<'_>) -> bool {
+    match result.outcome {
         Outcome::Ok => true,
         Outcome::Error | Outcome::Timeout | Outcome::Denied => false,
         Outcome::Unknown | Outcome::Cancelled => {
             result.error_message.is_none() && result.error_type.is_none() && result.exit_code.unwrap_or(0) == 0
         }
-    };
+    }
+}
+
+/// What came back from the call of `step`. Only for observed answers that are no refusal of ours.
+pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<'_>, step: &Step) -> Completion {
+    let is_ok = worked(result);
     let mut done = Completion {
         flags: step.flags,
         outcome: Hash64::NONE,

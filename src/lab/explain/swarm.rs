@@ -163,7 +163,7 @@ fn show(
         settings.threshold,
         settings.workers_min,
         settings.window_ms / 60_000,
-        if settings.count == loopwarden_core::policy::Counted::All { "all" } else { "unproductive" },
+        settings.count.as_str(),
     );
     let commands: Vec<Value> = rows.iter().flat_map(|(_, one)| &one.commands).map(command).collect();
     let json = json!({
