@@ -131,12 +131,18 @@ impl Turns {
 pub fn classify(history: &History, step: &Step) -> (u8, Marks) {
     let evidence = step.evidence();
     let brought = if evidence.failure.is_empty() { &evidence.answer } else { &evidence.failure };
+    let (is_ok, is_little) = (!step.failed(), evidence.marks.has(Marks::LITTLE));
+    let speaks_by_arguments = is_ok && is_little;
     let (mut known, mut known_arguments) = (0, 0);
     let (mut equal, mut near, mut was_made) = (Before::default(), Before::default(), false);
     for earlier in remembered(history, step) {
         let other = earlier.evidence();
-        known |= brought.places_in(&other.answer) | brought.places_in(&other.failure);
-        known_arguments |= evidence.arguments.places_in(&other.arguments);
+        if known != brought.places() {
+            known |= brought.places_in(&other.answer) | brought.places_in(&other.failure);
+        }
+        if speaks_by_arguments && known_arguments != evidence.arguments.places() {
+            known_arguments |= evidence.arguments.places_in(&other.arguments);
+        }
         was_made |= step.call == earlier.call || (step.tool == earlier.tool && differs_in_one(step, earlier));
         match likeness(step, earlier) {
             Likeness::Equal => equal.note(step, earlier),
@@ -144,8 +150,6 @@ pub fn classify(history: &History, step: &Step) -> (u8, Marks) {
             Likeness::Other => {}
         }
     }
-    let (is_ok, is_little) = (!step.failed(), evidence.marks.has(Marks::LITTLE));
-    let speaks_by_arguments = is_ok && is_little;
     // A success that says little brought its arguments too.
     let argument_news = if speaks_by_arguments { evidence.arguments.percent_beside(known_arguments) } else { 0 };
     let answer_news = brought.percent_beside(known);

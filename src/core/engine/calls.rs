@@ -35,7 +35,8 @@ pub(super) fn record_call<'a>(
         return finish(context, session, open, (result, context.id), out);
     }
     let tool = policy.tools.get(&call.tool);
-    let mut step = identify::requested(policy, tool, context, (call, &args), result.is_none_or(|result| !identify::worked(result)));
+    let mut step =
+        identify::requested(policy, tool, context, (call, &args), result.is_none_or(|result| !identify::worked(result)));
     step.call_id = call_id;
     step.time = context.time;
     // An agent that waited looks afterwards whether it was worth it.

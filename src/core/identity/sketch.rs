@@ -50,37 +50,56 @@ impl Sketch {
         if self.0 == other.0 {
             return true;
         }
-        let (mut left, mut right) = (self.0.iter().peekable(), other.0.iter().peekable());
-        let (mut shared, mut size) = (0, 0);
-        while size < SKETCH_HASHES {
-            match (left.peek(), right.peek()) {
+        // No text of more than so many runs that differ can still be alike.
+        let others_max = SKETCH_HASHES.min(self.0.len() + other.0.len()) * (100 - percent.min(100)) / 100;
+        let (mut left, mut right) = (self.0.iter(), other.0.iter());
+        let (mut one, mut two) = (left.next(), right.next());
+        let (mut shared, mut others) = (0, 0);
+        while shared + others < SKETCH_HASHES && others <= others_max {
+            match (one, two) {
                 (None, None) => break,
                 (Some(a), Some(b)) if a == b => {
                     shared += 1;
-                    left.next();
-                    right.next();
+                    (one, two) = (left.next(), right.next());
                 }
-                (Some(a), Some(b)) if a > b => drop(right.next()),
-                (Some(_), _) => drop(left.next()),
-                (None, Some(_)) => drop(right.next()),
+                (Some(a), Some(b)) if a > b => {
+                    others += 1;
+                    two = right.next();
+                }
+                (Some(_), _) => {
+                    others += 1;
+                    one = left.next();
+                }
+                (None, Some(_)) => {
+                    others += 1;
+                    two = right.next();
+                }
             }
-            size += 1;
         }
-        shared * 100 >= percent * size && shared > 0
+        shared * 100 >= percent * (shared + others) && shared > 0
     }
 
     /// Which of its hashes another sketch has too: a bit for the place of each.
     #[must_use]
     pub fn places_in(&self, other: &Self) -> u32 {
-        let mut theirs = other.0.iter().peekable();
+        let mut theirs = other.0.iter();
+        let mut their = theirs.next();
         let mut places = 0;
         for (place, hash) in self.0.iter().enumerate() {
-            while theirs.next_if(|their| *their < hash).is_some() {}
-            if theirs.peek() == Some(&hash) {
+            while their.is_some_and(|their| their < hash) {
+                their = theirs.next();
+            }
+            if their == Some(hash) {
                 places |= 1 << place;
             }
         }
         places
+    }
+
+    /// The places of all its hashes.
+    #[must_use]
+    pub fn places(&self) -> u32 {
+        u32::MAX.checked_shr(u32::BITS.saturating_sub(self.0.len() as u32)).unwrap_or_default()
     }
 
     /// Share of its hashes beside those at some places, in percent; 0 of an empty text.
@@ -128,7 +147,7 @@ pub fn argument_hashes(text: &str, most: usize) -> Box<[u32]> {
         .take(most)
         .map(|(key, value): (std::borrow::Cow<'_, str>, &str)| {
             let mut word = Word::default();
-            key.bytes().chain([b'=']).chain(value.bytes()).for_each(|byte| word.push(byte));
+            key.bytes().chain([b'=']).chain(value.bytes()).for_each(|byte| word.push(byte.to_ascii_lowercase()));
             small(word.hash)
         })
         .collect();
@@ -229,10 +248,10 @@ impl Default for Word {
 }
 
 impl Word {
-    const fn push(&mut self, byte: u8) {
-        self.hash = (self.hash ^ byte.to_ascii_lowercase() as u64).wrapping_mul(0x0000_0100_0000_01b3);
+    const fn push(&mut self, lower: u8) {
+        self.hash = (self.hash ^ lower as u64).wrapping_mul(0x0000_0100_0000_01b3);
         self.bytes += 1;
-        self.digits += byte.is_ascii_digit() as u32;
+        self.digits += lower.is_ascii_digit() as u32;
     }
 
     /// The word as it is compared: letters and digits mixed, or eight digits and more, are an id; with `all`, so is every number.
@@ -243,13 +262,30 @@ impl Word {
     }
 }
 
+/// Each byte of a word in lower case; 0 of a byte that ends one.
+static WORD_BYTES: [u8; 256] = word_bytes();
+
+const fn word_bytes() -> [u8; 256] {
+    let mut bytes = [0; 256];
+    let mut byte = 0;
+    while byte < bytes.len() {
+        let letter = byte as u8;
+        if letter.is_ascii_alphanumeric() || letter == b'_' || !letter.is_ascii() {
+            bytes[byte] = letter.to_ascii_lowercase();
+        }
+        byte += 1;
+    }
+    bytes
+}
+
 /// Calls `each` for every word: letters, digits, underscores, and all bytes of other scripts.
 fn words(text: &str, escapes: Escapes, each: &mut impl FnMut(Word)) {
     let mut word = Word::default();
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {
-        if byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii() {
-            word.push(byte);
+        let lower = WORD_BYTES[byte as usize];
+        if lower != 0 {
+            word.push(lower);
             continue;
         }
         if word.bytes > 0 {
