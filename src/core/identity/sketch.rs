@@ -265,6 +265,7 @@ impl Word {
 /// Each byte of a word in lower case; 0 of a byte that ends one.
 static WORD_BYTES: [u8; 256] = word_bytes();
 
+#[expect(clippy::indexing_slicing, reason = "a constant: an index out of bounds does not compile")]
 const fn word_bytes() -> [u8; 256] {
     let mut bytes = [0; 256];
     let mut byte = 0;
@@ -278,12 +279,17 @@ const fn word_bytes() -> [u8; 256] {
     bytes
 }
 
+#[expect(clippy::indexing_slicing, reason = "there are 256 bytes")]
+const fn word_byte(byte: u8) -> u8 {
+    WORD_BYTES[byte as usize]
+}
+
 /// Calls `each` for every word: letters, digits, underscores, and all bytes of other scripts.
 fn words(text: &str, escapes: Escapes, each: &mut impl FnMut(Word)) {
     let mut word = Word::default();
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {
-        let lower = WORD_BYTES[byte as usize];
+        let lower = word_byte(byte);
         if lower != 0 {
             word.push(lower);
             continue;
