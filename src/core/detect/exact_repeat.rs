@@ -305,6 +305,17 @@ fn in_window(settings: &Settings, tool: &ToolPolicy, history: &History, step: &S
     if !by_turn && !any_fired() {
         return None;
     }
+    most_of_window(settings, tool, history, step).map(|(mut finding, turn)| {
+        finding.is_fresh = by_turn && turn == step.turn;
+        finding
+    })
+}
+
+/// The call that the window holds most often, if often enough, whatever was called last; and its turn.
+fn most_of_window(settings: &Settings, tool: &ToolPolicy, history: &History, step: &Step) -> Option<(Finding, u64)> {
+    let threshold = step.scaled(tool, settings.threshold);
+    let window = || history.counted_back().take(settings.window_steps as usize);
+    let may_have_enough = |step: &Step| history.calls_in_ring(step.call) >= threshold;
     let mut best: Option<(u32, u64, &Step)> = None;
     for candidate in window().filter(|candidate| !is_skipped(settings, candidate) && may_have_enough(candidate)) {
         let (count, first) = count_equal(settings, window(), candidate);
@@ -313,11 +324,19 @@ fn in_window(settings: &Settings, tool: &ToolPolicy, history: &History, step: &S
         }
     }
     let (count, first, candidate) = best.filter(|(count, ..)| *count >= threshold)?;
-    let mut finding = finding(settings, candidate, count, threshold)
+    let finding = finding(settings, candidate, count, threshold)
         .blocking_at(step.scaled(tool, settings.block_at))
         .within(u64::from(settings.window_steps))
         .spanning(first, candidate.sequence);
-    finding.is_fresh = by_turn && candidate.turn == step.turn;
+    Some((finding, candidate.turn))
+}
+
+/// HackEurope26: an agent is stuck as long as enough equal calls remain in the window, also where its newest call was refused. Never fresh.
+#[must_use]
+pub fn still_in_window(settings: &Settings, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
+    let is_window = settings.count == RepeatCount::Window;
+    let (mut finding, _) = is_window.then(|| most_of_window(settings, tool, history, step))??;
+    finding.is_fresh = false;
     Some(finding)
 }
 

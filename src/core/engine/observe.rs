@@ -1,7 +1,7 @@
 //! The detectors, called once per event in a fixed order. What they answer depends on what was recorded, and on nothing else.
 
 use crate::detect::{
-    Finding, History, Step, Streaks, call_rate, dead_end, exact_repeat, exploration, near_repeat, no_news, oscillation,
+    Finding, Flags, History, Step, Streaks, call_rate, dead_end, exact_repeat, exploration, near_repeat, no_news, oscillation,
     outcome_repeat, progress_matrix, semantic_repeat, shell_failures, similar_failures, similar_repeat, state_repeat, test_fix,
     text_only,
 };
@@ -52,6 +52,11 @@ pub(super) fn observe(policy: &Policy, recorded: &Recorded<'_>, history: &Histor
     }
     if recorded.compares_calls {
         findings.extend(compare_calls(policy, recorded, history, streaks));
+    } else if let Some((step, tool)) = step.filter(|(step, _)| step.flags.has(Flags::REFUSED)) {
+        let settings = &policy.detectors.exact_repeat;
+        if settings.mode.is_on() {
+            findings.extend(exact_repeat::still_in_window(settings, tool, history, step));
+        }
     }
     if let Some((step, tool)) = step.filter(|_| recorded.is_completed) {
         if step.is_evidence() {
