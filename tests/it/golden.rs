@@ -66,7 +66,7 @@ fn names_of_cases_are_unique_and_the_reference_cases_are_all_there() {
             of_references += usize::from(case.origin.is_some());
         }
     }
-    assert_eq!(of_references, 96);
+    assert_eq!(of_references, 97);
 }
 
 #[test]
