@@ -54,7 +54,7 @@ def pages(binary, directory):
     return [
         make(binary, directory, "report", "replay", fleet, *judged),
         make(binary, directory, "policies", "replay", fleet, *judged, "--against", "attocode"),
-        make(binary, directory, "thresholds", "tune", fleet, *judged, "--set", "detectors.exact_repeat.threshold=2,3,4",
+        make(binary, directory, "thresholds", "tune", fleet, *judged, "--policy", "equality", "--set", "detectors.exact_repeat.threshold=2,3,4",
              "--set", "detectors.dead_end.threshold=2,3,5"),
     ]
 
