@@ -7,6 +7,9 @@ use serde_json::{Map, Value, json};
 use crate::transcript::sink::{Made, Sink};
 use crate::transcript::text;
 
+/// The shell of Gemini CLI and Qwen Code, whose result tells its exit code in the text.
+const FUNCTION_SHELL: &str = "run_shell_command";
+
 /// The session and agent of all events of a log.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Whose {
@@ -34,6 +37,20 @@ impl Answer {
     pub(super) fn of(said: &str, outcome: &'static str, exit_code: Option<i64>) -> Self {
         let error = matches!(outcome, "error" | "timeout").then(|| said.to_owned());
         Self { text: Some(text::shortened(said).into()), outcome, error, exit_code, is_truncated: false }
+    }
+
+    /// A function's response as Gemini CLI and Qwen Code write it, with the status of the call; empty = not given.
+    pub(super) fn of_function(response: &Value, tool: &str, status: &str) -> Self {
+        let (said, is_error) = text::response(response);
+        let (said, exit_code) = if tool == FUNCTION_SHELL { text::of_shell(&said) } else { (said, None) };
+        let exit_code = exit_code.filter(|code| *code != 0);
+        let outcome = match status {
+            "cancelled" => "cancelled",
+            "error" => "error",
+            _ if is_error || exit_code.is_some() => "error",
+            _ => "ok",
+        };
+        Self::of(&said, outcome, exit_code)
     }
 }
 

@@ -12,8 +12,6 @@ use crate::transcript::text;
 
 /// Beginnings of texts that the program writes in a person's name.
 const NOT_A_PERSON: [&str; 3] = ["<session_context>", "<system-reminder>", "This is the Gemini CLI."];
-/// The tool whose answer has an exit code.
-const SHELL: &str = "run_shell_command";
 
 /// One chat.
 #[derive(Debug)]
@@ -112,19 +110,11 @@ impl Gemini {
             }
             let responses = call.value("result").as_array().map(Vec::as_slice).unwrap_or_default();
             let response = responses.iter().find_map(|part| part.get("functionResponse")?.get("response"));
-            let (said, is_error) = text::response(response.unwrap_or(&Value::Null));
-            let (said, exit_code) = if tool == SHELL { text::of_shell(&said) } else { (said, None) };
-            let exit_code = exit_code.filter(|code| *code != 0);
-            let outcome = match status {
-                "cancelled" => "cancelled",
-                "error" => "error",
-                _ if is_error || exit_code.is_some() => "error",
-                _ => "ok",
-            };
+            let answer = Answer::of_function(response.unwrap_or(&Value::Null), tool, status);
             let (spent, time) = (self.once(id, spent), call.time("timestamp")?.or(time));
             let args = text::arguments(call.value("args"));
             let draft = self.draft(&format!("{id}.{call_id}"), time, spent);
-            draft.tool(tool, args, Answer::of(&said, outcome, exit_code), sink)?;
+            draft.tool(tool, args, answer, sink)?;
         }
         Ok(())
     }

@@ -9,8 +9,6 @@ use crate::transcript::text;
 
 /// Beginnings of texts that the program writes in a person's name.
 const NOT_A_PERSON: [&str; 2] = ["<system-reminder>", "This is the Qwen Code."];
-/// The tool whose answer has an exit code.
-const SHELL: &str = "run_shell_command";
 
 /// One chat.
 #[derive(Debug)]
@@ -95,16 +93,8 @@ impl Qwen {
         for answered in of_parts(message, "functionResponse") {
             let call_id = answered.required("id")?;
             let tool = answered.text("name")?.or_else(|| self.open.get(call_id));
-            let (said, is_error) = text::response(answered.value("response"));
-            let (said, exit_code) = if tool == Some(SHELL) { text::of_shell(&said) } else { (said, None) };
-            let exit_code = exit_code.filter(|code| *code != 0);
-            let outcome = match status {
-                "cancelled" => "cancelled",
-                "error" => "error",
-                _ if is_error || exit_code.is_some() => "error",
-                _ => "ok",
-            };
-            shared.draft().result(tool, call_id, Answer::of(&said, outcome, exit_code), sink)?;
+            let answer = Answer::of_function(answered.value("response"), tool.unwrap_or_default(), status);
+            shared.draft().result(tool, call_id, answer, sink)?;
         }
         Ok(())
     }
