@@ -9,29 +9,9 @@ use loopwarden::limits::{NAME_CHARS_MAX, TEXT_CHARS_MAX};
 
 use crate::decode::record;
 use crate::identity::mask_rules;
+use crate::random::Random;
 
 const ROUNDS: usize = 20_000;
-
-/// SplitMix64: small, seeded, good enough to break things.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
-    }
-
-    pub(crate) fn pick<'a, T: ?Sized>(&mut self, list: &[&'a T]) -> &'a T {
-        list[self.below(list.len())]
-    }
-}
 
 const EVENTS: [&str; 5] = [
     r#"{"v":1,"id":"0198f0aa-7c1e-7b3a-9d2f-0123456789ab","kind":"tool","session_id":"sess-42","agent":{"id":"w1","model":"m"},"time":"2026-11-21T20:00:03.120Z","tool":"Bash","args":{"command":"cargo test -p core","n":[1,2.5e3,-0.0]},"result":{"stdout":"ok \ud83d\ude00","exit":0},"outcome":"error","error":{"type":"x","message":"after 12 ms","exit_code":1}}"#,

@@ -30,6 +30,8 @@ mod policy;
 mod properties;
 mod prose;
 mod protocol;
+#[path = "../common/random.rs"]
+mod random;
 mod reset;
 mod restore;
 mod schema;

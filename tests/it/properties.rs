@@ -18,8 +18,8 @@ use loopwarden_lab::cases::Bench;
 use serde_json::{Value, json};
 
 use crate::decode::record;
-use crate::fuzz::Random;
 use crate::invariants::Invariant;
+use crate::random::Random;
 
 /// 2026-01-01, a boundary of every fixed window.
 const START: i64 = 1_767_225_600_000;

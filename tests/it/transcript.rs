@@ -4,14 +4,21 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use loopwarden::event::{EventTime, NextOffset, RecordMeta, RecordOffset, decode};
+use loopwarden::event::{NextOffset, RecordMeta, decode};
 use loopwarden::log::file::{FileInput, FileOptions, FileReplay};
 use loopwarden::log::{Flow, Log, LogEvent};
 use loopwarden::transcript::{Converter, Format, PIECE_BYTES_MAX};
 use serde_json::{Value, json};
 
-use crate::fuzz::{Random, broken_of};
+use crate::decode::record;
+use crate::fuzz::broken_of;
+use crate::random::Random;
 use crate::store::temp_dir::TempDir;
+
+/// Where a converted line stands in its topic, and how large it may be.
+fn meta() -> RecordMeta<'static> {
+    RecordMeta { key: None, value_bytes_max: 256 * 1024, ..record(&[]) }
+}
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/transcript").join(name)
@@ -252,16 +259,7 @@ fn a_piece_that_is_too_long_is_refused_and_one_that_fits_is_shortened() {
     assert!(converter.piece(of(PIECE_BYTES_MAX).as_bytes(), &mut made).is_err() && made.is_empty());
     converter.piece(of(PIECE_BYTES_MAX / 2).as_bytes(), &mut made).unwrap();
     assert!(made[0].json.len() < 64 * 1024 && made[0].session_id == "name");
-    let meta = RecordMeta {
-        topic: "t",
-        partition: 0,
-        offset: RecordOffset(0),
-        timestamp: EventTime(0),
-        key: None,
-        headers: Vec::new(),
-        value_bytes_max: 256 * 1024,
-    };
-    decode(Some(made[0].json.as_bytes()), &meta).unwrap();
+    decode(Some(made[0].json.as_bytes()), &meta()).unwrap();
 }
 
 proptest::proptest! {
@@ -270,10 +268,8 @@ proptest::proptest! {
         let format = [Format::ClaudeCode, Format::Codex, Format::OpenHands][format];
         let mut made = Vec::new();
         let _ = Converter::new(format, "name").piece(text.as_bytes(), &mut made);
-        let meta = RecordMeta { topic: "t", partition: 0, offset: RecordOffset(0), timestamp: EventTime(0), key: None,
-            headers: Vec::new(), value_bytes_max: 256 * 1024 };
-        for made in made {
-            proptest::prop_assert!(decode(Some(made.json.as_bytes()), &meta).is_ok(), "{}", made.json);
+            for made in made {
+            proptest::prop_assert!(decode(Some(made.json.as_bytes()), &meta()).is_ok(), "{}", made.json);
         }
     }
 }
@@ -302,17 +298,8 @@ fn a_broken_recording_gives_events_or_a_reason() {
                 let piece = broken_of(piece.as_bytes(), &mut random);
                 refused += u32::from(converter.piece(&piece, &mut made).is_err());
             }
-            let meta = RecordMeta {
-                topic: "t",
-                partition: 0,
-                offset: RecordOffset(0),
-                timestamp: EventTime(0),
-                key: None,
-                headers: Vec::new(),
-                value_bytes_max: 256 * 1024,
-            };
             for made in made.drain(..) {
-                assert!(decode(Some(made.json.as_bytes()), &meta).is_ok(), "{name}: {}", made.json);
+                assert!(decode(Some(made.json.as_bytes()), &meta()).is_ok(), "{name}: {}", made.json);
             }
         }
         assert!(refused > 500, "{name}: {refused} refused");

@@ -312,7 +312,7 @@ fn events_without_a_time_have_no_timeline_and_a_second_copy_is_counted_as_such()
     let report = json(&["replay", &file], exit_code::DONE);
     assert!(report["total"]["nudges"].as_u64() > Some(0));
     assert_eq!((&report["timeline"]["slices"], &report["loops"][0]["first"]), (&serde_json::json!([]), &Value::Null));
-    assert!(!stdout(&expect(&["replay", &file, "--output", "html"], exit_code::DONE)).contains("1970-01"));
+    assert!(!stdout(&expect(&["replay", &file, "--output", "html"], exit_code::DONE)).contains("1970"));
     let shown = stdout(&expect(&["inspect", "session", "s", "--file", &file], exit_code::DONE));
     assert!(!shown.contains("1970-01-01T00:00:00.000Z"), "{shown}");
     let twice = expect(&["replay", &file, &file, "--output", "json"], exit_code::DONE);

@@ -13,24 +13,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::oracle::protobuf;
+use crate::random::Random;
 use crate::{EVENT_BYTES_MAX, NOW, log, logs, span, traces, with};
-
-/// SplitMix64: small, seeded, good enough to break things.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
-    }
-}
 
 const SCRAPS: [&[u8]; 26] = [
     b"\"",
@@ -67,7 +51,7 @@ fn broken(good: &[u8], random: &mut Random) -> Vec<u8> {
     for _ in 0..random.below(5) {
         let at = random.below(bytes.len());
         match random.below(7) {
-            0 => _ = bytes.splice(at..at, SCRAPS[random.below(SCRAPS.len())].iter().copied()),
+            0 => _ = bytes.splice(at..at, random.pick(&SCRAPS).iter().copied()),
             1 => {
                 let end = (at + random.below(16)).min(bytes.len());
                 bytes.drain(at..end);
@@ -83,7 +67,7 @@ fn broken(good: &[u8], random: &mut Random) -> Vec<u8> {
             5 => bytes.truncate(at),
             _ => {
                 let end = (at + 1).min(bytes.len());
-                bytes.splice(at..end, SCRAPS[random.below(SCRAPS.len())].iter().copied());
+                bytes.splice(at..end, random.pick(&SCRAPS).iter().copied());
             }
         }
         if bytes.is_empty() {

@@ -12,6 +12,8 @@ mod conventions;
 mod hostile;
 mod mapping;
 mod oracle;
+#[path = "../../../../tests/common/random.rs"]
+mod random;
 mod recorded;
 mod rules;
 
