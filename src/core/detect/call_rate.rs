@@ -18,7 +18,7 @@ settings! {
     pub struct Settings {
         mode: Mode = r#""block""#, MODE, "";
         count: Counted = r#""unproductive""#, words(&COUNTED),
-            "unproductive | no_news | all: all but successes with an answer not seen before, and of equal calls of one turn the first; more calls than the limit are then told, not refused";
+            "unproductive | no_news | all: all but successes with an answer not seen before, and of equal calls of one turn the first, no_news by what was new; more calls than the limit are then told, not refused";
         limit: u32 = "20", Limit, "equal calls, times the tool's factor; so many pass, the next is refused";
         window_ms: i64 = "60_000", millis(1), "sliding window, ms of event time";
         workers: u32 = "1", count(1), "times; multiplies the limit where one session runs several workers";
@@ -118,7 +118,7 @@ impl Rule for Settings {
 fn showed_later(history: &History, call: &Step, step: &Step, by_news: bool) -> bool {
     let brought_new = |other: &Step| {
         if by_news {
-            return !other.failed() && news::brings_news(other);
+            return news::brings_news(other);
         }
         let is_new_answer = other.outcome.is_some() && !other.flags.has(Flags::SEEN_OUTCOME);
         other.flags.has(Flags(Flags::OBSERVED.0 | Flags::OK.0)) && (is_new_answer || !other.flags.has(Flags::SEEN_CALL))
@@ -155,7 +155,7 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
     let before = equal.iter().skip(1).map(|earlier| Some(*earlier)).chain([None]);
     let by_news = settings.count == Counted::NoNews;
     let got_further = |call: &Step, before: Option<&Step>| match before {
-        Some(_) if by_news => !call.failed() && news::brings_news(call),
+        Some(_) if by_news => news::brings_news(call),
         Some(before) => call.got_further(before),
         None => false,
     };

@@ -263,7 +263,7 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, run: &Run, history: &Hist
 }
 
 /// That of a run or of a window: the tiers grow with the count.
-pub(super) fn finding(settings: &Settings, step: &Step, count: u32, threshold: u32) -> Finding {
+fn finding(settings: &Settings, step: &Step, count: u32, threshold: u32) -> Finding {
     let mut finding = Finding::new(Detector::ExactRepeat, settings.mode, repeat_identity(step.fingerprint), count, threshold)
         .confident(0.7, 0.05);
     finding.tier = tier(count, threshold);

@@ -76,10 +76,10 @@ pub fn is_poll(step: &Step) -> bool {
     step.flags.has(Flags::POLL) || (!step.failed() && step.evidence().marks.has(Marks::HANDLE))
 }
 
-/// Whether a completed step brought something that was not known.
+/// Whether a step worked and brought something that was not known.
 #[must_use]
 pub fn brings_news(step: &Step) -> bool {
-    step.flags.has(Flags::OBSERVED) && step.evidence().news > NEWS_PERCENT
+    step.flags.has(Flags(Flags::OBSERVED.0 | Flags::OK.0)) && step.evidence().news > NEWS_PERCENT
 }
 
 /// How many times as many steps a finding about this one needs: who waits, or meets an outage, may ask again; a call that takes its time is
@@ -143,7 +143,7 @@ pub fn classify(history: &History, step: &Step) -> (u8, Marks) {
         if speaks_by_arguments && known_arguments != evidence.arguments.places() {
             known_arguments |= evidence.arguments.places_in(&other.arguments);
         }
-        was_made |= step.call == earlier.call || (step.tool == earlier.tool && differs_in_one(step, earlier));
+        was_made = was_made || step.call == earlier.call || (step.tool == earlier.tool && differs_in_one(step, earlier));
         match likeness(step, earlier) {
             Likeness::Equal => equal.note(step, earlier),
             Likeness::Near => near.note(step, earlier),

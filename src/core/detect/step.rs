@@ -233,12 +233,6 @@ impl Step {
         self.outcome.is_some() || self.flags.has(Flags::CUT)
     }
 
-    /// Whether it worked, and of its answer only a part is known, and not how long the whole was: what is missing may have grown.
-    #[must_use]
-    pub const fn is_of_unknown_size(&self) -> bool {
-        self.flags.has(Flags(Flags::OK.0 | Flags::CUT.0)) && self.flags.residue() == 0
-    }
-
     /// Whether both answers are known and say different things. Two cut ones do where what is left of them differs; a cut one and a
     /// whole one are never known to.
     #[must_use]

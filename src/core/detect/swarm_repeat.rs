@@ -10,7 +10,7 @@ settings! {
     pub struct Settings {
         mode: Mode = r#""nudge""#, MODE, "";
         count: Counted = r#""unproductive""#, words(&COUNTED),
-            "unproductive | no_news | all: calls that failed or brought an answer known to the agent; fifty that read one file are work";
+            "unproductive | no_news | all: calls that failed or brought an answer known to the agent, no_news by what was new; fifty that read one file are work";
         threshold: u32 = "10", count(1), "calls of a finding";
         workers_min: u32 = "2", WorkersMin, "distinct agents of a finding: one agent is another detector's business";
         window_ms: i64 = "1_800_000", WholePanes { panes_max: Some(SWARM_PANES_MAX as i64) },

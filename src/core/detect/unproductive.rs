@@ -18,16 +18,14 @@ use crate::detect::step::{Flags, Step};
 #[must_use]
 pub fn got_nowhere(history: &History, step: &Step) -> bool {
     let flags = step.flags;
-    if !flags.has(Flags::OBSERVED) || !step.counts_or_met_outage() {
+    if !step.is_evidence() {
         return false;
     }
     if flags.has(Flags::RETRYABLE) {
         return meets_outage_again(history, step);
     }
     if !flags.has(Flags::SEEN_CALL) {
-        let is_first = history.calls_in_ring(step.call) < 2;
-        let is_local = flags.has(Flags::SHELL) && !flags.has(Flags::REMOTE);
-        return step.failed() && is_first && !is_local;
+        return step.failed() && fails_for_all(history, step);
     }
     let is_new = step.outcome.is_some() && !flags.has(Flags::SEEN_OUTCOME);
     let says_nothing = !step.outcome.is_some() || flags.any(Flags(Flags::GENERIC.0 | Flags::POLL.0));
@@ -50,24 +48,28 @@ pub fn got_nowhere(history: &History, step: &Step) -> bool {
 /// answer. What says little, what waits and what was done since a change got somewhere.
 #[must_use]
 pub fn brought_nothing(history: &History, step: &Step) -> bool {
-    let flags = step.flags;
-    if !flags.has(Flags::OBSERVED) || !step.counts_or_met_outage() {
+    if !step.is_evidence() {
         return false;
     }
-    if flags.has(Flags::RETRYABLE) {
+    if step.flags.has(Flags::RETRYABLE) {
         return meets_outage_again(history, step);
     }
-    let before = news::since_message(history, step).take_while(|earlier| !earlier.evidence().marks.has(Marks::CHANGE));
-    let equal = before.into_iter().find(|earlier| earlier.call == step.call);
+    let mut before = news::since_message(history, step).take_while(|earlier| !earlier.evidence().marks.has(Marks::CHANGE));
+    let equal = before.find(|earlier| earlier.call == step.call);
     if !step.failed() {
         let says_little = step.evidence().marks.has(Marks::LITTLE);
         return !says_little && !news::is_poll(step) && equal.is_some_and(|earlier| news::stands_still(step, earlier));
     }
-    let is_local = flags.has(Flags::SHELL) && !flags.has(Flags::REMOTE);
     match equal {
         Some(earlier) => earlier.failed() && news::fails_alike(step, earlier),
-        None => history.calls_in_ring(step.call) < 2 && !is_local,
+        None => fails_for_all(history, step),
     }
+}
+
+/// Whether a failure is the first of its call in the ring, and not of a command line, which runs in its agent's own place.
+fn fails_for_all(history: &History, step: &Step) -> bool {
+    let is_local = step.flags.has(Flags::SHELL) && !step.flags.has(Flags::REMOTE);
+    history.calls_in_ring(step.call) < 2 && !is_local
 }
 
 /// Whether two failures begin alike, as `dead_end` compares them: ports and addresses further on are no news. Of tests they are.

@@ -54,10 +54,10 @@ struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    fn of(finding: &Finding, (episodes, has_room): (&'a [Episode], bool), context: &Context<'_>) -> Self {
+    fn of(finding: &Finding, (episodes, has_room, is_another): (&'a [Episode], bool, bool), context: &Context<'_>) -> Self {
         let episode = episodes.iter().find(|episode| episode.identity == finding.identity);
         let has_block = episode.and_then(|episode| episode.block_until).is_some_and(|until| until > context.time);
-        Self { episode, has_block, was_nudged: episode.is_some_and(|episode| episode.nudges > 0), has_room, is_another: false }
+        Self { episode, has_block, was_nudged: episode.is_some_and(|episode| episode.nudges > 0), has_room, is_another }
     }
 
     /// Whether a block may be given, or given again: it must be there to be lifted as long as it stands.
@@ -88,15 +88,14 @@ fn choose(
     if policy.fusion.decides {
         let fused = fused?;
         let primary = mine.iter().find(|finding| finding.detector == fused.primary)?;
-        let known = Known::of(primary, (episodes, has_room), context);
+        let known = Known::of(primary, (episodes, has_room, is_another), context);
         let (action, tier) = fused_action(policy, (primary, fused), &known, out)?;
         let (finding, recommended) = (primary.clone(), Some(fused.recommended));
         return Some(Decision { finding, action, tier, fused: Some(fused), recommended, track });
     }
     let mut best: Option<(bool, u8, Decision)> = None;
     for finding in mine.iter().filter(|finding| !finding.is_signal) {
-        let known = Known::of(finding, (episodes, has_room), context);
-        let known = Known { is_another, ..known };
+        let known = Known::of(finding, (episodes, has_room, is_another), context);
         let Some((action, tier)) = action_of(policy, finding, &known, out) else { continue };
         let key = (action != Action::Block, rank(policy, finding.detector));
         if best.as_ref().is_none_or(|(later, other, _)| key < (*later, *other)) {

@@ -126,13 +126,8 @@ fn is_handle(args: &str) -> bool {
     word.len() <= HANDLE_BYTES_MAX && word.bytes().all(is_of_id) && word.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-/// Adds what an answer tells to the evidence of its call. What it means is seen against the steps before it.
-fn completed_evidence(
-    result: &CallResult<'_>,
-    (answer, canonical): (&View<'_>, Option<&str>),
-    is_ok: bool,
-    evidence: &mut Evidence,
-) {
+/// What an answer adds to the evidence of its call, whose own words are known. What it means is seen against the steps before it.
+fn answered(result: &CallResult<'_>, (answer, canonical): (&View<'_>, Option<&str>), is_ok: bool, own: &[u32]) -> Answered {
     let stable;
     let (compared, canonical) = if result.stable_result.is_absent() {
         (answer, canonical)
@@ -147,17 +142,18 @@ fn completed_evidence(
     };
     // A failure is what its result says, then its message, then its type.
     let error = result.error_message.as_deref().or(result.error_type.as_deref()).unwrap_or_default();
-    let words;
-    (evidence.answer, words) = match compared {
+    let (answer, words) = match compared {
         View::Sha256(hash) => (sketch_hash(hash), LITTLE_WORDS),
         _ if said.is_empty() && !is_ok => sketch_text(error),
         View::Json(source) => sketch_json(&canonical.map_or_else(|| canonical_json(source).into(), Cow::Borrowed)),
         _ => sketch_text(said),
     };
-    evidence.marks.set(Marks::LITTLE, words < LITTLE_WORDS);
-    evidence.marks.set(Marks::SLOW, result.duration_ms.is_some_and(|duration_ms| duration_ms >= SLOW_MS));
-    let own = std::mem::take(&mut evidence.own);
-    evidence.failure = if is_ok { Sketch::default() } else { sketch_failure(if said.is_empty() { error } else { said }, &own) };
+    Answered {
+        answer,
+        failure: if is_ok { Sketch::default() } else { sketch_failure(if said.is_empty() { error } else { said }, own) },
+        is_little: words < LITTLE_WORDS,
+        is_slow: result.duration_ms.is_some_and(|duration_ms| duration_ms >= SLOW_MS),
+    }
 }
 
 /// Whether anything asks what a shell command does, besides the file it reads.
@@ -222,7 +218,16 @@ pub(super) struct Completion {
     error: Hash64,
     state: Hash64,
     tokens: Option<Signature>,
-    evidence: Option<Box<Evidence>>,
+    answered: Option<Answered>,
+}
+
+/// What an answer adds to the evidence of its call.
+#[derive(Debug)]
+struct Answered {
+    answer: Sketch,
+    failure: Sketch,
+    is_little: bool,
+    is_slow: bool,
 }
 
 impl Completion {
@@ -245,7 +250,12 @@ impl Completion {
             step.token_bits = tokens.bits();
             step.tokens = tokens;
         }
-        step.evidence = self.evidence;
+        if let Some((evidence, answered)) = step.evidence.as_deref_mut().zip(self.answered) {
+            (evidence.answer, evidence.failure) = (answered.answer, answered.failure);
+            evidence.marks.set(Marks::LITTLE, answered.is_little);
+            evidence.marks.set(Marks::SLOW, answered.is_slow);
+            evidence.own = Box::default();
+        }
     }
 }
 
@@ -269,7 +279,7 @@ pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<
         error: Hash64::NONE,
         state: step.state,
         tokens: None,
-        evidence: step.evidence.clone(),
+        answered: None,
     };
     done.flags.set(Flags::OPEN, false);
     done.flags.set(Flags::OBSERVED, true);
@@ -302,9 +312,8 @@ pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<
         }
         canonical = compared.canonical.filter(|_| result.stable_result.is_absent());
     }
-    if let Some(evidence) = done.evidence.as_deref_mut().filter(|_| policy.needs.evidence) {
-        completed_evidence(result, (&answer, canonical.as_deref()), is_ok, evidence);
-    }
+    let evidence = step.evidence.as_deref().filter(|_| policy.needs.evidence);
+    done.answered = evidence.map(|evidence| answered(result, (&answer, canonical.as_deref()), is_ok, &evidence.own));
     if !is_ok {
         failure_facts(policy, result, || &answer, error_text, &mut done);
     }
