@@ -4,7 +4,7 @@ export CARGO_TARGET_DIR ?= $(HOME)/.cache/loopwarden/target
 .PHONY: agents demo test check setup fmt lint unit it golden toy kafka browser otel chaos upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check compose containers clients-python clients-typescript
 
 demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
-	cargo run --release --locked --quiet -- demo
+	cargo run --release --locked --quiet --bin loopwarden -- demo
 
 install: setup ## the program and the hook of coding agents into ~/.cargo/bin, from what is built already
 	cargo install --locked --quiet --path .
