@@ -198,6 +198,15 @@ fn failing(session: &str, id: usize, swarm: &str, url: &str, time_ms: i64) -> St
     .to_string()
 }
 
+/// A call that worked, with an answer of its own.
+fn working(session: &str, id: usize, swarm: &str, url: &str, time_ms: i64) -> String {
+    json!({
+        "id": format!("{session}-{id}"), "session_id": session, "swarm_id": swarm, "time": time_ms, "kind": "tool",
+        "tool": "fetch", "args": {"url": url}, "outcome": "ok", "result": format!("page {id} of the list"),
+    })
+    .to_string()
+}
+
 /// Steps that a swarm was told.
 fn steps(commands: &Commands, swarm: &str) -> Vec<u64> {
     let mine = commands.of_swarm().into_iter().filter(|command| command["swarm_id"] == swarm);
@@ -331,7 +340,7 @@ fn the_example_orchestrator_stops_the_worker_that_is_blocked_and_no_other() {
     for id in 0..30 {
         let time_ms = now_ms + id;
         send(&producer, &world, 2, "stuck", &failing("stuck", id as usize, "w", "http://dead", time_ms), time_ms);
-        send(&producer, &world, 2, "busy", &failing("busy", id as usize, "w", &format!("http://{id}"), time_ms), time_ms);
+        send(&producer, &world, 2, "busy", &working("busy", id as usize, "w", &format!("http://{id}"), time_ms), time_ms);
     }
     producer.flush(PATIENCE).expect("delivered");
     let deadline = Deadline::after(PATIENCE * 2);
