@@ -1,7 +1,7 @@
 # One command per check; CI calls nothing else. All of them share one native build: always --release, never other features.
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/loopwarden/target
 
-.PHONY: agents demo test check setup fmt lint unit it golden toy kafka browser otel chaos upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check compose containers clients-python clients-typescript
+.PHONY: agents demo test check setup fmt lint unit it golden toy kafka browser otel chaos lag upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check compose containers clients-python clients-typescript
 
 demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
 	cargo run --release --locked --quiet --bin loopwarden -- demo
@@ -63,6 +63,10 @@ otel: ## two looping agents each, sent by the Python and the Node SDK of OpenTel
 chaos: ## 200 kills and 2 million events on a real broker; the last run is kept under tests/chaos/runs
 	bash tests/kafka/broker/fetch.sh
 	LOOPWARDEN_CHAOS_KILLS=$${LOOPWARDEN_CHAOS_KILLS:-200} LOOPWARDEN_CHAOS_EVENTS=$${LOOPWARDEN_CHAOS_EVENTS:-2000000} cargo test --release --locked --test chaos
+
+lag: ## months of real events within a minute, a kill every one to two seconds, compared with a replay; twenty times
+	bash tests/kafka/broker/fetch.sh
+	LOOPWARDEN_LAG_RUNS=$${LOOPWARDEN_LAG_RUNS:-20} cargo test --release --locked --test chaos
 
 upgrade: ## the kill loop with this program and one of an earlier revision: make upgrade FROM=REVISION
 	bash tests/kafka/broker/fetch.sh

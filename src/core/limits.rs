@@ -60,6 +60,20 @@ pub const EXPLORED_TURNS_MAX: usize = 8;
 pub const SWARM_PANES_MAX: usize = 4_096;
 /// Panes live at least this long in event time, so that a partition that lags by minutes still lands in its pane (rule W3). Milliseconds.
 pub const SWARM_PANE_LIFE_MS_MIN: i64 = 3_600_000;
+/// Calls that a task of the swarm stage keeps for the sake of its slowest source. About 300 MB on disk. From half of them on, partitions
+/// that are ahead are not read; beyond them time moves on, and what comes is late (rule W5).
+pub const SWARM_LAG_CALLS_MAX: u64 = 4_000_000;
+/// What a partition may be ahead of the slowest one where it is not read for its sake. Milliseconds between the times of recording.
+pub const SWARM_LAG_AHEAD_MS: i64 = 600_000;
+/// How long a partition is not read for the sake of one that does not move. Milliseconds.
+pub const SWARM_LAG_WAIT_MS: u64 = 300_000;
+/// Points of time that a task of the swarm stage remembers until its sources have got there.
+pub const SWARM_TIMES_MAX: usize = 32;
+/// How long a lane waits before it says again how far its sources are read: at least, and at most while nothing comes. Milliseconds.
+pub const SOURCES_MS: std::ops::Range<u64> = 5_000..60_000;
+/// How much older than the answer of its log a lane takes the news that a partition is read to its end. It covers what is on its way from
+/// a broker, and clocks of machines that differ. Milliseconds.
+pub const SOURCE_END_SLACK_MS: i64 = 2_000;
 /// Steps of one window that one report tells, where each call is a step: the greatest. A lane that catches up reports tens of thousands of
 /// calls at once, and nobody needs a command for each.
 pub const SWARM_STEPS_MAX: u32 = 256;

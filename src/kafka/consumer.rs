@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use loopwarden_core::event::{NextOffset, Record, TaskId};
 use loopwarden_core::limits;
-use loopwarden_log::clock::Deadline;
+use loopwarden_log::clock::{self, Deadline};
 use loopwarden_log::{Flow, InputEnd, LogError, LogEvent};
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerGroupMetadata};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -118,12 +118,14 @@ impl LaneConsumer {
 
     /// Where the input of every assigned task ends, as of the last statistics and of what was handed over since.
     pub(super) fn ends(&self) -> Vec<InputEnd> {
+        let now_ms = clock::now_ms();
         let end = |((topic, partition), seen): ((String, u32), Extent)| {
             let task = self.topics.task_of(&topic, partition as i32)?;
             // The last offset before the end may be a transaction's marker, which nobody is ever handed over.
             let handed_over = self.tasks.get(&task)?.unwrap_or_default();
             let end = if seen.is_drained { handed_over } else { seen.stable.max(handed_over) };
-            Some(InputEnd { task, end, held_back: seen.held_back })
+            let age_ms = now_ms.saturating_sub(seen.as_of_ms).max(0).unsigned_abs();
+            Some(InputEnd { task, end, held_back: seen.held_back, age_ms })
         };
         self.consumer.context().ends().into_iter().filter_map(end).collect()
     }

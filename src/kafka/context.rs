@@ -111,11 +111,13 @@ pub(super) struct Extent {
     pub(super) is_drained: bool,
     /// Records behind it, where it has not moved since the statistics before: a busy partition always has some transaction open.
     pub(super) held_back: u64,
+    /// When the client knew it, wall clock in Unix ms, to the second before.
+    pub(super) as_of_ms: i64,
 }
 
 impl Extent {
     /// `None` while the client has not fetched from the partition yet.
-    fn of(partition: &rdkafka::statistics::Partition, before: Option<&Self>) -> Option<Self> {
+    fn of(partition: &rdkafka::statistics::Partition, before: Option<&Self>, as_of_ms: i64) -> Option<Self> {
         let stable = u64::try_from(partition.ls_offset).ok()?;
         let behind = u64::try_from(partition.hi_offset).unwrap_or_default().saturating_sub(stable);
         let is_stuck = before.is_some_and(|before| before.stable == stable);
@@ -123,6 +125,7 @@ impl Extent {
             stable,
             is_drained: partition.fetchq_cnt == 0 && partition.next_offset >= partition.ls_offset,
             held_back: if is_stuck { behind } else { 0 },
+            as_of_ms,
         })
     }
 }
@@ -146,11 +149,12 @@ impl ClientContext for ConsumerSide {
     fn stats(&self, statistics: Statistics) {
         let mut ends = lock(&self.ends);
         let before = std::mem::take(&mut *ends);
+        let as_of_ms = statistics.time.saturating_mul(1_000);
         for (name, topic) in statistics.topics {
             for (number, partition) in topic.partitions {
                 let Ok(number) = u32::try_from(number) else { continue };
                 let key = (name.clone(), number);
-                if let Some(extent) = Extent::of(&partition, before.get(&key)) {
+                if let Some(extent) = Extent::of(&partition, before.get(&key), as_of_ms) {
                     ends.insert(key, extent);
                 }
             }
@@ -386,11 +390,12 @@ mod tests {
             next_offset,
             ..rdkafka::statistics::Partition::default()
         };
-        assert_eq!(Extent::of(&seen(-1001, -1001, 0), None), None);
-        let first = Extent::of(&seen(10, 14, 4), None).expect("known");
-        assert_eq!(first, Extent { stable: 10, is_drained: false, held_back: 0 });
-        assert_eq!(Extent::of(&seen(12, 14, 12), Some(&first)), Some(Extent { stable: 12, is_drained: true, held_back: 0 }));
-        assert_eq!(Extent::of(&seen(10, 15, 10), Some(&first)), Some(Extent { stable: 10, is_drained: true, held_back: 5 }));
+        assert_eq!(Extent::of(&seen(-1001, -1001, 0), None, 7), None);
+        let first = Extent::of(&seen(10, 14, 4), None, 7).expect("known");
+        assert_eq!(first, Extent { stable: 10, is_drained: false, held_back: 0, as_of_ms: 7 });
+        let next = |seen| Extent::of(&seen, Some(&first), 8);
+        assert_eq!(next(seen(12, 14, 12)), Some(Extent { stable: 12, is_drained: true, held_back: 0, as_of_ms: 8 }));
+        assert_eq!(next(seen(10, 15, 10)), Some(Extent { stable: 10, is_drained: true, held_back: 5, as_of_ms: 8 }));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::overlay::Overlay;
 use crate::processor::Machine;
 use crate::recent::Told;
 use crate::settings::Clock;
+use crate::source_reports::source_watermarks;
 use crate::stats::{Ended, Reopened, Stats, bump};
 use crate::work::Work;
 
@@ -31,13 +32,15 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         if self.work.tasks.running().any(|(_, task)| task.is_unwritten) {
             return Some(0);
         }
+        let of_sources = self.sources_due_in(now_ms);
         if self.work.overlay.is_empty() {
-            return None;
+            return of_sources;
         }
         if self.work.is_full(&self.settings) {
             return Some(0);
         }
-        self.pacing.due_in(&self.work.overlay, now_ms)
+        // Who commits by the clock takes them along.
+        self.pacing.due_in(&self.work.overlay, now_ms).or(of_sources)
     }
 
     /// Commits everything there is. Ends the lane only where going on makes no sense; any other failure puts it into another phase.
@@ -45,6 +48,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         if self.phase != Phase::Feeding {
             return Ok(());
         }
+        self.note_sources(clock);
         let touched = self.touched();
         if touched.is_empty() {
             // Nothing a Position could say: no record got further.
@@ -71,6 +75,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 self.note_commit(decided_us.saturating_sub(began_us), ended_us.saturating_sub(decided_us));
                 self.pacing.ended(ended_us.saturating_sub(began_us), ended_us / 1_000);
                 self.publish(&touched, clock.wall_ms());
+                self.set_pace();
                 Ok(())
             }
             CommitOutcome::Aborted { cause, reopen } => {
@@ -129,6 +134,10 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         }
         for report in work.overlay.sums.drain(log.swarm_partitions())? {
             log.stage(report);
+        }
+        // Behind the sums that they speak of.
+        for watermarks in source_watermarks(&work.tasks, log.swarm_partitions())? {
+            log.stage(watermarks);
         }
         let mut changes = Vec::with_capacity(work.overlay.dirty.len() * CHANGES_PER_SESSION);
         for id in &work.overlay.dirty {
@@ -217,11 +226,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         work.counters.committed();
         for (id, _) in touched {
             if let Some(state) = work.tasks.get_mut(*id) {
-                state.committed.clone_from(&state.now);
-                state.window_committed.clone_from(&state.window);
-                state.is_unwritten = false;
-                state.seen.committed();
-                state.census.committed();
+                state.committed();
                 if !work.marks.is_empty() {
                     work.marks.committed(*id, state.now.next_offset.0);
                 }

@@ -15,6 +15,7 @@ use loopwarden_state::{Position, StateStore, StoreError};
 
 use crate::health::Health;
 use crate::lease::Leases;
+use crate::pace::Keeping;
 use crate::pacing::CommitPacing;
 use crate::poison::{KillerFile, Suspect};
 use crate::processor::Machine;
@@ -22,6 +23,7 @@ use crate::query::{Ask, TaskView};
 use crate::recent::Recent;
 use crate::restorer::{Answer, Restorer};
 use crate::settings::{Clock, LaneSettings};
+use crate::sources::SourcePacing;
 use crate::stats::Stats;
 use crate::tasks::Tasks;
 use crate::work::{Interrupt, Work};
@@ -145,6 +147,8 @@ pub struct Lane<L, S, M = SessionEngine> {
     exit: Option<Exit>,
     /// When the last turn began, monotonic ms.
     turned_ms: u64,
+    pub(super) sources: SourcePacing,
+    pub(super) keeping: Keeping,
 }
 
 impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
@@ -165,6 +169,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             orders: None,
             exit: None,
             turned_ms: 0,
+            sources: SourcePacing::default(),
+            keeping: Keeping::default(),
         }
     }
 
@@ -246,8 +252,9 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             return Turn::Ended(exit.clone());
         }
         self.turned_ms = clock.mono_ms();
+        let paced = self.keep_pace(clock);
         let event = self.next_event(clock);
-        match self.on_event(event, clock) {
+        match paced.and_then(|()| self.on_event(event, clock)) {
             Ok(true) => Turn::Worked,
             Ok(false) => Turn::Idle,
             Err(exit) => {
@@ -443,7 +450,10 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 Ok(())
             }
             Err(error) => self.on_log_error(error, clock),
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.note_started(id, clock);
+                Ok(())
+            }
         }
     }
 
@@ -470,11 +480,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         if self.phase != Phase::Feeding || self.work.tasks.is_restoring() {
             return Ok(());
         }
-        if self.settings.run_timers_at_end {
-            self.work.run_timers(&self.settings);
-            if self.work.interrupt.is_some() {
-                return Ok(());
-            }
+        if self.settings.run_timers_at_end && !self.work.has_run_timers(&self.settings) {
+            return Ok(());
         }
         let has_work = self.has_work();
         self.commit(clock)?;

@@ -20,7 +20,6 @@ use crate::poison::{Culprit, guarded};
 use crate::processor::Machine;
 use crate::settings::{Breaker, LaneSettings};
 use crate::stats::{Kind, Stats, bump};
-use crate::swarm;
 
 impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     /// Takes one record.
@@ -58,6 +57,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         }
         self.overlay.note_record(self.id.stage, record.value.map_or(0, <[u8]>::len));
         self.task.now.next_offset = offset.next();
+        self.task.reading.recorded = self.task.reading.recorded.max(record.meta.timestamp);
         self.task.halfway = None;
         Ok(())
     }
@@ -65,15 +65,15 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     /// A record that panics has moved the watermark before, and where a commit came between two of the timers that fell due, that stays:
     /// so its time counts always. What kills the process may do so while it is decoded, and has none.
     fn pass_time(&mut self, record: &Record<'_>) -> Result<(), Stop> {
-        let time = match self.id.stage {
-            TaskStage::Session => decode(record.value, &record.meta).ok().map(|event| event.time),
-            TaskStage::Swarm => swarm::time_of(record),
-        };
-        if let Some(time) = time {
-            self.task.advance_watermark(time, self.settings.lateness_ms);
-            self.fire_due(record)?;
+        match self.id.stage {
+            TaskStage::Swarm => self.pass_swarm_time(record),
+            TaskStage::Session => {
+                if let Ok(event) = decode(record.value, &record.meta) {
+                    self.task.advance_watermark(event.time, self.settings.lateness_ms);
+                }
+            }
         }
-        Ok(())
+        self.fire_due(record)
     }
 
     fn event(&mut self, record: &Record<'_>, event: &Event<'_>) -> Result<(), Stop> {

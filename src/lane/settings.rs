@@ -73,6 +73,11 @@ pub struct LaneSettings {
     pub swarm: bool,
     /// Partition counts, where records have a partitioner to be checked against.
     pub partitions: Option<Partitions>,
+    /// Whether session tasks say how far they have read, and the time of the swarm stage waits for the slowest. Off where sums come in
+    /// the order of the input anyway (replay). Needs `partitions`.
+    pub aligns_sources: bool,
+    /// Calls that a task of the swarm stage keeps for the sake of its slowest source.
+    pub lag_calls_max: u64,
     /// Header of the records that only say how late it is; none where the input has no such records.
     pub tick_header: Option<&'static str>,
     /// At the end of bounded input, let every timer fire.
@@ -97,9 +102,18 @@ impl Default for LaneSettings {
             transaction_timeout_ms: 10_000,
             swarm: false,
             partitions: None,
+            aligns_sources: false,
+            lag_calls_max: loopwarden_core::limits::SWARM_LAG_CALLS_MAX,
             tick_header: None,
             run_timers_at_end: false,
             poll_ms_max: 50,
         }
+    }
+}
+
+impl LaneSettings {
+    /// Partitions of events whose slowest the time of the swarm stage waits for; `None` where it waits for nobody.
+    pub(crate) fn sources(&self) -> Option<u32> {
+        self.partitions.filter(|_| self.aligns_sources && self.swarm).map(|partitions| partitions.session)
     }
 }

@@ -232,6 +232,8 @@ stats! {
         swarm_reports: u64 = one;
         /// Calls that reached the swarm stage after their pane was gone.
         swarm_late: u64 = one;
+        /// Calls that reached the swarm stage after its time had moved on without their partition, which lagged for too long.
+        limit_swarm_lag: u64 = one;
         /// Counters dropped because there were too many, longest unseen first (`keys_max`).
         limit_swarm_keys: u64 = one;
         /// Calls of agents beyond `workers_max` of a pane: they count, their agent does not.
@@ -254,7 +256,7 @@ stats! {
         "session_turnover_total" ["how"] "Sessions begun, and forgotten, since the start"
             |stats| list(&["begun", "forgotten"], &[stats.sessions_begun, stats.sessions_forgotten]);
         "limit_hits_total" ["limit"] "What a bound dropped" |stats| list(
-            &["reset_agents", "texts", "dead_letters", "blocks", "swarm_keys", "swarm_workers", "swarm_steps", "swarm_late"],
+            &["reset_agents", "texts", "dead_letters", "blocks", "swarm_keys", "swarm_workers", "swarm_steps", "swarm_late", "swarm_lag"],
             &[
                 stats.limit_reset_agents,
                 stats.limit_texts,
@@ -264,6 +266,7 @@ stats! {
                 stats.limit_swarm_workers,
                 stats.limit_swarm_steps,
                 stats.swarm_late,
+                stats.limit_swarm_lag,
             ],
         );
     }

@@ -1,7 +1,8 @@
 //! The swarm stage: what session tasks add up for it, and the way of one such record to effects in the overlay.
 //!
 //! The way is the session stage's: skip, decode, move the watermark, fire what is due, apply (`session`). The watermark follows the
-//! calls' event times; a pane whose timer has fired takes no call any more, so what it told cannot be told twice.
+//! calls' event times, as far as every source has come (`sources`); a pane whose timer has fired takes no call any more, so what it told
+//! cannot be told twice.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +10,7 @@ use loopwarden_core::engine::{SwarmCallKey, SwarmInput, SwarmReport, SwarmReset,
 use loopwarden_core::event::{EventTime, Reason, Record, RecordOffset, Rejected, TaskId};
 use loopwarden_core::limits::RESET_COUNTERS;
 use loopwarden_core::policy::Detector;
-use loopwarden_state::report::{SwarmRecord, is_reset_key, parse_report_key, reset_key};
+use loopwarden_state::report::{SOURCES_HEADER, SwarmRecord, decode_sources, is_reset_key, parse_report_key, reset_key};
 use loopwarden_state::swarm::{CounterKind, Floor};
 use loopwarden_state::{KeyFamily, StateStore, StoreError, TimerKey, swarm};
 
@@ -35,11 +36,22 @@ impl Incoming {
             Self::Reset(time) => *time,
         }
     }
-}
 
-/// The event time of a record of `swarm-counts`; none where it is no report.
-pub(super) fn time_of(record: &Record<'_>) -> Option<EventTime> {
-    read(record.meta.key.unwrap_or_default(), record.value).ok()?.ok().map(|incoming| incoming.time())
+    /// Calls in it.
+    fn calls(&self) -> u64 {
+        match self {
+            Self::Report(_, report) => report.entries.iter().map(|entry| u64::from(entry.calls)).sum(),
+            Self::Reset(_) => 0,
+        }
+    }
+
+    /// When the last event behind it was recorded.
+    const fn recorded(&self, record: &Record<'_>) -> EventTime {
+        match self {
+            Self::Report(_, report) => report.record_time,
+            Self::Reset(_) => record.meta.timestamp,
+        }
+    }
 }
 
 fn read(key: &[u8], value: Option<&[u8]>) -> Result<Result<Incoming, Rejected>, StoreError> {
@@ -56,6 +68,10 @@ fn read(key: &[u8], value: Option<&[u8]>) -> Result<Result<Incoming, Rejected>, 
         Err(error @ StoreError::NewerFormat(_)) => Err(error),
         Err(_) => reject(Reason::BadValue, ""),
     }
+}
+
+fn header<'a>(record: &Record<'a>, name: &str) -> Option<&'a [u8]> {
+    record.meta.headers.iter().find(|(found, _)| *found == name)?.1
 }
 
 /// What caused an input of a counter.
@@ -76,14 +92,56 @@ const fn kind_of(key: &SwarmCallKey) -> CounterKind {
 impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     /// Takes a record of `swarm-counts`.
     pub(super) fn swarm_record(&mut self, record: &Record<'_>) -> Result<(), Stop> {
+        if let (Some(sources), Some(header)) = (self.settings.sources(), header(record, SOURCES_HEADER)) {
+            return self.sources_moved(record, sources, header);
+        }
         let key = record.meta.key.unwrap_or_default();
         match read(key, record.value)? {
             Err(rejected) => self.dead_letter(record, &rejected),
             Ok(incoming) => {
-                self.task.advance_watermark(incoming.time(), self.settings.lateness_ms);
+                self.time_passes(record, &incoming);
                 self.fire_due(record)?;
                 self.incoming(record, key, incoming)
             }
+        }
+    }
+
+    /// Moves the watermark as the record does that was read before it panicked.
+    pub(super) fn pass_swarm_time(&mut self, record: &Record<'_>) {
+        if let Ok(Ok(incoming)) = read(record.meta.key.unwrap_or_default(), record.value) {
+            self.time_passes(record, &incoming);
+        }
+    }
+
+    fn time_passes(&mut self, record: &Record<'_>, incoming: &Incoming) {
+        let time = incoming.time();
+        if self.settings.sources().is_some() {
+            let (time, calls_max) = (time.minus_ms(self.settings.lateness_ms), self.settings.lag_calls_max);
+            self.task.sources.note(incoming.recorded(record), time, incoming.calls(), calls_max);
+            self.follow_sources();
+        } else {
+            self.task.advance_watermark(time, self.settings.lateness_ms);
+        }
+    }
+
+    fn follow_sources(&mut self) {
+        let time = self.task.sources.time();
+        self.task.advance_watermark(time, 0);
+    }
+
+    /// Partitions of events say how far they have been read.
+    fn sources_moved(&mut self, record: &Record<'_>, sources: u32, header: &[u8]) -> Result<(), Stop> {
+        match decode_sources(header) {
+            Ok(watermarks) => {
+                for (partition, watermark) in watermarks {
+                    self.task.sources.moved(sources, partition, watermark);
+                }
+                self.follow_sources();
+                self.fire_due(record)
+            }
+            // A newer program of the group wrote it: this one must not go on without it.
+            Err(error @ StoreError::NewerFormat(_)) => Err(error.into()),
+            Err(_) => self.dead_letter(record, &Rejected { reason: Reason::BadValue, field: SOURCES_HEADER.to_owned() }),
         }
     }
 
@@ -105,13 +163,20 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     fn report(&mut self, record: &Record<'_>, of: &SwarmCallKey, key: Vec<u8>, mut report: SwarmReport) -> Result<(), Stop> {
         if let Some(life_ms) = self.swarm.pane_life_ms(of) {
             let watermark = self.task.now.watermark;
-            let mut late = 0;
+            // What the slowest source would still have let pass.
+            let released = self.settings.sources().map_or(watermark, |_| self.task.sources.released());
+            let (mut late, mut lagging) = (0, 0);
             report.entries.retain(|entry| {
-                let lives = entry.pane.plus_ms(life_ms) > watermark;
-                late += if lives { 0 } else { u64::from(entry.calls) };
-                lives
+                let dies = entry.pane.plus_ms(life_ms);
+                match () {
+                    () if dies > watermark => return true,
+                    () if dies > released => lagging += u64::from(entry.calls),
+                    () => late += u64::from(entry.calls),
+                }
+                false
             });
             self.overlay.stats.swarm_late += late;
+            self.overlay.stats.limit_swarm_lag += lagging;
         }
         if report.entries.is_empty() {
             return Ok(());
@@ -267,6 +332,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         }
         let noted = self.effects.counters;
         self.overlay.stats.swarm_late += u64::from(noted.swarm_late);
+        self.overlay.stats.limit_swarm_lag += u64::from(noted.swarm_lag);
         self.overlay.stats.limit_swarm_workers += u64::from(noted.swarm_further);
         self.overlay.stats.limit_swarm_steps += u64::from(noted.swarm_steps);
         let subject = (kind_of(of), key);

@@ -8,6 +8,7 @@ use crate::census::Census;
 use crate::lease::Lease;
 use crate::poison::DeadLetterWindow;
 use crate::seen::Seen;
+use crate::sources::{Reading, Sources};
 use crate::timers::TimerQueue;
 
 /// A task in a state. Only [`Running`] processes records.
@@ -36,6 +37,11 @@ pub struct Running {
     pub(super) census: Census,
     pub(super) window: DeadLetterWindow,
     pub(super) window_committed: DeadLetterWindow,
+    /// What a task of the session stage says of its source watermark.
+    pub(super) reading: Reading,
+    /// What a task of the swarm stage knows of all of them.
+    pub(super) sources: Sources,
+    pub(super) sources_committed: Sources,
     /// The Position itself must be committed before anything else (first start, rule R5).
     pub(super) is_unwritten: bool,
     /// A reset that reaches more agents than one commit takes: its record is read again, and only the agents tell how far it got.
@@ -65,6 +71,7 @@ impl Task<Restoring> {
 
     /// Its state is complete: it may run from this Position on.
     pub(super) fn run(self, position: Position, is_unwritten: bool) -> Task<Running> {
+        let sources = Sources::after(position.watermark);
         let state = Running {
             committed: position.clone(),
             now: position,
@@ -73,6 +80,9 @@ impl Task<Restoring> {
             census: Census::default(),
             window: DeadLetterWindow::default(),
             window_committed: DeadLetterWindow::default(),
+            reading: Reading::default(),
+            sources: sources.clone(),
+            sources_committed: sources,
             is_unwritten,
             halfway: None,
         };
@@ -129,6 +139,7 @@ impl Running {
     pub(super) fn is_touched(&self) -> bool {
         self.is_unwritten
             || self.halfway.is_some()
+            || self.reading.to_send.is_some()
             || self.now.next_offset != self.committed.next_offset
             || self.now.watermark != self.committed.watermark
             || self.now.outputs != self.committed.outputs
@@ -143,7 +154,22 @@ impl Running {
         self.seen.rewind();
         self.census.rewind();
         self.window = self.window_committed.clone();
+        self.reading.rewind();
+        self.sources.clone_from(&self.sources_committed);
         self.halfway = None;
+    }
+
+    /// What happened since the last commit is true.
+    pub(super) fn committed(&mut self) {
+        self.committed.clone_from(&self.now);
+        self.window_committed.clone_from(&self.window);
+        self.is_unwritten = false;
+        self.seen.committed();
+        self.census.committed();
+        self.reading.committed();
+        if self.sources_committed != self.sources {
+            self.sources_committed.clone_from(&self.sources);
+        }
     }
 
     pub(super) fn next(&self) -> NextOffset {

@@ -55,11 +55,15 @@ pub(super) enum Interrupt {
     Note(String),
 }
 
+fn swarm_engine<M: Machine>(machine: &M, settings: &LaneSettings) -> SwarmEngine {
+    SwarmEngine::new(machine.app(), Arc::clone(machine.policy())).aligned(settings.sources().is_some())
+}
+
 impl<S: StateStore, M: Machine> Work<S, M> {
     pub(super) fn new(store: S, machine: M, tasks: Tasks, settings: &LaneSettings) -> Self {
         Self {
             encoder: Encoder::new(machine.app(), machine.policy(), settings.mode, settings.dead_letters),
-            swarm: SwarmEngine::new(machine.app(), Arc::clone(machine.policy())),
+            swarm: swarm_engine(&machine, settings),
             counters: Counters::new(settings.cache_bytes_max / COUNTERS_SHARE),
             cache: Cache::new(settings.cache_bytes_max),
             store,
@@ -83,7 +87,7 @@ impl<S: StateStore, M: Machine> Work<S, M> {
         }
         self.machine.swap(policy);
         let policy = self.machine.policy();
-        self.swarm = SwarmEngine::new(self.machine.app(), Arc::clone(policy));
+        self.swarm = swarm_engine(&self.machine, settings);
         self.encoder = Encoder::new(self.machine.app(), policy, settings.mode, settings.dead_letters);
         self.tasks.adopt(policy);
     }
@@ -180,8 +184,14 @@ impl<S: StateStore, M: Machine> Work<S, M> {
         self.counters.remove_task(id);
     }
 
-    /// Lets every timer of every task fire, or as many as a commit takes: the end of time, for a report.
-    pub(super) fn run_timers(&mut self, settings: &LaneSettings) {
+    /// Lets every timer of every task fire, or as many as a commit takes: the end of time, for a report. False where something came
+    /// between.
+    pub(super) fn has_run_timers(&mut self, settings: &LaneSettings) -> bool {
+        self.run_timers(settings);
+        self.interrupt.is_none()
+    }
+
+    fn run_timers(&mut self, settings: &LaneSettings) {
         for id in self.tasks.ids() {
             while let Some(mut stage) = self.stage(id, settings) {
                 if stage.is_full() {

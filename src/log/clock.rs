@@ -1,6 +1,7 @@
 //! The only reader of time: the wall clock in Unix milliseconds, deadlines and stopwatches on the monotonic one.
 //!
-//! No output depends on it (rule C14, K2): it bounds waits and measures.
+//! Nothing that is published depends on it (rules C14, K2): it bounds waits and measures, and says what a silent partition has passed
+//! (rule W5).
 
 #![expect(clippy::disallowed_methods, reason = "this is the one place that reads a clock")]
 

@@ -222,6 +222,8 @@ pub struct InputEnd {
     pub end: u64,
     /// Records behind a transaction that stays open: one that was there 5 s ago already.
     pub held_back: u64,
+    /// How old this is. Milliseconds.
+    pub age_ms: u64,
 }
 
 /// A transactional log, as one lane sees it. Not shared between threads.

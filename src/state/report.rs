@@ -15,6 +15,13 @@ use crate::{StoreError, codec};
 /// Newest format of a record.
 const VERSION: u8 = 1;
 
+/// Header of a record that says how far partitions of events have been read. Its value is a report without an entry, so that a program
+/// that does not know the header takes it for one.
+pub const SOURCES_HEADER: &str = "lw_sources";
+
+/// Format of the header.
+const SOURCES_VERSION: u8 = 1;
+
 /// One record of `swarm-counts`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SwarmRecord {
@@ -47,6 +54,27 @@ enum Stored<'a> {
     Reset {
         time: i64,
     },
+}
+
+/// Key of a record of source watermarks: that of a counter which nobody has.
+pub fn sources_key() -> Vec<u8> {
+    report_key(&SwarmCallKey::Fleet { tenant: String::new(), fingerprint: Hash128::NONE })
+}
+
+/// Bytes of the header: partitions of events, each with its source watermark.
+///
+/// # Errors
+/// As [`codec::encode`].
+pub fn encode_sources(watermarks: &[(u32, i64)]) -> Result<Vec<u8>, StoreError> {
+    codec::encode(SOURCES_VERSION, watermarks)
+}
+
+/// Reads the header.
+///
+/// # Errors
+/// As [`codec::decode`].
+pub fn decode_sources(bytes: &[u8]) -> Result<Vec<(u32, i64)>, StoreError> {
+    codec::decode("source watermarks", SOURCES_VERSION, bytes)
 }
 
 /// Key of a report: tenant, swarm, fingerprint joined by U+001F. A fleet's has no swarm.
@@ -88,6 +116,12 @@ pub fn parse_report_key(key: &[u8]) -> Option<SwarmCallKey> {
 }
 
 impl SwarmRecord {
+    /// A report without an entry: the value of a record whose header alone says something. It takes no time anywhere.
+    pub fn of_nothing() -> Self {
+        let recipe = loopwarden_core::engine::IdentityRecipe::Opaque;
+        Self::Report(SwarmReport { tool: String::new(), recipe, record_time: EventTime(0), entries: Vec::new() })
+    }
+
     /// Bytes of the record.
     ///
     /// # Errors
@@ -173,8 +207,17 @@ mod tests {
                 *version = VERSION;
             }
             let _ = SwarmRecord::decode(&bytes);
+            let _ = decode_sources(&bytes);
             let _ = parse_report_key(&bytes);
         }
+    }
+
+    #[test]
+    fn source_watermarks_read_back_and_their_record_is_a_report_of_nothing() {
+        let watermarks = vec![(0, i64::MIN), (7, 1_800_000_000_000)];
+        assert_eq!(decode_sources(&encode_sources(&watermarks).unwrap()).unwrap(), watermarks);
+        assert!(matches!(decode_sources(&[2]), Err(StoreError::NewerFormat(_))));
+        assert!(parse_report_key(&sources_key()).is_some());
     }
 
     #[test]

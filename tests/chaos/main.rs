@@ -1,7 +1,7 @@
 //! The kill loop (T4): real processes on a real broker, killed again and again, and the auditor. `make test` runs it short, `make
 //! chaos` long; `LOOPWARDEN_CHAOS_KILLS`, `_EVENTS`, `_SEED` say how long and which. With `LOOPWARDEN_CHAOS_OLD`, the path of an
 //! earlier program, each start draws one of the two (T19, `make upgrade`). With `LOOPWARDEN_SOAK_MINUTES` it is the soak instead (T21,
-//! `make soak`), and with `LOOPWARDEN_SOAK_LOG=embedded` that of the embedded log, which needs no broker.
+//! `make soak`), with `LOOPWARDEN_LAG_RUNS` the test of partitions that lag (`make lag`), and with `LOOPWARDEN_SOAK_LOG=embedded` that of the embedded log, which needs no broker.
 
 #![allow(clippy::pedantic, reason = "the pedantic lints are for the product; tests are read once, top to bottom")]
 #![expect(
@@ -16,6 +16,7 @@ mod auditor;
 mod embedded;
 mod flat;
 mod fleet;
+mod lag;
 mod outcome;
 mod process;
 mod reference;
@@ -121,6 +122,10 @@ fn main() -> ExitCode {
         println!("{soak}");
         soak.keep();
         return if soak.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    if let Some(runs) = number("LOOPWARDEN_LAG_RUNS") {
+        let is_good = lag::runs(bootstrap, runs, number("LOOPWARDEN_LAG_EVENTS"));
+        return if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let plan = Plan::of_environment();
     println!("chaos: {} kills, {} events, seed {}", plan.kills, plan.events, plan.seed);

@@ -15,8 +15,8 @@ use loopwarden_sim::MemoryTopic;
 use crate::store::temp_dir::TempDir;
 use crate::world::{APP, Fed, PARTITIONS, TestWorld, config, feed, fleet, outputs_by_task, policy, settings};
 
-/// The one name that is a program of its own, and no test function.
-const PROGRAM: &str = "chaos::kill_loop";
+/// Names that are runs of a program of its own, and no test functions.
+const RUNS: [&str; 2] = ["chaos::kill_loop", "chaos::lag::runs"];
 
 /// Whether a name such as `it::lane::batch_cuts_do_not_show` is that of a test: program, module, function. The module has a file of its
 /// own, and the function is marked as a test there.
@@ -26,7 +26,9 @@ fn names_a_test(name: &str) -> bool {
     let folder = modules.iter().fold(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(program), |at, part| at.join(part));
     let files = [folder.with_extension("rs"), folder.join("mod.rs"), folder.join("main.rs")];
     let texts: Vec<String> = files.iter().filter_map(|file| fs::read_to_string(file).ok()).collect();
-    texts.iter().any(|text| if name == PROGRAM { text.contains(&format!("fn {function}(")) } else { holds_test(text, function) })
+    texts
+        .iter()
+        .any(|text| if RUNS.contains(&name) { text.contains(&format!("fn {function}(")) } else { holds_test(text, function) })
 }
 
 /// Whether a source has the function with `#[test]` among the attributes and comments just above it.

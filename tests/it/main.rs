@@ -21,6 +21,7 @@ mod http;
 mod identity;
 mod inspect;
 mod invariants;
+mod lag;
 mod lane;
 mod log;
 mod loss;

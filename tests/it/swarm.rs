@@ -746,7 +746,7 @@ fn replayed() -> Vec<(String, String, i64)> {
 }
 
 /// Ids of a replay with so many lanes, in its own order.
-fn replay(path: &std::path::Path, lanes: u32, cut: u64) -> Vec<String> {
+pub(crate) fn replay(path: &std::path::Path, lanes: u32, cut: u64) -> Vec<String> {
     use loopwarden::engine::SessionEngine;
     use loopwarden::log::Destination;
     use loopwarden::log::file::{FileInput, FileOptions, FileReplay};

@@ -9,13 +9,13 @@ use std::time::Duration;
 use loopwarden::config::policy::load_with_overrides;
 use loopwarden::engine::{Effects, Input, Session, SessionEngine, SubjectKey, TimerKind};
 use loopwarden::event::{EventKind, NextOffset, Record, Stage, TaskId};
-use loopwarden::log::{Changelog, CommitOutcome, Flow, Log, LogError, LogEvent, Output, Partitions};
+use loopwarden::log::{Changelog, CommitOutcome, Flow, InputEnd, Log, LogError, LogEvent, Output, Partitions};
 use loopwarden::policy::Policy;
 use loopwarden::store::{
     Change, KeyFamily, LoadBatch, MemoryStore, Position, ScanFlow, StateKey, StateStore, StoreError, chain, state_hash,
 };
 use loopwarden::task::{
-    Clock, CommitTrigger, Exit, InlineRestorer, Lane, LaneSettings, Leases, Machine, Order, ProcessMode, Turn,
+    Clock, CommitTrigger, Exit, InlineRestorer, Lane, LaneSettings, Leases, Machine, Order, Pace, ProcessMode, Turn,
 };
 use loopwarden_sim::{Faults, MemoryBroker, MemoryConfig, MemoryLog, MemoryRecord, MemoryTopic};
 
@@ -225,6 +225,10 @@ impl Log for TestLog {
         self.memory.swarm_partitions()
     }
 
+    fn input_ends(&self) -> Vec<InputEnd> {
+        self.memory.input_ends()
+    }
+
     fn owner(&self) -> &str {
         self.memory.owner()
     }
@@ -309,6 +313,7 @@ impl TestWorld {
         let (broker, settings, policy) = (self.broker.clone(), Arc::clone(&self.settings), Arc::clone(&self.policy));
         let process = &mut self.processes[at];
         process.leases = Leases::new();
+        let pace = Pace::new();
         for lane in 0..process.lanes.len() {
             let (rereads, refuses) = (self.rereads, self.refuses.clone());
             let log = TestLog { memory: broker.open(&process.name, lane as u32), rereads, refuses };
@@ -316,7 +321,7 @@ impl TestWorld {
             let machine = Explosive(SessionEngine::new(APP, Arc::clone(&policy)));
             let leases = process.leases.clone();
             let lane_of = Lane::new(log, process.store.clone(), machine, Box::new(restorer), leases, Arc::clone(&settings));
-            process.lanes[lane] = Some(lane_of);
+            process.lanes[lane] = Some(lane_of.with_pace(&pace));
         }
     }
 

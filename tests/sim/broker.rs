@@ -76,6 +76,8 @@ pub(super) struct State {
     pub(super) group: Group,
     pub(super) faults: Faults,
     pub(super) now_ms: i64,
+    /// Until when nothing of a task's input comes, whoever reads it.
+    pub(super) lags: BTreeMap<TaskId, i64>,
 }
 
 impl State {
@@ -131,6 +133,7 @@ impl MemoryBroker {
             group: Group::default(),
             faults,
             now_ms: 0,
+            lags: BTreeMap::new(),
         };
         Self { state: Arc::new(Mutex::new(state)) }
     }
@@ -238,6 +241,13 @@ impl MemoryBroker {
         state.expire_transactions();
         let (now_ms, timeout_ms, tasks) = (state.now_ms, state.config.session_timeout_ms, state.tasks());
         state.group.expire(now_ms, timeout_ms, &tasks);
+    }
+
+    /// Holds back a task's input for so long, whoever reads it; 0 lets it come again.
+    pub fn lag(&self, task: TaskId, ms: i64) {
+        let mut state = self.lock();
+        let until_ms = state.now_ms + ms;
+        state.lags.insert(task, until_ms);
     }
 
     /// Time of the virtual clock.

@@ -28,6 +28,9 @@ pub enum Fault {
     Rebalance,
     /// The group's coordinator dies, and the next one knows the member by a former id. Poll only.
     Forgotten,
+    /// Nothing more of one partition comes for a while, whoever reads it: its leader is slow, or it has far more to read than the others.
+    /// Poll only.
+    Lag,
     /// A failure before the decision: the transaction is aborted, the producer is fine.
     Abort,
     /// As `Abort`, but the abort fails as well: the transaction stays open, the producer must be replaced.
@@ -58,7 +61,7 @@ impl Step {
     #[must_use]
     pub const fn faults(self) -> &'static [Fault] {
         match self {
-            Self::Poll => &[Fault::Transient, Fault::Rebalance, Fault::Forgotten],
+            Self::Poll => &[Fault::Transient, Fault::Rebalance, Fault::Forgotten, Fault::Lag],
             Self::Rejoin => &[Fault::Transient],
             Self::Begin => &[Fault::Abort, Fault::Fenced, Fault::Rebalance, Fault::Die],
             Self::Send | Self::Offsets => &[Fault::Abort, Fault::Suspect, Fault::Fenced, Fault::Rebalance, Fault::Die],

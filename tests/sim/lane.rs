@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use loopwarden_core::event::{EventTime, Header, NextOffset, Record, RecordMeta, RecordOffset, TaskId};
-use loopwarden_log::{Changelog, CommitOutcome, Destination, Flow, Log, LogError, LogEvent, Output};
+use loopwarden_log::{Changelog, CommitOutcome, Destination, Flow, InputEnd, Log, LogError, LogEvent, Output};
 
 use crate::broker::State;
 use crate::changelog::MemoryChangelog;
 use crate::group::Answer;
 use crate::transaction::{Markers, Refused};
 use crate::{Fault, MemoryBroker, MemoryRecord, MemoryTopic, Step};
+
+/// How long a lag lasts that a fault has made. Milliseconds.
+const LAG_MS: i64 = 3_000;
 
 #[derive(Debug, Clone, Copy)]
 struct Reading {
@@ -111,6 +114,13 @@ impl MemoryLog {
         }
     }
 
+    /// Tasks in the order in which they are served: the one served last comes last.
+    fn in_turn(&self) -> impl Iterator<Item = (&TaskId, &Reading)> {
+        let after = self.readings.iter().filter(|(task, _)| Some(**task) > self.last_served);
+        let before = self.readings.iter().filter(|(task, _)| Some(**task) <= self.last_served);
+        after.chain(before)
+    }
+
     /// The next records of the running tasks, beginning after the task served last.
     fn collect(&mut self, state: &mut State) -> Result<Vec<(TaskId, MemoryRecord)>, LogError> {
         for (task, reading) in self.readings.iter_mut().filter(|(_, reading)| reading.running) {
@@ -122,9 +132,9 @@ impl MemoryLog {
             }
         }
         let mut batch = Vec::new();
-        let after = self.readings.iter().filter(|(task, _)| Some(**task) > self.last_served);
-        let before = self.readings.iter().filter(|(task, _)| Some(**task) <= self.last_served);
-        for (task, reading) in after.chain(before).filter(|(_, reading)| reading.running) {
+        let now_ms = state.now_ms;
+        let lagging: Vec<TaskId> = state.lags.iter().filter(|(_, until_ms)| **until_ms > now_ms).map(|(task, _)| *task).collect();
+        for (task, reading) in self.in_turn().filter(|(task, reading)| reading.running && !lagging.contains(task)) {
             let room = state.config.poll_records_max.saturating_sub(batch.len());
             let partition = state.partition((MemoryTopic::Input(task.stage), task.partition));
             batch.extend(partition.committed(reading.next).take(room).map(|record| (*task, record.clone())));
@@ -236,6 +246,10 @@ impl Log for MemoryLog {
             match state.faults.decide(&self.owner, Step::Poll) {
                 Some(Fault::Rebalance) => state.group.generation += 1,
                 Some(Fault::Forgotten) => state.group.forget(&self.member),
+                Some(Fault::Lag) => {
+                    let until_ms = state.now_ms + LAG_MS;
+                    state.lags.extend(self.in_turn().next().map(|(task, _)| (*task, until_ms)));
+                }
                 Some(_) => return Err(LogError::Transient("the request timed out".to_owned())),
                 None => {}
             }
@@ -368,6 +382,16 @@ impl Log for MemoryLog {
 
     fn swarm_partitions(&self) -> u32 {
         self.broker.lock().config.partitions.swarm
+    }
+
+    /// As of now: nothing is behind.
+    fn input_ends(&self) -> Vec<InputEnd> {
+        let state = self.broker.lock();
+        let end = |task: &TaskId| {
+            let place = (MemoryTopic::Input(task.stage), task.partition);
+            InputEnd { task: *task, end: state.range(place).end, held_back: 0, age_ms: 0 }
+        };
+        self.readings.iter().filter(|(_, reading)| reading.running).map(|(task, _)| end(task)).collect()
     }
 
     fn owner(&self) -> &str {

@@ -187,6 +187,8 @@ pub struct EngineCounters {
     pub blocked_delta: i32,
     /// Calls of panes that no longer live.
     pub swarm_late: u32,
+    /// Calls of panes that were dropped because a counter had too many, for the sake of a source that lags.
+    pub swarm_lag: u32,
     /// Calls of agents beyond `workers_max`: they count, their number does not.
     pub swarm_further: u32,
     /// Steps that one report crossed beyond [`crate::limits::SWARM_STEPS_MAX`]: not told.

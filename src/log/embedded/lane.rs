@@ -317,7 +317,7 @@ impl Log for EmbeddedLog {
     }
 
     fn input_ends(&self) -> Vec<InputEnd> {
-        let end = |task: &TaskId| InputEnd { task: *task, end: self.broker.input_range(*task).end, held_back: 0 };
+        let end = |task: &TaskId| InputEnd { task: *task, end: self.broker.input_range(*task).end, held_back: 0, age_ms: 0 };
         self.readings.keys().map(end).collect()
     }
 

@@ -9,8 +9,8 @@ use loopwarden_core::policy::Policy;
 use loopwarden_kafka::admin::Admin;
 use loopwarden_kafka::{KafkaLog, KafkaOptions};
 use loopwarden_lane::{
-    Clock, CommitTrigger, Exit, Fleet, InlineRestorer, KillerFile, Lane, LaneSettings, Leases, Recent, RestorePool, Suspect,
-    SystemClock,
+    Clock, CommitTrigger, Exit, Fleet, InlineRestorer, KillerFile, Lane, LaneSettings, Leases, Pace, Recent, RestorePool,
+    Suspect, SystemClock,
 };
 use loopwarden_log::embedded::{EmbeddedBroker, EmbeddedOptions, TICK_HEADER};
 use loopwarden_log::{Changelog, InputNames, Log};
@@ -80,6 +80,7 @@ impl DeploymentSpec<'_> {
             on_input_loss: kafka.map(|kafka| kafka.on_input_loss).unwrap_or_default(),
             dead_letters: kafka.map(|kafka| kafka.dlq_content).unwrap_or_default(),
             swarm: SWARM,
+            aligns_sources: true,
             ..LaneSettings::default()
         }
     }
@@ -128,16 +129,18 @@ pub(super) fn embedded(spec: &DeploymentSpec<'_>) -> Result<Deployment, Failure>
     let settings =
         Arc::new(LaneSettings { partitions: Some(broker.partitions()), tick_header: Some(TICK_HEADER), ..spec.settings() });
     let suspects = Arc::new(spec.suspects()?);
-    let leases = Leases::new();
+    let (leases, pace) = (Leases::new(), Pace::new());
     let mut fleet = Fleet::new(spec.clock, config.lanes as usize);
     for number in 0..config.lanes {
         let (broker, settings, leases, suspects) = (broker.clone(), Arc::clone(&settings), leases.clone(), Arc::clone(&suspects));
+        let pace = pace.clone();
         let (policy, dir) = (Arc::clone(spec.policy), spec.data_dir.to_owned());
         fleet.spawn(move || {
             let store = broker.store();
             let restorer = Box::new(InlineRestorer::new(store.clone(), None, Arc::clone(&settings)));
             let engine = SessionEngine::new("loopwarden", policy);
-            noted(Lane::new(broker.lane(number), store, engine, restorer, leases, settings), &dir, number, &suspects)
+            let lane = Lane::new(broker.lane(number), store, engine, restorer, leases, settings).with_pace(&pace);
+            noted(lane, &dir, number, &suspects)
         })?;
     }
     let place = format!("embedded log in {}", spec.data_dir.display());
@@ -170,7 +173,7 @@ pub(super) fn kafka(spec: &DeploymentSpec<'_>, kafka: &KafkaConfig) -> Result<De
     let store = spec.store(Some(cluster))?;
     let settings = Arc::new(spec.settings());
     let suspects = Arc::new(spec.suspects()?);
-    let (leases, pools, recent) = (Leases::new(), Pools::default(), Recent::default());
+    let (leases, pace, pools, recent) = (Leases::new(), Pace::new(), Pools::default(), Recent::default());
     let lanes = kafka_lanes(config);
     let mut fleet = Fleet::new(spec.clock, lanes as usize);
     for number in 0..lanes {
@@ -180,6 +183,7 @@ pub(super) fn kafka(spec: &DeploymentSpec<'_>, kafka: &KafkaConfig) -> Result<De
         let (settings, leases, suspects, pools, recent) =
             (Arc::clone(&settings), leases.clone(), Arc::clone(&suspects), Arc::clone(&pools), recent.clone());
         let (store, policy, dir, clock) = (store.clone(), Arc::clone(spec.policy), spec.data_dir.to_owned(), spec.clock);
+        let pace = pace.clone();
         fleet.spawn(move || {
             let app = options.app.clone();
             let log = KafkaLog::open(options)?;
@@ -193,7 +197,8 @@ pub(super) fn kafka(spec: &DeploymentSpec<'_>, kafka: &KafkaConfig) -> Result<De
             let pool = pool.map_err(|error| Exit::Failed(format!("cannot start a restore thread: {error}")))?;
             let restorer = pool.client();
             pools.lock().unwrap_or_else(PoisonError::into_inner).push(pool);
-            let lane = Lane::new(log, store, SessionEngine::new(&app, policy), restorer, leases, settings).with_recent(recent);
+            let lane = Lane::new(log, store, SessionEngine::new(&app, policy), restorer, leases, settings);
+            let lane = lane.with_recent(recent).with_pace(&pace);
             noted(lane, &dir, number, &suspects)
         })?;
     }

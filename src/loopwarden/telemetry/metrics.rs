@@ -330,7 +330,7 @@ mod tests {
         let lane = LaneReport {
             stats,
             tasks: vec![TaskView { id, state: TaskState::Running, position: Some(position) }],
-            ends: vec![InputEnd { task: id, end: 9, held_back: 2 }],
+            ends: vec![InputEnd { task: id, end: 9, held_back: 2, age_ms: 0 }],
             restore_left: [1, 2],
             census: [5, 2],
             swarm_counters: 7,

@@ -7,13 +7,15 @@ use crate::engine::command::{CommandId, IdentityRecipe};
 use crate::engine::effects::Effects;
 use crate::engine::swarm::rules::Rules;
 use crate::engine::swarm::sums::SwarmEntry;
-use crate::engine::swarm::windows::{Contribution, Pane, Panes, is_in_window, window};
+use crate::engine::swarm::windows::{Contribution, Pane, Panes, is_in_window, pane_calls, window};
 use crate::engine::timer::{TimerKind, TimerTable};
 use crate::engine::verdicts::Verdicts;
 use crate::event::EventTime;
-use crate::limits::SWARM_PANE_BYTES_MAX;
+use crate::limits::{SWARM_PANE_BYTES_MAX, SWARM_PANES_MAX};
 use crate::policy::SwarmRepeat;
 
+/// Panes of a counter where time waits for a source: a window of as many panes as a policy may ask for, and as many beside it.
+const SWARM_LAG_PANES_MAX: usize = 2 * SWARM_PANES_MAX;
 /// Lengths of two names, calls and a time, encoded; at most. Bytes.
 const AGENT_BYTES: usize = 24;
 
@@ -69,10 +71,10 @@ impl SwarmCounter {
     }
 
     /// Adds the calls of a report's entries to their panes; the panes that were touched. `start_of` is the pane that keeps the calls of
-    /// a reported one.
+    /// a reported one. Where the stage's time waits for its sources, the stage alone says what is late.
     pub(super) fn add(
         &mut self,
-        rules: &Rules,
+        (rules, is_aligned): (&Rules, bool),
         entries: Vec<SwarmEntry>,
         start_of: impl Fn(EventTime) -> EventTime,
         out: &mut Effects,
@@ -83,7 +85,7 @@ impl SwarmCounter {
         let mut sized: Option<(EventTime, usize)> = None;
         for entry in entries {
             let is_forgotten = self.floor.is_some_and(|floor| entry.last <= floor);
-            let is_too_late = rules.window_ms > 0 && entry.pane.plus_ms(life_ms) < self.time;
+            let is_too_late = !is_aligned && rules.window_ms > 0 && entry.pane.plus_ms(life_ms) < self.time;
             if is_forgotten || is_too_late {
                 if is_too_late {
                     out.counters.swarm_late = out.counters.swarm_late.saturating_add(entry.calls);
@@ -117,6 +119,22 @@ impl SwarmCounter {
             }
         }
         touched
+    }
+
+    /// Panes and periods that a lagging source keeps alive are bounded; the oldest go. What has been published stays published: a period
+    /// that is forgotten takes no call any more.
+    pub(super) fn bound(&mut self, rules: &Rules, out: &mut Effects) {
+        if rules.window_ms <= 0 {
+            return;
+        }
+        while self.panes.len() > SWARM_LAG_PANES_MAX {
+            let Some((_, pane)) = self.panes.pop_first() else { return };
+            out.counters.swarm_lag = out.counters.swarm_lag.saturating_add(pane_calls(&pane));
+        }
+        while rules.period_ms > 0 && self.periods.len() > SWARM_PANES_MAX {
+            let Some((start, _)) = self.periods.pop_first() else { return };
+            self.raise_floor(EventTime(start.saturating_add(rules.period_ms).saturating_sub(1)));
+        }
     }
 
     /// Forgets calls up to a time; all steps are new.

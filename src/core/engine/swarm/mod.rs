@@ -41,13 +41,20 @@ pub enum SwarmInput {
 pub struct SwarmEngine {
     app: Arc<str>,
     policy: Arc<Policy>,
+    is_aligned: bool,
 }
 
 impl SwarmEngine {
     /// An engine for an application and a policy.
     #[must_use]
     pub fn new(app: &str, policy: Arc<Policy>) -> Self {
-        Self { app: app.into(), policy }
+        Self { app: app.into(), policy, is_aligned: false }
+    }
+
+    /// The same, for a stage whose time waits for its slowest source: a counter's own greatest time makes no call late.
+    #[must_use]
+    pub fn aligned(self, is_aligned: bool) -> Self {
+        Self { is_aligned, ..self }
     }
 
     /// How long after its start a pane may still be added to, event time in ms; `None` in an endless window, where nothing is late.
@@ -111,7 +118,10 @@ impl SwarmEngine {
             counter.tool = tool;
             counter.recipe = Some(recipe);
         }
-        let touched = counter.add(&rules, entries, |pane| self.pane_of(key, pane), out);
+        let touched = counter.add((&rules, self.is_aligned), entries, |pane| self.pane_of(key, pane), out);
+        if self.is_aligned {
+            counter.bound(&rules, out);
+        }
         if touched.is_empty() {
             return;
         }

@@ -33,7 +33,7 @@ pub struct Pane {
 /// The panes of a counter, by their start.
 pub type Panes = BTreeMap<EventTime, Pane>;
 
-fn pane_calls(pane: &Pane) -> u32 {
+pub(super) fn pane_calls(pane: &Pane) -> u32 {
     pane.agents.values().fold(pane.further_calls, |sum, agent| sum.saturating_add(agent.calls))
 }
 
