@@ -57,7 +57,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         }
         self.overlay.note_record(self.id.stage, record.value.map_or(0, <[u8]>::len));
         self.task.now.next_offset = offset.next();
-        self.task.reading.recorded = self.task.reading.recorded.max(record.meta.timestamp);
+        self.task.reading.recorded = record.meta.timestamp;
         self.task.halfway = None;
         Ok(())
     }

@@ -37,8 +37,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         let Self { work, keeping, sources: pacing, .. } = self;
         for (id, task) in work.tasks.running_mut().filter(|(id, _)| id.stage == Stage::Session) {
             read += task.next().0;
-            // Records of one millisecond may be read in two commits.
-            let of_records = task.reading.recorded.0.saturating_sub(1);
+            // Records of one millisecond may be read in two commits. A clock of a producer that runs ahead says nothing.
+            let of_records = Some(task.reading.recorded.0.saturating_sub(1)).filter(|recorded| *recorded <= wall_ms);
             let as_of_ms = |end: &InputEnd| wall_ms.saturating_sub_unsigned(end.age_ms);
             let is_at_end = |end: &&InputEnd| end.end <= task.next().0 && as_of_ms(end) > task.reading.started_ms;
             // Of what is not read the log learns nothing new.
@@ -47,9 +47,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 .filter(|_| !keeping.is_held(id))
                 .filter(is_at_end)
                 .map(|end| as_of_ms(end).saturating_sub(SOURCE_END_SLACK_MS));
-            // A clock of a producer that runs ahead moves nobody.
-            let watermark = at_end.map_or(of_records, |at_end| at_end.max(of_records)).min(wall_ms);
-            task.reading.to_send = (watermark > task.reading.sent).then_some(watermark);
+            task.reading.to_send = at_end.max(of_records).filter(|watermark| *watermark > task.reading.sent);
         }
         let pause_ms = if read == pacing.read { 2 * pacing.pause_ms } else { 0 };
         pacing.pause_ms = pause_ms.clamp(SOURCES_MS.start, SOURCES_MS.end);

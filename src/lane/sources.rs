@@ -124,7 +124,7 @@ impl Sources {
 /// How far a task of the session stage has read, for its source watermark.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Reading {
-    /// Greatest timestamp of a record, as of the last record applied.
+    /// Timestamp of the last record applied.
     pub(super) recorded: EventTime,
     /// The same as of the last commit.
     pub(super) committed: EventTime,

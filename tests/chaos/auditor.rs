@@ -12,6 +12,7 @@ use loopwarden::clock::Stopwatch;
 use loopwarden::event::{Stage, TaskId};
 use loopwarden::log::kafka::KafkaOptions;
 use loopwarden::server::SWARM;
+use loopwarden::store::report::SOURCES_HEADER;
 use loopwarden::store::{Change, KeyFamily, MemoryStore, Position, StateKey, StateStore, chain};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
@@ -242,6 +243,8 @@ impl Audit {
             }
             Kind::Rows => drop(self.rows.insert(key.to_vec(), value.map(<[u8]>::to_vec))),
             Kind::Changelog(stage) => self.change(TaskId { stage, partition: message.partition() as u32 }, key, value),
+            // Source watermarks come as long as somebody runs, and nobody has to read the last of them.
+            Kind::Sums if message.headers().is_some_and(|headers| headers.iter().any(|header| header.key == SOURCES_HEADER)) => {}
             Kind::Sums => {
                 let task = TaskId { stage: Stage::Swarm, partition: message.partition() as u32 };
                 self.sums.insert(task, message.offset() as u64 + 1);
