@@ -129,17 +129,17 @@ pub(super) fn embedded(spec: &DeploymentSpec<'_>) -> Result<Deployment, Failure>
     let settings =
         Arc::new(LaneSettings { partitions: Some(broker.partitions()), tick_header: Some(TICK_HEADER), ..spec.settings() });
     let suspects = Arc::new(spec.suspects()?);
-    let (leases, pace) = (Leases::new(), Pace::new());
+    let (leases, alignment) = (Leases::new(), Pace::new());
     let mut fleet = Fleet::new(spec.clock, config.lanes as usize);
     for number in 0..config.lanes {
         let (broker, settings, leases, suspects) = (broker.clone(), Arc::clone(&settings), leases.clone(), Arc::clone(&suspects));
-        let pace = pace.clone();
+        let alignment = alignment.clone();
         let (policy, dir) = (Arc::clone(spec.policy), spec.data_dir.to_owned());
         fleet.spawn(move || {
             let store = broker.store();
             let restorer = Box::new(InlineRestorer::new(store.clone(), None, Arc::clone(&settings)));
             let engine = SessionEngine::new("loopwarden", policy);
-            let lane = Lane::new(broker.lane(number), store, engine, restorer, leases, settings).with_pace(&pace);
+            let lane = Lane::new(broker.lane(number), store, engine, restorer, leases, settings).with_pace(&alignment);
             noted(lane, &dir, number, &suspects)
         })?;
     }
@@ -173,7 +173,7 @@ pub(super) fn kafka(spec: &DeploymentSpec<'_>, kafka: &KafkaConfig) -> Result<De
     let store = spec.store(Some(cluster))?;
     let settings = Arc::new(spec.settings());
     let suspects = Arc::new(spec.suspects()?);
-    let (leases, pace, pools, recent) = (Leases::new(), Pace::new(), Pools::default(), Recent::default());
+    let (leases, alignment, pools, recent) = (Leases::new(), Pace::new(), Pools::default(), Recent::default());
     let lanes = kafka_lanes(config);
     let mut fleet = Fleet::new(spec.clock, lanes as usize);
     for number in 0..lanes {
@@ -183,7 +183,7 @@ pub(super) fn kafka(spec: &DeploymentSpec<'_>, kafka: &KafkaConfig) -> Result<De
         let (settings, leases, suspects, pools, recent) =
             (Arc::clone(&settings), leases.clone(), Arc::clone(&suspects), Arc::clone(&pools), recent.clone());
         let (store, policy, dir, clock) = (store.clone(), Arc::clone(spec.policy), spec.data_dir.to_owned(), spec.clock);
-        let pace = pace.clone();
+        let alignment = alignment.clone();
         fleet.spawn(move || {
             let app = options.app.clone();
             let log = KafkaLog::open(options)?;
@@ -198,7 +198,7 @@ pub(super) fn kafka(spec: &DeploymentSpec<'_>, kafka: &KafkaConfig) -> Result<De
             let restorer = pool.client();
             pools.lock().unwrap_or_else(PoisonError::into_inner).push(pool);
             let lane = Lane::new(log, store, SessionEngine::new(&app, policy), restorer, leases, settings);
-            let lane = lane.with_recent(recent).with_pace(&pace);
+            let lane = lane.with_recent(recent).with_pace(&alignment);
             noted(lane, &dir, number, &suspects)
         })?;
     }
