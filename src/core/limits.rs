@@ -69,7 +69,7 @@ pub const SWARM_LAG_AHEAD_MS: i64 = 600_000;
 pub const SWARM_LAG_WAIT_MS: u64 = 300_000;
 /// Points of time that a task of the swarm stage remembers until its sources have got there.
 pub const SWARM_TIMES_MAX: usize = 32;
-/// How long a lane waits before it says again how far its sources are read: at least, and at most while nothing comes. Milliseconds.
+/// How long a lane waits before it sends source watermarks again: at least, and at most while nothing comes. Milliseconds.
 pub const SOURCES_MS: std::ops::Range<u64> = 5_000..20_000;
 /// How much older than the answer of its log a lane takes the news that a partition is read to its end. It covers what is on its way from
 /// a broker, and clocks of machines that differ. Milliseconds.

@@ -73,7 +73,7 @@ pub struct LaneSettings {
     pub swarm: bool,
     /// Partition counts, where records have a partitioner to be checked against.
     pub partitions: Option<Partitions>,
-    /// Whether session tasks say how far they have read, and the time of the swarm stage waits for the slowest. Off where sums come in
+    /// Whether session tasks send source watermarks, and the time of the swarm stage waits for the slowest. Off where sums come in
     /// the order of the input anyway (replay). Needs `partitions`.
     pub aligns_sources: bool,
     /// Calls that a task of the swarm stage keeps for the sake of its slowest source.

@@ -1,6 +1,6 @@
-//! What session tasks say of how far they have read: with a commit from time to time, and also when there is nothing else to send.
+//! Source watermarks that session tasks send: with a commit from time to time, and also when there is nothing else to send.
 //!
-//! The wall clock decides when they say it, and what a partition that is read to its end has passed. Both reach only the time of the
+//! The wall clock decides when they are sent, and what a partition that is read to its end has passed. Both reach only the time of the
 //! swarm stage, which decides what is forgotten and never what is published (rule W5).
 
 use std::collections::BTreeMap;

@@ -22,7 +22,7 @@ struct Waiting {
     calls: u64,
 }
 
-/// Watermarks of all sources. Not stored: after a restart a task's time stands still until each source has spoken again.
+/// Watermarks of all sources. Not stored: after a restart a task's time stands still until each source has sent one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Sources {
     /// By partition of the events.
@@ -42,7 +42,7 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// Of a task that stands at a time; no source has spoken.
+    /// Of a task that stands at a time; no source has sent a watermark.
     pub(super) fn after(released: EventTime) -> Self {
         Self { released, ..Self::default() }
     }
@@ -71,7 +71,7 @@ impl Sources {
         }
     }
 
-    /// A source says how far it is. `sources` is the number of partitions of events.
+    /// A source has sent its watermark. `sources` is the number of partitions of events.
     pub(super) fn moved(&mut self, sources: u32, partition: u32, watermark: i64) {
         if partition >= sources {
             return;
@@ -87,7 +87,7 @@ impl Sources {
         }
     }
 
-    /// The least watermark; `None` while a source has not spoken: it may be anywhere.
+    /// The least watermark; `None` while a source has sent none: it may be anywhere.
     pub(super) fn slowest(&self, sources: u32) -> Option<i64> {
         let are_known = self.watermarks.len() >= sources as usize;
         self.watermarks.values().copied().min().filter(|_| are_known)
@@ -148,7 +148,7 @@ impl Reading {
     }
 }
 
-/// When a lane says next how far its partitions are read.
+/// When a lane sends the watermarks of its partitions next.
 #[derive(Debug, Default)]
 pub(super) struct SourcePacing {
     pub(super) due_ms: u64,

@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Log lines that are shown of a process that ended by itself.
 const LINES: usize = 5;
 /// Events of one partition that may wait for a commit while more are written: about half an hour of the fleet's time with twelve
-/// partitions. It is compressed thirtyfold here; sums of a partition more than an hour behind the others are late and do not count.
+/// partitions. It is compressed thirtyfold here; an earlier program (`make upgrade`) drops sums of a partition more than an hour behind.
 const BACKLOG_MAX: u64 = 20_000;
 /// Log lines that tell of a store that was not trusted: none of them may come while disks are kept.
 const WIPES: [&str; 4] = [
