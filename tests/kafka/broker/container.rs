@@ -2,11 +2,13 @@
 //!
 //! A container has the network of the host, and the broker's directory under the same path: the same `server.properties` hold in it, proxies
 //! work, and a test can reach the broker's files. It runs as the owner of that directory. It ends with the test program, however that ends: its
-//! process waits for a lock that this program holds, and the daemon removes it then. Nothing has to be reaped, and no network is made.
+//! process waits for a lock that this program holds, and the daemon removes it then. No network is made. A program that is killed between the
+//! creation and the start of a container leaves one that never ran; the next one that looks for a daemon removes it.
 //!
 //! When the daemon goes away in the middle of the tests, its brokers may go with it, and every test would wait for its patience to run out. So
 //! a thread watches, says so, and ends this program with all that it has started.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -18,7 +20,7 @@ use std::{env, fs, process, thread};
 
 use futures_util::StreamExt;
 use testcontainers::bollard::Docker;
-use testcontainers::bollard::query_parameters::EventsOptions;
+use testcontainers::bollard::query_parameters::{EventsOptions, ListContainersOptionsBuilder, RemoveContainerOptions};
 use testcontainers::core::client::docker_client_instance;
 use testcontainers::core::{Mount, WaitFor};
 use testcontainers::runners::{AsyncRunner, SyncRunner};
@@ -90,6 +92,7 @@ impl Containers {
                 Ok(Err(error)) => return Err(format!("no Docker daemon answers at {daemon} ({error})")),
                 Err(_) => return Err(format!("the Docker daemon at {daemon} does not answer within {ANSWER_WAIT:?}")),
             }
+            remove_never_started(&docker).await;
             let (name, tag) = image(&docker).await?;
             Ok(Self { daemon, name, tag, watch: Once::new() })
         })
@@ -98,6 +101,19 @@ impl Containers {
     /// For whoever reads which choice was made.
     pub(super) fn described(&self) -> String {
         format!("containers of {}:{} by the Docker daemon at {}", self.name, self.tag, self.daemon)
+    }
+}
+
+/// Removes what killed test programs created and never started.
+async fn remove_never_started(docker: &Docker) {
+    let filters = HashMap::from([("label", vec![LABEL]), ("status", vec!["created"])]);
+    let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
+    for container in docker.list_containers(Some(options)).await.unwrap_or_default() {
+        let owner = container.labels.as_ref().and_then(|labels| labels.get(LABEL));
+        let is_alive = owner.is_some_and(|owner| Path::new("/proc").join(owner).exists());
+        if let Some(id) = container.id.filter(|_| !is_alive) {
+            let _ = docker.remove_container(&id, None::<RemoveContainerOptions>).await;
+        }
     }
 }
 

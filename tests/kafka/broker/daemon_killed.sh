@@ -36,7 +36,8 @@ start() {
   tests=$!
 }
 containers() { docker ps --all --quiet --filter "label=dev.loopwarden.tests=$tests"; }
-has_container() { [ -n "$(containers)" ]; }
+# One that runs: a container ends with the program from its start on, and one that was only created would stay.
+has_container() { [ -n "$(docker ps --quiet --filter "label=dev.loopwarden.tests=$tests")" ]; }
 has_none() { [ -z "$(containers)" ]; }
 # The broker's JVM, and processes of the product: each has a directory with the id of the test program.
 processes() { pgrep --full -- "(broker|processes|run|security)-$tests-" || true; }
