@@ -221,3 +221,9 @@ pub const RECENT_BYTES_MAX: usize = 1 << 20;
 
 /// Texts of people that a session remembers, to tell what is new: a harness repeats itself sooner.
 pub const USER_TEXTS_MAX: usize = 8;
+
+/// Texts of the agent that a session remembers, to tell what it repeats.
+pub const OWN_TEXTS_MAX: usize = 8;
+
+/// Tools whose calls a session's budget counts, each by itself: 12 bytes each.
+pub const BUDGET_TOOLS_MAX: usize = 64;

@@ -10,6 +10,7 @@ mod load;
 mod memory;
 pub mod migrate;
 mod position;
+mod remembered;
 pub mod report;
 mod ring;
 mod rocks;

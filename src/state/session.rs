@@ -6,13 +6,14 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 
-use loopwarden_core::detect::{Category, Explored, History, Matrix, OutcomeRun, Row, Run, Step, Streaks, Texts};
+use loopwarden_core::detect::{Category, Explored, History, Matrix, OutcomeRun, OwnTexts, Row, Run, Spent, Step, Streaks, Texts};
 use loopwarden_core::engine::{CommandId, Episode, Head, PendingNudge, Session, SubjectKey, TimerKind, TimerTable};
 use loopwarden_core::event::{EventTime, TaskId};
-use loopwarden_core::identity::{Hash64, Sketch};
+use loopwarden_core::identity::Hash64;
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{H64, H128, pack64, pack128, unpack64, unpack128};
+use crate::remembered::Remembered;
 use crate::ring::StoredRing;
 use crate::verdict::{StoredVerdict, corrupt, detector};
 use crate::{Change, KeyFamily, StateKey, StateStore, StoreError, codec, migrate, step};
@@ -156,8 +157,7 @@ pub fn encode_head<'a>(
     open: impl Iterator<Item = (u16, &'a Step, &'a str)>,
 ) -> Result<Vec<u8>, StoreError> {
     let bytes = codec::append(step::begin(KeyFamily::Head), &StoredHead::of(head, ring))?;
-    let texts: UserTexts = head.user_texts.iter().map(|text| text.hashes().to_vec()).collect();
-    step::append(codec::append(bytes, &texts)?, open)
+    step::append(codec::append(bytes, &Remembered::of(head))?, open)
 }
 
 /// Reads a head and what the store holds of its ring; the steps in it are left alone.
@@ -183,17 +183,14 @@ pub fn decode_whole_head(bytes: &[u8]) -> Result<(Head, StoredRing, Vec<step::Fo
     Ok((head, ring, open))
 }
 
-/// Texts of people, since format 2 behind the head: the hashes of their sketches.
-type UserTexts = Vec<Vec<u32>>;
-
 /// Head, ring, and the bytes of steps behind them.
 fn take_head(version: u8, bytes: &[u8]) -> Result<(Head, StoredRing, &[u8]), StoreError> {
     let (stored, mut rest): (StoredHead<'_>, _) = codec::take(KeyFamily::Head.as_str(), bytes.get(1..).unwrap_or_default())?;
     let (mut head, ring) = stored.into_head()?;
     if version >= 2 {
-        let texts: UserTexts;
-        (texts, rest) = codec::take(KeyFamily::Head.as_str(), rest)?;
-        head.user_texts = texts.into_iter().map(Sketch::of_hashes).collect();
+        let remembered: Remembered;
+        (remembered, rest) = codec::take(KeyFamily::Head.as_str(), rest)?;
+        remembered.put_into(&mut head);
     }
     Ok((head, ring, rest))
 }
@@ -429,6 +426,8 @@ impl StoredStreaks {
                 first: explored.first,
                 last_time: EventTime(explored.last_time),
             }),
+            own_texts: OwnTexts::default(),
+            spent: Spent::default(),
         })
     }
 }
@@ -489,6 +488,7 @@ mod tests {
 
     use super::*;
     use crate::{MemoryStore, state_hash};
+    use loopwarden_core::identity::Sketch;
 
     const TASK: TaskId = TaskId { stage: Stage::Session, partition: 0 };
 
@@ -498,6 +498,10 @@ mod tests {
 
     fn wide() -> impl Strategy<Value = Hash128> {
         prop_oneof![Just(Hash128::NONE), any::<u128>().prop_map(Hash128)]
+    }
+
+    fn texts() -> impl Strategy<Value = VecDeque<Sketch>> {
+        proptest::collection::vec_deque(proptest::collection::vec(any::<u32>(), 0..40).prop_map(Sketch::of_hashes), 0..8)
     }
 
     fn due() -> impl Strategy<Value = Option<EventTime>> {
@@ -530,6 +534,9 @@ mod tests {
             (stagnation_fingerprint, category) in (wide(), 0u8..6),
             (tests, shell, (turns_of_text, turn)) in (rows(), rows(), any::<(u32, u64)>()),
             (has_edited, files, turns, last_turn, slice, read_first, last_time) in any::<(bool, u32, u32, u64, [u8; 8], u64, i64)>(),
+            (own_texts, next_step) in (texts(), any::<u64>()),
+            (began, calls, replies, tokens, cost_micro_usd) in any::<(i64, u32, u32, u64, u64)>(),
+            tools in proptest::collection::vec((hash(), any::<u32>()), 0..9),
         ) -> Streaks {
             let category = Category::from_number(category).unwrap();
             Streaks {
@@ -539,6 +546,8 @@ mod tests {
                 tests, shell,
                 texts: Texts { turns: turns_of_text, turn },
                 exploration: Explored { has_edited, files, turns, last_turn, slice, first: read_first, last_time: EventTime(last_time) },
+                own_texts: OwnTexts { texts: own_texts, next_step },
+                spent: Spent { began: EventTime(began), calls, turns: replies, turn, tokens, cost_micro_usd, tools },
             }
         }
     }
@@ -588,7 +597,7 @@ mod tests {
             (world, policy, producer_seq, pending_turn) in (hash(), hash(), any::<u64>(), any::<u64>()),
             recent_events in proptest::collection::vec_deque(any::<u64>().prop_map(Hash64), 0..64),
             sent_texts in proptest::collection::vec_deque(any::<u64>().prop_map(Hash64), 0..8),
-            user_texts in proptest::collection::vec_deque(proptest::collection::vec(any::<u32>(), 0..40).prop_map(Sketch::of_hashes), 0..8),
+            user_texts in texts(),
             streaks in prop_oneof![Just(Streaks::default()), streaks()],
             episodes in proptest::collection::vec(episodes(), 0..4),
             shadow_episodes in proptest::collection::vec(episodes(), 0..4),

@@ -96,7 +96,7 @@ impl Invariant {
             Self::FindingsCount => effects
                 .findings
                 .iter()
-                .filter(|finding| finding.is_fresh && !matches!(finding.detector, Detector::CallRate | Detector::TextOnly))
+                .filter(|finding| finding.is_fresh && !matches!(finding.detector, Detector::CallRate | Detector::Budget) && !finding.detector.is_of_texts())
                 .all(|finding| {
                     let counts = |step: &Step| !step.is_transparent() || (finding.detector.is_of_evidence() && step.is_evidence());
                     history.get(finding.last).is_some_and(counts)

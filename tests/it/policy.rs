@@ -70,7 +70,7 @@ fn the_default_profile_has_the_documented_values() {
         modes,
         [
             "block", "nudge", "block", "nudge", "shadow", "nudge", "nudge", "block", "nudge", "block", "off", "nudge", "nudge",
-            "nudge", "off", "nudge", "off", "off", "off"
+            "nudge", "off", "nudge", "off", "off", "off", "off", "off", "off"
         ]
     );
     let detectors = &policy.detectors;
@@ -91,7 +91,7 @@ fn the_default_profile_has_the_documented_values() {
     assert_eq!(format!("{masks:?}"), format!("{shipped:?}"), "the list of the file runs as the hand-written pass");
     assert_eq!((policy.fusion.bonus, policy.fusion.escalate_above, policy.fusion.escalate_count), (0.1, 0.85, 5));
     assert_eq!(policy.priority[usize::from(Detector::CallRate.number())], 0);
-    assert_eq!(policy.priority[usize::from(Detector::SwarmRepeat.number())], 18);
+    assert_eq!(policy.priority[usize::from(Detector::SwarmRepeat.number())], 21);
     let all = Needs {
         fingerprint: true,
         outcome: true,

@@ -166,6 +166,8 @@ fn policies() -> Vec<Arc<Policy>> {
         .map(|name| policy(name, &json!({})))
         .into();
     policies.push(policy("default", &json!({"detectors": {"similar_failures": {"threshold": 2}}})));
+    let own = json!({"own_words": {"mode": "nudge", "threshold": 2}, "cycle": {"threshold": 2}, "budget": {"mode": "block", "calls": 9, "turns_block": 9}});
+    policies.push(policy("default", &json!({ "detectors": own })));
     policies.push(policy(
         "default",
         &json!({"history_steps": 120, "episodes": {"kept": 2, "relapse_steps": 3, "renudge_hits": 2}, "tool": [{"names": ["log"], "class": "exempt"}],

@@ -50,6 +50,12 @@ impl Detector {
         matches!(self, Self::SimilarRepeat | Self::NoNews | Self::SimilarFailures)
     }
 
+    /// Whether it counts texts, which are no steps.
+    #[must_use]
+    pub const fn is_of_texts(self) -> bool {
+        matches!(self, Self::TextOnly | Self::OwnWords)
+    }
+
     /// Its number, as stored.
     #[must_use]
     pub const fn number(self) -> u8 {

@@ -23,7 +23,7 @@ pub struct Finding {
     pub block_at: u32,
     /// Window the count was made in: steps, or ms for the rates; 0 = a run.
     pub window: u64,
-    /// Steps of one round (`oscillation`), else 0.
+    /// Steps of one round (`oscillation`, `cycle`), words of a phrase (`own_words`), else 0.
     pub period: u32,
     /// 1 … 3 for detectors with tiers, else 0.
     pub tier: u8,
@@ -45,6 +45,8 @@ pub struct Finding {
     pub scope: Option<BlockScope>,
     /// Times as many steps as usual until it is told again: above 1 for an agent that waits.
     pub patience: u32,
+    /// What was used up (`budget`).
+    pub quantity: Option<Quantity>,
 }
 
 impl Finding {
@@ -70,6 +72,7 @@ impl Finding {
             free_at: None,
             scope: None,
             patience: 1,
+            quantity: None,
         }
     }
 
@@ -129,13 +132,31 @@ impl Finding {
     }
 }
 
+/// What a budget is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Quantity {
+    /// Calls.
+    Calls = 1,
+    /// Calls of one tool.
+    ToolCalls = 2,
+    /// Replies of the model.
+    Turns = 3,
+    /// Tokens in and out.
+    Tokens = 4,
+    /// Millionths of a US dollar.
+    Cost = 5,
+    /// Seconds of event time.
+    Wall = 6,
+}
+
 /// Loop families (page `detection`): within one, equal hashes are one loop, whoever saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Family {
     /// Exact, near, outcome and state repeats, stagnation.
     Repeat = 1,
-    /// Oscillation.
+    /// Oscillation, and cycles without answers.
     Cycle = 2,
     /// Stuck.
     Outcome = 3,
@@ -147,7 +168,7 @@ pub enum Family {
     Test = 6,
     /// Failing shell commands.
     Shell = 7,
-    /// Text turns.
+    /// Text turns, and texts that repeat.
     Text = 8,
     /// Exploration.
     Explore = 9,
@@ -157,6 +178,8 @@ pub enum Family {
     Rate = 11,
     /// Steps that bring nothing, whichever detector sees them.
     Evidence = 12,
+    /// Budgets.
+    Budget = 13,
 }
 
 /// Identity of a loop: its family and what is repeated in it. Stored with episodes, so the mixing never changes.

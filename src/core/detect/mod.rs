@@ -45,12 +45,20 @@ macro_rules! detectors {
             NoNews = 17, no_news;
             /// Failures alike.
             SimilarFailures = 18, similar_failures;
+            /// The agent's own words.
+            OwnWords = 19, own_words;
+            /// Calls in turn, answers unknown.
+            Cycle = 20, cycle;
+            /// What a session may use.
+            Budget = 21, budget;
         }
     };
 }
 
+pub mod budget;
 pub mod call_rate;
 mod category;
+pub mod cycle;
 pub mod dead_end;
 mod detector;
 pub mod evidence;
@@ -66,6 +74,7 @@ pub mod news;
 pub mod no_news;
 pub mod oscillation;
 pub mod outcome_repeat;
+pub mod own_words;
 mod pace;
 pub mod progress_matrix;
 mod registry;
@@ -86,16 +95,18 @@ pub mod text_only;
 mod unproductive;
 mod words;
 
+pub use budget::Spent;
 pub use category::Category;
 pub use detector::{Detector, DetectorBits};
 pub use evidence::{Evidence, Marks};
 pub use exact_repeat::Run;
 pub use exploration::Explored;
-pub use finding::{Family, Finding, evidence_identity, halves, loop_identity, repeat_identity};
+pub use finding::{Family, Finding, Quantity, evidence_identity, halves, loop_identity, repeat_identity};
 pub use history::History;
 pub use index::FingerprintIndex;
 pub use names::{ToolId, ToolNames};
 pub use outcome_repeat::OutcomeRun;
+pub use own_words::OwnTexts;
 pub use progress_matrix::Matrix;
 pub use registry::Detectors;
 pub use row::Row;

@@ -105,6 +105,35 @@ pub fn since_message<'a>(history: &'a History, step: &Step) -> impl Iterator<Ite
     remembered(history, step).take_while(move |earlier| earlier.sequence >= floor)
 }
 
+/// Steps that were counted, and the first of them.
+#[derive(Debug, Clone, Copy)]
+pub struct Tally {
+    /// How many.
+    pub count: u32,
+    /// Sequence of the earliest.
+    pub first: u64,
+}
+
+impl Tally {
+    /// Nothing yet, before a step.
+    #[must_use]
+    pub const fn none(step: &Step) -> Self {
+        Self { count: 0, first: step.sequence }
+    }
+
+    /// Begins with the newest step.
+    #[must_use]
+    pub const fn of(step: &Step) -> Self {
+        Self { count: 1, ..Self::none(step) }
+    }
+
+    /// Counts an earlier step.
+    pub const fn add(&mut self, earlier: &Step) {
+        self.count += 1;
+        self.first = earlier.sequence;
+    }
+}
+
 /// The turns that have counted: calls of one turn are one piece of evidence.
 #[derive(Debug)]
 pub struct Turns(Vec<u64>);

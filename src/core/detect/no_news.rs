@@ -6,7 +6,7 @@ use crate::detect::detector::Detector;
 use crate::detect::evidence::Marks;
 use crate::detect::finding::{Finding, evidence_identity};
 use crate::detect::history::History;
-use crate::detect::news;
+use crate::detect::news::{self, Tally};
 use crate::detect::rule::{About, Rule};
 use crate::detect::step::Step;
 use crate::detect::words::{Said, Words};
@@ -65,7 +65,8 @@ impl Rule for Settings {
 pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
     let factor = news::patience(tool, step);
     let marks = |step: &Step| step.evidence().marks;
-    let (mut count, mut same, mut first, mut turn) = (0_u32, 0_u32, step.sequence, 0);
+    // The first counts back to a person's message, the second beyond it: what is the same in spite of the message is so.
+    let (mut known, mut same, mut turn) = (Tally::none(step), Tally::none(step), 0);
     let mut steps = iter::once(step).chain(news::remembered(history, step));
     let mut before = None;
     for earlier in steps.by_ref() {
@@ -73,22 +74,28 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
             before = Some(earlier);
             break;
         }
-        let is_recent = earlier.sequence >= history.floor();
         if earlier.turn == 0 || earlier.turn != turn {
-            count += u32::from(is_recent);
-            same += u32::from(marks(earlier).has(Marks::SAME));
+            if earlier.sequence >= history.floor() {
+                known.add(earlier);
+            }
+            if marks(earlier).has(Marks::SAME) {
+                same.add(earlier);
+            }
         }
-        (first, turn) = (if is_recent || same > count { earlier.sequence } else { first }, earlier.turn);
+        turn = earlier.turn;
     }
     let is_check = before.into_iter().chain(steps).take(CHECKED_STEPS).any(|earlier| marks(earlier).has(Marks::CHANGE));
     let threshold = settings.threshold.saturating_add(u32::from(is_check)).saturating_mul(factor);
     let same_threshold = settings.threshold.saturating_sub(1).saturating_add(u32::from(is_check)).saturating_mul(factor);
-    (count >= threshold || same >= same_threshold).then(|| {
-        let finding = Finding::new(Detector::NoNews, settings.mode, evidence_identity(), count, same_threshold.min(threshold))
-            .confident(0.5, 0.05)
-            .spanning(first, step.sequence)
-            .patient(factor);
-        let is_conclusive = factor == 1 && (same >= same_threshold || count >= 2 * threshold);
+    let is_same = same.count >= same_threshold;
+    (known.count >= threshold || is_same).then(|| {
+        let tally = if known.count >= threshold { known } else { same };
+        let finding =
+            Finding::new(Detector::NoNews, settings.mode, evidence_identity(), tally.count, same_threshold.min(threshold))
+                .confident(0.5, 0.05)
+                .spanning(tally.first, step.sequence)
+                .patient(factor);
+        let is_conclusive = factor == 1 && (is_same || known.count >= 2 * threshold);
         if is_conclusive { finding.blocking_at(1).covering(BlockScope::Session) } else { finding }
     })
 }

@@ -4,15 +4,17 @@ use crate::detect::detector::Detector;
 use crate::detect::evidence::Marks;
 use crate::detect::finding::{Finding, evidence_identity};
 use crate::detect::history::History;
-use crate::detect::news::{self, Likeness, NEWS_PERCENT, Turns, is_answered_alike, likeness};
+use crate::detect::news::{self, Likeness, NEWS_PERCENT, Tally, Turns, is_answered_alike, likeness};
 use crate::detect::rule::{About, Rule};
 use crate::detect::step::{Flags, Step};
 use crate::detect::words::{Said, Words};
 use crate::setting::{BlockScope, MODE, Mode, Needs, Shared, ToolPolicy, count, settings};
 
-/// Equal calls of a finding where something new came between them, at the threshold 3; with another threshold in proportion.
+/// The threshold for which the next two are meant; with another one they grow in proportion.
+const PROPORTION: u32 = 3;
+/// Equal calls of a finding where something new came between them.
 const AMONG_NEWS: u32 = 5;
-/// Answers in a row to one call that stand still, of a finding whatever was changed between them, at the threshold 3.
+/// Answers in a row to one call that stand still, of a finding whatever was changed between them.
 const STANDING_STILL: u32 = 6;
 
 settings! {
@@ -77,8 +79,9 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
     let window = settings.window_steps.saturating_mul(factor) as usize;
     let brings_nothing = step.evidence().news <= NEWS_PERCENT && !step.evidence().marks.has(Marks::LITTLE);
     let mut turns = Turns::of(step);
-    // In halves of a call.
-    let (mut halves, mut equal, mut first, mut is_among_news, mut are_equal) = (2_u32, 1_u32, step.sequence, false, true);
+    let (mut alike, mut equal) = (Tally::of(step), Tally::of(step));
+    // Nearly equal calls count half; so the others count once more.
+    let (mut others, mut is_among_news, mut are_equal) = (1_u32, false, true);
     for earlier in news::since_message(history, step).take(window.saturating_sub(1)) {
         let marks = earlier.evidence().marks;
         if marks.has(Marks::CHANGE) {
@@ -94,28 +97,24 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
         }
         let is_equal = likeness == Likeness::Equal;
         if !is_among_news {
-            halves += 1 + u32::from(is_equal);
-            first = earlier.sequence;
+            alike.add(earlier);
+            others += u32::from(is_equal);
             are_equal &= is_equal;
         }
-        equal += u32::from(is_equal);
+        if is_equal {
+            equal.add(earlier);
+        }
     }
-    let still = standing_still(history, step);
-    let enough = halves / 2 >= threshold
-        || equal.saturating_mul(settings.threshold) >= AMONG_NEWS * threshold
-        || still.saturating_mul(settings.threshold) >= STANDING_STILL * threshold;
-    enough.then(|| {
-        let finding = Finding::new(
-            Detector::SimilarRepeat,
-            settings.mode,
-            evidence_identity(),
-            (halves / 2).max(equal).max(still),
-            threshold,
-        )
-        .confident(0.7, 0.05)
-        .within(window as u64)
-        .spanning(first, step.sequence)
-        .patient(factor);
+    alike.count = u32::midpoint(alike.count, others);
+    let needed = |calls: u32| threshold.saturating_mul(calls).div_ceil(PROPORTION);
+    let counts = [(alike, threshold), (equal, needed(AMONG_NEWS)), (standing_still(history, step), needed(STANDING_STILL))];
+    let reached = counts.into_iter().filter(|(tally, needed)| tally.count >= *needed).map(|(tally, _)| tally);
+    reached.max_by_key(|tally| tally.count).map(|tally| {
+        let finding = Finding::new(Detector::SimilarRepeat, settings.mode, evidence_identity(), tally.count, threshold)
+            .confident(0.7, 0.05)
+            .within(window as u64)
+            .spanning(tally.first, step.sequence)
+            .patient(factor);
         let scope = if are_equal { BlockScope::Fingerprint } else { BlockScope::Tool };
         // Nearly equal calls with ever new arguments may be a search that goes on.
         let is_conclusive = factor == 1 && !step.flags.has(Flags::CUT) && (are_equal || step.evidence().news <= NEWS_PERCENT);
@@ -124,9 +123,13 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
 }
 
 /// How often in a row the call got an answer that stands still, whatever was done in between.
-fn standing_still(history: &History, step: &Step) -> u32 {
-    let mut turns = Turns::of(step);
+fn standing_still(history: &History, step: &Step) -> Tally {
+    let (mut turns, mut still) = (Turns::of(step), Tally::of(step));
     let equal = news::remembered(history, step).filter(|earlier| earlier.call == step.call);
-    let still = equal.take_while(|earlier| news::stands_still(step, earlier));
-    1 + still.filter(|earlier| turns.is_first(earlier)).count() as u32
+    for earlier in equal.take_while(|earlier| news::stands_still(step, earlier)) {
+        if turns.is_first(earlier) {
+            still.add(earlier);
+        }
+    }
+    still
 }

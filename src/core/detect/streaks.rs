@@ -1,9 +1,11 @@
 //! The counters of the detectors: what cannot be read off the ring, because runs may be longer than it. All of one session.
 
+use crate::detect::budget::Spent;
 use crate::detect::detector::Detector;
 use crate::detect::exact_repeat::Run;
 use crate::detect::exploration::Explored;
 use crate::detect::outcome_repeat::OutcomeRun;
+use crate::detect::own_words::OwnTexts;
 use crate::detect::progress_matrix::Matrix;
 use crate::detect::row::Row;
 use crate::detect::text_only::Texts;
@@ -29,9 +31,18 @@ pub struct Streaks {
     pub texts: Texts,
     /// `exploration`: reading before the first edit.
     pub exploration: Explored,
+    /// `own_words`: the agent's last texts.
+    pub own_texts: OwnTexts,
+    /// `budget`: what the session has used.
+    pub spent: Spent,
 }
 
 impl Streaks {
+    /// What a person's message leaves: what was spent stays spent.
+    pub fn begin_anew(&mut self) {
+        *self = Self { spent: std::mem::take(&mut self.spent), ..Self::default() };
+    }
+
     /// What a detector has counted so far, below its threshold too; `None` for one that counts in the ring.
     #[must_use]
     pub const fn count(&self, detector: Detector) -> Option<u32> {

@@ -214,7 +214,7 @@ fn note_hits(findings: &[Finding], episodes: &mut [Episode]) {
         }
         if let Some(episode) = episodes.iter_mut().find(|episode| episode.identity == finding.identity) {
             // Texts are no steps.
-            if episode.last_seen != finding.last || finding.detector == Detector::TextOnly {
+            if episode.last_seen != finding.last || finding.detector.is_of_texts() {
                 episode.hits_since_nudge = episode.hits_since_nudge.saturating_add(1);
             }
             episode.last_seen = episode.last_seen.max(finding.last);

@@ -35,7 +35,12 @@ pub(super) fn reset(context: &Context<'_>, session: &mut Session, reason: Reason
 pub(super) fn progress(policy: &Policy, session: &mut Session) {
     session.history.raise_floor();
     let streaks = &mut session.head.streaks;
-    *streaks = Streaks { tests: streaks.tests, exploration: streaks.exploration, ..Streaks::default() };
+    *streaks = Streaks {
+        tests: streaks.tests,
+        exploration: streaks.exploration,
+        spent: std::mem::take(&mut streaks.spent),
+        ..Streaks::default()
+    };
     // Calls that changed the world got somewhere, whatever their answers say.
     if policy.detectors.call_rate.count == Counted::Unproductive {
         forget_calls(session);

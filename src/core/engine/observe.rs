@@ -1,10 +1,11 @@
 //! The detectors, called once per event in a fixed order. What they answer depends on what was recorded, and on nothing else.
 
 use crate::detect::{
-    Finding, Flags, History, Step, Streaks, call_rate, dead_end, exact_repeat, exploration, near_repeat, no_news, oscillation,
-    outcome_repeat, progress_matrix, semantic_repeat, shell_failures, similar_failures, similar_repeat, state_repeat, test_fix,
-    text_only,
+    Finding, Flags, History, Step, Streaks, budget, call_rate, cycle, dead_end, exact_repeat, exploration, near_repeat, no_news,
+    oscillation, outcome_repeat, own_words, progress_matrix, semantic_repeat, shell_failures, similar_failures, similar_repeat,
+    state_repeat, test_fix, text_only,
 };
+use crate::event::Message;
 use crate::identity::Hash64;
 use crate::policy::{Detector, Mode, Policy, ToolPolicy};
 
@@ -21,8 +22,8 @@ pub(super) struct Recorded<'p> {
     pub is_completed: bool,
     /// Block of the progress matrix under which the step ran.
     pub matrix_block: Option<MatrixBlock>,
-    /// Turn + 1 of a text without a call; 0 = unknown.
-    pub text_turn: Option<u64>,
+    /// A text of the agent, and its turn + 1; 0 = unknown.
+    pub text: Option<(&'p Message<'p>, u64)>,
 }
 
 /// A block of `stagnation` or `stuck` in force.
@@ -39,15 +40,20 @@ pub(super) struct MatrixBlock {
 /// What the detectors find in what was recorded. `streaks` are their counters: each detector advances its own.
 pub(super) fn observe(policy: &Policy, recorded: &Recorded<'_>, history: &History, streaks: &mut Streaks) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if let Some(turn) = recorded.text_turn {
-        let newest = history.next_sequence().saturating_sub(1);
-        findings.extend(text_only::observe(&policy.detectors.text_only, &mut streaks.texts, turn, newest));
+    if let Some((text, turn)) = recorded.text {
+        observe_text(policy, (text, turn), history, streaks, &mut findings);
     }
     let step = recorded.step.and_then(|(sequence, tool)| Some((history.get(sequence)?, tool)));
     if let Some((step, tool)) = step.filter(|_| recorded.is_requested) {
         let settings = &policy.detectors.call_rate;
         if settings.mode.is_on() {
             findings.extend(call_rate::observe(settings, tool, history, step, step.time));
+        }
+        if policy.detectors.cycle.mode.is_on() {
+            findings.extend(cycle::observe(&policy.detectors.cycle, tool, history, step));
+        }
+        if policy.detectors.budget.mode.is_on() {
+            findings.extend(budget::observe(&policy.detectors.budget, &mut streaks.spent, history.tool(step), step));
         }
     }
     if recorded.compares_calls {
@@ -67,6 +73,24 @@ pub(super) fn observe(policy: &Policy, recorded: &Recorded<'_>, history: &Histor
         }
     }
     findings
+}
+
+/// What looks at a text of the agent.
+fn observe_text(
+    policy: &Policy,
+    (text, turn): (&Message<'_>, u64),
+    history: &History,
+    streaks: &mut Streaks,
+    findings: &mut Vec<Finding>,
+) {
+    let detectors = &policy.detectors;
+    if detectors.text_only.mode.is_on() {
+        let newest = history.next_sequence().saturating_sub(1);
+        findings.extend(text_only::observe(&detectors.text_only, &mut streaks.texts, turn, newest));
+    }
+    if detectors.own_words.mode.is_on() {
+        findings.extend(own_words::observe(&detectors.own_words, &mut streaks.own_texts, history, text));
+    }
 }
 
 /// `exact_repeat`, and where it has no finding `near_repeat`, on the newest counted call.

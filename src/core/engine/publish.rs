@@ -170,7 +170,7 @@ fn evidence(context: &Context<'_>, history: &History, decision: &Decision) -> Ve
         _ if finding.window > 0 => facts.push(("window_steps", Fact::Count(finding.window))),
         _ => {}
     }
-    if finding.detector != Detector::TextOnly
+    if !finding.detector.is_of_texts()
         && let Some(first) = history.get(finding.first)
     {
         facts.push(("first_event_id", Fact::Text(first.event_id.to_string())));

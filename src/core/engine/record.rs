@@ -1,6 +1,6 @@
 //! `record`: what an event changes in a session, before any detector looks at it.
 
-use crate::detect::{Finding, Flags, Streaks};
+use crate::detect::{Finding, Flags};
 use crate::engine::calls::{record_call, record_result};
 use crate::engine::command::ReasonCode;
 use crate::engine::context::Context;
@@ -10,7 +10,7 @@ use crate::engine::lifecycle::{progress, remember, reset, reset_at};
 use crate::engine::observe::Recorded;
 use crate::engine::session::Session;
 use crate::event::{EventKind, Message, ResetScope, Role};
-use crate::identity::{sketch_hash, sketch_text, text_identity};
+use crate::identity::{sketch_message, text_identity};
 use crate::limits::USER_TEXTS_MAX;
 use crate::policy::{Detector, UserMessage};
 
@@ -20,12 +20,15 @@ const USER_TEXT_PERCENT: usize = 50;
 /// Records an event. What detectors are to look at is in the answer.
 pub(super) fn record<'a>(context: &Context<'a>, session: &mut Session, out: &mut Effects) -> Recorded<'a> {
     let event = context.event;
+    if context.policy.detectors.budget.mode.is_on() {
+        session.head.streaks.spent.note(event);
+    }
     match &event.kind {
         EventKind::ToolCall(call) => return record_call(context, session, call, None, out),
         EventKind::Tool(call, result) => return record_call(context, session, call, Some(result), out),
         EventKind::ToolResult(result) => return record_result(context, session, result, out),
         EventKind::Message(message) => {
-            return Recorded { text_turn: record_message(context, session, message), ..Recorded::default() };
+            return Recorded { text: record_message(context, session, message), ..Recorded::default() };
         }
         EventKind::SessionStart => reset(context, session, ReasonCode::SessionStart, out),
         EventKind::SessionEnd => {
@@ -58,24 +61,24 @@ pub(super) fn record<'a>(context: &Context<'a>, session: &mut Session, out: &mut
     Recorded::default()
 }
 
-/// A message: turn + 1 of a text of the agent that counts.
-fn record_message(context: &Context<'_>, session: &mut Session, message: &Message<'_>) -> Option<u64> {
+/// A message: a text of the agent that counts, and its turn + 1.
+fn record_message<'a>(context: &Context<'a>, session: &mut Session, message: &'a Message<'a>) -> Option<(&'a Message<'a>, u64)> {
     let policy = context.policy;
     let is_read = match message.role {
         Role::System => false,
         Role::User => policy.progress.user_message != UserMessage::Ignore,
-        Role::Assistant => policy.detectors.text_only.mode.is_on(),
+        Role::Assistant => policy.detectors.text_only.mode.is_on() || policy.detectors.own_words.mode.is_on(),
     };
     if !is_read || context.event.command_id.is_some() || was_sent_by_us(session, message) {
         return None;
     }
     match (message.role, policy.progress.user_message) {
-        (Role::Assistant, _) => return (message.says_something() && !message.is_final).then(|| context.turn()),
+        (Role::Assistant, _) => return (message.says_something() && !message.is_final).then(|| (message, context.turn())),
         (Role::User, UserMessage::Text) => session.head.streaks.texts.turns = 0,
         (Role::User, UserMessage::News) if !brings_news(session, message) => {}
         (Role::User, UserMessage::Reset | UserMessage::News) => {
             session.history.raise_floor();
-            session.head.streaks = Streaks::default();
+            session.head.streaks.begin_anew();
             session.head.episodes.clear();
             session.head.shadow_episodes.clear();
         }
@@ -89,12 +92,7 @@ fn brings_news(session: &mut Session, message: &Message<'_>) -> bool {
     if message.is_synthetic || !message.says_something() {
         return false;
     }
-    // A text that only its producer knows is compared as a whole.
-    let text = message.text().unwrap_or_default();
-    let (sketch, words) = match message.text_sha256 {
-        Some(hash) if text.is_empty() => (sketch_hash(&hash), 1),
-        _ => sketch_text(&text),
-    };
+    let (sketch, words) = sketch_message(message);
     let known = &mut session.head.user_texts;
     let is_new = words > 0 && !known.iter().any(|earlier| earlier.is_alike(&sketch, USER_TEXT_PERCENT));
     if known.len() >= USER_TEXTS_MAX {
@@ -141,7 +139,7 @@ pub(super) fn note_findings(context: &Context<'_>, session: &mut Session, findin
             // A call that has run counts, whatever its rate.
             session.history.update(finding.last, |step| step.flags.set(Flags::OVER_RATE, !step.flags.has(Flags::OBSERVED)));
         }
-        if finding.detector != Detector::TextOnly {
+        if !finding.detector.is_of_texts() {
             session.history.fire(finding.last, finding.detector);
             session.touch(finding.last);
         }

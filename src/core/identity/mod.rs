@@ -37,5 +37,6 @@ pub use residue::Residue;
 pub use shell::{ShellRules, after_cd, contains_any_word};
 pub use signature::{Signature, StopWords};
 pub use sketch::{
-    SKETCH_HASHES, Sketch, argument_hashes, own_words, sketch_arguments, sketch_failure, sketch_hash, sketch_json, sketch_text,
+    SKETCH_HASHES, Sketch, argument_hashes, own_words, repeated_run, sketch_arguments, sketch_failure, sketch_hash, sketch_json,
+    sketch_message, sketch_text,
 };

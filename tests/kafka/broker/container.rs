@@ -8,7 +8,6 @@
 //! When the daemon goes away in the middle of the tests, its brokers may go with it, and every test would wait for its patience to run out. So
 //! a thread watches, says so, and ends this program with all that it has started.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -105,8 +104,9 @@ impl Containers {
 }
 
 /// Removes what killed test programs created and never started.
+#[expect(clippy::disallowed_types, reason = "the type that the client of the daemon asks for")]
 async fn remove_never_started(docker: &Docker) {
-    let filters = HashMap::from([("label", vec![LABEL]), ("status", vec!["created"])]);
+    let filters = std::collections::HashMap::from([("label", vec![LABEL]), ("status", vec!["created"])]);
     let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
     for container in docker.list_containers(Some(options)).await.unwrap_or_default() {
         let owner = container.labels.as_ref().and_then(|labels| labels.get(LABEL));

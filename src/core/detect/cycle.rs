@@ -1,0 +1,83 @@
+//! `cycle`: the same calls in turn, by an agent of whose answers nothing is known. Page `detection`.
+
+use crate::detect::detector::Detector;
+use crate::detect::finding::{Family, Finding, halves, loop_identity};
+use crate::detect::history::History;
+use crate::detect::pace::is_parallel;
+use crate::detect::rule::{About, Rule};
+use crate::detect::step::{Flags, Step};
+use crate::detect::words::{Said, Words};
+use crate::setting::{MODE, Mode, Needs, Shared, ToolPolicy, count, settings, steps};
+
+/// Calls of a round at most.
+const CALLS_MAX: usize = 8;
+
+settings! {
+    /// `detectors.cycle`.
+    pub struct Settings {
+        mode: Mode = r#""off""#, MODE, "on in the profile default";
+        threshold: u32 = "4", count(2), "rounds of a finding, times the tool's factor";
+        calls: u32 = "8", steps(1, CALLS_MAX), "calls of a round at most";
+    }
+}
+
+impl Rule for Settings {
+    const ABOUT: About = About {
+        title: "The same calls in turn, where no answer is known.",
+        rule: "The newest calls are `threshold` rounds of the same one to `calls` calls, and of no call of the session an answer is known. \
+            Equal calls less than two seconds apart may be one reply, and end the look back.",
+        example: "A source tells which calls are made and nothing of what they return.",
+        silent: &[
+            "An answer is known: then what it brings decides (`default/a-cycle-with-answers-that-are-new`).",
+            "Each round has other arguments.",
+        ],
+        ..About::AGENT
+    };
+
+    fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    fn needs(&self, _: &Shared) -> Needs {
+        Needs::default()
+    }
+
+    fn words(&self, words: &Words<'_>) -> Said {
+        let (n, period) = (words.count(), words.finding.period);
+        let what = if period == 1 {
+            format!("The same {} call was", words.tool)
+        } else {
+            format!("The same {period} calls in turn were")
+        };
+        let text = format!("{what} made {n} times{}. If they bring nothing new, take another way.", words.span());
+        Said::new(text, format!("{n} rounds of {period} equal calls without a known answer{}", words.span()))
+    }
+}
+
+/// Looks for rounds that end with the newest call.
+#[must_use]
+pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
+    if step.is_transparent() || history.ring().any(|earlier| earlier.flags.has(Flags::OBSERVED)) {
+        return None;
+    }
+    let factor = tool.scaled(1, step.flags.has(Flags::POLL)).max(1);
+    let rounds = settings.threshold.saturating_mul(factor);
+    let calls: Vec<&Step> = history.counted_back_from(step).collect();
+    (1..=settings.calls).find_map(|period| {
+        let before = calls.iter().skip(period as usize);
+        let pairs = calls.iter().zip(before).take_while(|(call, before)| call.call == before.call && !is_parallel(call, before));
+        let count = pairs.count() as u32 / period + 1;
+        let first = calls.get((count * period) as usize - 1)?;
+        let mut round: Vec<u128> = calls.iter().take(period as usize).map(|call| call.call.0).collect();
+        round.sort_unstable();
+        let parts: Vec<u64> = round.into_iter().flat_map(|call| halves(crate::identity::Hash128(call))).collect();
+        (count >= rounds).then(|| {
+            let mut finding = Finding::new(Detector::Cycle, settings.mode, loop_identity(Family::Cycle, &parts), count, rounds)
+                .confident(0.5, 0.05)
+                .spanning(first.sequence, step.sequence)
+                .patient(factor);
+            finding.period = period;
+            finding
+        })
+    })
+}

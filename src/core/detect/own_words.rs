@@ -1,0 +1,102 @@
+//! `own_words`: the agent says the same again and again. Page `detection`.
+
+use std::collections::VecDeque;
+
+use crate::detect::detector::Detector;
+use crate::detect::finding::{Family, Finding, loop_identity};
+use crate::detect::history::History;
+use crate::detect::news::{self, ALIKE_PERCENT};
+use crate::detect::rule::{About, Rule};
+use crate::detect::words::{Said, Words};
+use crate::event::Message;
+use crate::identity::{Sketch, repeated_run, sketch_message};
+use crate::limits::OWN_TEXTS_MAX;
+use crate::setting::{MODE, Mode, Needs, Shared, count, settings};
+
+/// Words of a phrase.
+const PHRASE_WORDS: usize = 8;
+
+settings! {
+    /// `detectors.own_words`.
+    pub struct Settings {
+        mode: Mode = r#""off""#, MODE, "";
+        threshold: u32 = "3", count(2), "nearly equal texts of a finding, with nothing new between them; at most 8 are kept";
+        phrase_times: u32 = "10", count(2), "or so often the same eight words in one text";
+    }
+}
+
+impl Rule for Settings {
+    const ABOUT: About = About {
+        title: "The agent repeats its own words.",
+        rule: "Of the last eight texts, `threshold` are nearly equal (they share three fifths of their runs of three words), and no step between them has \
+            brought news. Or one text holds the same eight words `phrase_times` times.",
+        example: "The same plan is announced before each call, and no call brings anything; or a text runs on in one phrase.",
+        silent: &[
+            "A step between the texts brought something new (`default/the-same-words-and-work-between`).",
+            "A person wrote something new in between.",
+            "The producer sends no messages.",
+        ],
+        ..About::AGENT
+    };
+
+    fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    fn needs(&self, _: &Shared) -> Needs {
+        Needs { evidence: true, ..Needs::default() }
+    }
+
+    fn words(&self, words: &Words<'_>) -> Said {
+        let n = words.count();
+        if words.finding.period > 0 {
+            let text = format!("Your last text repeats one phrase {n} times. Stop there, and take the next step of the task.");
+            return Said::new(text, format!("one phrase {n} times in one text"));
+        }
+        let text = format!(
+            "Your last texts say nearly the same {n} times, and nothing new has come between them. Do what they announce, or something else."
+        );
+        Said::new(text, format!("{n} nearly equal texts of the agent"))
+    }
+}
+
+/// What the agent has said since a step last brought news.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OwnTexts {
+    /// Its texts, oldest first; at most [`OWN_TEXTS_MAX`].
+    pub texts: VecDeque<Sketch>,
+    /// Sequence of the step that came after the last of them.
+    pub next_step: u64,
+}
+
+/// Takes a text of the agent.
+pub fn observe(settings: &Settings, own: &mut OwnTexts, history: &History, message: &Message<'_>) -> Option<Finding> {
+    let (sketch, words) = sketch_message(message);
+    if words == 0 {
+        return None;
+    }
+    if history.ring_back().take_while(|step| step.sequence >= own.next_step).any(news::brings_news) {
+        own.texts.clear();
+    }
+    own.next_step = history.next_sequence();
+    let alike = 1 + own.texts.iter().filter(|earlier| earlier.is_alike(&sketch, ALIKE_PERCENT)).count() as u32;
+    if own.texts.len() >= OWN_TEXTS_MAX {
+        own.texts.pop_front();
+    }
+    own.texts.push_back(sketch);
+    let phrases = message.text().map_or(0, |text| repeated_run(&text, PHRASE_WORDS)) as u32;
+    let found = |count, threshold| {
+        let newest = history.next_sequence().saturating_sub(1);
+        Finding::new(Detector::OwnWords, settings.mode, loop_identity(Family::Text, &[]), count, threshold)
+            .confident(0.5, 0.1)
+            .spanning(newest, newest)
+    };
+    if alike >= settings.threshold {
+        return Some(found(alike, settings.threshold));
+    }
+    (phrases >= settings.phrase_times).then(|| {
+        let mut finding = found(phrases, settings.phrase_times);
+        finding.period = PHRASE_WORDS as u32;
+        finding
+    })
+}

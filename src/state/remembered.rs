@@ -1,0 +1,70 @@
+//! What lies behind a head since format 2: texts of people and of the agent, and what the session has spent.
+
+use serde::{Deserialize, Serialize};
+
+use loopwarden_core::detect::{OwnTexts, Spent};
+use loopwarden_core::engine::Head;
+use loopwarden_core::event::EventTime;
+use loopwarden_core::identity::{Hash64, Sketch};
+use loopwarden_core::limits::{BUDGET_TOOLS_MAX, OWN_TEXTS_MAX, USER_TEXTS_MAX};
+
+/// A text: the hashes of its sketch.
+type Text = Vec<u32>;
+
+/// The same as stored.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Remembered {
+    user_texts: Vec<Text>,
+    own_texts: Option<(Vec<Text>, u64)>,
+    spent: Option<StoredSpent>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredSpent {
+    began: i64,
+    calls: u32,
+    turns: u32,
+    turn: u64,
+    tokens: u64,
+    cost_micro_usd: u64,
+    tools: Vec<(u64, u32)>,
+}
+
+impl Remembered {
+    /// Of a head.
+    pub(crate) fn of(head: &Head) -> Self {
+        let texts = |texts: &std::collections::VecDeque<Sketch>| texts.iter().map(|text| text.hashes().to_vec()).collect();
+        let (own, spent) = (&head.streaks.own_texts, &head.streaks.spent);
+        Self {
+            user_texts: texts(&head.user_texts),
+            own_texts: (*own != OwnTexts::default()).then(|| (texts(&own.texts), own.next_step)),
+            spent: (*spent != Spent::default()).then(|| StoredSpent {
+                began: spent.began.0,
+                calls: spent.calls,
+                turns: spent.turns,
+                turn: spent.turn,
+                tokens: spent.tokens,
+                cost_micro_usd: spent.cost_micro_usd,
+                tools: spent.tools.iter().map(|(tool, calls)| (tool.0, *calls)).collect(),
+            }),
+        }
+    }
+
+    /// Into a head. What is beyond the bounds is dropped.
+    pub(crate) fn put_into(self, head: &mut Head) {
+        let sketches = |texts: Vec<Text>, most: usize| texts.into_iter().take(most).map(Sketch::of_hashes).collect();
+        head.user_texts = sketches(self.user_texts, USER_TEXTS_MAX);
+        head.streaks.own_texts = self
+            .own_texts
+            .map_or_else(OwnTexts::default, |(texts, next_step)| OwnTexts { texts: sketches(texts, OWN_TEXTS_MAX), next_step });
+        head.streaks.spent = self.spent.map_or_else(Spent::default, |spent| Spent {
+            began: EventTime(spent.began),
+            calls: spent.calls,
+            turns: spent.turns,
+            turn: spent.turn,
+            tokens: spent.tokens,
+            cost_micro_usd: spent.cost_micro_usd,
+            tools: spent.tools.into_iter().take(BUDGET_TOOLS_MAX).map(|(tool, calls)| (Hash64(tool), calls)).collect(),
+        });
+    }
+}
