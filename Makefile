@@ -1,7 +1,7 @@
 # One command per check; CI calls nothing else. All of them share one native build: always --release, never other features.
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/loopwarden/target
 
-.PHONY: agents demo test check setup fmt lint unit it golden toy kafka browser otel chaos lag upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check compose containers clients-python clients-typescript
+.PHONY: agents demo test check setup fmt lint unit it golden toy kafka browser otel chaos lag upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check compose containers vectors clients-python clients-typescript
 
 demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
 	cargo run --release --locked --quiet --bin loopwarden -- demo
@@ -95,18 +95,21 @@ deploy: ## what can be checked of deploy/ with the tools that are there
 compose: ## the image and deploy/compose.yaml, where a Docker daemon can be started
 	@bash tests/compose/run.sh
 
-clients-python: ## the Python client: each adapter in its real framework, with a scripted model; environments from PyPI
-	bash clients/python/test.sh
+vectors: ## what the clients compute by themselves: vectors that the guard agrees with, for their tests
+	cargo test --release --locked --quiet --test it vectors::
 
-clients-typescript: ## the TypeScript client and the plugin of opencode, with the real frameworks from npm and fake models
+clients-python: vectors ## the Python client: each adapter in its real framework, with a scripted model; environments from PyPI
+	@bash clients/python/test.sh
+
+clients-typescript: vectors ## the TypeScript client and the plugin of opencode, with the real frameworks from npm and fake models
 	@bash clients/typescript/test.sh
 
-wheel: ## the Python wheel from the built binary; installed with pip, uv and pipx, and started
-	cargo build --release --locked --quiet
+wheel: ## the Python wheel from the built binaries; installed with pip, uv and pipx, and started
+	cargo build --release --locked --quiet --bin loopwarden --bin loopwarden-hook
 	@bash .ci/wheel
 
 release-check: ## what can be checked of a release without making one: workflows, versions, the archive
-	cargo build --release --locked --quiet
+	cargo build --release --locked --quiet --bin loopwarden --bin loopwarden-hook
 	@bash .ci/release-check
 
 bench-guard: ## instruction counts of fixed work against the committed figures

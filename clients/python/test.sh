@@ -10,6 +10,11 @@ built=${CARGO_TARGET_DIR:-$HOME/.cache/loopwarden/target}/release/loopwarden
 if [ -z "${LOOPWARDEN:-}" ] && [ -x "$built" ]; then
   export LOOPWARDEN=$built
 fi
+# `make vectors` writes them.
+vectors=${CARGO_TARGET_DIR:-$HOME/.cache/loopwarden/target}/tmp/client-vectors.ndjson
+if [ -z "${CLIENT_VECTORS:-}" ] && [ -e "$vectors" ]; then
+  export CLIENT_VECTORS=$vectors
+fi
 export UV_PYTHON_DOWNLOADS=never PYTHONDONTWRITEBYTECODE=1
 
 left_out() { echo "clients-python: $1 LEFT OUT, $2"; }
@@ -81,7 +86,8 @@ for name in "${names[@]}"; do
   fi
   tests=(tests/"test_$name.py")
   case $name in
-    core | oldest) tests=(tests/test_guard.py tests/test_hostile.py tests/test_canonical.py tests/test_commands.py tests/test_package.py) ;;
+    core | oldest) tests=(tests/test_guard.py tests/test_hostile.py tests/test_canonical.py tests/test_vectors.py
+      tests/test_commands.py tests/test_package.py) ;;
     kafka) tests=(tests/test_commands.py) ;;
   esac
   if [ "$name" = core ]; then

@@ -26,12 +26,15 @@ npx --no-install tsc -p .
 npx --no-install tsc -p tests
 npx --no-install tsc -p tests/tsconfig.opencode.json
 
-# The program itself, where it is built: the same identities, and a real guard.
+# The program itself, where it is built: a real guard.
 binary="${LOOPWARDEN_BINARY:-${CARGO_TARGET_DIR:-$HOME/.cache/loopwarden/target}/release/loopwarden}"
 [ ! -x "$binary" ] || export LOOPWARDEN_BINARY="$binary"
+# `make vectors` writes them.
+vectors="${CLIENT_VECTORS:-${CARGO_TARGET_DIR:-$HOME/.cache/loopwarden/target}/tmp/client-vectors.ndjson}"
+[ ! -e "$vectors" ] || export CLIENT_VECTORS="$vectors"
 
 echo "clients-typescript: the client on node $(node --version)"
-node --test --test-reporter=spec .build/guard.test.js .build/identity.test.js
+node --test --test-reporter=spec .build/guard.test.js .build/identity.test.js .build/commands.test.js .build/vectors.test.js
 
 # Some frameworks want a later Node than the client: it comes from npm too.
 later=node_modules/.bin/node

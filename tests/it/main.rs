@@ -48,4 +48,5 @@ mod tidy;
 mod transcript;
 mod trouble;
 mod upgrade;
+mod vectors;
 mod world;

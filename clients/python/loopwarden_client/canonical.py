@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from .plain import plain
+from .plain import plain, sound
 
 # Deeper JSON in a text stays text, as in the engine.
 DEPTH_MAX = 64
@@ -27,19 +27,19 @@ def canonical(args: object) -> str:
 def fingerprint(tool: str, args: object, identity: Mapping[str, Any] | None = None) -> str | None:
     """What `scope.fingerprint` of a command is compared with, made as its `scope.identity` says. None: nothing can be made."""
     identity = identity or {}
-    kind = identity.get("kind", "call")
+    kind = "call" if identity.get("kind") is None else identity["kind"]
     if kind not in ("call", "coarse", "args"):
         return None
     value = parsed(args)
     if isinstance(value, dict):
         value = _chosen(value, kind, identity)
-    before = {"call": f"{tool}\n", "coarse": f"{tool}:", "args": ""}[kind]
-    return hashlib.sha256((before + _text(value)).encode("utf-8", "replace")).hexdigest()[:32]
+    before = {"call": f"{sound(tool)}\n", "coarse": f"{sound(tool)}:", "args": ""}[kind]
+    return hashlib.sha256((before + _text(value)).encode()).hexdigest()[:32]
 
 
 def call_sha256(tool: str, args: object) -> str:
     """Hash of tool, line feed and canonical arguments; 64 hex digits."""
-    return hashlib.sha256(f"{tool}\n{canonical(args)}".encode("utf-8", "replace")).hexdigest()
+    return hashlib.sha256(f"{sound(tool)}\n{canonical(args)}".encode()).hexdigest()
 
 
 class _Json(str):
@@ -57,9 +57,9 @@ def parsed(args: object) -> Any:
     try:
         value = json.loads(args, parse_int=_Number, parse_float=_Number, parse_constant=_refuse)
         if _depth(value) > DEPTH_MAX or not _is_sound(value):
-            return args
+            return sound(args)
     except (ValueError, RecursionError):
-        return args
+        return sound(args)
     return _Json(value) if isinstance(value, str) and not isinstance(value, _Number) else value
 
 

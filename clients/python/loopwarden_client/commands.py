@@ -2,40 +2,51 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from .canonical import fingerprint
+from .deciding import Candidate, Outcome, decide
 from .decision import Decision, clean
+from .verdicts import CallPrints, Command, NoCommandError, Subject, Verdict, Who, parse, read_command
 
 IDS_MAX = 100_000
 SUBJECTS_MAX = 100_000
-# Arguments that are not known: no command that names some means such a call.
-UNKNOWN = object()
-# Episodes of one subject that are remembered.
-EPISODES_MAX = 64
-DELIVERED_MAX = 100_000
+# Verdicts of one subject, as in the engine: beyond them the oldest nudge leaves, else the oldest block.
+VERDICTS_MAX = 16
+# Agents that are remembered for what they were told, and nudges of each.
+AGENTS_MAX = 32_768
+NUDGES_MAX = 32
+# A caller that gives its model a text before a call runs, and refuses calls.
+CAN = ("deny", "context_before")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-@dataclass
-class _Subject:
-    """What holds for one agent of a session, one fingerprint of a swarm, or one of the fleet."""
+@dataclass(slots=True)
+class _Held:
+    """What holds for a subject."""
 
     order: tuple[int, int] = (-1, 0)
-    blocks: "OrderedDict[str, Mapping[str, Any]]" = field(default_factory=OrderedDict)
-    nudges: "OrderedDict[str, Mapping[str, Any]]" = field(default_factory=OrderedDict)
+    verdicts: list[Verdict] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Who:
-    """Whose call it is."""
+@dataclass(slots=True)
+class _Agent:
+    """What an agent was told."""
 
-    session_id: str
-    agent_id: str = "main"
-    swarm_id: str | None = None
-    tenant: str | None = None
+    void_until_ms: int | None = None
+    # Those that wait for the end of a call, and None for those that were said.
+    nudges: "OrderedDict[str, Verdict | None]" = field(default_factory=OrderedDict)
+
+    def is_open(self, nudge: Verdict) -> bool:
+        is_void = self.void_until_ms is not None and nudge.issued_ms <= self.void_until_ms
+        return not is_void and self.nudges.get(nudge.command_id, nudge) is not None
+
+    def set(self, nudge: Verdict, held: Verdict | None) -> None:
+        self.nudges[nudge.command_id] = held
+        _bound(self.nudges, NUDGES_MAX)
 
 
 class Commands:
@@ -45,168 +56,200 @@ class Commands:
         self._clock = clock
         self._lock = threading.Lock()
         self._ids: OrderedDict[str, None] = OrderedDict()
-        self._subjects: OrderedDict[tuple[Any, ...], _Subject] = OrderedDict()
-        # Subjects that may mean a session: itself, its swarm, its tenant's fleet.
-        self._near: dict[tuple[Any, ...], dict[tuple[Any, ...], None]] = {}
-        self._delivered: OrderedDict[tuple[str, Who], None] = OrderedDict()
+        self._subjects: OrderedDict[Subject, _Held] = OrderedDict()
+        # Subjects that may mean a call: those of its session, of its swarm, of its tenant's fleet.
+        self._near: dict[Subject, dict[Subject, None]] = {}
+        self._agents: OrderedDict[Subject, _Agent] = OrderedDict()
+
+    def read(self, record: bytes | str) -> str:
+        """Takes a command as it is published. The answer is as that of `apply`."""
+        try:
+            return self.apply(parse(record))
+        except NoCommandError as error:
+            return str(error)
 
     def apply(self, command: Any) -> str:
         """Takes a command. The answer is `applied`, or why not: a word such as `expired` or `stale`."""
         try:
-            with self._lock:
-                return self._apply(command)
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
-            return "malformed"
+            read = read_command(command)
+        except NoCommandError as error:
+            return str(error)
+        with self._lock:
+            return self._apply(read)
 
-    def decide(self, who: Who, tool: str, args: object, *, blocks: bool = True, nudges: bool = True) -> Decision:
-        """What holds for a call: the block that refuses it, else a nudge that this agent has not had, else nothing.
+    def decide(
+        self, who: Who, tool: str | None, args: object, *, can: Collection[str] = CAN, phase: str = "before"
+    ) -> Decision:
+        """What holds for a call, `before` or `after` it runs, or in a `turn` between calls: then there is no tool.
 
-        Without `blocks` or `nudges` these are not looked at; a nudge then waits for the next question.
+        `can` is what the caller is able to do with the answer. A nudge is given once to each agent.
         """
         try:
             with self._lock:
-                return self._decide(who, tool, args, blocks, nudges)
+                return self._decide(who, tool, args, can, phase)
         except Exception:  # noqa: BLE001 - arguments are a stranger's objects; without an answer the call is allowed
             return Decision(failure="client_error")
 
-    def _apply(self, command: Mapping[str, Any]) -> str:
-        identity = command["id"]
-        if command["v"] != 1 or command["action"] not in ("nudge", "block", "unblock"):
-            return "unknown"
-        if not isinstance(identity, str) or identity in self._ids:
+    def begin_anew(self, who: Who) -> None:
+        """A person has spoken, or the session begins or ends: nudges that the agent has not had are void."""
+        with self._lock:
+            agent = self._told(who)
+            agent.void_until_ms = self._now()
+            for command_id in [command_id for command_id, held in agent.nudges.items() if held is not None]:
+                del agent.nudges[command_id]
+
+    def _now(self) -> int:
+        return (self._clock() - _EPOCH) // timedelta(milliseconds=1)
+
+    def _apply(self, command: Command) -> str:
+        if command.id in self._ids:
             return "duplicate"
-        self._ids[identity] = None
+        self._ids[command.id] = None
         _bound(self._ids, IDS_MAX)
-        if command["mode"] != "live":
+        if not command.is_live:
             return "not_live"
-        subject_key, near = _subject(command)
-        if subject_key is None:
-            return "unknown"
-        if _time(command["expires_at"]) <= self._clock():
+        now = self._now()
+        if command.expires_ms <= now:
             return "expired"
-        order = (int(command["epoch"]), int(command["seq"]))
-        subject = self._subjects.setdefault(subject_key, _Subject())
-        self._subjects.move_to_end(subject_key)
-        if order <= subject.order:
+        held = self._subjects.setdefault(command.subject, _Held())
+        self._subjects.move_to_end(command.subject)
+        if command.order <= held.order:
             return "stale"
-        subject.order = order
-        self._near.setdefault(near, {})[subject_key] = None
+        held.order = command.order
+        held.verdicts = [verdict for verdict in held.verdicts if verdict.expires_ms > now and not _is_replaced(verdict, command)]
+        if command.verdict is not None:
+            if len(held.verdicts) >= VERDICTS_MAX:
+                nudges = (at for at, verdict in enumerate(held.verdicts) if not verdict.is_block)
+                del held.verdicts[next(nudges, 0)]
+            held.verdicts.append(command.verdict)
+        if held.verdicts:
+            self._near.setdefault(command.subject[:-1], {})[command.subject] = None
         self._forget()
-        episode = str(command["episode"])
-        subject.nudges.pop(episode, None)
-        if command["action"] == "unblock":
-            subject.blocks.pop(episode, None)
-            return "applied"
-        if not clean(command["message"]):
-            return "malformed"
-        held = subject.blocks if command["action"] == "block" else subject.nudges
-        held[episode] = command
-        _bound(held, EPISODES_MAX)
         return "applied"
 
-    def _decide(self, who: Who, tool: str, args: object, blocks: bool, nudges: bool) -> Decision:
-        now = self._clock()
-        prints: dict[str, str | None] = {}
-        nudge: Mapping[str, Any] | None = None
-        for key in self._around(who):
-            subject = self._subjects[key]
-            for held in (subject.blocks, subject.nudges):
-                for episode in [episode for episode, command in held.items() if _time(command["expires_at"]) <= now]:
-                    del held[episode]
-            for command in reversed(subject.blocks.values()):
-                if blocks and _means(command["scope"], who, tool, args, prints):
-                    return _decision(command, denied=True)
-            for command in subject.nudges.values():
-                is_own = command["scope"]["kind"] in ("agent", "session")
-                is_meant = _is_whose(command["scope"], who) if is_own else _means(command["scope"], who, tool, args, prints)
-                if nudge is None and is_meant and (command["id"], who) not in self._delivered:
-                    nudge = command
-        if nudge is None or not nudges:
-            return Decision()
-        self._delivered[(nudge["id"], who)] = None
-        _bound(self._delivered, DELIVERED_MAX)
-        return _decision(nudge, denied=False)
+    def _decide(self, who: Who, tool: str | None, args: object, can: Collection[str], phase: str) -> Decision:
+        call = None if tool is None else CallPrints(tool, args)
+        outcome = decide(phase, can, self._candidates(who, call, phase))
+        for nudge in outcome.held:
+            agent = self._told(who)
+            if nudge.command_id not in agent.nudges:
+                agent.set(nudge, nudge)
+        if outcome.is_told and outcome.verdict is not None:
+            self._told(who).set(outcome.verdict, None)
+        return _decision(outcome)
 
-    def _around(self, who: Who) -> list[tuple[Any, ...]]:
-        keys = [("session", who.tenant, who.session_id), ("swarm", who.tenant, who.swarm_id), ("fleet", who.tenant)]
-        return [subject for key in keys for subject in self._near.get(key, ())]
+    def _candidates(self, who: Who, call: CallPrints | None, phase: str) -> list[Candidate]:
+        now, agent = self._now(), self._agents.get(_agent_key(who)) or _Agent()
+        own = [verdict for verdict in self._in_force(_session_key(who), now) if _is_own(verdict, who)]
+        found = [
+            Candidate(verdict, call is not None and call.is_in(verdict.scope), agent.is_open(verdict), False) for verdict in own
+        ]
+        others = [] if call is None else [
+            verdict
+            for key in _other_keys(who)
+            for verdict in self._in_force(key, now)
+            if _is_bound_by_others(verdict, who, call)
+        ]
+        if phase == "after":
+            waiting = (held for held in agent.nudges.values() if held is not None)
+            others += [held for held in waiting if held.expires_ms > now and self._holds(who, held)]
+        known = {verdict.command_id for verdict in own}
+        for verdict in others:
+            # An agent with a verdict of its own on that tool has heard enough.
+            tools = (None, verdict.scope.tool)
+            has_own = any(verdict.scope.tool is None or mine.scope.tool in tools for mine in own)
+            if verdict.command_id not in known and not has_own:
+                known.add(verdict.command_id)
+                found.append(Candidate(verdict, True, agent.is_open(verdict), True))
+        return found
+
+    def _in_force(self, near: Subject, now: int) -> list[Verdict]:
+        found: list[Verdict] = []
+        subjects = self._near.get(near, {})
+        for key in list(subjects):
+            held = self._subjects[key]
+            held.verdicts = [verdict for verdict in held.verdicts if verdict.expires_ms > now]
+            found += held.verdicts
+            if not held.verdicts:
+                # Only its order is remembered: a command that comes late must not place again what was lifted.
+                del subjects[key]
+        if not subjects:
+            self._near.pop(near, None)
+        return found
+
+    def _holds(self, who: Who, verdict: Verdict) -> bool:
+        """Whether a verdict that was found by the history of others still stands."""
+        near = [key for key in _other_keys(who) if key[0] == verdict.scope.kind]
+        held = self._subjects.get((*near[0], verdict.scope.fingerprint or "")) if near else None
+        return held is not None and any(known.command_id == verdict.command_id for known in held.verdicts)
+
+    def _told(self, who: Who) -> _Agent:
+        agent = self._agents.setdefault(_agent_key(who), _Agent())
+        self._agents.move_to_end(_agent_key(who))
+        _bound(self._agents, AGENTS_MAX)
+        return agent
 
     def _forget(self) -> None:
         while len(self._subjects) > SUBJECTS_MAX:
-            key, _ = self._subjects.popitem(last=False)
-            near = key[:2] if key[0] == "fleet" else key[:3]
-            self._near.get(near, {}).pop(key, None)
+            subject, _ = self._subjects.popitem(last=False)
+            near = subject[:-1]
+            self._near.get(near, {}).pop(subject, None)
             if not self._near.get(near):
                 self._near.pop(near, None)
 
 
-def _subject(command: Mapping[str, Any]) -> tuple[tuple[Any, ...] | None, tuple[Any, ...]]:
-    """Key of the subject, and of where calls look for it."""
-    scope, tenant = command["scope"], command.get("tenant")
-    kind = scope["kind"]
-    if kind in ("agent", "session"):
-        near: tuple[Any, ...] = ("session", tenant, _text(command["session_id"]))
-        return (*near, _text(scope["agent_id"])), near
-    if kind == "swarm":
-        near = ("swarm", tenant, _text(command["swarm_id"]))
-        return (*near, _text(scope["fingerprint"])), near
-    if kind == "fleet":
-        near = ("fleet", tenant)
-        return (*near, _text(scope["fingerprint"])), near
-    return None, ()
+def _session_key(who: Who) -> Subject:
+    return ("session", who.tenant or "", who.session_id)
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError("a name is a text")
-    return value
+def _agent_key(who: Who) -> Subject:
+    return (*_session_key(who), who.agent_id)
 
 
-def _is_whose(scope: Mapping[str, Any], who: Who) -> bool:
-    if scope["kind"] == "agent":
-        return bool(scope["agent_id"] == who.agent_id)
-    only = scope.get("only")
-    if scope["kind"] != "swarm" or only is None:
-        return True
-    return any((agent["session_id"], agent["agent_id"]) == (who.session_id, who.agent_id) for agent in only)
+def _other_keys(who: Who) -> list[Subject]:
+    tenant = who.tenant or ""
+    swarm: list[Subject] = [] if who.swarm_id is None else [("swarm", tenant, who.swarm_id)]
+    return [*swarm, ("fleet", tenant)]
 
 
-def _means(scope: Mapping[str, Any], who: Who, tool: str, args: object, prints: dict[str, str | None]) -> bool:
-    """Whether a scope covers a call. What a worker cannot recompute covers none."""
-    if not _is_whose(scope, who) or scope.get("tool") not in (None, tool):
+def _is_own(verdict: Verdict, who: Who) -> bool:
+    return verdict.scope.kind == "session" or verdict.scope.agent_id == who.agent_id
+
+
+def _is_bound_by_others(verdict: Verdict, who: Who, call: CallPrints) -> bool:
+    scope = verdict.scope
+    if scope.only and (who.session_id, who.agent_id) not in scope.only:
         return False
-    wanted, identity = scope.get("fingerprint"), scope.get("identity")
-    if wanted is None or args is UNKNOWN:
-        return wanted is None
-    recipe = repr(identity)
-    if recipe not in prints:
-        prints[recipe] = fingerprint(tool, args, identity)
-    return bool(prints[recipe] == wanted)
+    # Calls that nobody can tell by a fingerprint: such a nudge is about its tool.
+    return scope.tool == call.tool if scope.recipe[0] == "opaque" else call.is_in(scope)
 
 
-def _decision(command: Mapping[str, Any], denied: bool) -> Decision:
-    reason = command.get("reason") or {}
+def _is_replaced(verdict: Verdict, command: Command) -> bool:
+    """What a command takes the place of: all of its episode where it lifts, else nudges, and a block of the same calls."""
+    if verdict.episode != command.episode:
+        return False
+    new = command.verdict
+    return new is None or not verdict.is_block or (new.is_block and verdict.scope.binds_same_calls(new.scope))
+
+
+def _decision(outcome: Outcome) -> Decision:
+    verdict = outcome.verdict
+    if verdict is None:
+        return Decision()
     return Decision(
-        denied=denied,
-        message=clean(command["message"]),
-        action=command["action"],
-        placement="before" if denied else str(command.get("placement", "next_turn")),
-        level=int(command.get("level", 0)),
-        command_id=command["id"],
-        episode=str(command["episode"]),
-        reason_code=str(reason.get("code", "")),
-        reason_summary=str(reason.get("summary", "")),
-        advice=str(command.get("advice", "")),
-        expires_at=str(command["expires_at"]),
+        denied=outcome.denied,
+        message=clean(outcome.message),
+        action=verdict.action,
+        placement=outcome.placement,
+        stop=outcome.stop,
+        level=verdict.level,
+        command_id=verdict.command_id,
+        episode=verdict.episode,
+        reason_code=verdict.code,
+        reason_summary=verdict.summary,
+        advice=verdict.advice,
+        expires_at=verdict.expires_at,
     )
-
-
-def _time(text: str) -> datetime:
-    """RFC 3339; Python 3.10 reads no `Z`."""
-    time = datetime.fromisoformat(text.replace("Z", "+00:00").replace("z", "+00:00"))
-    if time.tzinfo is None:
-        raise ValueError("a time without an offset")
-    return time
 
 
 def _bound(held: "OrderedDict[Any, Any]", most: int) -> None:

@@ -4,20 +4,18 @@ A follower reads all partitions from the beginning of what is kept, in no consum
 has read to the end, and while the broker is away, there are no new blocks; those that stand end at their time.
 """
 
-import contextlib
-import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .breaker import Breaker
-from .commands import UNKNOWN, Commands, Who
+from .commands import Commands
 from .decision import Decision
 from .events import denied
 from .guard import Asking
-from .open import Open
 from .plain import name
+from .verdicts import UNKNOWN, Who
 
 TOPIC = "agents.loop-commands.v1"
 # Larger records are no commands.
@@ -59,7 +57,6 @@ class Follower(Asking):
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
         }
-        self._held: Open[Decision] = Open()
         self._breaker = Breaker()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="loopwarden-follower", daemon=True)
@@ -106,23 +103,17 @@ class Follower(Asking):
             event.get("swarm_id"),
             event.get("tenant"),
         )
-        kind = event.get("kind")
-        if kind not in ("tool_call", "tool_result"):
+        phase = _phase(event)
+        if phase == "anew":
+            self.commands.begin_anew(who)
             return Decision()
-        tool = str(event.get("tool", ""))
-        if kind == "tool_result":
-            held = self._held.take((who, event.get("call_id")))
-            if held is not None or "context_after" not in can:
-                return held or Decision()
-            return self.commands.decide(who, tool, UNKNOWN, blocks=False)
-        args = event.get("args") if "args_sha256" not in event else f"sha256:{event['args_sha256']}"
-        nudges = "context_before" in can or "context_after" in can
-        decision = self.commands.decide(who, tool, args, blocks="deny" in can, nudges=nudges)
-        if decision.nudge and "context_before" not in can:
-            # The caller can only add to the result; there the arguments are not known any more.
-            self._held.put((who, event.get("call_id")), decision)
-            return Decision()
-        return decision
+        if "tool" not in event or phase == "turn":
+            return self.commands.decide(who, None, UNKNOWN, can=can, phase=phase)
+        # What came of a call may be told without its arguments.
+        args = event.get("args") if "args" in event or phase == "before" else UNKNOWN
+        if "args_sha256" in event:
+            args = f"sha256:{event['args_sha256']}"
+        return self.commands.decide(who, str(event["tool"]), args, can=can, phase=phase)
 
     def _run(self) -> None:
         looked_at = float("-inf")
@@ -162,5 +153,14 @@ class Follower(Asking):
         else:
             value = record.value() or b""
             if len(value) <= RECORD_BYTES_MAX:
-                with contextlib.suppress(ValueError, RecursionError):
-                    self.commands.apply(json.loads(value))
+                self.commands.read(value)
+
+
+def _phase(event: Mapping[str, Any]) -> str:
+    """Where an agent is: `before` or `after` a call, in a `turn` between calls, or about to begin `anew`."""
+    kind, role = event.get("kind"), event.get("role")
+    if kind in ("session_start", "session_end", "reset") or (kind == "message" and role == "user"):
+        return "anew"
+    if kind == "message" and role == "assistant":
+        return "turn"
+    return {"tool_call": "before", "tool_result": "after", "tool": "after"}.get(str(kind), "other")

@@ -57,8 +57,8 @@ def _plain(value: object, depth: int, seen: "itertools.count[int]") -> Any:
 
 
 def sound(text: str) -> str:
-    """The text without halves of surrogate pairs, which no encoder takes."""
-    return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text
+    """The text with U+FFFD for each half of a surrogate pair that stands alone, which no encoder takes."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def name(text: object, default: str = "unknown") -> str:

@@ -3,12 +3,18 @@
 from typing import Any
 
 TOOL = "search"
-STEPS_MAX = 12
+# The program itself nudges a loop at its fourth call, and refuses it seven steps later.
+STEPS_MAX = 20
+
+
+def is_refusal(text: str) -> bool:
+    """In the words of the fake guard, or in those of the program."""
+    return "refused" in text or ("The same or nearly the same" in text and "no result for same" not in text)
 
 
 def loop(results: list[str]) -> list[dict[str, Any]]:
     """The same call again and again, until it is refused."""
-    if any("refused" in text for text in results) or len(results) >= STEPS_MAX:
+    if any(is_refusal(text) for text in results) or len(results) >= STEPS_MAX:
         return []
     return [{"q": "same"}]
 
@@ -63,6 +69,6 @@ def check_parallel(rule: Any, results: list[str], runs: int) -> None:
 def check_real(results: list[str], runs: int) -> None:
     """The program itself ends a loop: its numbers are its own, so only the order is looked at."""
     assert runs == len(results) - 1 < STEPS_MAX, (runs, results)
-    assert "refused" in results[-1] and "no result for same" not in results[-1], results
+    assert is_refusal(results[-1]), results
     assert results[0].strip() == "no result for same"
     assert any(text.startswith("no result for same") and len(text) > 60 for text in results[1:-1]), results

@@ -30,7 +30,7 @@ def run(guard: Guard, home: Path, respond: fake_claude.Respond, error: bool = Fa
 
     async def go(address: str) -> None:
         given = dict(
-            mcp_servers={"t": create_sdk_mcp_server("t", tools=[search])}, cwd=home, max_turns=20,
+            mcp_servers={"t": create_sdk_mcp_server("t", tools=[search])}, cwd=home, max_turns=30,
             allowed_tools=[NAME, "Task", "Agent"], setting_sources=[],
             env={
                 "HOME": str(home), "ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": "x", "DISABLE_TELEMETRY": "1",

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import readme
 
-from loopwarden_client import Call, Commands, Decision, Follower, Step
+from loopwarden_client import Call, Commands, Decision, Follower, Step, user_message
 from loopwarden_client.canonical import fingerprint
-from loopwarden_client.commands import SUBJECTS_MAX, Who
+from loopwarden_client.commands import SUBJECTS_MAX
+from loopwarden_client.verdicts import Who
 
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=timezone.utc)
 ARGS = {"command": "ls"}
@@ -79,7 +80,7 @@ def test_duplicates_old_and_unknown_commands_change_nothing(commands: Commands) 
 
 GARBAGE: list[Any] = [
     None, [], "x", 7, {}, {"v": 1}, command(id=None), command(scope=[]), command(expires_at="soon"), command(epoch="x"),
-    command(expires_at="2026-01-05T09:10:00"), command(seq=None), command(message=""), command(message=7),
+    command(expires_at="2026-01-05T09:10:00"), command(seq=None), command(message=None), command(message=7),
     command(scope={"kind": "swarm"}), command(session_id={}), command(expires_at=7), command(episode=None, scope={"kind": "agent"}),
 ]
 
@@ -133,12 +134,17 @@ def test_a_follower_answers_as_a_guard_does(commands: Commands) -> None:
     assert Step(follower, Call("Bash", ARGS, "s")).refusal() == "text 2"
     assert [event["kind"] for event in told] == ["tool_call", "tool_result", "tool"]
     assert told[2]["outcome"] == "denied" and told[2]["command_id"] == "ID2" and told[2]["args"] == ARGS
-    # A nudge for a swarm names a call, and stands in the result of that call.
+    # A nudge for a swarm names a call, and stands in the result of that call. Who has heard of that tool already gets none.
+    commands.apply(command(4, action="unblock"))
     swarm = {"kind": "swarm", "tool": "Bash", "fingerprint": fingerprint("Bash", {"a": 1}), "identity": {"kind": "call"}}
-    commands.apply(command(3, action="nudge", scope=swarm, swarm_id="w"))
+    commands.apply(command(5, action="nudge", scope=swarm, swarm_id="w"))
     event = {**Call("Bash", {"a": 1}, "s", call_id="c").before(), "swarm_id": "w"}
     assert not follower.check(event).nudge
-    assert follower.observe({**Call("Bash", {"a": 1}, "s", call_id="c").after("x"), "swarm_id": "w"}).nudge == "text 3"
+    assert follower.observe({**Call("Bash", {"a": 1}, "s", call_id="c").after("x"), "swarm_id": "w"}).nudge == "text 5"
+    # A person has spoken: what was not said is void.
+    commands.apply(command(6, action="nudge"))
+    follower.observe(user_message("s", "go on"))
+    assert Step(follower, call).note("x") == ""
 
 
 def test_a_report_that_fails_stops_no_agent(commands: Commands) -> None:

@@ -1,4 +1,4 @@
-/** Which calls a command means: the same text and hash as loopwarden makes, and the scope compared with a call. */
+/** Which calls are the same: the same text and hash as loopwarden makes. */
 
 import { createHash } from 'node:crypto';
 
@@ -6,40 +6,11 @@ import { canonical, Digits, parse } from './canonical.js';
 
 /** How `scope.fingerprint` of a command is made. */
 export interface Identity {
-  kind: 'call' | 'coarse' | 'args' | 'opaque';
+  kind?: 'call' | 'coarse' | 'args' | 'opaque' | null;
   /** Only these top-level arguments. */
   args?: readonly string[];
   /** All but these. */
   args_ignored?: readonly string[];
-}
-
-/** Whom and which calls a command binds; `scope` of a command, as it is on the wire. */
-export interface Scope {
-  kind: 'agent' | 'session' | 'swarm' | 'fleet';
-  agent_id?: string;
-  tool?: string;
-  fingerprint?: string;
-  identity?: Identity;
-  only?: readonly { session_id: string; agent_id: string }[];
-}
-
-/** What of a command is needed to tell which calls it means. */
-export interface Command {
-  action: string;
-  session_id?: string;
-  swarm_id?: string;
-  tenant?: string;
-  scope: Scope;
-}
-
-/** A call that is about to run. */
-export interface Call {
-  session_id: string;
-  agent_id?: string;
-  swarm_id?: string;
-  tenant?: string;
-  tool: string;
-  args?: unknown;
 }
 
 /** What arguments are, once looked at: JSON, also where they came as text that holds JSON, or other text. */
@@ -82,10 +53,10 @@ function hasAny(args: unknown, names: readonly string[]): boolean {
 }
 
 /** The text whose hash identifies a call, or nothing where a worker cannot make it. */
-export function identityText(tool: string, args: unknown, identity: Identity = { kind: 'call' }): string | undefined {
-  const { kind, args: only = [], args_ignored: ignored = [] } = identity;
+export function identityText(tool: string, args: unknown, identity?: Identity | null): string | undefined {
+  const { kind, args: only = [], args_ignored: ignored = [] } = identity ?? {};
   const counts = (name: string): boolean => (only.length === 0 || only.includes(name)) && !ignored.includes(name);
-  switch (kind) {
+  switch (kind ?? 'call') {
     case 'call':
       return `${tool}\n${chosenArgs(args, counts)}`;
     case 'args':
@@ -108,42 +79,7 @@ export function callSha256(tool: string, args?: unknown): string {
 }
 
 /** What `scope.fingerprint` is for a call: 32 hex digits, or nothing where a worker cannot tell. */
-export function fingerprint(tool: string, args?: unknown, identity?: Identity): string | undefined {
+export function fingerprint(tool: string, args?: unknown, identity?: Identity | null): string | undefined {
   const text = identityText(tool, args, identity);
   return text === undefined ? undefined : sha256(text).slice(0, 32);
-}
-
-/** Whether a command means a call. What cannot be told is not meant: a command is never widened. */
-export function means(command: Command, call: Call): boolean {
-  try {
-    return bindsCaller(command, call) && bindsCall(command, call);
-  } catch {
-    return false;
-  }
-}
-
-function bindsCaller({ scope, ...command }: Command, call: Call): boolean {
-  const agent = call.agent_id ?? 'main';
-  if ((command.tenant ?? '') !== (call.tenant ?? '')) return false;
-  switch (scope.kind) {
-    case 'agent':
-      return command.session_id === call.session_id && scope.agent_id === agent;
-    case 'session':
-      return command.session_id === call.session_id;
-    case 'swarm':
-    case 'fleet': {
-      if (scope.kind === 'swarm' && (call.swarm_id === undefined || command.swarm_id !== call.swarm_id)) return false;
-      return scope.only?.some((only) => only.session_id === call.session_id && only.agent_id === agent) ?? true;
-    }
-    default:
-      return false;
-  }
-}
-
-function bindsCall({ action, scope }: Command, call: Call): boolean {
-  if (scope.tool !== undefined && scope.tool !== call.tool) return false;
-  if (scope.fingerprint === undefined) return true;
-  // Only nudges are opaque; they go to the next call of the tool.
-  if (scope.identity?.kind === 'opaque') return action === 'nudge';
-  return scope.fingerprint === fingerprint(call.tool, call.args, scope.identity);
 }

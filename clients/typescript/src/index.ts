@@ -2,18 +2,11 @@
 
 export { appended, around, type CallOptions, type GuardedCall, type Shape } from './around.js';
 export { canonical, Digits, NotJson, parse } from './canonical.js';
+export { Commands, type Question, type Taken } from './commands.js';
+export type { Phase } from './deciding.js';
 export { readDecision, type Decision, type Placement } from './decision.js';
 export type { AgentEvent } from './event.js';
 export { Guard, type Ability, type Caller, type GuardOptions } from './guard.js';
-export {
-  callSha256,
-  canonicalArgs,
-  fingerprint,
-  identityText,
-  means,
-  type Call,
-  type Command,
-  type Identity,
-  type Scope,
-} from './identity.js';
+export { callSha256, canonicalArgs, fingerprint, identityText, type Identity } from './identity.js';
+export { timeMs, type Who } from './verdict.js';
 export { VERSION } from './version.js';

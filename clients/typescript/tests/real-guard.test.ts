@@ -102,7 +102,7 @@ for (const [name, run] of Object.entries(FRAMEWORKS)) {
     assert.equal(refused.length, 1, looped.join('\n'));
     assert.match(refused[0]!, /search/);
     const nudged = looped.slice(0, -1).filter((text) => text !== ANSWER);
-    assert.ok(nudged.length >= 1 && looped[2] === nudged[0], looped.join('\n'));
+    assert.ok(nudged.length >= 1 && looped[3] === nudged[0], looped.join('\n'));
     assert.equal(new Set(nudged).size, nudged.length);
     assert.deepEqual(worked, SUBJECTS.map(answer));
   });

@@ -1,4 +1,4 @@
-"""Lets the engine itself say what the identity of a call is: `python make_vectors.py PROGRAM > vectors/fingerprints.ndjson`.
+"""Lets the engine itself say what the identity of a call is.
 
 Each call is made several times, with the same failing answer, in a session of its own. The nudge names its fingerprint and recipe.
 """
@@ -6,7 +6,6 @@ Each call is made several times, with the same failing answer, in a session of i
 import json
 import random
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -93,11 +92,6 @@ def ask(program: str, asked: list[tuple[str, str]], turns: int, vary: bool, *opt
     return [{"tool": asked[at][0], "args": varied[at, turn], "scope": scope} for at, (turn, scope) in sorted(found.items())]
 
 
-def all_vectors(program: str) -> list[dict[str, Any]]:
+def identities(program: str) -> list[dict[str, Any]]:
     """Whole calls, and calls of which only some arguments count."""
     return ask(program, calls(250), 3, False) + ask(program, calls(250), 6, True, "--policy", "attocode")
-
-
-if __name__ == "__main__":
-    for vector in all_vectors(sys.argv[1]):
-        print(json.dumps(vector))
