@@ -1,7 +1,7 @@
 # One command per check; CI calls nothing else. All of them share one native build: always --release, never other features.
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/loopwarden/target
 
-.PHONY: agents demo test check setup fmt lint unit it golden toy kafka browser otel chaos lag upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check compose containers vectors clients-python clients-typescript
+.PHONY: agents demo test check setup fmt lint unit it golden toy kafka browser otel chaos lag upgrade soak soak-embedded mutants doc deny deploy bench bench-guard install wheel release-check compose containers vectors openapi clients-python clients-typescript
 
 demo: setup ## the embedded engine on the sample fleet: no Kafka, no network
 	cargo run --release --locked --quiet --bin loopwarden -- demo
@@ -59,6 +59,10 @@ browser: ## the live page and the reports in headless Chromium, where there is o
 otel: ## two looping agents each, sent by the Python and the Node SDK of OpenTelemetry; skipped without their packages
 	cargo build --release --locked
 	bash tests/otel/run.sh
+
+openapi: ## schemathesis against the process with a log of its own; skipped without PyPI
+	cargo build --release --locked --bin loopwarden
+	python3 tests/openapi/run.py
 
 chaos: ## 200 kills and 2 million events on a real broker; the last run is kept under tests/chaos/runs
 	bash tests/kafka/broker/fetch.sh

@@ -101,23 +101,32 @@ impl Check {
     /// The first field that is wrong.
     pub fn read(body: &[u8]) -> Result<Self, BadCheck> {
         let wire: Wire<'_> = object(body, "")?;
-        if wire.v.is_some_and(|v| v.get() != "1") {
+        // As JSON Schema counts, 1.0 is 1.
+        if wire.v.is_some_and(|v| serde_json::from_str(v.get()).ok() != Some(1.0)) {
             return Err(BadCheck::at("unsupported_version", "/v"));
         }
         let event = wire.event.ok_or_else(|| BadCheck::at("missing_field", "/event"))?;
         let client = wire.client.map(read_client).transpose()?.unwrap_or_default();
-        let deadline_ms = value::<u64>(wire.deadline_ms, "/deadline_ms")?.unwrap_or(DEADLINE_DEFAULT_MS);
-        if deadline_ms == 0 {
-            return Err(BadCheck::at("bad_value", "/deadline_ms"));
-        }
+        let deadline_ms = read_deadline(wire.deadline_ms)?;
         Ok(Self {
             v: 1,
             event: event.to_owned(),
             record: value::<bool>(wire.record, "/record")?.unwrap_or(true),
             client,
-            deadline_ms: deadline_ms.min(DEADLINE_MAX_MS),
+            deadline_ms,
         })
     }
+}
+
+/// A whole number, which JSON may write as `150.0` too.
+fn read_deadline(source: Option<&RawValue>) -> Result<u64, BadCheck> {
+    const POINTER: &str = "/deadline_ms";
+    let Some(ms) = value::<f64>(source, POINTER)? else { return Ok(DEADLINE_DEFAULT_MS) };
+    if ms < 0.0 || ms.fract() != 0.0 {
+        return Err(BadCheck::at("bad_type", POINTER));
+    }
+    let ms = ms.min(DEADLINE_MAX_MS as f64) as u64;
+    if ms == 0 { Err(BadCheck::at("bad_value", POINTER)) } else { Ok(ms) }
 }
 
 fn read_client(source: &RawValue) -> Result<Client, BadCheck> {
@@ -199,6 +208,9 @@ mod tests {
             (r#"{"event":{},"record":"yes"}"#, "bad_type", "/record"),
             (r#"{"event":{},"deadline_ms":-1}"#, "bad_type", "/deadline_ms"),
             (r#"{"event":{},"deadline_ms":0}"#, "bad_value", "/deadline_ms"),
+            (r#"{"event":{},"deadline_ms":1.5}"#, "bad_type", "/deadline_ms"),
+            (r#"{"event":{},"deadline_ms":"1"}"#, "bad_type", "/deadline_ms"),
+            (r#"{"event":{},"v":"1"}"#, "unsupported_version", "/v"),
             (r#"{"event":{},"client":[]}"#, "not_an_object", "/client"),
             (r#"{"event":{},"client":{"name":1}}"#, "bad_type", "/client/name"),
             (r#"{"event":{},"client":{"can":"deny"}}"#, "bad_type", "/client/can"),
@@ -208,6 +220,13 @@ mod tests {
         // How deep an event may be, its decoder says.
         let deep = format!(r#"{{"event":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
         assert!(Check::read(deep.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn a_whole_number_may_have_a_point() {
+        let check = Check::read(br#"{"v":1.0,"event":{},"deadline_ms":150.0}"#).unwrap();
+        assert_eq!((check.v, check.deadline_ms), (1, 150));
+        assert_eq!(Check::read(br#"{"event":{},"deadline_ms":1e300}"#).unwrap().deadline_ms, DEADLINE_MAX_MS);
     }
 
     #[test]

@@ -15,9 +15,20 @@ use loopwarden_ingest::cloudevents::{self, Transport};
 use loopwarden_ingest::otlp::{self, Form, Signal};
 use serde_json::{Value, json};
 
+/// Where the page has the schema of events.
+const EVENT: &str = "config/schemas/tool-event.v1.schema.json";
+
+/// The page, with the schema of events among its own.
 fn page() -> Value {
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/docs/openapi.yaml")).expect("the page");
-    serde_saphyr::from_str(&text).expect("YAML")
+    let read = |path: &str| fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect(path);
+    let text = read("src/docs/openapi.yaml");
+    assert!(text.contains(EVENT));
+    let mut page: Value =
+        serde_saphyr::from_str(&text.replace(&format!("../../{EVENT}"), "#/components/schemas/Event")).expect("YAML");
+    let event = read(EVENT).replace("#/$defs/", "#/components/schemas/Event/$defs/");
+    page["components"]["schemas"]["Event"] = serde_json::from_str(&event).expect("JSON");
+    page["components"]["schemas"]["Event"].as_object_mut().expect("a schema").remove("$id");
+    page
 }
 
 /// A schema among the components, with all others beside it.
@@ -59,6 +70,10 @@ fn the_examples_are_what_the_program_reads_and_writes() {
     };
     let checks = examples(&post["requestBody"]);
     assert!(checks.len() > 1);
+    assert!(
+        !validator(&page, "Check").is_valid(&json!({ "event": { "id": "a", "kind": "tool", "session_id": "s" } })),
+        "no tool"
+    );
     for check in checks {
         assert!(validator(&page, "Check").is_valid(&check), "{check}");
         Check::read(check.to_string().as_bytes()).expect("a check");

@@ -1,0 +1,78 @@
+"""schemathesis against the process with a log of its own: what the page of the interface says is what it does.
+
+    python3 tests/openapi/run.py [SEED...]
+
+Requests are made of src/docs/openapi.yaml, good ones and bad ones. Each answer must be one that the page names, good requests must be taken
+and bad ones refused. Needs PyPI for the first run; skips with the reason where it cannot be reached.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = Path(os.environ.get("CARGO_TARGET_DIR", Path.home() / ".cache/loopwarden/target")) / "release/loopwarden"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "loopwarden"
+# Hypothesis makes the requests: of another version, others.
+PACKAGES = ["schemathesis==4.32.5", "hypothesis==6.170.17"]
+SEEDS = ["1"]
+EXAMPLES = "60"
+RUN_WAIT_S = 500
+
+
+def installed():
+    """The program of schemathesis; None, with the reason printed, where it cannot be had."""
+    home = CACHE / "tools" / "-".join(["schemathesis", *(package.split("==")[1] for package in PACKAGES)])
+    if not (home / "complete").exists():
+        pip = [home / "bin/pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "1", "--timeout", "20", *PACKAGES]
+        for command in [[sys.executable, "-m", "venv", "--clear", home], pip]:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+            if done.returncode != 0:
+                lines = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()
+                return print("openapi: skipped, schemathesis cannot be installed: %s" % lines[-1])
+        (home / "complete").touch()
+    return home / "bin/st"
+
+
+def address(process):
+    """The address in the greeting, whose last line comes when the process is ready."""
+    greeting = ""
+    for line in process.stdout:
+        greeting += line
+        if "/v1/commands?" in line:
+            return "http://" + greeting.split("http://")[1].split("/")[0]
+    sys.exit(f"openapi: the process ended before it was ready: {greeting}")
+
+
+def main(seeds):
+    schemathesis = installed()
+    if schemathesis is None:
+        return
+    CACHE.mkdir(parents=True, exist_ok=True)
+    # It keeps its state out of directories for temporary files.
+    with tempfile.TemporaryDirectory(dir=CACHE, prefix="openapi-") as scratch:
+        log = Path(scratch, "log")
+        command = [PROGRAM, "run", "--data-dir", f"{scratch}/data", "--log-level", "warn"]
+        for setting in ["http.listen=127.0.0.1:0", "mode=live"]:
+            command += ["--set", setting]
+        with log.open("w") as errors, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
+            try:
+                listening = address(process)
+                for seed in seeds:
+                    asked = [schemathesis, "--config-file", ROOT / "tests/openapi/schemathesis.toml", "run", ROOT / "src/docs/openapi.yaml"]
+                    asked += ["--url", listening, "--seed", seed, "-n", EXAMPLES, "--no-color", "--continue-on-failure"]
+                    # It keeps failures where it runs.
+                    done = subprocess.run(asked, cwd=scratch, capture_output=True, text=True, timeout=RUN_WAIT_S)
+                    if done.returncode != 0:
+                        sys.exit(done.stdout + done.stderr)
+                    counts = done.stdout.split("Test cases:")[1].split("\n")[1].strip()
+                    print(f"openapi: seed {seed}: {counts}, nothing was found")
+            finally:
+                process.terminate()
+        if process.returncode != 0:
+            sys.exit(f"openapi: the process ended with {process.returncode}: {log.read_text()}")
+
+
+main(sys.argv[1:] or SEEDS)
