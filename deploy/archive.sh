@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Packs a binary into the archive that people download, and prints where it is: `bash deploy/archive.sh BINARY FOLDER`.
+# Packs a binary, and the loopwarden-hook beside it, into the archive that people download, and prints where that is:
+# `bash deploy/archive.sh BINARY FOLDER`.
 # Its name and its one folder are those of `[package.metadata.binstall]` in Cargo.toml. Beside it lies its SHA-256.
 set -euo pipefail
 binary=$(realpath "${1:?the binary is missing}")
@@ -15,6 +16,7 @@ folder=$scratch/$name
 mkdir -p "$folder/completions" "$folder/man" "$out"
 
 install -m 755 "$binary" "$folder/loopwarden"
+install -m 755 "$(dirname "$binary")/loopwarden-hook" "$folder/loopwarden-hook"
 cp LICENSE NOTICE README.md CHANGELOG.md "$folder/"
 "$binary" man >"$folder/man/loopwarden.1"
 for shell in bash elvish fish zsh; do "$binary" completions "$shell" >"$folder/completions/loopwarden.$shell"; done

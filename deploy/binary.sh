@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the binary that is shipped and prints where it is. The image, the archives and the wheel take this one; deploy/README.md has the reasons.
+# Builds the binary that is shipped and prints where it is; loopwarden-hook lies beside it. The image, the archives and the wheel take these;
+# deploy/README.md has the reasons.
 #
 # What differs from `cargo build --profile dist` is the linking. OpenSSL, zlib and libstdc++ are linked statically, so that one binary runs on
 # every distribution with glibc 2.34; libc, libm and libgcc_s stay dynamic. Features are those of every other build.
@@ -45,11 +46,13 @@ include=$(pkg-config --variable=includedir openssl) || fail "the headers of Open
 # WITH_STATIC_LIB_libcrypto: librdkafka looks for the certificates of the system where distributions keep them, not only where Debian does.
 OPENSSL_STATIC=1 OPENSSL_LIB_DIR=$static OPENSSL_INCLUDE_DIR=$include LIBZ_SYS_STATIC=1 \
   CFLAGS="${CFLAGS:-} -DWITH_STATIC_LIB_libcrypto=1" \
-  cargo build --profile dist --locked --bin loopwarden >&2
+  cargo build --profile dist --locked --bin loopwarden --bin loopwarden-hook >&2
 
 binary=$CARGO_TARGET_DIR/dist/loopwarden
-needs=$(objdump -p "$binary" | awk '$1 == "NEEDED" { print $2 }' | grep -vE '^(libc\.so\.6|libm\.so\.6|libgcc_s\.so\.1|ld-linux-.*)$' || true)
-[ -z "$needs" ] || fail "the binary needs $needs"
-newest=$(objdump -T "$binary" | grep -oE 'GLIBC_[0-9.]+' | cut -d _ -f 2 | sort -uV | tail -n 1)
-[ "$(printf '%s\n' "$newest" "$glibc" | sort -V | tail -n 1)" = "$glibc" ] || fail "the binary needs glibc $newest, more than $glibc"
+for file in "$binary" "$binary-hook"; do
+  needs=$(objdump -p "$file" | awk '$1 == "NEEDED" { print $2 }' | grep -vE '^(libc\.so\.6|libm\.so\.6|libgcc_s\.so\.1|ld-linux-.*)$' || true)
+  [ -z "$needs" ] || fail "$file needs $needs"
+  newest=$(objdump -T "$file" | grep -oE 'GLIBC_[0-9.]+' | cut -d _ -f 2 | sort -uV | tail -n 1)
+  [ "$(printf '%s\n' "$newest" "$glibc" | sort -V | tail -n 1)" = "$glibc" ] || fail "$file needs glibc $newest, more than $glibc"
+done
 echo "$binary"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Packs a binary into a Python wheel and prints where it is: `bash deploy/wheel.sh BINARY FOLDER`. `uv tool install` and `pipx install` put the
-# program on the path from it.
+# Packs a binary, and the loopwarden-hook beside it, into a Python wheel and prints where that is: `bash deploy/wheel.sh BINARY FOLDER`.
+# `uv tool install` and `pipx install` put both programs on the path from it.
 #
 # auditwheel chooses the platform tag from the versions of the symbols that the binary needs. Libraries that no manylinux system has to have
 # (OpenSSL, where the binary links it dynamically) it copies into the wheel.
@@ -25,7 +25,9 @@ platform=$(python -c 'import sysconfig; print(sysconfig.get_platform().replace("
 wheel=$scratch/wheel
 info=$wheel/loopwarden-$version.dist-info
 mkdir -p "$wheel/loopwarden-$version.data/scripts" "$info/licenses" "$out"
-install -m 755 "$binary" "$wheel/loopwarden-$version.data/scripts/loopwarden"
+scripts=$wheel/loopwarden-$version.data/scripts
+install -m 755 "$binary" "$scripts/loopwarden"
+install -m 755 "$(dirname "$binary")/loopwarden-hook" "$scripts/loopwarden-hook"
 cp LICENSE NOTICE "$info/licenses/"
 cat >"$info/WHEEL" <<WHEEL
 Wheel-Version: 1.0
@@ -47,7 +49,7 @@ ${repository:+Project-URL: Repository, $repository
 }
 $(sed -n '/^# loopwarden$/,/^## /{ /^# loopwarden$/d; /^## /d; p; }' README.md)
 
-The wheel holds the program and no Python module: \`loopwarden demo\` shows it at work.
+The wheel holds the program, \`loopwarden-hook\` for coding agents, and no Python module: \`loopwarden demo\` shows it at work.
 METADATA
 
 {

@@ -96,7 +96,7 @@ binary=${BINARY:-$(bash deploy/binary.sh)}
 arch=$("$docker" version --format '{{.Server.Arch}}')
 mkdir -p "$scratch/context/prebuilt/$arch"
 cp LICENSE NOTICE "$scratch/context/"
-cp "$binary" "$scratch/context/prebuilt/$arch/loopwarden"
+cp "$binary" "$binary-hook" "$scratch/context/prebuilt/$arch/"
 "$docker" build -q -f deploy/Dockerfile -t loopwarden --build-arg BINARY=prebuilt --build-arg "RUNTIME_IMAGE=$runtime" "$scratch/context" >/dev/null
 "$docker" image ls loopwarden
 
@@ -106,6 +106,10 @@ passed "compressed $((size / 1000)) kB, at most $limit_mb MB"
 [ "$("$docker" image inspect -f '{{.Config.User}}' loopwarden)" = 65532:65532 ] || fail "the image runs as another user"
 locked=(--rm --network none --read-only --cap-drop ALL --security-opt no-new-privileges)
 "$docker" run "${locked[@]}" loopwarden --version
+# What an agent gets where no guard answers.
+said=$("$docker" run "${locked[@]}" --entrypoint /usr/bin/loopwarden-hook loopwarden cline </dev/null)
+[ "$said" = '{"cancel":false}' ] || fail "loopwarden-hook says: $said"
+passed "carries loopwarden-hook"
 "$docker" run "${locked[@]}" --tmpfs /tmp loopwarden demo >"$scratch/demo"
 grep -q similar_repeat "$scratch/demo" || fail "the demo finds nothing: $(cat "$scratch/demo")"
 passed "runs as 65532, read-only, without capabilities"
