@@ -131,7 +131,7 @@ class Guard(Asking):
             "v": 1,
             "event": event,
             "record": record,
-            "client": {"name": "loopwarden-client-python", "version": VERSION, "can": list(can)},
+            "client": {"name": "python", "version": VERSION, "can": list(can)},
             "deadline_ms": left_ms,
         }
         try:

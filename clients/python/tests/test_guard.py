@@ -44,7 +44,7 @@ def test_a_loop_is_nudged_once_and_then_refused(address: tuple[FakeGuard, Guard]
     assert (decision.reason_code, decision.advice) == ("exact_repeat", "change_approach")
     assert len(set(fake.server.connections)) == 1, "connections are kept"
     assert fake.rule.questions[0]["client"] == {
-        "name": "loopwarden-client-python", "version": "0.1.0", "can": ["deny", "context_after", "replace_result"]
+        "name": "python", "version": "0.1.0", "can": ["deny", "context_after", "replace_result"]
     }
 
 
