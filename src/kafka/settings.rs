@@ -87,9 +87,26 @@ pub struct KafkaOptions {
     pub swarm: bool,
     /// Largest value that is still decoded; goes into every record's meta. Bytes.
     pub value_bytes_max: usize,
+    /// Topic of events that foreign records are written to: then `topics.input` is foreign, and only dead letters are written besides.
+    pub rekeyed_to: Option<String>,
 }
 
 impl KafkaOptions {
+    /// The same for the intake of a foreign topic. It has a group of its own, since it keeps no state that must fit to one: topics come
+    /// and go without a rebalance of the lanes.
+    #[must_use]
+    pub fn of_intake(&self, topic: &str) -> Self {
+        Self {
+            app: format!("{}-in-{topic}", self.app),
+            lane: 0,
+            reads: &[Stage::Session],
+            topics: TopicNames { input: topic.to_owned(), ..self.topics.clone() },
+            swarm: false,
+            rekeyed_to: Some(self.topics.input.clone()),
+            ..self.clone()
+        }
+    }
+
     /// `{app}-{instance}-{lane}`: stable, so that a restart finishes its own leftover.
     pub fn transactional_id(&self) -> String {
         format!("{}-{}", self.app, self.group_instance_id())
@@ -371,6 +388,7 @@ pub(super) mod tests {
             swarm: true,
             reads: &[Stage::Session, Stage::Swarm],
             value_bytes_max: 1 << 18,
+            rekeyed_to: None,
         }
     }
 
@@ -409,6 +427,14 @@ pub(super) mod tests {
         let mut options = options();
         options.security.password = Some(Secret("hunter2".into()));
         assert!(!format!("{options:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn an_intake_has_a_group_and_an_identity_of_its_own() {
+        let intake = options().of_intake("otlp_spans");
+        assert_eq!((intake.app.as_str(), intake.topics.input.as_str()), ("app-in-otlp_spans", "otlp_spans"));
+        assert_eq!(intake.transactional_id(), "app-in-otlp_spans-lw-0-0");
+        assert_eq!((intake.rekeyed_to.as_deref(), intake.stages()), (Some("events"), &[Stage::Session][..]));
     }
 
     #[test]

@@ -24,15 +24,18 @@ pub(super) struct Topic {
 struct StageTopics {
     stage: Stage,
     input: Topic,
-    changelog: Topic,
+    /// None of an intake, which keeps no state.
+    changelog: Option<Topic>,
 }
 
 /// All topics of a group. Their counts are those of the start: inputs and changelogs do not grow while the group runs (rule B8).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Topics {
     stages: Vec<StageTopics>,
-    commands: Topic,
-    state: Topic,
+    /// Of an intake alone, which has neither commands nor verdicts.
+    events: Option<Topic>,
+    commands: Option<Topic>,
+    state: Option<Topic>,
     dead_letters: Topic,
     swarm_counts: Option<Topic>,
 }
@@ -44,21 +47,29 @@ impl Topics {
     /// E0101 when no broker answers, E0102 for a topic that does not exist, E0104 when a changelog does not fit its input.
     pub(super) fn fetch<C: ClientContext>(client: &Client<C>, options: &KafkaOptions) -> Result<Self, LogError> {
         let deadline = Deadline::after(limits::CONNECT_WAIT);
+        let ask = |name: &str| fetch(client, options, name, deadline);
         let mut stages = Vec::new();
+        if let Some(events) = &options.rekeyed_to {
+            let input = ask(&options.topics.input)?;
+            stages.push(StageTopics { stage: Stage::Session, input, changelog: None });
+            let (events, dead_letters) = (Some(ask(events)?), ask(&options.topics.dead_letters)?);
+            return Ok(Self { stages, events, commands: None, state: None, dead_letters, swarm_counts: None });
+        }
         for stage in options.stages() {
-            let input = fetch(client, options, &options.input_topic(*stage), deadline)?;
-            let changelog = fetch(client, options, &options.changelog_topic(*stage), deadline)?;
+            let input = ask(&options.input_topic(*stage))?;
+            let changelog = ask(&options.changelog_topic(*stage))?;
             if input.partitions != changelog.partitions {
                 return Err(uneven(&input.name, input.partitions, &changelog));
             }
-            stages.push(StageTopics { stage: *stage, input, changelog });
+            stages.push(StageTopics { stage: *stage, input, changelog: Some(changelog) });
         }
         let swarm_counts = stages.iter().find(|topics| topics.stage == Stage::Swarm).map(|topics| topics.input.clone());
         Ok(Self {
             stages,
-            commands: fetch(client, options, &options.topics.commands, deadline)?,
-            state: fetch(client, options, &options.topics.state, deadline)?,
-            dead_letters: fetch(client, options, &options.topics.dead_letters, deadline)?,
+            events: None,
+            commands: Some(ask(&options.topics.commands)?),
+            state: Some(ask(&options.topics.state)?),
+            dead_letters: ask(&options.topics.dead_letters)?,
             swarm_counts,
         })
     }
@@ -86,7 +97,7 @@ impl Topics {
 
     /// Changelog topic of a task.
     pub(super) fn changelog_of(&self, task: TaskId) -> Option<&str> {
-        self.of(task.stage).map(|topics| topics.changelog.name.as_str())
+        self.of(task.stage)?.changelog.as_ref().map(|changelog| changelog.name.as_str())
     }
 
     /// That the task's changelog partition existed at the start.
@@ -94,25 +105,22 @@ impl Topics {
     /// # Errors
     /// E0104: the input has grown.
     pub(super) fn expect_changelog(&self, task: TaskId) -> Result<(), LogError> {
-        match self.of(task.stage) {
-            Some(topics) if task.partition >= topics.changelog.partitions => {
-                Err(uneven(&topics.input.name, task.partition + 1, &topics.changelog))
-            }
-            _ => Ok(()),
-        }
+        let Some(StageTopics { input, changelog: Some(changelog), .. }) = self.of(task.stage) else { return Ok(()) };
+        if task.partition < changelog.partitions { Ok(()) } else { Err(uneven(&input.name, task.partition + 1, changelog)) }
     }
 
     /// Topic and partition of an output; without a partition the client's murmur2 decides.
     pub(super) fn place(&self, output: &Output) -> (&str, Option<i32>) {
         match output.destination {
-            Destination::Commands => (&self.commands.name, None),
-            Destination::State => (&self.state.name, None),
+            Destination::Events => (name_of(self.events.as_ref()), None),
+            Destination::Commands => (name_of(self.commands.as_ref()), None),
+            Destination::State => (name_of(self.state.as_ref()), None),
             Destination::DeadLetters { source_partition } => {
                 (&self.dead_letters.name, Some((source_partition % self.dead_letters.partitions.max(1)) as i32))
             }
             Destination::SwarmCounts => match &self.swarm_counts {
                 Some(topic) => (&topic.name, Some(partition_of(&output.key, topic.partitions) as i32)),
-                // The swarm stage is off: a lane does not stage for it. An empty name is refused by the client, which aborts.
+                // The swarm stage is off: a lane does not stage for it.
                 None => ("", None),
             },
             Destination::SwarmPartition { partition } => match &self.swarm_counts {
@@ -122,6 +130,11 @@ impl Topics {
             Destination::Changelog(task) => (self.changelog_of(task).unwrap_or(""), Some(task.partition as i32)),
         }
     }
+}
+
+/// The name of a topic. Nothing stages for one that its part does not have; an empty name is refused by the client, which aborts.
+fn name_of(topic: Option<&Topic>) -> &str {
+    topic.map_or("", |topic| topic.name.as_str())
 }
 
 /// Input and changelog do not fit: a task would have no place for its state, or state no task.
@@ -189,7 +202,9 @@ fn missing<C: ClientContext>(client: &Client<C>, options: &KafkaOptions, name: &
             message.push_str(&similar.join(", "));
         }
     }
-    message.push_str("\n  create it with: loopwarden topics create");
+    // A foreign topic is somebody else's to make.
+    let is_foreign = options.rekeyed_to.is_some() && name == options.topics.input;
+    message.push_str(if is_foreign { "\n  it is named by [[input]]" } else { "\n  create it with: loopwarden topics create" });
     fate::fatal(fate::E_TOPIC_MISSING, message)
 }
 
@@ -248,8 +263,9 @@ mod tests {
         let topic = |name: &str, partitions| Topic { name: name.into(), partitions };
         let topics = Topics {
             stages: vec![],
-            commands: topic("c", 1),
-            state: topic("s", 1),
+            events: None,
+            commands: Some(topic("c", 1)),
+            state: Some(topic("s", 1)),
             dead_letters: topic("d", 4),
             swarm_counts: Some(topic("w", 3)),
         };
@@ -265,5 +281,6 @@ mod tests {
         assert_eq!(topics.place(&output(Destination::SwarmCounts)), ("w", Some(1_357_151_166 % 3)));
         assert_eq!(topics.place(&output(Destination::SwarmPartition { partition: 2 })), ("w", Some(2)));
         assert_eq!(topics.place(&output(Destination::Commands)), ("c", None));
+        assert_eq!(topics.place(&output(Destination::Events)), ("", None), "only an intake writes events");
     }
 }

@@ -143,7 +143,7 @@ pub struct Lane<L, S, M = SessionEngine> {
     pub(super) unknown: BTreeMap<TaskId, Position>,
     /// Where the last commands are shown.
     pub(super) recent: Option<Recent>,
-    orders: Option<Receiver<Order>>,
+    pub(super) orders: Option<Receiver<Order>>,
     exit: Option<Exit>,
     /// When the last turn began, monotonic ms.
     turned_ms: u64,

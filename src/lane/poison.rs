@@ -14,10 +14,13 @@ use loopwarden_core::limits::{BREAKER_DEAD_LETTERS, BREAKER_PANICS, BREAKER_RECO
 
 /// A detector panicked. Its message may hold content, so it is not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Panicked;
+pub struct Panicked;
 
 /// Runs what may panic. What it was changing must be dropped afterwards.
-pub(super) fn guarded<R>(work: impl FnOnce() -> R) -> Result<R, Panicked> {
+///
+/// # Errors
+/// It panicked.
+pub fn guarded<R>(work: impl FnOnce() -> R) -> Result<R, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| Panicked)
 }
 
@@ -66,7 +69,7 @@ const WORDS: usize = BREAKER_RECORDS.div_ceil(64);
 
 /// The last records of a task: which became dead letters, and when detectors panicked (rule I10).
 #[derive(Debug, Clone, Default)]
-pub(super) struct DeadLetterWindow {
+pub struct DeadLetterWindow {
     bits: [u64; WORDS],
     at: usize,
     dead: usize,
@@ -75,7 +78,7 @@ pub(super) struct DeadLetterWindow {
 
 impl DeadLetterWindow {
     /// Notes a record; true when there were too many dead letters among the last ones.
-    pub(super) fn note(&mut self, is_dead: bool) -> bool {
+    pub fn note(&mut self, is_dead: bool) -> bool {
         let bit = 1_u64 << (self.at % 64);
         if let Some(word) = self.bits.get_mut(self.at / 64) {
             if *word & bit != 0 {
@@ -93,7 +96,7 @@ impl DeadLetterWindow {
     }
 
     /// Notes a panic at a record time; true when it is one too many within a minute.
-    pub(super) fn note_panic(&mut self, time: EventTime) -> bool {
+    pub fn note_panic(&mut self, time: EventTime) -> bool {
         self.panics.push_back(time);
         if self.panics.len() > BREAKER_PANICS {
             self.panics.pop_front();

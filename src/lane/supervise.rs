@@ -1,7 +1,7 @@
 //! Lanes as threads: start, orders, heartbeat, end. One lane that ends by itself ends them all; a lane that hangs ends the process.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::thread::JoinHandle;
@@ -110,6 +110,45 @@ impl LaneHandle {
     }
 }
 
+/// What a thread of a fleet runs: turn after turn, until one has ended it.
+pub trait Worker {
+    /// Takes orders from a channel.
+    fn listen(&mut self, orders: Receiver<Order>);
+
+    /// Does the next thing; waits in a poll at most.
+    fn turn(&mut self, clock: &dyn Clock) -> Turn;
+
+    /// What it shows of itself.
+    fn report(&mut self) -> LaneReport;
+}
+
+impl<L: Log, S: StateStore, M: Machine> Worker for Lane<L, S, M> {
+    fn listen(&mut self, orders: Receiver<Order>) {
+        self.orders = Some(orders);
+    }
+
+    fn turn(&mut self, clock: &dyn Clock) -> Turn {
+        Self::turn(self, clock)
+    }
+
+    fn report(&mut self) -> LaneReport {
+        let (overlay_bytes, cache_bytes) = self.bytes();
+        LaneReport {
+            stats: self.stats(),
+            tasks: self.tasks(),
+            overlay_bytes,
+            cache_bytes,
+            sessions_cached: self.sessions_cached(),
+            has_opened: true,
+            is_held_up: self.is_held_up(),
+            ends: self.log().input_ends(),
+            restore_left: self.restore_left(),
+            census: self.census(),
+            swarm_counters: self.swarm_counters(),
+        }
+    }
+}
+
 /// The lanes of a process.
 pub struct Fleet {
     handles: Vec<LaneHandle>,
@@ -131,12 +170,7 @@ impl Fleet {
     ///
     /// # Errors
     /// The thread could not be started.
-    pub fn spawn<L, S, M>(&mut self, make: impl FnOnce() -> Result<Lane<L, S, M>, Exit> + Send + 'static) -> std::io::Result<()>
-    where
-        L: Log,
-        S: StateStore,
-        M: Machine,
-    {
+    pub fn spawn<W: Worker>(&mut self, make: impl FnOnce() -> Result<W, Exit> + Send + 'static) -> std::io::Result<()> {
         let number = self.handles.len();
         let (orders, receiver) = sync_channel(ORDERS_MAX);
         // A start waits for brokers and for an old transaction, with bounds of its own that add up to more than a heartbeat may.
@@ -147,7 +181,10 @@ impl Fleet {
         let thread = thread::Builder::new().name(format!("lane-{number}"));
         self.threads.push(thread.spawn(move || {
             let run = || match make() {
-                Ok(lane) => run(lane.with_orders(receiver), clock, &handle),
+                Ok(mut worker) => {
+                    worker.listen(receiver);
+                    run(worker, clock, &handle)
+                }
                 Err(exit) => exit,
             };
             let exit = guarded(run).unwrap_or_else(|_| Exit::Failed("a lane panicked".to_owned()));
@@ -226,30 +263,16 @@ fn hung(beats: &[Arc<AtomicU64>], now_ms: u64) -> Option<usize> {
     beats.iter().position(|beat| now_ms.saturating_sub(beat.load(Ordering::Acquire)) > HEARTBEAT_MS_MAX)
 }
 
-fn run<L: Log, S: StateStore, M: Machine>(mut lane: Lane<L, S, M>, clock: SystemClock, handle: &LaneHandle) -> Exit {
+fn run(mut worker: impl Worker, clock: SystemClock, handle: &LaneHandle) -> Exit {
     let mut reported_ms = 0;
     handle.beat_ms.store(clock.mono_ms(), Ordering::Release);
     loop {
-        let turn = lane.turn(&clock);
+        let turn = worker.turn(&clock);
         let now_ms = clock.mono_ms();
         handle.beat_ms.store(now_ms, Ordering::Release);
         if now_ms >= reported_ms + REPORT_MS || matches!(turn, Turn::Ended(_)) {
             reported_ms = now_ms;
-            let (overlay_bytes, cache_bytes) = lane.bytes();
-            let report = LaneReport {
-                stats: lane.stats(),
-                tasks: lane.tasks(),
-                overlay_bytes,
-                cache_bytes,
-                sessions_cached: lane.sessions_cached(),
-                has_opened: true,
-                is_held_up: lane.is_held_up(),
-                ends: lane.log().input_ends(),
-                restore_left: lane.restore_left(),
-                census: lane.census(),
-                swarm_counters: lane.swarm_counters(),
-            };
-            *handle.report.lock().unwrap_or_else(PoisonError::into_inner) = report;
+            *handle.report.lock().unwrap_or_else(PoisonError::into_inner) = worker.report();
         }
         if let Turn::Ended(exit) = turn {
             return exit;

@@ -47,6 +47,8 @@ pub enum Destination {
     Commands,
     /// `loop-state`, partition by murmur2 of the key.
     State,
+    /// The topic of events, partition by murmur2 of the key: what is made of foreign records.
+    Events,
     /// Dead letters: partition = source partition modulo the topic's count.
     DeadLetters {
         /// Partition the bad record was read from.

@@ -27,7 +27,14 @@ pub(crate) fn read(path: &Path) -> Result<(MappingFile, Mapping), String> {
 /// # Errors
 /// E0202.
 pub(crate) fn of_settings(config: &Config) -> Result<Option<Mapping>, Diagnostic> {
-    let Some(path) = &config.http.mapping else { return Ok(None) };
-    let read = read(path).map_err(|cause| Diagnostic::new("E0202", format!("http.mapping: {cause}")));
-    read.map(|(_, mapping)| Some(mapping))
+    config.http.mapping.as_deref().map(|path| named(path, "http.mapping")).transpose()
+}
+
+/// The mapping that a key of the settings names.
+///
+/// # Errors
+/// E0202, with the key.
+pub(crate) fn named(path: &Path, key: &str) -> Result<Mapping, Diagnostic> {
+    let read = read(path).map_err(|cause| Diagnostic::new("E0202", format!("{key}: {cause}")));
+    read.map(|(_, mapping)| mapping)
 }

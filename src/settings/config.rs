@@ -46,6 +46,20 @@ settings! {
         embedded: EmbeddedConfig;
         /// Kafka mode: begins with the key bootstrap_servers.
         kafka: Option<KafkaConfig>;
+        /// Other topics, beside kafka.input: their records become events of kafka.input. A table for each, in a file only.
+        input: Vec<InputConfig>;
+    }
+
+    /// `[[input]]`.
+    pub struct InputConfig {
+        /// topic; its name is part of a consumer group and of transactions
+        topic: String as "otlp_spans" where text(plain_name::<TOPIC_MAX>);
+        /// what its records are; native: events that have another key than their session
+        form: InputForm = "native";
+        /// what OpenTelemetry records hold; only for otlp_proto and otlp_json
+        signal: OtlpSignal = "traces";
+        /// mapping (TOML, loopwarden map): json needs one, cloudevents may have one
+        mapping: Option<PathBuf> as "/etc/loopwarden/map.toml";
     }
 
     /// `[log]`.
@@ -176,6 +190,32 @@ words! {
         Text = "text",
         /// For machines.
         Json = "json",
+    }
+}
+
+words! {
+    /// What the records of a topic are.
+    pub enum InputForm {
+        /// Events.
+        Native = "native",
+        /// JSON that a mapping reads.
+        Json = "json",
+        /// CloudEvents, structured or binary.
+        CloudEvents = "cloudevents",
+        /// OpenTelemetry in protobuf.
+        OtlpProto = "otlp_proto",
+        /// OpenTelemetry in JSON.
+        OtlpJson = "otlp_json",
+    }
+}
+
+words! {
+    /// What a topic of OpenTelemetry holds.
+    pub enum OtlpSignal {
+        /// Spans.
+        Traces = "traces",
+        /// Log records.
+        Logs = "logs",
     }
 }
 

@@ -49,6 +49,8 @@ impl Setting {
 pub(crate) enum Form {
     /// A table of these keys.
     Table(Vec<Setting>),
+    /// Tables of these keys, as many as there are.
+    Tables(Vec<Setting>),
     /// A table of any keys; their values are text.
     Open,
     /// A number.

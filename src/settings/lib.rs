@@ -19,11 +19,12 @@ mod relations;
 mod schema;
 mod shape;
 mod suggest;
+mod tables;
 mod tree;
 
 pub use config::{
-    ClientConfig, CommitConfig, Config, DeadLetterContent, EmbeddedConfig, HttpConfig, KafkaConfig, LimitsConfig, LogConfig,
-    LogFormat, OnInputLoss, ProcessMode, SaslMechanism, Start, TimeConfig,
+    ClientConfig, CommitConfig, Config, DeadLetterContent, EmbeddedConfig, HttpConfig, InputConfig, InputForm, KafkaConfig,
+    LimitsConfig, LogConfig, LogFormat, OnInputLoss, OtlpSignal, ProcessMode, SaslMechanism, Start, TimeConfig,
 };
 pub use diagnostic::{Diagnostic, Diagnostics, Origin};
 pub use entry::Verbatim;

@@ -134,6 +134,7 @@ fn read(merged: &Table, places: &Places<'_>, told: &mut Vec<Diagnostic>) -> Opti
     let config = Config::read(reader, "", None);
     relations::data_dir(reader, places);
     relations::kafka(reader);
+    relations::inputs(reader, config.as_ref());
     let mut config = config?;
     if config.lanes == 0 {
         config.lanes = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32).min(LANES_MAX);
@@ -217,6 +218,15 @@ fn resolve_paths(layer: &mut Table, settings: &[Setting], directory: &Path) {
     };
     for path in reference::paths_of(settings) {
         resolve(tree::at_mut(layer, &path));
+    }
+    for (array, keys) in reference::paths_in_tables(settings) {
+        let Some(Node { value: Value::Array(elements), .. }) = layer.get_mut(array) else { continue };
+        for element in elements {
+            let Value::Table(table) = &mut element.value else { continue };
+            for key in &keys {
+                resolve(table.get_mut(*key));
+            }
+        }
     }
     let policy = tree::at_mut(layer, &["policy"]);
     let is_file = |node: &Node| matches!(&node.value, Value::Text(policy) if policy.contains(['/', '.']));

@@ -34,13 +34,21 @@ pub(super) fn defaults_of(settings: &[Setting]) -> Table {
 
 /// A value of the right type at every key; an empty table takes any keys.
 pub(super) fn shape_of(settings: &[Setting]) -> Table {
-    table(settings, |setting| setting.default.clone().or_else(|| setting.example.clone()))
+    let mut shape = table(settings, |setting| setting.default.clone().or_else(|| setting.example.clone()));
+    for setting in settings {
+        if let Form::Tables(inner) = &setting.form {
+            let element = Value::Table(shape_of(inner)).with_origin(&Origin::Default);
+            shape.insert(setting.key.to_owned(), Value::Array(vec![element]).with_origin(&Origin::Default));
+        }
+    }
+    shape
 }
 
 fn table(settings: &[Setting], value: impl Fn(&Setting) -> Option<Value> + Copy) -> Table {
     let node = |setting: &Setting| {
         let value = match &setting.form {
             Form::Table(inner) => Value::Table(table(inner, value)),
+            Form::Tables(_) => return None,
             Form::Open => Value::Table(Table::new()),
             _ => value(setting)?,
         };
@@ -49,7 +57,7 @@ fn table(settings: &[Setting], value: impl Fn(&Setting) -> Option<Value> + Copy)
     settings.iter().filter_map(node).collect()
 }
 
-/// Paths of the keys whose values are paths.
+/// Paths of the keys whose values are paths, those inside of arrays of tables aside.
 pub(super) fn paths_of(settings: &[Setting]) -> Vec<Vec<&'static str>> {
     let paths = settings.iter().flat_map(|setting| match &setting.form {
         Form::Table(inner) => paths_of(inner).into_iter().map(|path| [&[setting.key], &path[..]].concat()).collect(),
@@ -57,6 +65,18 @@ pub(super) fn paths_of(settings: &[Setting]) -> Vec<Vec<&'static str>> {
         _ => Vec::new(),
     });
     paths.collect()
+}
+
+/// Arrays of tables, with the keys of each table whose values are paths.
+pub(super) fn paths_in_tables(settings: &[Setting]) -> Vec<(&'static str, Vec<&'static str>)> {
+    let paths = |setting: &Setting| match &setting.form {
+        Form::Tables(inner) => {
+            let keys = inner.iter().filter(|setting| matches!(setting.form, Form::Path)).map(|setting| setting.key);
+            Some((setting.key, keys.collect()))
+        }
+        _ => None,
+    };
+    settings.iter().filter_map(paths).collect()
 }
 
 /// The documented file of defaults: `config/default.toml`.
@@ -73,9 +93,14 @@ pub(super) fn file(header: &str, settings: &[Setting]) -> String {
 }
 
 fn leaves(settings: &[Setting], text: &mut String) {
+    marked_leaves(settings, "", text);
+}
+
+/// Lines that begin with `mark`, or with one where there is no default.
+fn marked_leaves(settings: &[Setting], mark: &str, text: &mut String) {
     for setting in settings {
         let (mark, value) = match (&setting.default, &setting.example) {
-            (Some(value), _) => ("", value),
+            (Some(value), _) => (mark, value),
             (None, Some(value)) => ("#", value),
             (None, None) => continue,
         };
@@ -98,6 +123,11 @@ fn tables(settings: &[Setting], path: &str, above: &str, text: &mut String) {
             }
             Form::Table(inner) => {
                 tables(inner, &path, setting.text, text);
+                continue;
+            }
+            Form::Tables(inner) => {
+                let _ = writeln!(text, "\n# {}\n#[[{path}]]", setting.text);
+                marked_leaves(inner, "#", text);
                 continue;
             }
             Form::Open if above.is_empty() => writeln!(text, "\n[{path}] # {}", setting.text),

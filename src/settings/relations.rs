@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::config::{Config, InputForm, OtlpSignal};
 use crate::diagnostic::Origin;
 use crate::entry::Reader;
 use crate::tree;
@@ -66,6 +67,44 @@ pub(super) fn kafka(reader: &mut Reader<'_>) {
         }
     }
     security(reader, kafka);
+}
+
+/// Most topics beside that of events: each is a thread, a member of a group and a transaction of its own.
+const INPUTS_MAX: usize = 32;
+
+/// Checks the topics beside that of events.
+pub(super) fn inputs(reader: &mut Reader<'_>, config: Option<&Config>) {
+    let Some(Config { input: inputs, kafka, .. }) = config else { return };
+    if inputs.len() > INPUTS_MAX {
+        reader.bad("input", format!("there are {} tables [[input]], but must not be more than {INPUTS_MAX}", inputs.len()));
+    }
+    let Some(kafka) = kafka else {
+        if !inputs.is_empty() {
+            reader.bad("input", "there are tables [[input]], but kafka.bootstrap_servers is not set".to_owned());
+        }
+        return;
+    };
+    let own = [("input", &kafka.input), ("commands", &kafka.commands), ("state", &kafka.state), ("dlq", &kafka.dlq)];
+    for (index, input) in inputs.iter().enumerate() {
+        let path = format!("input[{index}]");
+        let topic = &input.topic;
+        if let Some((name, _)) = own.iter().find(|(_, other)| *other == topic) {
+            reader.bad(&path, format!("{path}.topic is {topic:?}, but must not be the topic of kafka.{name}"));
+        }
+        if inputs.iter().take(index).any(|other| other.topic == *topic) {
+            reader.bad(&path, format!("{path}.topic is {topic:?}, which another table [[input]] has"));
+        }
+        let (form, has_mapping) = (input.form, input.mapping.is_some());
+        if form == InputForm::Json && !has_mapping {
+            reader.bad(&path, format!("{path}.form is \"json\", but {path}.mapping is not set; begin with: loopwarden map"));
+        }
+        if has_mapping && !matches!(form, InputForm::Json | InputForm::CloudEvents) {
+            reader.bad(&path, format!("{path}.mapping is set, but is for json and cloudevents, not for {}", form.as_str()));
+        }
+        if input.signal != OtlpSignal::Traces && !matches!(form, InputForm::OtlpProto | InputForm::OtlpJson) {
+            reader.bad(&path, format!("{path}.signal is set, but is for otlp_proto and otlp_json, not for {}", form.as_str()));
+        }
+    }
 }
 
 /// Settings that need another, and names by which librdkafka itself may have been given that one.

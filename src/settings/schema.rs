@@ -30,6 +30,10 @@ pub(super) fn table(settings: &[Setting]) -> Json {
 fn property(setting: &Setting) -> Json {
     let kind = match &setting.form {
         Form::Table(inner) => return table(inner),
+        Form::Tables(inner) => {
+            let description = Json::from(setting.text);
+            return json!({ "type": "array", "description": description, "items": table(inner) });
+        }
         Form::Open => return json!({ "type": "object" }),
         Form::Integer => "integer",
         Form::Boolean => "boolean",

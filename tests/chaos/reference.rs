@@ -154,7 +154,7 @@ impl<I: Iterator<Item = Event>> Log for Straight<I> {
                         self.sums.push_back(Given { task, offset, key, value, timestamp_ms });
                     }
                 }
-                Destination::Changelog(_) => {}
+                Destination::Changelog(_) | Destination::Events => {}
             }
         }
         CommitOutcome::Committed { changelog_next: Vec::new() }

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use loopwarden::config::{
-    Config, DeadLetterContent, Diagnostic, Flag, Layers, Loaded, LogFormat, OnInputLoss, PAGES, ProcessMode, Start, default_file,
-    explain, load, read_secret,
+    Config, DeadLetterContent, Diagnostic, Flag, InputForm, Layers, Loaded, LogFormat, OnInputLoss, OtlpSignal, PAGES,
+    ProcessMode, Start, default_file, explain, load, read_secret,
 };
 use loopwarden::task::{CommitTrigger, LaneSettings};
 
@@ -246,6 +246,27 @@ fn paths_in_a_file_are_relative_to_the_file_and_others_are_not() {
     assert_eq!((flags.data_dir.unwrap(), flags.policy.as_str()), (PathBuf::from("here"), "attocode"));
     let named = loaded("name", "policy = \"cortex\"\n", &[], &[]).config;
     assert_eq!(named.policy, "cortex", "a profile is no path");
+}
+
+#[test]
+fn each_table_of_an_input_has_its_own_defaults_and_a_mapping_beside_the_file() {
+    let text = "[kafka]\nbootstrap_servers = \"h:1\"\n[[input]]\ntopic = \"spans\"\nform = \"otlp_proto\"\nsignal = \"logs\"\n\
+                [[input]]\ntopic = \"jobs\"\nform = \"json\"\nmapping = \"map.toml\"\n[[input]]\ntopic = \"plain\"\n";
+    let scratch = Scratch::new("inputs", text);
+    let loaded = load(&layers(Some(scratch.file()), &[], &[])).unwrap_or_else(|problems| panic!("{problems}"));
+    let inputs: Vec<_> = loaded.config.input.iter().map(|input| (input.topic.as_str(), input.form, input.signal)).collect();
+    assert_eq!(
+        inputs,
+        [
+            ("spans", InputForm::OtlpProto, OtlpSignal::Logs),
+            ("jobs", InputForm::Json, OtlpSignal::Traces),
+            ("plain", InputForm::Native, OtlpSignal::Traces),
+        ]
+    );
+    let mappings: Vec<_> = loaded.config.input.iter().map(|input| input.mapping.clone()).collect();
+    assert_eq!(mappings, [None, Some(scratch.0.join("map.toml")), None]);
+    let shown = loaded.effective().into_iter().find(|value| value.key == "input").expect("they are shown");
+    assert!(shown.value.contains("otlp_proto"), "{}", shown.value);
 }
 
 #[test]

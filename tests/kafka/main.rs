@@ -20,6 +20,7 @@ mod contract;
 mod damage;
 mod grown;
 mod guard;
+mod intake;
 mod members;
 mod processes;
 mod proxy;

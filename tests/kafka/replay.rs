@@ -110,11 +110,11 @@ fn until_done(world: &World, running: &Scratch) {
 }
 
 /// Commands by id.
-fn commands(seen: &[Seen]) -> BTreeMap<String, Value> {
+pub(crate) fn commands(seen: &[Seen]) -> BTreeMap<String, Value> {
     by_id(seen.iter().map(|seen| serde_json::from_slice(seen.value.as_deref().unwrap_or_default()).expect("a command")))
 }
 
-fn by_id(commands: impl Iterator<Item = Value>) -> BTreeMap<String, Value> {
+pub(crate) fn by_id(commands: impl Iterator<Item = Value>) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     for command in commands {
         let id = command["id"].as_str().expect("an id").to_owned();
@@ -125,7 +125,7 @@ fn by_id(commands: impl Iterator<Item = Value>) -> BTreeMap<String, Value> {
 
 /// A command without what a replay may say otherwise: that it is one. Of a swarm's, how far its sums had come when it was sent
 /// depends on their cut, and with it times, numbers and texts; what was crossed does not.
-fn comparable(mut command: Value) -> Value {
+pub(crate) fn comparable(mut command: Value) -> Value {
     let is_swarm = command["scope"]["kind"] == "swarm";
     let fields = command.as_object_mut().expect("an object");
     fields.remove("mode");
@@ -142,7 +142,7 @@ fn comparable(mut command: Value) -> Value {
     command
 }
 
-fn replay(scratch: &Scratch, world: &World, arguments: &[&str]) -> Output {
+pub(crate) fn replay(scratch: &Scratch, world: &World, arguments: &[&str]) -> Output {
     told("replay", scratch, world, arguments)
 }
 
@@ -163,7 +163,7 @@ fn told(name: &str, scratch: &Scratch, world: &World, arguments: &[&str]) -> Out
     command.stdin(Stdio::null()).output().expect("the program")
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("text")
 }
 

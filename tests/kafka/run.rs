@@ -68,7 +68,12 @@ impl Running {
     /// Starts it and waits until it is ready.
     pub(crate) fn start(world: &World, scratch: &Scratch) -> Self {
         let dir = scratch.0.to_string_lossy().into_owned();
-        let mut child = program(world, &["run", "--data-dir", &dir])
+        Self::of(program(world, &["run", "--data-dir", &dir]), scratch)
+    }
+
+    /// Starts this program, which is told to run, and waits until it is ready.
+    pub(crate) fn of(mut command: Command, scratch: &Scratch) -> Self {
+        let mut child = command
             .stdout(Stdio::piped())
             .stderr(fs::File::create(scratch.0.with_extension("log")).expect("a log"))
             .spawn()

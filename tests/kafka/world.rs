@@ -101,6 +101,7 @@ impl World {
             swarm: true,
             reads: &[Stage::Session, Stage::Swarm],
             value_bytes_max: 256 * 1024,
+            rekeyed_to: None,
         };
         Self { options }
     }

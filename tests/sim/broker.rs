@@ -19,6 +19,8 @@ pub enum MemoryTopic {
     Input(Stage),
     /// Copy of a stage's state.
     Changelog(Stage),
+    /// Events that an intake makes.
+    Events,
     /// Commands.
     Commands,
     /// Verdicts in force.
@@ -95,6 +97,7 @@ impl State {
         let by_key = |count| partition_of(&output.key, count);
         let partitions = self.config.partitions;
         match output.destination {
+            Destination::Events => (MemoryTopic::Events, by_key(partitions.session)),
             Destination::Commands => (MemoryTopic::Commands, by_key(partitions.session)),
             Destination::State => (MemoryTopic::State, by_key(partitions.session)),
             Destination::DeadLetters { source_partition } => {

@@ -393,7 +393,7 @@ impl Log for FileLog {
         for collected in staged {
             match collected.output.destination {
                 Destination::SwarmCounts | Destination::SwarmPartition { .. } => counts.push(collected.output),
-                Destination::Changelog(_) => {}
+                Destination::Changelog(_) | Destination::Events => {}
                 Destination::Commands | Destination::State | Destination::DeadLetters { .. } => outputs.push(collected),
             }
         }

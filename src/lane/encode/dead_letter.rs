@@ -17,8 +17,8 @@ pub(crate) fn id(record: &Record<'_>) -> String {
     format!("{}/{}/{}", record.meta.topic, record.meta.partition, record.meta.offset.0)
 }
 
-/// The record with its own headers. What does not fit is cut: first the value, then foreign headers, then the key.
-pub(super) fn output(record: &Record<'_>, content: DeadLetterContent, own: Headers) -> Output {
+/// The record with its own headers, and those that say why it is a dead letter (`dlq.…`). What does not fit is cut: first the value, then foreign headers, then the key.
+pub fn output(record: &Record<'_>, content: DeadLetterContent, own: Headers) -> Output {
     let meta = &record.meta;
     // Room for dlq.bytes is kept in any case.
     let mut left =

@@ -9,6 +9,7 @@ mod row;
 use std::sync::Arc;
 
 pub(super) use dead_letter::id as dead_letter_id;
+pub use dead_letter::output as dead_letter;
 use loopwarden_core::engine::{Action, Command, SubjectKey, Trigger};
 use loopwarden_core::event::{EventTime, Record, Rejected, TaskId};
 use loopwarden_core::identity::{base32, hash_parts};

@@ -146,6 +146,8 @@ impl EmbeddedLog {
                     }
                     rows.push((output.key, output.value));
                 }
+                // An intake's, and there is none without Kafka.
+                Destination::Events => {}
                 Destination::Commands
                 | Destination::DeadLetters { .. }
                 | Destination::SwarmCounts

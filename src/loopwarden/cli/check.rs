@@ -11,6 +11,7 @@ use crate::exit_code;
 use crate::failure::{Failure, Outcome};
 use crate::mapping_file;
 use crate::output::Output;
+use crate::server;
 use crate::server::{kafka_options, topic_problem};
 
 /// Tools that lost their rule, named.
@@ -46,6 +47,9 @@ pub fn run(args: &CheckArgs, log: &LogArgs) -> Outcome {
     }
     if let Err(problem) = mapping_file::of_settings(&config) {
         failures.push(problem.into());
+    }
+    if let Err(failure) = server::mappings(&config) {
+        failures.push(failure);
     }
     match &config.kafka {
         None => out.line("kafka          not set: embedded mode, events come in over HTTP")?,

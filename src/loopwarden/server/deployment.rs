@@ -2,15 +2,18 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use loopwarden_core::engine::SessionEngine;
 use loopwarden_core::event::Stage;
 use loopwarden_core::policy::Policy;
+use loopwarden_ingest::mapping::Mapping;
+use loopwarden_intake::IntakeReport;
 use loopwarden_kafka::admin::Admin;
 use loopwarden_kafka::{KafkaLog, KafkaOptions};
 use loopwarden_lane::{
-    Clock, CommitTrigger, Exit, Fleet, InlineRestorer, KillerFile, Lane, LaneSettings, Leases, Pace, Recent, RestorePool,
-    Suspect, SystemClock,
+    Clock, CommitTrigger, Exit, Fleet, InlineRestorer, KillerFile, Lane, LaneHandle, LaneSettings, Leases, Pace, Recent,
+    RestorePool, Suspect, SystemClock,
 };
 use loopwarden_log::embedded::{EmbeddedBroker, EmbeddedOptions, TICK_HEADER};
 use loopwarden_log::{Changelog, InputNames, Log};
@@ -18,7 +21,10 @@ use loopwarden_settings::{Config, KafkaConfig};
 use loopwarden_state::{RocksOptions, RocksStore, StoreOwner};
 
 use crate::failure::Failure;
+use crate::server::intakes;
+use crate::server::intakes::Intakes;
 use crate::server::kafka_options::{SWARM, kafka_options};
+use crate::server::status::Sum;
 use crate::server::topics::prepare_topics;
 
 /// Restore threads of a lane: a restore waits for the network most of its time.
@@ -31,6 +37,8 @@ pub(super) type Pools = Arc<Mutex<Vec<RestorePool<RocksStore>>>>;
 pub(super) struct Deployment {
     /// The lanes.
     pub(super) fleet: Fleet,
+    /// What reads other topics, if anything does.
+    pub(super) intakes: Option<Intakes>,
     /// Their restore threads.
     pub(super) pools: Pools,
     /// The database.
@@ -49,6 +57,30 @@ pub(super) struct Deployment {
 }
 
 impl Deployment {
+    /// Lanes and intakes, summed.
+    pub(super) fn sum(&self) -> Sum {
+        let intakes = self.intakes.iter().flat_map(|intakes| intakes.fleet.handles());
+        let handles: Vec<LaneHandle> = self.fleet.handles().iter().chain(intakes).cloned().collect();
+        Sum::of(&handles, self.tasks_min())
+    }
+
+    /// What the intakes show of themselves.
+    pub(super) fn intake_reports(&self) -> Vec<IntakeReport> {
+        self.intakes.as_ref().map_or_else(Vec::new, |intakes| intakes::shown(&intakes.reports))
+    }
+
+    /// Watches the heartbeats of all threads.
+    pub(super) fn watch(&mut self) -> std::io::Result<()> {
+        self.fleet.watch()?;
+        self.intakes.as_mut().map_or(Ok(()), |intakes| intakes.fleet.watch())
+    }
+
+    /// A thread that ended by itself.
+    pub(super) fn next_exit(&self) -> Option<Exit> {
+        let of_intakes = || self.intakes.as_ref()?.fleet.next_exit(Duration::ZERO);
+        self.fleet.next_exit(Duration::ZERO).or_else(of_intakes).map(|(_, exit)| exit)
+    }
+
     /// Tasks that the process has in any case: on the embedded log all there are; members of a group may have none.
     pub(super) fn tasks_min(&self) -> usize {
         self.broker.as_ref().map_or(0, |broker| {
@@ -147,6 +179,7 @@ pub(super) fn embedded(spec: &DeploymentSpec<'_>) -> Result<Deployment, Failure>
     let (topic, partitions) = (InputNames::default().events, Some(broker.partitions().session));
     Ok(Deployment {
         fleet,
+        intakes: None,
         pools: Pools::default(),
         store,
         leases,
@@ -164,7 +197,11 @@ pub(super) const fn kafka_lanes(config: &Config) -> u32 {
 }
 
 /// The fleet's Kafka.
-pub(super) fn kafka(spec: &DeploymentSpec<'_>, kafka: &KafkaConfig) -> Result<Deployment, Failure> {
+pub(super) fn kafka(
+    spec: &DeploymentSpec<'_>,
+    kafka: &KafkaConfig,
+    mappings: Vec<Option<Mapping>>,
+) -> Result<Deployment, Failure> {
     let config = spec.config;
     let options = kafka_options(config, kafka, 0)?;
     let admin = Admin::new(&options)?;
@@ -207,5 +244,6 @@ pub(super) fn kafka(spec: &DeploymentSpec<'_>, kafka: &KafkaConfig) -> Result<De
         options.bootstrap_servers, options.app, options.topics.input, options.topics.commands
     );
     let partitions = admin.describe(&options.topics.input)?.map(|facts| facts.partitions);
-    Ok(Deployment { fleet, pools, store, leases, broker: None, recent, place, topic: options.topics.input, partitions })
+    let intakes = if config.input.is_empty() { None } else { Some(intakes::start(config, &options, mappings, spec.clock)?) };
+    Ok(Deployment { fleet, intakes, pools, store, leases, broker: None, recent, place, topic: options.topics.input, partitions })
 }

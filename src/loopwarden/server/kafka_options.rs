@@ -44,5 +44,6 @@ pub fn kafka_options(config: &Config, kafka: &KafkaConfig, lane: u32) -> Result<
         swarm: SWARM,
         reads: &[Stage::Session],
         value_bytes_max: config.limits.record_bytes_max,
+        rekeyed_to: None,
     })
 }

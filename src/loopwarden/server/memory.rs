@@ -15,7 +15,7 @@ pub(super) fn budget(config: &Config) -> u64 {
     // Without Kafka nothing is fetched ahead.
     let (lanes, fetched) =
         if config.kafka.is_some() { (kafka_lanes(config), limits.fetch_queue_bytes) } else { (config.lanes, 0) };
-    let lanes = u64::from(lanes) * (fetched + config.commit.overlay_bytes_max) as u64;
+    let lanes = (u64::from(lanes) + config.input.len() as u64) * (fetched + config.commit.overlay_bytes_max) as u64;
     let shared = (limits.block_cache_bytes + limits.write_buffer_bytes + limits.session_cache_bytes) as u64;
     (shared + lanes) / 4 * 5
 }

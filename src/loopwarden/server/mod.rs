@@ -2,6 +2,7 @@
 
 mod deployment;
 mod housekeeping;
+mod intakes;
 mod kafka_options;
 mod listen;
 mod memory;
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 use deployment::{Deployment, DeploymentSpec};
 use housekeeping::Housekeeping;
+pub(crate) use intakes::mappings;
 pub use kafka_options::{SWARM, kafka_options};
 use loopwarden_core::policy::Policy;
 use loopwarden_lane::{Exit, LaneSettings, SystemClock};
@@ -57,6 +59,7 @@ pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<
     // Before anything is opened: it is a mistake of the settings.
     let token = config.http.token()?.map(Token::new);
     let mapping = mapping_file::of_settings(config)?;
+    let mappings = mappings(config)?;
     let data_dir = config.data_dir()?;
     std::fs::create_dir_all(data_dir)
         .map_err(|error| Failure::coded("E0406", format!("cannot make data_dir {}: {error}", data_dir.display())))?;
@@ -64,11 +67,11 @@ pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<
         .map_err(|error| Failure::coded("E0406", format!("cannot write to data_dir {}: {error}", data_dir.display())))?;
     let spec = DeploymentSpec { config, policy: &policy, data_dir, clock: SystemClock::start() };
     let mut deployment = match &config.kafka {
-        Some(kafka) => deployment::kafka(&spec, kafka)?,
+        Some(kafka) => deployment::kafka(&spec, kafka, mappings)?,
         None => deployment::embedded(&spec)?,
     };
     has_begun.store(true, Ordering::Release);
-    deployment.fleet.watch()?;
+    deployment.watch()?;
     let mut manager = SdNotify::of_environment();
     let state = Arc::new(state(loaded, in_force, control, &spec.clock, &deployment));
     let server = listen::start(config, (token, mapping), &state)?;
@@ -86,9 +89,12 @@ pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<
     manager.tell("STOPPING=1");
     state.is_draining.store(true, Ordering::Release);
     let leave = ended == Ended::Told(Asked::Leave);
-    let poisoned = Sum::of(deployment.fleet.handles(), deployment.tasks_min()).poisoned;
-    let Deployment { fleet, pools, store, broker, .. } = deployment;
-    let gravest = fleet.stop(leave);
+    let mut poisoned = deployment.sum().poisoned;
+    poisoned.extend(deployment.intake_reports().into_iter().flat_map(|report| report.stopped));
+    let Deployment { fleet, intakes, pools, store, broker, .. } = deployment;
+    let ended_intakes = intakes.map_or(Exit::Stopped, |intakes| intakes.fleet.stop(leave));
+    let ended_lanes = fleet.stop(leave);
+    let gravest = if ended_lanes == Exit::Stopped { ended_intakes } else { ended_lanes };
     // After the lanes: their last commands still reach whoever follows.
     server.stop();
     if let Some(housekeeping) = housekeeping {
@@ -122,6 +128,8 @@ fn state(loaded: &Loaded, in_force: InForce, control: &LogControl, clock: &Syste
             config: state::values(loaded.effective()),
         },
         lanes: deployment.fleet.handles().to_vec(),
+        intakes: deployment.intakes.as_ref().map_or_else(Vec::new, |intakes| intakes.fleet.handles().to_vec()),
+        intake_reports: deployment.intakes.as_ref().map_or_else(Vec::new, |intakes| intakes.reports.clone()),
         clock: *clock,
         store: deployment.store.clone(),
         broker: deployment.broker.clone(),
@@ -163,11 +171,11 @@ fn look_after(
             // Its thread is gone, which cannot be; without signals nobody could stop the process.
             Err(RecvTimeoutError::Disconnected) => return Ended::Told(Asked::Stop),
         }
-        if let Some((_, exit)) = deployment.fleet.next_exit(Duration::ZERO) {
+        if let Some(exit) = deployment.next_exit() {
             return Ended::Lane(exit);
         }
         if !is_ready {
-            let sum = Sum::of(deployment.fleet.handles(), deployment.tasks_min());
+            let sum = deployment.sum();
             if sum.is_restored() {
                 is_ready = true;
                 ready(&sum);
@@ -180,7 +188,7 @@ fn look_after(
             sweep = Deadline::after(SWEEP_EVERY);
             sweep_released(deployment);
         }
-        status.due(|| Sum::of(deployment.fleet.handles(), deployment.tasks_min())).iter().for_each(say);
+        status.due(|| deployment.sum()).iter().for_each(say);
     }
 }
 

@@ -16,6 +16,8 @@ use loopwarden_state::{RocksStore, StoreError};
 use serde_json::{Map, Value, json};
 
 use crate::http::{Answered, Probe, ProcessStatus, Unanswered};
+use crate::server::intakes;
+use crate::server::intakes::Reports;
 use crate::server::status::Sum;
 use crate::telemetry::logging::LogControl;
 use crate::telemetry::metrics;
@@ -53,6 +55,9 @@ pub(super) struct InForce {
 pub(super) struct ServerState {
     pub(super) facts: Facts,
     pub(super) lanes: Vec<LaneHandle>,
+    /// What reads other topics.
+    pub(super) intakes: Vec<LaneHandle>,
+    pub(super) intake_reports: Reports,
     pub(super) clock: SystemClock,
     pub(super) store: RocksStore,
     pub(super) broker: Option<EmbeddedBroker>,
@@ -79,7 +84,8 @@ impl ServerState {
     }
 
     fn sum(&self) -> Sum {
-        let sum = Sum::of(&self.lanes, self.facts.tasks_min);
+        let handles: Vec<LaneHandle> = self.lanes.iter().chain(&self.intakes).cloned().collect();
+        let sum = Sum::of(&handles, self.facts.tasks_min);
         if sum.is_restored() {
             self.has_started.store(true, Ordering::Release);
         }
@@ -123,13 +129,12 @@ impl ProcessStatus for ServerState {
     fn live(&self) -> Probe {
         let now_ms = self.clock.mono_ms();
         let mut probe = Probe::default();
-        for (number, lane) in self.lanes.iter().enumerate() {
-            let silent_ms = now_ms.saturating_sub(lane.beat_ms());
+        let lanes = self.lanes.iter().enumerate().map(|(number, lane)| (format!("lane {number} turns"), lane));
+        let intakes = self.intakes.iter().enumerate().map(|(number, intake)| (format!("intake {number} turns"), intake));
+        for (what, thread) in lanes.chain(intakes) {
+            let silent_ms = now_ms.saturating_sub(thread.beat_ms());
             let is_turning = silent_ms <= TURN_MS_MAX;
-            probe.check(
-                format!("lane {number} turns"),
-                if is_turning { Ok(()) } else { Err(format!("silent for {} s", silent_ms / 1_000)) },
-            );
+            probe.check(what, if is_turning { Ok(()) } else { Err(format!("silent for {} s", silent_ms / 1_000)) });
         }
         probe
     }
@@ -188,6 +193,7 @@ impl ProcessStatus for ServerState {
             policy: (profile, hash, self.facts.mode.to_owned()),
             topic: self.facts.topic.clone(),
             lanes: self.lanes.iter().map(LaneHandle::report).collect(),
+            intakes: intakes::shown(&self.intake_reports),
             now_ms: clock::now_ms(),
             lateness_ms: self.facts.lateness_ms,
             store: self.store.stats().ok(),

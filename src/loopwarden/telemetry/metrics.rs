@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use loopwarden_core::event::Stage;
+use loopwarden_intake::IntakeReport;
 use loopwarden_lane::{BUCKETS_US, Histogram, LaneReport, Samples, Stats, TaskState, Value};
 use loopwarden_state::StoreStats;
 use prometheus_client::collector::Collector;
@@ -105,6 +106,34 @@ const OWN: &[Row] = &[
     (Kind::Gauge, "log_readers", &[], "Followers of the embedded log", |process| {
         optional(process.log.map(|(_, readers)| readers as f64))
     }),
+    (Kind::Counter, "intake_records_total", &["topic", "form"], "Records read of other topics", |process| {
+        intakes(process, |intake| vec![(intake.form, intake.stats.records)])
+    }),
+    (Kind::Counter, "intake_parts_total", &["topic", "became"], "What became of parts of these records", |process| {
+        intakes(process, |IntakeReport { stats, .. }| {
+            vec![("event", stats.events), ("ignored", stats.ignored), ("refused", stats.refused)]
+        })
+    }),
+    (Kind::Counter, "intake_calls_total", &["topic", "what"], "Calls among them, all and those without a field", |process| {
+        intakes(process, |IntakeReport { stats, .. }| {
+            vec![("all", stats.calls), ("without_args", stats.without_args), ("without_result", stats.without_results)]
+        })
+    }),
+    (Kind::Counter, "intake_lost_total", &["topic"], "Records deleted before they were read", |process| {
+        let lost = |intake: &IntakeReport| (vec![intake.topic.clone()], Value::Number(intake.stats.input_lost as f64));
+        process.intakes.iter().map(lost).collect()
+    }),
+    (Kind::Counter, "intake_transactions_total", &["topic", "outcome"], "How their transactions ended", |process| {
+        intakes(process, |IntakeReport { stats, .. }| vec![("committed", stats.committed), ("failed", stats.failed)])
+    }),
+    (Kind::Gauge, "intake_lag_records", &["topic"], "Records of other topics to read", |process| {
+        let lag = |intake: &IntakeReport| Some((vec![intake.topic.clone()], Value::Number(intake.lag_records? as f64)));
+        process.intakes.iter().filter_map(lag).collect()
+    }),
+    (Kind::Gauge, "intake_stopped", &["topic"], "Partitions of other topics that have stopped themselves", |process| {
+        let stopped = |intake: &IntakeReport| (vec![intake.topic.clone()], Value::Number(intake.stopped.len() as f64));
+        process.intakes.iter().map(stopped).collect()
+    }),
     (Kind::Counter, "http_requests_total", &["route", "status"], "Requests", |process| {
         let of = |(route, status, histogram): &(&'static str, u16, Histogram)| {
             (vec![(*route).to_owned(), status.to_string()], Value::Number(histogram.count() as f64))
@@ -119,6 +148,16 @@ const OWN: &[Row] = &[
         routes.into_iter().map(|(route, histogram)| (vec![route.to_owned()], Value::Durations(histogram))).collect()
     }),
 ];
+
+/// Of each intake, under its topic.
+fn intakes(process: &Snapshot, of: impl Fn(&IntakeReport) -> Vec<(&'static str, u64)>) -> Samples {
+    let under = |intake: &IntakeReport| {
+        let topic = intake.topic.clone();
+        let sample = move |(word, count): (&str, u64)| (vec![topic.clone(), word.to_owned()], Value::Number(count as f64));
+        of(intake).into_iter().map(sample)
+    };
+    process.intakes.iter().flat_map(under).collect()
+}
 
 /// All of them.
 pub fn metrics() -> impl Iterator<Item = Metric> {
@@ -164,6 +203,8 @@ pub struct Snapshot {
     pub topic: String,
     /// What the lanes show of themselves.
     pub lanes: Vec<LaneReport>,
+    /// What reads other topics.
+    pub intakes: Vec<IntakeReport>,
     /// Wall clock, Unix ms.
     pub now_ms: i64,
     /// By how much watermarks stay behind the newest event. Milliseconds.
@@ -341,6 +382,7 @@ mod tests {
             store: Some(StoreStats { sst_bytes: 7, ..StoreStats::default() }),
             http: vec![("/metrics", 200, Histogram::default())],
             log: Some((1, 2)),
+            intakes: vec![IntakeReport { topic: "otlp_spans".to_owned(), lag_records: Some(3), ..IntakeReport::default() }],
             topic: "t".to_owned(),
             now_ms: 99_500,
             lateness_ms: 60_000,

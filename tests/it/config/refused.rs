@@ -6,6 +6,44 @@ pub(super) type Refused =
 
 pub(super) const REFUSED: &[Refused] = &[
     (
+        "[[input]]\ntopic = \"a\"\n",
+        &[],
+        &[],
+        &["error[E0202]: there are tables [[input]], but kafka.bootstrap_servers is not set\n  \
+           set in loopwarden.toml:1:1 (input)"],
+    ),
+    (
+        "[kafka]\nbootstrap_servers = \"h:1\"\n[[input]]\ntopic = \"a b\"\nform = \"xml\"\n[[input]]\nform = \"native\"\ntopics = \"a\"\n",
+        &[],
+        &["input=x"],
+        &[
+            "error[E0202]: input[0].topic is \"a b\", but must be 1 to 249 letters, digits, '.', '_' or '-'\n  \
+             set in loopwarden.toml:4:9 (input[0].topic)",
+            "error[E0202]: input[0].form is \"xml\", but must be one of: native, json, cloudevents, otlp_proto, otlp_json\n  \
+             set in loopwarden.toml:5:8 (input[0].form)",
+            "error[E0202]: input[1].topic is not set\n  set in loopwarden.toml:6:1 (input[1])",
+            "error[E0201]: unknown key \"input[1].topics\" (did you mean \"topic\"?)\n  set in loopwarden.toml:8:1 (input[1])",
+            "error[E0202]: input is \"x\", but must be an array\n  set by --set (input)",
+        ],
+    ),
+    (
+        "[kafka]\nbootstrap_servers = \"h:1\"\n[[input]]\ntopic = \"a\"\nform = \"json\"\n[[input]]\ntopic = \"a\"\n\
+         [[input]]\ntopic = \"agents.tool-events.v1\"\nmapping = \"m\"\nsignal = \"logs\"\n",
+        &[],
+        &[],
+        &[
+            "error[E0202]: input[0].form is \"json\", but input[0].mapping is not set; begin with: loopwarden map\n  \
+             set in loopwarden.toml:3:1 (input[0])",
+            "error[E0202]: input[1].topic is \"a\", which another table [[input]] has\n  set in loopwarden.toml:6:1 (input[1])",
+            "error[E0202]: input[2].topic is \"agents.tool-events.v1\", but must not be the topic of kafka.input\n  \
+             set in loopwarden.toml:8:1 (input[2])",
+            "error[E0202]: input[2].mapping is set, but is for json and cloudevents, not for native\n  \
+             set in loopwarden.toml:8:1 (input[2])",
+            "error[E0202]: input[2].signal is set, but is for otlp_proto and otlp_json, not for native\n  \
+             set in loopwarden.toml:8:1 (input[2])",
+        ],
+    ),
+    (
         "lanes = 3.0\n[embedded]\npartitions = 99999999999999999999\n",
         &[],
         &[],

@@ -1,0 +1,108 @@
+//! What was read since the last commit: outputs in the order of the records, and what they count for.
+
+use loopwarden_core::event::{Reason, Record, Rejected};
+use loopwarden_lane::{dead_letter, guarded};
+use loopwarden_log::{Destination, Headers, Output};
+
+use crate::form::{Event, Form, Read};
+use crate::settings::IntakeSettings;
+use crate::stats::IntakeStats;
+
+/// Header of an event: topic, partition and offset of the record that it was made of.
+const SOURCE: &str = "lw_source";
+/// Largest event with its key and headers. Bytes. The client sends no record above 1,000,000, and what it refuses would be tried for ever.
+const WRITTEN_BYTES_MAX: usize = 990_000;
+/// Bytes a header counts for besides its name and value.
+const HEADER_BYTES: usize = 16;
+
+/// What a transaction will hold. Nothing leaves the process before it.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) bytes: usize,
+    pub(crate) stats: IntakeStats,
+    /// What to switch on at the senders, a sentence each.
+    pub(crate) hints: std::collections::BTreeSet<&'static str>,
+    /// When the first of its records came, monotonic ms.
+    pub(crate) since_ms: Option<u64>,
+}
+
+impl Pending {
+    /// Takes a record. Whether nothing came of it but a dead letter.
+    pub(crate) fn take(&mut self, record: &Record<'_>, form: &Form, settings: &IntakeSettings) -> bool {
+        let read = guarded(|| form.read(record, settings.event_bytes_max));
+        let mut read = read.unwrap_or_else(|_| Read {
+            refused: 1,
+            cause: Some(Rejected { reason: Reason::Panic, field: String::new() }),
+            ..Read::default()
+        });
+        let source = format!("{}/{}/{}", record.meta.topic, record.meta.partition, record.meta.offset.0);
+        let mut written = 0;
+        for event in read.events.drain(..) {
+            let output = written_as(event, &source, record.meta.timestamp.0);
+            let bytes = bytes_of(&output);
+            if bytes > WRITTEN_BYTES_MAX {
+                read.refused += 1;
+                read.cause.get_or_insert(Rejected { reason: Reason::TooLarge, field: String::new() });
+                continue;
+            }
+            written += 1;
+            self.bytes += bytes;
+            self.outputs.push(output);
+        }
+        let stats = &mut self.stats;
+        stats.records += 1;
+        stats.events += written;
+        stats.ignored += read.ignored as u64;
+        stats.refused += read.refused as u64;
+        stats.calls += read.blind.calls;
+        stats.without_args += read.blind.without_args;
+        stats.without_results += read.blind.without_results;
+        self.hints.extend(&read.blind.hints);
+        let Some(cause) = &read.cause else { return false };
+        stats.dead_letters += 1;
+        let letter = dead_letter(record, settings.dead_letters, why(record, cause, read.refused, settings));
+        self.bytes += bytes_of(&letter);
+        self.outputs.push(letter);
+        written == 0
+    }
+}
+
+fn written_as(event: Event, source: &str, timestamp_ms: i64) -> Output {
+    let mut headers = Headers::default();
+    for (name, value) in event.headers.iter().filter(|(name, _)| *name != SOURCE) {
+        headers.push(name.to_owned(), value);
+    }
+    headers.push(SOURCE, source);
+    Output {
+        destination: Destination::Events,
+        key: event.session_id.into_bytes(),
+        value: Some(event.json),
+        headers,
+        timestamp_ms,
+    }
+}
+
+fn bytes_of(output: &Output) -> usize {
+    let headers: usize = output.headers.iter().map(|(name, value)| name.len() + value.len() + HEADER_BYTES).sum();
+    output.key.len() + output.value.as_ref().map_or(0, Vec::len) + headers
+}
+
+/// Headers of a dead letter. One letter stands for all parts of its record: read again as a whole, what was good has its old ids.
+fn why(record: &Record<'_>, cause: &Rejected, refused: usize, settings: &IntakeSettings) -> Headers {
+    let meta = &record.meta;
+    let mut own = Headers::default();
+    own.push("dlq.reason", cause.reason.as_str());
+    if !cause.field.is_empty() {
+        own.push("dlq.field", &cause.field);
+    }
+    own.push("dlq.topic", meta.topic);
+    own.push_display("dlq.partition", meta.partition);
+    own.push_display("dlq.offset", meta.offset.0);
+    own.push_display("dlq.timestamp", meta.timestamp.0);
+    own.push("dlq.app", &settings.app);
+    own.push("dlq.form", settings.form);
+    own.push_display("dlq.refused", refused);
+    own.push("dlq.version", env!("CARGO_PKG_VERSION"));
+    own
+}
