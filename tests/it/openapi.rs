@@ -53,7 +53,8 @@ fn the_page_names_the_routes_of_agents_and_no_other() {
         routes.map(|route| (route.method.to_owned(), route.path.to_owned())).collect()
     };
     assert_eq!(operations(&page), of_agents(&[Group::Checks, Group::Events]));
-    let routes = of_agents(&[Group::Checks]);
+    let mut routes = of_agents(&[Group::Checks]);
+    routes.extend(["traces", "logs", "metrics"].map(|signal| ("POST".to_owned(), format!("/v1/{signal}"))));
     let of_sidecar = sidecar::ROUTES.iter().filter(|(_, path)| path.starts_with("/v1/"));
     let of_sidecar: BTreeSet<(String, String)> =
         of_sidecar.map(|(method, path)| ((*method).to_owned(), (*path).to_owned())).collect();

@@ -67,7 +67,11 @@ pub(super) async fn respond(
 }
 
 /// The body, as far as its bound and the memory for all bodies allow. A file that an agent writes is longer than an event may be.
-async fn collect(desk: &Desk, headers: &HeaderMap, body: Body) -> Result<(Vec<u8>, Vec<OwnedSemaphorePermit>), Refusal> {
+pub(super) async fn collect(
+    desk: &Desk,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(Vec<u8>, Vec<OwnedSemaphorePermit>), Refusal> {
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     let bytes_max = announced.unwrap_or_else(|| desk.event_bytes_max());
     if bytes_max > BODY_BYTES_MAX {

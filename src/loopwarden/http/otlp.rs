@@ -1,5 +1,5 @@
-//! `POST /v1/traces`, `/v1/logs`, `/v1/metrics`: OTLP over HTTP. Calls become events and go the way of `POST /v1/events`; metrics are
-//! taken and dropped, since an exporter reports an error where it is refused.
+//! `POST /v1/traces`, `/v1/logs`, `/v1/metrics`: OTLP over HTTP. Calls become events and go the way of `POST /v1/events`, those of a guard
+//! the way of its checks' events. Metrics are taken and dropped, since an exporter reports an error where it is refused.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use loopwarden_core::event::EventTime;
+use loopwarden_guard::Record;
 use loopwarden_ingest::otlp::{Form, Signal, failure, success};
 use loopwarden_ingest::{Batch, Fault, Made};
 use loopwarden_log::embedded::Append;
@@ -16,7 +17,10 @@ use crate::clock;
 use crate::http::answer;
 use crate::http::answer::Refusal;
 use crate::http::body::collect;
+use crate::http::check::Desk;
 use crate::http::durable::{durable, refused};
+use crate::http::exports::Exports;
+use crate::http::hooks;
 use crate::http::shared::Shared;
 
 /// Answers an export of spans.
@@ -39,7 +43,52 @@ async fn post(shared: Arc<Shared>, signal: Option<Signal>, headers: HeaderMap, b
         Ok(form) => form,
         Err(refusal) => return refusal.into_response(),
     };
-    match take(&shared, signal, form, &headers, body).await {
+    answered(form, signal, take(&shared, signal, form, &headers, body).await)
+}
+
+/// Answers an export on the listener of a guard. Where there is no room for all of its events, the exporter sends it again.
+pub(super) async fn beside(
+    (desk, exports): (Arc<Desk>, Arc<Exports>),
+    signal: Option<Signal>,
+    headers: &HeaderMap,
+    body: Body,
+) -> Response {
+    match form(headers) {
+        Ok(form) => answered(form, signal, hand_on((desk, exports), signal, form, headers, body).await),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+async fn hand_on(
+    (desk, exports): (Arc<Desk>, Arc<Exports>),
+    signal: Option<Signal>,
+    form: Form,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Batch, Refusal> {
+    let is_gzip = is_gzip(headers)?;
+    let (body, memory) = hooks::collect(&desk, headers, body).await?;
+    let Some(signal) = signal else { return Ok(Batch::default()) };
+    // Checks are answered meanwhile.
+    let read = tokio::task::spawn_blocking(move || {
+        let _memory = memory;
+        let now = EventTime(clock::now_ms());
+        let mut batch = exports.read((signal, form), (&body, is_gzip), now, desk.event_bytes_max()).map_err(unreadable)?;
+        let record = |made: Made| Record {
+            session_id: made.session_id,
+            // It was read as JSON, which is UTF-8.
+            event: String::from_utf8(made.json).unwrap_or_default(),
+        };
+        let records: Vec<Record> = std::mem::take(&mut batch.events).into_iter().map(record).collect();
+        desk.hand_on(&records).map_err(|_| answer::busy())?;
+        Ok::<_, Refusal>(batch)
+    });
+    let gone = |_| answer::error(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the export could not be read");
+    read.await.map_err(gone)?
+}
+
+fn answered(form: Form, signal: Option<Signal>, taken: Result<Batch, Refusal>) -> Response {
+    match taken {
         Ok(batch) => {
             let body = success(form, signal.unwrap_or(Signal::Traces), &batch);
             answer::with_type(StatusCode::OK, media(form), body)

@@ -15,6 +15,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{any, get, post};
+use loopwarden_ingest::otlp::Signal;
 use tokio::net::UnixListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
@@ -23,8 +24,9 @@ use tokio::task::JoinHandle;
 use crate::http::answer::Refusal;
 use crate::http::check::Desk;
 use crate::http::connection::{Listener, Peer};
+use crate::http::exports::Exports;
 use crate::http::token::Token;
-use crate::http::{access, answer, check, hooks};
+use crate::http::{access, answer, check, hooks, otlp};
 
 /// Threads that answer.
 const WORKERS: usize = 2;
@@ -43,6 +45,7 @@ pub enum Place {
 /// What the routes share.
 struct Shared {
     desk: Arc<Desk>,
+    exports: Arc<Exports>,
     token: Option<Token>,
     metrics: Box<dyn Fn() -> String + Send + Sync>,
 }
@@ -70,7 +73,7 @@ impl Sidecar {
     ) -> io::Result<Self> {
         let runtime =
             Builder::new_multi_thread().worker_threads(WORKERS).thread_name("guard").enable_io().enable_time().build()?;
-        let shared = Arc::new(Shared { desk, token, metrics: Box::new(metrics) });
+        let shared = Arc::new(Shared { desk, exports: Arc::default(), token, metrics: Box::new(metrics) });
         let router = router(&shared);
         let (stop, stopping) = watch::channel(false);
         let (serving, place, socket) = match place {
@@ -129,13 +132,24 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
 }
 
 /// Paths and methods, held against the page of the interface by a test.
-pub const ROUTES: [(&str, &str); 5] =
-    [("POST", "/v1/check"), ("POST", "/v1/hooks/{agent}"), ("GET", "/livez"), ("GET", "/readyz"), ("GET", "/metrics")];
+pub const ROUTES: [(&str, &str); 8] = [
+    ("POST", "/v1/check"),
+    ("POST", "/v1/hooks/{agent}"),
+    ("POST", "/v1/traces"),
+    ("POST", "/v1/logs"),
+    ("POST", "/v1/metrics"),
+    ("GET", "/livez"),
+    ("GET", "/readyz"),
+    ("GET", "/metrics"),
+];
 
 fn router(shared: &Arc<Shared>) -> Router {
     Router::new()
         .route("/v1/check", post(ask))
         .route("/v1/hooks/{agent}", post(hear))
+        .route("/v1/traces", post(traces))
+        .route("/v1/logs", post(logs))
+        .route("/v1/metrics", post(other))
         .route("/livez", get(|| async { answer::text(StatusCode::OK, "ok\n") }))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
@@ -170,6 +184,22 @@ async fn hear(
     body: Body,
 ) -> Result<Response, Refusal> {
     hooks::respond(&shared.desk, (&agent, &asked), &headers, body).await
+}
+
+async fn traces(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Response {
+    export(&shared, Some(Signal::Traces), &headers, body).await
+}
+
+async fn logs(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Response {
+    export(&shared, Some(Signal::Logs), &headers, body).await
+}
+
+async fn other(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Response {
+    export(&shared, None, &headers, body).await
+}
+
+async fn export(shared: &Shared, signal: Option<Signal>, headers: &HeaderMap, body: Body) -> Response {
+    otlp::beside((Arc::clone(&shared.desk), Arc::clone(&shared.exports)), signal, headers, body).await
 }
 
 async fn readyz(State(shared): State<Arc<Shared>>) -> Response {

@@ -155,3 +155,26 @@ fn a_socket_file_is_the_way_in_by_default_and_nobody_upstream_is_no_reason_to_wa
     let told = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(!second.status.success() && told.contains("E0702") && told.contains("another guard"), "{told}");
 }
+
+#[test]
+fn an_export_to_a_guard_goes_where_its_events_go() {
+    let scratch = Scratch::new();
+    let upstream = Running::start(&scratch.0, &["mode=live"]);
+    let url = format!("http://{}", upstream.client.address());
+    let guard = Guard::start(&scratch, &["--upstream", &url, "--listen", "127.0.0.1:0"]);
+    let client = guard.client();
+    let attribute = |key: &str, value: &str| json!({ "key": key, "value": { "stringValue": value } });
+    let span = json!({
+        "traceId": "0af7651916cd43dd8448eb211c80319c", "spanId": "b7ad6b7169203331", "name": "execute_tool Bash",
+        "endTimeUnixNano": "1700000000000000000",
+        "attributes": [attribute("gen_ai.operation.name", "execute_tool"), attribute("gen_ai.conversation.id", "of-a-span"),
+            attribute("gen_ai.tool.call.arguments", "{}"), attribute("gen_ai.tool.call.result", "done")],
+    });
+    let export = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": [span] }] }] }).to_string();
+    let answer = client.post("/v1/traces", "application/json", export.as_bytes());
+    assert_eq!((answer.status, answer.text.as_str()), (200, "{}"));
+    until_so(|_| upstream.client.get("/v1/events").text, |text| text.contains("of-a-span"));
+    let refused = client.post("/v1/traces", "application/json", b"no json");
+    assert_eq!((refused.status, refused.json()["code"].clone()), (400, json!(3)), "{}", refused.text);
+    assert_eq!(client.post("/v1/metrics", "application/json", b"{}").status, 200);
+}

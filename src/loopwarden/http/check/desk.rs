@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use loopwarden_core::event::EventTime;
-use loopwarden_guard::{Answer, BadCheck, Check, Counts, Dropped, Guard, Knowledge, Opened, Options, Phase, Source};
+use loopwarden_guard::{Answer, BadCheck, Check, Counts, Dropped, Guard, Knowledge, Opened, Options, Phase, Record, Source};
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_log::embedded::EmbeddedBroker;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -97,6 +97,14 @@ impl Desk {
     #[must_use]
     pub fn held(&self) -> (usize, usize) {
         self.guard().held()
+    }
+
+    /// Hands on events that nobody waits for. A process with a log of its own has another way for them.
+    pub(in crate::http) fn hand_on(&self, events: &[Record]) -> Result<(), Dropped> {
+        match &self.sink {
+            Sink::Embedded(_) => Err(Dropped::Unavailable),
+            Sink::Beside(sink) => sink.record(events),
+        }
     }
 
     /// Largest event. Bytes.
