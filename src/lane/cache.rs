@@ -1,11 +1,14 @@
-//! Hot sessions, decoded: one look-up per event, bounded in bytes. What a commit has not written yet is pinned.
+//! Hot sessions, decoded: one look-up per event, bounded in bytes. What is not committed yet is pinned.
+//!
+//! What a commit changes is written with it where the log keeps a changelog. Where it keeps none, nobody but this cache reads the store: a
+//! session is written when it leaves, and not before. Of one that changes again while the store lacks it, a copy is kept for a rewind.
 
 use std::collections::BTreeSet;
 
 use loopwarden_core::engine::{SEPARATOR, Session, SubjectKey};
 use loopwarden_core::event::TaskId;
 use loopwarden_state::session::Loaded;
-use loopwarden_state::{Change, StoreError, StoredRing, session, step};
+use loopwarden_state::{Change, StateStore, StoreError, StoredRing, session, step};
 
 use crate::pinned::{Pinned, Place, Slot};
 
@@ -37,8 +40,20 @@ pub(super) struct Entry {
     stale: BTreeSet<u16>,
     /// Sequences to be written.
     changed: Vec<u64>,
+    /// It is committed, and the store lacks it.
+    is_ahead: bool,
+    /// As it was at the last commit, where it has changed since and the store lacks that.
+    before: Option<Box<Before>>,
     measured_len: usize,
     touches: u32,
+}
+
+/// A session as it was at the last commit.
+#[derive(Debug)]
+struct Before {
+    session: Session,
+    stale: BTreeSet<u16>,
+    changed: Vec<u64>,
 }
 
 impl Entry {
@@ -61,6 +76,14 @@ impl Entry {
         }
         self.changed.clear();
         self.session = Session::new(history_steps);
+    }
+
+    /// It is as the store has it, or will in a moment.
+    fn written(&mut self) {
+        self.is_ahead = false;
+        self.stale.clear();
+        self.changed.clear();
+        self.stored = self.session.has_begun.then(|| StoredRing::of(&self.session.history));
     }
 
     /// What the store lacks: steps, head, tombstones.
@@ -95,6 +118,14 @@ impl Entry {
 }
 
 impl Slot<Entry> {
+    /// It is about to be applied to.
+    pub(super) fn begin(&mut self) {
+        if self.is_ahead && !self.is_pinned() {
+            let before = Before { session: self.session.clone(), stale: self.stale.clone(), changed: self.changed.clone() };
+            self.before = Some(Box::new(before));
+        }
+    }
+
     /// Notes that it was applied to; true for the first time since the last commit.
     pub(super) fn touch(&mut self) -> bool {
         let entry = &mut **self;
@@ -155,7 +186,7 @@ impl Cache {
         found
     }
 
-    /// Takes a session: as loaded, or a new one.
+    /// Takes a session: as loaded, or a new one. [`Cache::make_room`] comes first.
     pub(super) fn insert(
         &mut self,
         task: TaskId,
@@ -164,7 +195,6 @@ impl Cache {
         loaded: Option<Loaded>,
         history_steps: usize,
     ) -> EntryId {
-        self.make_room();
         let key: Box<[u8]> = [&task.partition.to_be_bytes()[..], session_key].concat().into();
         let (session, stored) = match loaded {
             Some(loaded) => (loaded.session, Some(loaded.stored)),
@@ -180,6 +210,8 @@ impl Cache {
             stored,
             stale: resized.map(|stored| stored.pages()).unwrap_or_default(),
             changed: Vec::new(),
+            is_ahead: false,
+            before: None,
             measured_len: 0,
             touches: 0,
         };
@@ -205,20 +237,44 @@ impl Cache {
         }
     }
 
-    /// The session is written: it may leave again. One that has no state leaves now.
-    pub(super) fn committed(&mut self, id: EntryId) {
-        let Some(entry) = self.held.get_mut(id) else { return };
-        entry.unpin();
-        entry.stale.clear();
-        entry.changed.clear();
-        entry.stored = entry.session.has_begun.then(|| StoredRing::of(&entry.session.history));
-        if entry.stored.is_none() {
-            self.remove(id);
+    /// What a commit is to write of a session. Where the log keeps no changelog, that is only that it is gone.
+    pub(super) fn changes(&mut self, id: EntryId, keeps_changelog: bool, out: &mut Vec<Change>) -> Result<(), StoreError> {
+        match self.held.get_mut(id) {
+            Some(entry) if keeps_changelog || !entry.session.has_begun => entry.changes(out),
+            _ => Ok(()),
         }
     }
 
-    /// Forgets a session without a trace: what it was changed to never happened.
-    pub(super) fn remove(&mut self, id: EntryId) {
+    /// The session is committed: it may leave again. One that has no state leaves now.
+    pub(super) fn committed(&mut self, id: EntryId, keeps_changelog: bool) {
+        let Some(entry) = self.held.get_mut(id) else { return };
+        entry.unpin();
+        entry.before = None;
+        if !entry.session.has_begun {
+            self.remove(id);
+        } else if keeps_changelog {
+            entry.written();
+        } else {
+            entry.is_ahead = true;
+        }
+    }
+
+    /// What the session was changed to since the last commit never happened.
+    pub(super) fn rewind(&mut self, id: EntryId) {
+        let before = self.held.get_mut(id).and_then(|entry| {
+            entry.unpin();
+            let Before { session, stale, changed } = *entry.before.take()?;
+            (entry.session, entry.stale, entry.changed) = (session, stale, changed);
+            Some(entry.measure())
+        });
+        match before {
+            Some(bytes) => _ = self.held.resize(id, bytes),
+            // The store has it.
+            None => self.remove(id),
+        }
+    }
+
+    fn remove(&mut self, id: EntryId) {
         if let Some(entry) = self.held.remove(id) {
             self.index.remove(&entry.key);
         }
@@ -247,19 +303,36 @@ impl Cache {
         self.index.len()
     }
 
-    /// Lets sessions leave until the rest fits. Also after a commit: sessions grow without any new one coming, and what was dirty
-    /// until then could not leave.
-    pub(super) fn make_room(&mut self) {
+    /// Lets sessions leave until the rest fits; what the store lacks of them is written. Also after a commit: sessions grow without any
+    /// new one coming, and what was dirty until then could not leave.
+    pub(super) fn make_room(&mut self, store: &mut impl StateStore) -> Result<(), StoreError> {
         let Self { index, held, .. } = self;
-        held.make_room(|entry| {
+        let (mut changes, mut failed) = (Vec::new(), None);
+        held.make_room(|mut entry| {
+            if entry.is_ahead {
+                failed = failed.take().or(entry.changes(&mut changes).err());
+            }
             index.remove(&entry.key);
         });
+        failed.map_or(Ok(()), Err)?;
+        if changes.is_empty() { Ok(()) } else { store.commit(changes) }
+    }
+
+    /// Writes what the store lacks of all sessions that have not changed since the last commit: somebody is about to read it there.
+    pub(super) fn write_back(&mut self, store: &mut impl StateStore) -> Result<(), StoreError> {
+        let mut changes = Vec::new();
+        for entry in self.held.iter_mut().filter(|entry| entry.is_ahead && !entry.is_pinned()) {
+            entry.changes(&mut changes)?;
+            entry.written();
+        }
+        if changes.is_empty() { Ok(()) } else { store.commit(changes) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use loopwarden_core::event::Stage;
+    use loopwarden_state::MemoryStore;
 
     use super::*;
 
@@ -271,6 +344,7 @@ mod tests {
 
     fn insert(cache: &mut Cache, name: &str) -> EntryId {
         let key = SubjectKey::session_key(None, name, "main");
+        cache.make_room(&mut MemoryStore::new()).unwrap();
         cache.insert(TASK, subject(name), key.as_bytes(), None, 8)
     }
 
@@ -288,7 +362,7 @@ mod tests {
         assert!(cache.len() < 100);
         assert!(cache.find(TASK, "", "pinned", "main").is_some());
         assert!(cache.find(TASK, "", "s0", "main").is_none());
-        cache.committed(pinned);
+        cache.committed(pinned, true);
         for number in 0..1_000 {
             insert(&mut cache, &format!("t{number}"));
         }

@@ -74,7 +74,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 let ended_us = clock.mono_us();
                 self.note_commit(decided_us.saturating_sub(began_us), ended_us.saturating_sub(decided_us));
                 self.pacing.ended(ended_us.saturating_sub(began_us), ended_us / 1_000);
-                self.publish(&touched, clock.wall_ms());
+                self.publish(&touched, clock.wall_ms())?;
                 self.set_pace();
                 Ok(())
             }
@@ -141,9 +141,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         }
         let mut changes = Vec::with_capacity(work.overlay.dirty.len() * CHANGES_PER_SESSION);
         for id in &work.overlay.dirty {
-            if let Some(entry) = work.cache.get_mut(*id) {
-                entry.changes(&mut changes)?;
-            }
+            work.cache.changes(*id, log.keeps_changelog(), &mut changes)?;
         }
         work.counters.changes(&mut changes)?;
         let owner = log.owner().to_owned();
@@ -215,14 +213,14 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     }
 
     /// S8: what happened may be told.
-    fn publish(&mut self, touched: &[(TaskId, NextOffset)], wall_ms: i64) {
+    fn publish(&mut self, touched: &[(TaskId, NextOffset)], wall_ms: i64) -> Result<(), StoreError> {
         bump(&mut self.stats.transactions, Ended::Committed as usize);
         self.health.commits.reset();
-        let Self { work, stats, .. } = self;
+        let Self { work, stats, log, .. } = self;
         for id in work.overlay.dirty.drain(..) {
-            work.cache.committed(id);
+            work.cache.committed(id, log.keeps_changelog());
         }
-        work.cache.make_room();
+        work.cache.make_room(&mut work.store)?;
         work.counters.committed();
         for (id, _) in touched {
             if let Some(state) = work.tasks.get_mut(*id) {
@@ -241,13 +239,14 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         }
         stats.add(&overlay.stats);
         tell(&overlay, stats, wall_ms);
+        Ok(())
     }
 
     /// Everything since the last commit never happened.
     pub(super) fn drop_overlay(&mut self) {
         let work = &mut self.work;
         for id in work.overlay.dirty.drain(..) {
-            work.cache.remove(id);
+            work.cache.rewind(id);
         }
         work.counters.discard();
         work.overlay = Overlay::default();

@@ -44,7 +44,7 @@ impl From<StoreError> for Stop {
 pub(super) struct Stage<'a, S, M> {
     pub(super) id: TaskId,
     pub(super) task: &'a mut Running,
-    pub(super) store: &'a S,
+    pub(super) store: &'a mut S,
     pub(super) machine: &'a mut M,
     pub(super) encoder: &'a Encoder,
     pub(super) cache: &'a mut Cache,

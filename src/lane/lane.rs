@@ -401,7 +401,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                     // What could not be committed is decided by the new policy: everything is read again when the lane goes on.
                     self.drop_overlay();
                 }
-                self.work.swap_policy(policy, &self.settings);
+                self.work.swap_policy(policy, &self.settings)?;
                 Ok(())
             }
             Order::Ask(ask) => {

@@ -1,4 +1,4 @@
-//! Values held in memory: bounded in bytes, and pinned while the store lacks them.
+//! Values held in memory: bounded in bytes, and pinned while they are not committed.
 //!
 //! Which value leaves is decided by second chance, an approximation of least recently used that costs one bit per touch. What is held
 //! never reaches an output: a value reads the same from the store.
@@ -90,6 +90,11 @@ impl<T> Pinned<T> {
 
     pub(super) fn get_mut(&mut self, place: Place) -> Option<&mut Slot<T>> {
         self.slots.get_mut(place.0 as usize)?.as_deref_mut()
+    }
+
+    /// All values.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Slot<T>> {
+        self.slots.iter_mut().flatten().map(Box::as_mut)
     }
 
     /// Notes how large a value is now. Returns the bytes it grew by.

@@ -56,6 +56,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
                 forgotten.insert(key.to_vec());
             }
         }
+        self.cache.write_back(self.store)?;
         let mut in_store = 0;
         self.store.scan(self.id, KeyFamily::Head, prefix.as_bytes(), prefix.as_bytes(), &mut |key, value| {
             // What is forgotten but not written yet must not count: whether it still lies there depends on the last commit.

@@ -177,6 +177,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
 
     pub(super) fn load(&mut self, subject: SubjectKey, key: &[u8]) -> Result<EntryId, StoreError> {
         let history_steps = self.machine.policy().history_steps;
+        self.cache.make_room(self.store)?;
         let loaded = stored::load(self.store, self.id, key, history_steps)?;
         Ok(self.cache.insert(self.id, subject, key, loaded, history_steps))
     }
@@ -191,6 +192,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let Some(entry) = self.cache.get_mut(id) else { return Ok(()) };
         let (machine, effects) = (&mut *self.machine, &mut *self.effects);
         effects.clear();
+        entry.begin();
         let held = &mut **entry;
         if guarded(|| machine.apply(&held.subject, &mut held.session, input, effects)).is_err() {
             // Half changed: nobody may see it again.

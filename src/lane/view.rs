@@ -17,11 +17,12 @@ use crate::tasks::Slot;
 use crate::work::Work;
 
 impl<S: StateStore, M: Machine> Work<S, M> {
-    pub(super) fn answer(&self, ask: Ask) {
+    pub(super) fn answer(&mut self, ask: Ask) {
         match ask {
             Ask::Tasks(reply) => drop(reply.try_send(self.task_views())),
             Ask::Session { tenant, session_id, reply } => {
-                drop(reply.try_send(self.agents(tenant.as_deref(), &session_id)));
+                let agents = self.cache.write_back(&mut self.store).and_then(|()| self.agents(tenant.as_deref(), &session_id));
+                drop(reply.try_send(agents));
             }
             Ask::Swarm { tenant, swarm_id, reply } => drop(reply.try_send(self.counters_of(&tenant, &swarm_id))),
         }

@@ -80,9 +80,10 @@ impl<S: StateStore, M: Machine> Work<S, M> {
     }
 
     /// Puts another policy in force. Nothing may be uncommitted.
-    pub(super) fn swap_policy(&mut self, policy: Arc<Policy>, settings: &LaneSettings) {
+    pub(super) fn swap_policy(&mut self, policy: Arc<Policy>, settings: &LaneSettings) -> Result<(), StoreError> {
         if policy.history_steps != self.machine.policy().history_steps {
             // A session in memory would keep its ring, one that is read from the store gets the new size: what is in the cache would show.
+            self.cache.write_back(&mut self.store)?;
             self.cache.clear();
         }
         self.machine.swap(policy);
@@ -90,6 +91,7 @@ impl<S: StateStore, M: Machine> Work<S, M> {
         self.swarm = swarm_engine(&self.machine, settings);
         self.encoder = Encoder::new(self.machine.app(), policy, settings.mode, settings.dead_letters);
         self.tasks.adopt(policy);
+        Ok(())
     }
 
     /// What killed the process before becomes a dead letter when it comes again (rule I11).
@@ -107,7 +109,7 @@ impl<S: StateStore, M: Machine> Work<S, M> {
         Some(Stage {
             id,
             task: self.tasks.get_mut(id)?,
-            store: &self.store,
+            store: &mut self.store,
             machine: &mut self.machine,
             encoder: &self.encoder,
             cache: &mut self.cache,

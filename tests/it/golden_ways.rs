@@ -49,9 +49,22 @@ struct Ran {
     dies: bool,
     /// The time of the swarm stage waits for its sources, as with brokers.
     aligns: bool,
+    /// Sessions held in memory. Bytes.
+    cache_bytes_max: usize,
+    /// Whether commits write sessions. In a replay they do not: a session is written when it leaves memory.
+    keeps_changelog: bool,
 }
 
-const STRAIGHT: Ran = Ran { lanes: 1, poll_records_max: 500, trigger: TIMED, seed: None, dies: false, aligns: false };
+const STRAIGHT: Ran = Ran {
+    lanes: 1,
+    poll_records_max: 500,
+    trigger: TIMED,
+    seed: None,
+    dies: false,
+    aligns: false,
+    cache_bytes_max: 10_000_000,
+    keeps_changelog: true,
+};
 
 /// Policies by profile and what differs: making one compiles patterns, which costs more than all the rest.
 static POLICIES: Mutex<BTreeMap<(String, String), Arc<Policy>>> = Mutex::new(BTreeMap::new());
@@ -99,11 +112,13 @@ fn play(case: &Case, ran: Ran) -> (Answered, usize) {
         overlay_records_max: records_max,
         aligns_sources: ran.aligns,
         partitions: ran.aligns.then_some(PARTITIONS),
+        cache_bytes_max: ran.cache_bytes_max,
         ..settings(ran.trigger)
     };
     let config = MemoryConfig { partitions: PARTITIONS, poll_records_max: ran.poll_records_max, ..MemoryConfig::default() };
     let mut world = TestWorld::new(config, settings);
     world.policy = policy(case, &case.policy);
+    world.keeps_changelog = ran.keeps_changelog;
     if ran.dies {
         world.broker.set_faults(deaths());
     }
@@ -113,6 +128,9 @@ fn play(case: &Case, ran: Ran) -> (Answered, usize) {
     for event in &case.events {
         if event["kind"] == "restart" {
             settle(&mut world, ran, &mut died);
+            if !ran.keeps_changelog {
+                world.write_back();
+            }
             if let Some(overrides) = event.get("policy") {
                 world.policy = policy(case, overrides);
             }
@@ -126,7 +144,11 @@ fn play(case: &Case, ran: Ran) -> (Answered, usize) {
     }
     settle(&mut world, ran, &mut died);
     world.broker.set_faults(Faults::none());
-    world.audit();
+    if ran.keeps_changelog {
+        world.audit();
+    } else {
+        world.write_back();
+    }
     (answered(&world), died)
 }
 
@@ -209,13 +231,20 @@ fn a_golden_case_gives_the_same_bytes_wherever_it_is_cut() {
     let each = Ran { poll_records_max: 1, trigger: CommitTrigger::EveryRecords(1), ..STRAIGHT };
     let once = Ran { trigger: ONCE, ..STRAIGHT };
     let drawn = |seed| Ran { poll_records_max: 1 + seed as usize % 4, seed: Some(seed), ..STRAIGHT };
-    every_case(&[each, once, drawn(1), drawn(2), drawn(3)]);
+    let crowded = Ran { cache_bytes_max: 1, ..drawn(4) };
+    every_case(&[each, once, drawn(1), drawn(2), drawn(3), crowded]);
+}
+
+#[test]
+fn a_golden_case_gives_the_same_bytes_where_a_session_is_written_when_it_leaves() {
+    let each = Ran { poll_records_max: 1, trigger: CommitTrigger::EveryRecords(1), keeps_changelog: false, ..STRAIGHT };
+    every_case(&[each, Ran { cache_bytes_max: 1, ..each }, Ran { cache_bytes_max: 20_000, seed: Some(5), ..each }]);
 }
 
 #[test]
 fn a_golden_case_gives_the_same_bytes_when_it_is_killed_at_every_commit() {
     let each = Ran { poll_records_max: 1, trigger: CommitTrigger::EveryRecords(1), dies: true, ..STRAIGHT };
-    let died = every_case(&[each]);
+    let died = every_case(&[each, Ran { cache_bytes_max: 1, ..each }]);
     assert!(died > 2_000, "only {died} commits were killed");
 }
 

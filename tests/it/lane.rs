@@ -96,6 +96,37 @@ fn a_cache_of_no_size_does_not_show() {
 }
 
 #[test]
+fn sessions_that_are_written_when_they_leave_say_the_same() {
+    let records = records();
+    let expected = reference(&records);
+    for (cache_bytes_max, records_max) in [(1, 1), (30_000, 7), (10_000_000, 1), (10_000_000, 50)] {
+        let settings = LaneSettings { cache_bytes_max, overlay_records_max: records_max, ..settings(TIMED) };
+        let mut world = TestWorld::new(config(50), settings);
+        world.keeps_changelog = false;
+        feed(&world.broker, &records);
+        world.start("lw", 1);
+        assert!(world.settle(), "not settled: {:?}", world.exits);
+        let lane = world.processes[0].lanes[0].as_ref().unwrap();
+        assert!(lane.stats().panics > 0, "what is rewound was not written");
+        let heads = |world: &TestWorld| {
+            let mut heads = 0;
+            for task in (0..PARTITIONS).map(session_task) {
+                let mut count = |_: &[u8], _: &[u8]| {
+                    heads += 1;
+                    std::ops::ControlFlow::Continue(())
+                };
+                world.store_of(task).scan(task, KeyFamily::Head, &[], &[], &mut count).unwrap();
+            }
+            heads
+        };
+        let (cached, written) = (lane.sessions_cached(), heads(&world));
+        world.write_back();
+        assert_eq!(heads(&world) > written, cached > 0, "only what left the cache was written");
+        world.outcome().assert_is(&expected, "written when they leave");
+    }
+}
+
+#[test]
 fn sessions_that_grow_leave_the_cache_after_the_commit_that_wrote_them() {
     const SESSIONS: usize = 40;
     const CACHE_BYTES: usize = 400_000;

@@ -168,6 +168,7 @@ pub(crate) struct TestLog {
     pub(crate) memory: MemoryLog,
     rereads: u64,
     refuses: Refuses,
+    keeps_changelog: bool,
 }
 
 impl Log for TestLog {
@@ -214,7 +215,11 @@ impl Log for TestLog {
     }
 
     fn changelog(&self) -> Result<Option<Box<dyn Changelog>>, LogError> {
-        self.memory.changelog()
+        if self.keeps_changelog { self.memory.changelog() } else { Ok(None) }
+    }
+
+    fn keeps_changelog(&self) -> bool {
+        self.keeps_changelog
     }
 
     fn commits_state(&self) -> bool {
@@ -266,6 +271,8 @@ pub(crate) struct TestWorld {
     pub(crate) rereads: u64,
     /// What all logs refuse.
     pub(crate) refuses: Refuses,
+    /// Whether state goes into a changelog. As in a replay it does not.
+    pub(crate) keeps_changelog: bool,
 }
 
 pub(crate) fn settings(trigger: CommitTrigger) -> LaneSettings {
@@ -291,6 +298,7 @@ impl TestWorld {
             restarts: true,
             rereads: 0,
             refuses: Refuses::default(),
+            keeps_changelog: true,
         }
     }
 
@@ -315,8 +323,8 @@ impl TestWorld {
         process.leases = Leases::new();
         let pace = Pace::new();
         for lane in 0..process.lanes.len() {
-            let (rereads, refuses) = (self.rereads, self.refuses.clone());
-            let log = TestLog { memory: broker.open(&process.name, lane as u32), rereads, refuses };
+            let (rereads, refuses, keeps_changelog) = (self.rereads, self.refuses.clone(), self.keeps_changelog);
+            let log = TestLog { memory: broker.open(&process.name, lane as u32), rereads, refuses, keeps_changelog };
             let restorer = InlineRestorer::new(process.store.clone(), log.changelog().unwrap(), Arc::clone(&settings));
             let machine = Explosive(SessionEngine::new(APP, Arc::clone(&policy)));
             let leases = process.leases.clone();
@@ -372,6 +380,23 @@ impl TestWorld {
         // An interrupted batch comes first.
         for _ in 0..10 {
             self.turn(at, lane);
+        }
+    }
+
+    /// Has every lane write the sessions it holds: it gets the same policy with another history.
+    pub(crate) fn write_back(&mut self) {
+        let mut policy = Policy::clone(&self.policy);
+        policy.history_steps += 1;
+        let policy = Arc::new(policy);
+        for at in 0..self.processes.len() {
+            for lane in 0..self.processes[at].lanes.len() {
+                let Some(found) = self.processes[at].lanes[lane].take() else { continue };
+                let (sender, orders) = std::sync::mpsc::sync_channel(1);
+                sender.send(Order::Policy(Arc::clone(&policy))).unwrap();
+                self.processes[at].lanes[lane] = Some(found.with_orders(orders));
+                self.turn(at, lane);
+                assert_eq!(self.processes[at].lanes[lane].as_ref().unwrap().sessions_cached(), 0);
+            }
         }
     }
 
