@@ -33,7 +33,7 @@ pub(super) fn hand_over<H: Headers>(
         headers: headers.map_or_else(Vec::new, read_headers),
         value_bytes_max,
     };
-    handler(task, &Record { meta, value: message.payload() })
+    handler(task, &Record::new(meta, message.payload()))
 }
 /// The first headers of a record, up to one whose name is not UTF-8: the client's only accessor panics on it, which costs too much to be
 /// done for each of many, and any producer may write them.

@@ -214,7 +214,7 @@ impl KafkaRange {
                     headers: held.headers.iter().map(|(name, value)| (name.as_str(), value.as_deref())).collect(),
                     value_bytes_max: self.value_bytes_max,
                 };
-                let flow = handler(partition, &Record { meta, value: held.value.as_deref() });
+                let flow = handler(partition, &Record::new(meta, held.value.as_deref()));
                 // Whoever takes the records may have taken its time: that is no silence of the brokers.
                 self.idle = Deadline::after(limits::READ_IDLE_MAX);
                 self.resume(partition)?;

@@ -10,9 +10,8 @@ use loopwarden_log::{CommitOutcome, Destination, Headers, Log, LogError, Output}
 use loopwarden_state::{Change, Position, StateKey, StateStore, StoreError};
 
 use crate::lane::{Exit, Lane, Phase};
-use crate::overlay::Overlay;
+use crate::overlay::{Overlay, Said};
 use crate::processor::Machine;
-use crate::recent::Told;
 use crate::settings::Clock;
 use crate::source_reports::source_watermarks;
 use crate::stats::{Ended, Reopened, Stats, bump};
@@ -122,14 +121,20 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
     /// log itself writes them.
     fn stage(&mut self, touched: &[(TaskId, NextOffset)]) -> Result<Vec<Change>, StoreError> {
         let Self { log, work, recent, .. } = self;
-        if recent.is_some() {
-            let commands = work.overlay.outputs.iter().filter(|(_, output)| output.destination == Destination::Commands);
-            work.overlay.told = Told::of(commands.filter_map(|(_, output)| output.value.as_deref()));
+        let Work { overlay, encoder, .. } = work;
+        for (cause, said) in overlay.outputs.drain(..) {
+            match said {
+                Said::Letter(letter) => log.stage_from(cause, letter),
+                Said::Command(command, ordinal) => log.stage_command(cause, &command, &mut |command| {
+                    let output = encoder.command(command, cause.0, ordinal);
+                    if let (Some(_), Some(json)) = (&recent, &output.value) {
+                        overlay.told.push(json);
+                    }
+                    output
+                }),
+            }
         }
-        for (cause, output) in work.overlay.outputs.drain(..) {
-            log.stage_from(cause, output);
-        }
-        for row in std::mem::take(&mut work.overlay.rows).into_values() {
+        for row in std::mem::take(&mut overlay.rows).into_values() {
             log.stage(row);
         }
         for report in work.overlay.sums.drain(log.swarm_partitions())? {

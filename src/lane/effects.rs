@@ -45,7 +45,7 @@ pub(super) fn send_commands(
             bump(by_mode, mode as usize);
         }
         overlay.sent.push(Sent { action: command.action, caused_at, expires_at: command.expires_at });
-        overlay.push(cause, encoder.command(&command, cause.0, ordinal));
+        overlay.push_command(cause, command, ordinal);
         overlay.command_waits = true;
     }
 }

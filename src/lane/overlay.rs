@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use loopwarden_core::detect::Finding;
-use loopwarden_core::engine::Action;
+use loopwarden_core::engine::{Action, Command};
 use loopwarden_core::event::{EventTime, RecordOffset, Stage, TaskId};
 use loopwarden_log::Output;
 
@@ -15,6 +15,8 @@ use crate::sums::Sums;
 
 /// Bytes a changed session counts for: head and bookkeeping. Its newest steps, which lie in the head's record, count with the events.
 const SESSION_BYTES: usize = 512;
+/// Bytes a command counts for besides its texts: it is written at the commit, with its headers.
+const COMMAND_BYTES: usize = 3_072;
 /// Bytes an event counts for: its step, encoded and in the changelog, and its part of the steps that are written again with it.
 const RECORD_BYTES: usize = 512;
 
@@ -25,6 +27,16 @@ pub(super) struct Sent {
     /// When its cause was recorded.
     pub(super) caused_at: EventTime,
     pub(super) expires_at: EventTime,
+}
+
+/// What a record leads to, for readers outside.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are commands")]
+pub(super) enum Said {
+    /// A command, and its number among the outputs of its task. A value until the commit writes it.
+    Command(Command, u64),
+    /// A dead letter.
+    Letter(Output),
 }
 
 /// A finding for the audit log: written when its commit is through.
@@ -41,7 +53,7 @@ pub(super) struct Overlay {
     /// Sessions changed, in the order of their first change.
     pub(super) dirty: Vec<EntryId>,
     /// Commands and dead letters, in order, each with the record that caused it.
-    pub(super) outputs: Vec<((TaskId, RecordOffset), Output)>,
+    pub(super) outputs: Vec<((TaskId, RecordOffset), Said)>,
     /// State rows: of a subject only the last.
     pub(super) rows: BTreeMap<(TaskId, Vec<u8>), Output>,
     /// What the swarm stage is to add up.
@@ -84,9 +96,14 @@ impl Overlay {
         self.bytes += steps * RECORD_BYTES;
     }
 
-    pub(super) fn push(&mut self, cause: (TaskId, RecordOffset), output: Output) {
-        self.bytes += bytes_of(&output);
-        self.outputs.push((cause, output));
+    pub(super) fn push_command(&mut self, cause: (TaskId, RecordOffset), command: Command, ordinal: u64) {
+        self.bytes += COMMAND_BYTES + command.summary.len() + command.message.as_ref().map_or(0, String::len);
+        self.outputs.push((cause, Said::Command(command, ordinal)));
+    }
+
+    pub(super) fn push_letter(&mut self, cause: (TaskId, RecordOffset), letter: Output) {
+        self.bytes += bytes_of(&letter);
+        self.outputs.push((cause, Said::Letter(letter)));
     }
 
     pub(super) fn set_row(&mut self, task: TaskId, row: Output) {

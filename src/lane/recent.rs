@@ -13,14 +13,16 @@ pub type Numbered = (u64, Arc<[u8]>);
 pub(super) struct Told {
     /// So many came before, and would have been pushed out by those that follow.
     left_out: usize,
-    commands: Vec<Arc<[u8]>>,
+    commands: VecDeque<Arc<[u8]>>,
 }
 
 impl Told {
-    /// Copies those that will be kept.
-    pub(super) fn of<'a>(commands: impl Iterator<Item = &'a [u8]> + Clone) -> Self {
-        let left_out = commands.clone().count().saturating_sub(RECENT_COMMANDS_MAX);
-        Self { left_out, commands: commands.skip(left_out).map(Arc::from).collect() }
+    /// Copies one, and lets the oldest go that will not be kept.
+    pub(super) fn push(&mut self, command: &[u8]) {
+        if self.commands.len() >= RECENT_COMMANDS_MAX {
+            self.left_out += usize::from(self.commands.pop_front().is_some());
+        }
+        self.commands.push_back(Arc::from(command));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -77,8 +79,14 @@ impl Recent {
 mod tests {
     use super::*;
 
+    fn told<'a>(commands: impl Iterator<Item = &'a [u8]>) -> Told {
+        let mut told = Told::default();
+        commands.for_each(|command| told.push(command));
+        told
+    }
+
     fn extend(recent: &Recent, commands: &[&[u8]]) {
-        recent.extend(Told::of(commands.iter().copied()));
+        recent.extend(told(commands.iter().copied()));
     }
 
     fn numbers(recent: &Recent, after: u64) -> Vec<u64> {
@@ -97,11 +105,11 @@ mod tests {
     }
 
     #[test]
-    fn of_more_than_are_kept_only_the_last_are_copied_and_the_others_are_counted() {
+    fn of_more_than_are_kept_only_the_last_stay_and_the_others_are_counted() {
         let recent = Recent::default();
         extend(&recent, &[b"a"]);
         let commands: Vec<Vec<u8>> = (0..RECENT_COMMANDS_MAX + 3).map(|number| number.to_be_bytes().to_vec()).collect();
-        let told = Told::of(commands.iter().map(Vec::as_slice));
+        let told = told(commands.iter().map(Vec::as_slice));
         assert_eq!((told.left_out, told.commands.len()), (3, RECENT_COMMANDS_MAX));
         recent.extend(told);
         let (kept, last) = recent.after(0);

@@ -6,7 +6,7 @@
 use loopwarden_core::detect::Finding;
 use loopwarden_core::engine::{Input, Place, SubjectKey, TimerKind};
 use loopwarden_core::event::{
-    Content, Event, EventKind, Reason, Record, RecordOffset, Rejected, Stage as TaskStage, decode, partition_of,
+    Content, Event, EventKind, Reason, Record, RecordOffset, Rejected, Stage as TaskStage, partition_of,
 };
 use loopwarden_core::limits::TIMERS_PER_COMMIT;
 use loopwarden_state::{StateStore, StoreError, TimerKey, session as stored};
@@ -50,7 +50,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         } else if self.id.stage == TaskStage::Swarm {
             self.swarm_record(record)?;
         } else {
-            match decode(record.value, &record.meta) {
+            match record.decode() {
                 Err(rejected) => self.dead_letter(record, &rejected)?,
                 Ok(event) => self.event(record, &event)?,
             }
@@ -68,7 +68,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         match self.id.stage {
             TaskStage::Swarm => self.pass_swarm_time(record),
             TaskStage::Session => {
-                if let Ok(event) = decode(record.value, &record.meta) {
+                if let Ok(event) = record.decode() {
                     self.task.advance_watermark(event.time, self.settings.lateness_ms);
                 }
             }
@@ -171,7 +171,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let kind = TimerKey::decode(bytes).and_then(|timer| TimerKind::from_number(timer.kind));
         // The record that moved the watermark is not to blame: the letter names its place and the timer, and has no value.
         let rejected = Rejected { reason, field: format!("timer:{}", kind.map_or("unknown", TimerKind::as_str)) };
-        let blamed = Record { meta: record.meta.clone(), value: None };
+        let blamed = Record::new(record.meta.clone(), None);
         self.dead_letter(&blamed, &rejected)
     }
 
@@ -245,7 +245,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let stats = &mut self.overlay.stats;
         bump(&mut stats.rejected, Reason::ALL.iter().position(|reason| *reason == rejected.reason).unwrap_or_default());
         stats.limit_dead_letters += u64::from(letter.headers.get("dlq.bytes").is_some());
-        self.overlay.push((self.id, record.meta.offset), letter);
+        self.overlay.push_letter((self.id, record.meta.offset), letter);
         Ok(())
     }
 

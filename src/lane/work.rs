@@ -212,7 +212,7 @@ impl<S: StateStore, M: Machine> Work<S, M> {
                             headers: Vec::new(),
                             value_bytes_max: 0,
                         };
-                        stage.fire_one(&timer, &Record { meta, value: None })
+                        stage.fire_one(&timer, &Record::new(meta, None))
                     }
                     Err(error) => Err(error),
                 };

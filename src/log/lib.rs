@@ -12,6 +12,7 @@ mod names;
 use std::time::Duration;
 
 pub use headers::Headers;
+use loopwarden_core::engine::Command;
 use loopwarden_core::event::{NextOffset, Record, RecordOffset, Stage, TaskId};
 pub use names::InputNames;
 
@@ -268,6 +269,11 @@ pub trait Log {
     fn stage_from(&mut self, cause: (TaskId, RecordOffset), output: Output) {
         let _ = cause;
         self.stage(output);
+    }
+
+    /// As [`Log::stage_from`], for a command. `write` makes its bytes: once, and only where somebody is to have them.
+    fn stage_command(&mut self, cause: (TaskId, RecordOffset), command: &Command, write: &mut dyn FnMut(&Command) -> Output) {
+        self.stage_from(cause, write(command));
     }
 
     /// Forgets everything staged.

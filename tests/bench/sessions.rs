@@ -156,7 +156,7 @@ impl Log for Made {
             self.at += 1;
             handed += 1;
             let task = TaskId { stage: Stage::Session, partition };
-            if handler(task, &Record { meta, value: Some(self.value.as_bytes()) }) == Flow::Stop {
+            if handler(task, &Record::new(meta, Some(self.value.as_bytes()))) == Flow::Stop {
                 break;
             }
         }

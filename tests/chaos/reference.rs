@@ -94,7 +94,7 @@ impl<I: Iterator<Item = Event>> Log for Straight<I> {
             headers: Vec::new(),
             value_bytes_max: self.value_bytes_max,
         };
-        handler(given.task, &Record { meta, value: given.value.as_deref() });
+        handler(given.task, &Record::new(meta, given.value.as_deref()));
         self.last = Some(given);
         Ok(LogEvent::Records(1))
     }

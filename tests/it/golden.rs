@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use loopwarden::config::policy::load;
 use loopwarden::engine::Mark;
+use loopwarden::report::PublishedCommand;
+use loopwarden::task::{DeadLetterContent, Encoder, ProcessMode};
 use loopwarden_lab::cases::{Case, Way, answers, parse, run};
 
 /// The cases of a file.
@@ -51,6 +54,24 @@ fn a_restart_before_every_event_changes_no_answer() {
             }
         }
     }
+}
+
+#[test]
+fn a_command_says_the_same_as_a_value_and_as_bytes() {
+    let policy = load("default").unwrap();
+    let encoder = Encoder::new("loopwarden", &policy, ProcessMode::Replay, DeadLetterContent::default());
+    let mut commands = 0;
+    for (file, cases) in all() {
+        for case in &cases {
+            for command in answers(case, Way::Straight).into_iter().flat_map(|answer| answer.commands) {
+                let json = encoder.command_json(&command);
+                let read = PublishedCommand::parse(json.as_bytes());
+                assert_eq!(read, Some(PublishedCommand::of(&command)), "{file}: {} {json}", case.name);
+                commands += 1;
+            }
+        }
+    }
+    assert!(commands > 300, "only {commands} commands");
 }
 
 #[test]

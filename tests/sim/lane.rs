@@ -275,7 +275,7 @@ impl Log for MemoryLog {
             }
             self.last_served = Some(*task);
             count += 1;
-            if handler(*task, &Record { meta, value: record.value.as_deref() }) == Flow::Stop {
+            if handler(*task, &Record::new(meta, record.value.as_deref())) == Flow::Stop {
                 break;
             }
         }

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use crate::event::field::Cuts;
 use crate::event::wire::Wire;
 use crate::event::{
-    Ack, Call, CallResult, Content, Event, EventKind, EventTime, Message, Outcome, Reason, RecordMeta, Rejected, ResetScope,
-    Role, field, json, part,
+    Ack, Call, CallResult, Content, Event, EventKind, EventTime, Message, Outcome, Outline, Reason, Record, RecordMeta, Rejected,
+    ResetScope, Role, field, json, part,
 };
 use crate::limits::{DESCRIPTION_CHARS_MAX, FUTURE_MS_MAX, STATE_CHARS_MAX, TEXT_CHARS_MAX};
 
@@ -30,6 +30,27 @@ pub fn decode<'a>(value: Option<&'a [u8]>, record: &RecordMeta<'a>) -> Result<Ev
         Some(Err(name)) => return Err(Rejected::at(Reason::DuplicateField, name)),
         None => return Err(why_unreadable(text)),
     }
+    check_format(&wire)?;
+    event(&wire, record)
+}
+
+impl<'a> Record<'a> {
+    /// The event in it.
+    ///
+    /// # Errors
+    /// As [`decode`].
+    pub fn decode(&self) -> Result<Event<'a>, Rejected> {
+        self.outline.map_or_else(|| decode(self.value, &self.meta), |outline| decode_outline(outline, &self.meta))
+    }
+}
+
+/// The same for a value that somebody has looked at before.
+fn decode_outline<'a>(outline: Outline<'a>, record: &RecordMeta<'a>) -> Result<Event<'a>, Rejected> {
+    if outline.text.len() > record.value_bytes_max {
+        return Err(Rejected::whole(Reason::TooLarge));
+    }
+    let mut wire = Wire::default();
+    wire.read_outline(outline);
     check_format(&wire)?;
     event(&wire, record)
 }

@@ -26,7 +26,7 @@ pub use record::{Header, NextOffset, Record, RecordMeta, RecordOffset, TopicPart
 pub use rejected::{Reason, Rejected};
 pub use task::{Stage, TaskId};
 pub use time::EventTime;
-pub use wire::SCHEMA_VERSION;
+pub use wire::{FieldAt, Outline, SCHEMA_VERSION, outline};
 
 /// One tool-call event, borrowed from its record.
 #[derive(Debug, Clone)]

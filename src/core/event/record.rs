@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::event::EventTime;
+use crate::event::{EventTime, Outline};
 
 /// One partition of one topic.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,4 +64,14 @@ pub struct Record<'a> {
     pub meta: RecordMeta<'a>,
     /// Value bytes.
     pub value: Option<&'a [u8]>,
+    /// What is known of the value, where its log has looked at it; its text is the value.
+    pub outline: Option<Outline<'a>>,
+}
+
+impl<'a> Record<'a> {
+    /// A record whose value nobody has looked at.
+    #[must_use]
+    pub const fn new(meta: RecordMeta<'a>, value: Option<&'a [u8]>) -> Self {
+        Self { meta, value, outline: None }
+    }
 }

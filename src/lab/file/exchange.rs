@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use loopwarden_core::event::partition_of;
+use loopwarden_core::event::{FieldAt, partition_of};
 use loopwarden_log::{Destination, LogError, Output};
 
+use crate::file::block::Block;
 use crate::file::options::REPLAY_PARTITIONS;
 use crate::file::read::Read;
 
@@ -16,10 +17,19 @@ use crate::file::read::Read;
 const CHUNKS_MAX: usize = 4;
 /// Room that empty chunks may keep for the next ones, all together.
 const SPARE_BYTES_MAX: usize = 64 << 20;
+/// Where the value of a line stands.
+#[derive(Debug, Clone)]
+pub(super) enum Value {
+    /// In the bytes of the chunk.
+    Own(Range<usize>),
+    /// In one of its blocks; with the fields noted of it, where it is an object.
+    InBlock { block: usize, at: Range<usize>, fields: Option<Range<usize>> },
+}
+
 /// One line, placed. Its bytes stand in the chunk.
 #[derive(Debug, Clone)]
 pub(super) struct PlacedLine {
-    pub(super) value: Option<Range<usize>>,
+    pub(super) value: Option<Value>,
     pub(super) key: Option<Range<usize>>,
     /// Names and values.
     pub(super) headers: Vec<(Range<usize>, Option<Range<usize>>)>,
@@ -34,6 +44,9 @@ pub(super) struct PlacedLine {
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
     pub(super) bytes: Vec<u8>,
+    /// Those its lines stand in, in order; other lanes have them too.
+    pub(super) blocks: Vec<Arc<Block>>,
+    pub(super) fields: Vec<FieldAt>,
     pub(super) lines: Vec<PlacedLine>,
     /// Line up to which the input is covered: the lane has no other line before it.
     pub(super) upto: u64,
@@ -42,6 +55,8 @@ pub(super) struct Chunk {
 impl Chunk {
     fn clear(&mut self) {
         self.bytes.clear();
+        self.blocks.clear();
+        self.fields.clear();
         self.lines.clear();
         self.upto = 0;
     }
@@ -80,8 +95,9 @@ struct State {
     staged: u64,
     swarm: Vec<VecDeque<SwarmRecord>>,
     swarm_next: Vec<u64>,
-    /// Chunks that lanes are done with: their memory is warm, fresh memory costs a reader more than reading.
+    /// Chunks and blocks that lanes are done with: their memory is warm, fresh memory costs a reader more than reading.
     spare: Vec<Chunk>,
+    spare_blocks: Vec<Vec<u8>>,
     spare_bytes: usize,
 }
 
@@ -167,6 +183,7 @@ impl Shared {
             swarm: (0..REPLAY_PARTITIONS).map(|_| VecDeque::new()).collect(),
             swarm_next: vec![0; REPLAY_PARTITIONS as usize],
             spare: Vec::new(),
+            spare_blocks: Vec::new(),
             spare_bytes: 0,
         };
         Self { state: Mutex::new(state), changed: Condvar::new(), read: Mutex::default(), progress: Arc::default() }
@@ -216,10 +233,25 @@ impl Shared {
         chunk
     }
 
+    /// Memory for a block.
+    pub(super) fn block(&self) -> Vec<u8> {
+        let mut state = self.lock();
+        let block = state.spare_blocks.pop().unwrap_or_default();
+        state.spare_bytes -= block.capacity();
+        block
+    }
+
     /// A lane is done with these.
     pub(super) fn give_back(&self, chunks: impl Iterator<Item = Chunk>) {
         let mut state = self.lock();
         for mut chunk in chunks {
+            // The last lane that had lines of a block gives it back.
+            for block in chunk.blocks.drain(..).filter_map(Arc::into_inner).map(Block::into_bytes) {
+                if state.spare_bytes + block.capacity() <= SPARE_BYTES_MAX {
+                    state.spare_bytes += block.capacity();
+                    state.spare_blocks.push(block);
+                }
+            }
             let room = chunk.bytes.capacity();
             if state.spare_bytes + room <= SPARE_BYTES_MAX {
                 chunk.clear();

@@ -11,7 +11,7 @@ use loopwarden_log::LogError;
 
 use crate::transcript::{PIECE_BYTES_MAX, is_undecided};
 
-const BUFFER_BYTES: usize = 256 * 1024;
+const BUFFER_BYTES: usize = 64 * 1024;
 /// First bytes by which an input is told; more where they end within a line, and nothing before it says whose it is.
 const HEAD_BYTES: usize = 128 * 1024;
 const GZIP: &[u8] = &[0x1f, 0x8b];

@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loopwarden_core::event::{EventTime, Header, NextOffset, Record, RecordMeta, RecordOffset, Stage, TaskId};
+use loopwarden_core::engine::Command;
+use loopwarden_core::event::{EventTime, Header, NextOffset, Outline, Record, RecordMeta, RecordOffset, Stage, TaskId};
 use loopwarden_log::{Changelog, CommitOutcome, Destination, Flow, InputNames, Log, LogError, LogEvent, Output};
 
 use crate::file::collector::{Collected, Collector};
-use crate::file::exchange::{Chunk, More, PlacedLine, Shared, SwarmRecord};
+use crate::file::exchange::{Chunk, More, PlacedLine, Shared, SwarmRecord, Value};
 use crate::file::options::{FileOptions, REPLAY_PARTITIONS};
 use crate::file::watch::Watcher;
 
@@ -178,7 +179,7 @@ impl FileLog {
                         value_bytes_max: self.value_bytes_max,
                     };
                     self.report_cursor += 1;
-                    self.hand_over(task, report.line, &Record { meta, value: report.output.value.as_deref() }, room, handler);
+                    self.hand_over(task, report.line, &Record::new(meta, report.output.value.as_deref()), room, handler);
                 }
             }
         }
@@ -299,7 +300,17 @@ fn record<'a>(chunk: &'a Chunk, line: &'a PlacedLine, names: &'a InputNames, val
         headers: line.headers.iter().filter_map(|header| header_of(chunk, header)).collect(),
         value_bytes_max,
     };
-    Record { meta, value: line.value.as_ref().and_then(|value| chunk.bytes.get(value.clone())) }
+    let (value, outline) = match &line.value {
+        None => (None, None),
+        Some(Value::Own(at)) => (chunk.bytes.get(at.clone()), None),
+        Some(Value::InBlock { block, at, fields }) => {
+            let block = chunk.blocks.get(*block);
+            let fields = fields.as_ref().and_then(|fields| chunk.fields.get(fields.clone()));
+            let outline = fields.and_then(|fields| Some(Outline { text: block?.text(at.clone())?, fields }));
+            (block.and_then(|block| block.bytes().get(at.clone())), outline)
+        }
+    };
+    Record { meta, value, outline }
 }
 
 fn header_of<'a>(chunk: &'a Chunk, (name, value): &'a (Range<usize>, Option<Range<usize>>)) -> Option<Header<'a>> {
@@ -374,6 +385,13 @@ impl Log for FileLog {
         let Some(output) = kept else { return };
         let (task, line) = self.line_of(Some(cause));
         self.staged.push(Collected { line, task, output });
+    }
+
+    fn stage_command(&mut self, cause: (TaskId, RecordOffset), command: &Command, write: &mut dyn FnMut(&Command) -> Output) {
+        if self.watcher.as_mut().is_none_or(|watcher| watcher.take_command(command)) {
+            let (task, line) = self.line_of(Some(cause));
+            self.staged.push(Collected { line, task, output: write(command) });
+        }
     }
 
     fn discard(&mut self) {

@@ -17,7 +17,7 @@ use crate::file::input::Opened;
 use crate::file::options::REPLAY_PARTITIONS;
 use crate::file::pieces::Pieces;
 use crate::file::read::Refused;
-use crate::file::rounds::{Placing, Rounds};
+use crate::file::rounds::{Given, Placing, Rounds};
 use crate::transcript::{Converter, Detected, Format, Layout, Made, PIECE_BYTES_MAX, detect};
 
 /// Logs that are open at once. Each holds a buffer and the events of one piece.
@@ -212,7 +212,7 @@ pub(super) fn read(strands: Vec<Strand>, rounds: &mut Rounds, timestamp: &mut i6
 fn place(made: &Made, timestamp_ms: i64, rounds: &mut Rounds) {
     let offset = rounds.line();
     rounds.put(&Placing {
-        value: Some(made.json.as_bytes()),
+        value: Some(Given::Bytes(made.json.as_bytes())),
         key: Some(made.session_id.as_bytes()),
         headers: &[],
         partition: partition_of(made.session_id.as_bytes(), REPLAY_PARTITIONS),

@@ -16,6 +16,7 @@
 //! that line, and reaches the swarm tasks in the order of lines: no lane runs ahead of another in event time, however threads are
 //! scheduled and however far apart commits are.
 
+mod block;
 mod collector;
 mod exchange;
 mod folder;

@@ -2,20 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use loopwarden_core::event::{EventTime, RecordMeta, RecordOffset, decode, partition_of};
+use loopwarden_core::event::{EventTime, FieldAt, RecordMeta, RecordOffset, decode, partition_of};
 use loopwarden_log::LogError;
 
+use crate::file::block::{Block, Blocks};
 use crate::file::exchange::Shared;
 use crate::file::folder::Group;
-use crate::file::line::read_line;
 use crate::file::logs::{Strand, session_name};
 use crate::file::options::{FileOptions, REPLAY_PARTITIONS};
 use crate::file::pieces::Pieces;
-use crate::file::rounds::{Placing, Rounds};
-use crate::file::scan::scan;
+use crate::file::rounds::{Given, Placing, Rounds};
+use crate::file::scan::{Line, outlined, scan};
 use crate::file::{FileInput, logs};
 use crate::transcript::{Detected, Layout, detect};
 
@@ -30,6 +31,7 @@ pub(super) fn start(inputs: Vec<Group>, options: &FileOptions, shared: Arc<Share
         is_strict: options.is_strict,
         timestamp_ms: 0,
         topic: None,
+        fields: Vec::new(),
         next: BTreeMap::new(),
     };
     let ends_at_damage = options.ends_at_damage;
@@ -51,6 +53,8 @@ struct Reader {
     timestamp_ms: i64,
     /// The topic a line named last: usually the next one names it too.
     topic: Option<Arc<str>>,
+    /// Fields of the line that is looked at.
+    fields: Vec<FieldAt>,
     /// Next offset of each partition. A lane takes a record that lies before it for one it has seen.
     next: BTreeMap<u32, u64>,
 }
@@ -119,28 +123,43 @@ impl Reader {
     }
 
     /// Reads a file of events, one a line.
-    fn events(&mut self, input: &FileInput, mut source: Box<dyn BufRead + Send>) -> Result<Reading, LogError> {
+    fn events(&mut self, input: &FileInput, source: Box<dyn BufRead + Send>) -> Result<Reading, LogError> {
         let first = self.rounds.line();
         self.rounds.shared().read().note_file(first, input.name());
-        let mut line = Vec::new();
+        let mut blocks = Blocks::new(source, self.value_bytes_max);
         loop {
-            line.clear();
-            let read = read_line(&mut *source, self.value_bytes_max, &mut line);
-            match read {
-                Ok(true) => {}
-                Ok(false) => return Ok(Reading::On),
+            let block = match blocks.next(self.rounds.shared().block()) {
+                Ok(Some(block)) => Arc::new(block),
+                Ok(None) => return Ok(Reading::On),
                 Err(error) => {
                     // What was read before the damage is good.
                     self.rounds.end();
                     return Err(input.unreadable(&format!("after line {}: {error}", self.rounds.line() - first)));
                 }
-            }
-            let text = if self.rounds.line() == first { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line) } else { &line };
-            let reading = self.place(text);
-            if !matches!(reading, Reading::On) {
-                return Ok(reading);
+            };
+            for mut at in block.lines(self.value_bytes_max) {
+                if self.rounds.line() == first
+                    && block.bytes().get(at.clone()).is_some_and(|line| line.starts_with(BYTE_ORDER_MARK))
+                {
+                    at.start += BYTE_ORDER_MARK.len();
+                }
+                let reading = self.line(&block, at);
+                if !matches!(reading, Reading::On) {
+                    return Ok(reading);
+                }
             }
         }
+    }
+
+    /// Places a line of a block: what it is is looked at once, here.
+    fn line(&mut self, block: &Arc<Block>, at: Range<usize>) -> Reading {
+        let mut fields = std::mem::take(&mut self.fields);
+        fields.clear();
+        let found = block.text(at.clone()).and_then(|text| outlined(text, &mut fields));
+        let noted = found.is_some().then_some(&fields[..]);
+        let reading = self.place(&Given::Line { block, at, fields: noted }, found);
+        self.fields = fields;
+        reading
     }
 
     /// Reads a document: an array of events, or one event over several lines. Its elements are numbered as lines are.
@@ -156,20 +175,21 @@ impl Reader {
                     return Err(input.unreadable(&format!("after line {}: {error}", pieces.line())));
                 }
             }
-            let reading = self.place(&piece);
+            let reading = self.place(&Given::Bytes(&piece), None);
             if !matches!(reading, Reading::On) {
                 return Ok(reading);
             }
         }
     }
 
-    /// Places a line. Empty ones only count.
-    fn place(&mut self, text: &[u8]) -> Reading {
+    /// Places a line, of which something may have been found. Empty ones only count.
+    fn place(&mut self, value: &Given<'_>, found: Option<Line<'_>>) -> Reading {
+        let text = value.bytes();
         if text.trim_ascii().is_empty() {
             self.rounds.skip();
             return self.go_on();
         }
-        let found = scan(text);
+        let found = found.unwrap_or_else(|| scan(text));
         let line = self.rounds.line();
         let by_session = || found.session_id.as_deref().map_or(0, |session| partition_of(session.as_bytes(), REPLAY_PARTITIONS));
         let (partition, offset) = found.place.unwrap_or_else(|| (by_session(), line));
@@ -189,7 +209,7 @@ impl Reader {
             _ => Arc::clone(self.topic.insert(Arc::from(&*topic))),
         });
         let placing = Placing {
-            value: Some(text),
+            value: Some(value.clone()),
             key: found.session_id.as_deref().map(str::as_bytes),
             headers: &[],
             partition,
@@ -230,7 +250,7 @@ impl Reader {
             headers: Vec::new(),
             value_bytes_max: self.value_bytes_max,
         };
-        decode(placing.value, &meta).is_ok()
+        decode(placing.value.as_ref().map(Given::bytes), &meta).is_ok()
     }
 }
 

@@ -1,25 +1,69 @@
 //! Rounds of input: what the reading thread hands to the lanes, so that no lane gets far ahead of another.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use loopwarden_core::event::Header;
+use loopwarden_core::event::{FieldAt, Header};
 
-use crate::file::exchange::{Chunk, PlacedLine, Shared};
+use crate::file::block::Block;
+use crate::file::exchange::{Chunk, PlacedLine, Shared, Value};
 
 /// Lines of a round, over all lanes.
 const ROUND_LINES: u64 = 8_192;
 /// Bytes after which a round ends early.
 const ROUND_BYTES: usize = 8 << 20;
 
+/// The value of a record on its way into a round.
+#[derive(Clone)]
+pub(super) enum Given<'a> {
+    /// To be copied.
+    Bytes(&'a [u8]),
+    /// A line of a block, and what is noted of its fields.
+    Line { block: &'a Arc<Block>, at: Range<usize>, fields: Option<&'a [FieldAt]> },
+}
+
+impl<'a> Given<'a> {
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Line { block, at, .. } => block.bytes().get(at.clone()).unwrap_or_default(),
+        }
+    }
+}
+
 /// One record on its way into a round.
 pub(super) struct Placing<'a> {
-    pub(super) value: Option<&'a [u8]>,
+    pub(super) value: Option<Given<'a>>,
     pub(super) key: Option<&'a [u8]>,
     pub(super) headers: &'a [Header<'a>],
     pub(super) partition: u32,
     pub(super) offset: u64,
     pub(super) timestamp_ms: i64,
     pub(super) topic: Option<Arc<str>>,
+}
+
+impl Chunk {
+    /// Takes a value in.
+    fn take(&mut self, value: &Given<'_>) -> Value {
+        match value {
+            Given::Bytes(bytes) => {
+                let start = self.bytes.len();
+                self.bytes.extend_from_slice(bytes);
+                Value::Own(start..self.bytes.len())
+            }
+            Given::Line { block, at, fields } => {
+                if self.blocks.last().is_none_or(|last| !Arc::ptr_eq(last, block)) {
+                    self.blocks.push(Arc::clone(block));
+                }
+                let fields = fields.map(|fields| {
+                    let start = self.fields.len();
+                    self.fields.extend_from_slice(fields);
+                    start..self.fields.len()
+                });
+                Value::InBlock { block: self.blocks.len() - 1, at: at.clone(), fields }
+            }
+        }
+    }
 }
 
 /// The round that is being filled.
@@ -65,10 +109,10 @@ impl Rounds {
             bytes.extend_from_slice(part);
             start..bytes.len()
         };
-        let value = placing.value.map(&mut add);
         let key = placing.key.map(&mut add);
         let headers = placing.headers.iter().map(|(name, value)| (add(name.as_bytes()), value.map(&mut add))).collect();
-        self.bytes += placing.value.map_or(0, <[u8]>::len);
+        self.bytes += placing.value.as_ref().map_or(0, |value| value.bytes().len());
+        let value = placing.value.as_ref().map(|value| chunk.take(value));
         chunk.lines.push(PlacedLine {
             value,
             key,

@@ -12,7 +12,7 @@ use loopwarden_log::{Flow, LogError, LogEvent};
 
 use crate::file::exchange::Shared;
 use crate::file::options::FileOptions;
-use crate::file::rounds::{Placing, Rounds};
+use crate::file::rounds::{Given, Placing, Rounds};
 
 /// One wait for records; between two it is looked whether anybody still wants them.
 const TURN: Duration = Duration::from_millis(200);
@@ -39,7 +39,7 @@ fn read(mut range: KafkaRange, mut rounds: Rounds, is_strict: bool) -> Result<()
         let polled = range.poll(TURN, &mut |partition, record| {
             let meta = &record.meta;
             rounds.put(&Placing {
-                value: record.value,
+                value: record.value.map(Given::Bytes),
                 key: meta.key,
                 headers: &meta.headers,
                 partition,

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use loopwarden_core::engine::Command;
 use loopwarden_log::{Destination, Output};
 
 use crate::report::PublishedCommand;
@@ -90,17 +91,17 @@ impl Watcher {
         self.watch.records.fetch_add(events, Ordering::Relaxed);
     }
 
-    /// What the collector keeps of an output.
+    /// Enters a command. Whether its bytes are kept.
+    pub(super) fn take_command(&mut self, command: &Command) -> bool {
+        self.staged.commands.push(PublishedCommand::of(command));
+        self.kept.commands
+    }
+
+    /// What the collector keeps of any other output.
     pub(super) fn take(&mut self, mut output: Output) -> Option<Output> {
         match output.destination {
             // A report has no use for rows, and they are as many as the commands.
             Destination::State => return None,
-            Destination::Commands => {
-                self.staged.commands.extend(output.value.as_deref().and_then(PublishedCommand::parse));
-                if !self.kept.commands {
-                    return None;
-                }
-            }
             Destination::DeadLetters { .. } => {
                 if self.staged.dead_letters >= self.kept.dead_letters_left {
                     return None;

@@ -1,11 +1,16 @@
-//! A published command as a report reads it: from the bytes that were sent, so that a report cannot differ from them.
+//! A published command as a report reads it: from the value that is sent, or from its bytes. A test holds the two against each other, so
+//! that a report cannot differ from what was sent.
 
 use std::borrow::Cow;
 
+use loopwarden_core::engine::{Action, Command, Fact, SubjectKey, Trigger as Cause};
 use loopwarden_core::event::EventTime;
 use serde::{Deserialize, Serialize};
 
 use crate::report::distinct::hash_of;
+
+/// Subject of a command about all sessions.
+const FLEET: &str = "(fleet)";
 
 /// What a command does, the mildest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -108,6 +113,46 @@ struct Trigger {
 }
 
 impl PublishedCommand {
+    /// The same as [`PublishedCommand::parse`] of what is written of a command, by a process that is not in shadow mode itself.
+    pub fn of(command: &Command) -> Self {
+        let (tenant, subject, agent) = match &command.subject {
+            SubjectKey::Agent { tenant, session_id, agent_id } => (tenant, session_id.as_str(), Some(agent_id.clone())),
+            SubjectKey::Swarm { tenant, swarm_id, .. } => (tenant, swarm_id.as_str(), None),
+            SubjectKey::Fleet { tenant, .. } => (tenant, FLEET, None),
+        };
+        let fact = |name| command.evidence.iter().find(|(found, _)| *found == name).map(|(_, fact)| fact);
+        let count = |name| match fact(name) {
+            Some(Fact::Count(count)) => Some(*count),
+            _ => None,
+        };
+        let named = match fact("tool") {
+            Some(Fact::Text(tool)) => Some(tool),
+            _ => None,
+        };
+        Self {
+            kind: match command.action {
+                Action::Nudge => CommandKind::Nudge,
+                Action::Block => CommandKind::Block,
+                Action::Unblock => CommandKind::Unblock,
+            },
+            is_shadow: command.is_shadow,
+            code: command.reason.as_str().to_owned(),
+            tenant: tenant.clone(),
+            subject: subject.to_owned(),
+            is_swarm: matches!(command.subject, SubjectKey::Swarm { .. }),
+            agent,
+            tool: command.scope.tool.as_ref().or(named).cloned(),
+            summary: command.summary.clone(),
+            count: count("count"),
+            workers: count("workers"),
+            event_id: match &command.trigger {
+                Cause::Event { event_id, .. } => Some(event_id.clone()),
+                Cause::Window { .. } => None,
+            },
+            issued_at: command.issued_at.to_string(),
+        }
+    }
+
     /// Reads a `command.v1`; `None` if it is not one.
     pub fn parse(json: &[u8]) -> Option<Self> {
         let wire: Wire<'_> = serde_json::from_slice(json).ok()?;
@@ -117,7 +162,7 @@ impl PublishedCommand {
             code: wire.reason.code,
             tenant: wire.tenant,
             is_swarm: wire.session_id.is_none() && wire.swarm_id.is_some(),
-            subject: wire.session_id.or(wire.swarm_id).unwrap_or_else(|| "(fleet)".to_owned()),
+            subject: wire.session_id.or(wire.swarm_id).unwrap_or_else(|| FLEET.to_owned()),
             agent: wire.scope.agent_id,
             tool: wire.scope.tool.or(wire.reason.evidence.tool),
             summary: wire.reason.summary,

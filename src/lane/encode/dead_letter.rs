@@ -82,7 +82,7 @@ mod tests {
         };
         let mut own = Headers::default();
         own.push("dlq.reason", "too_large");
-        output(&Record { meta, value }, content, own)
+        output(&Record::new(meta, value), content, own)
     }
 
     fn bytes(output: &Output) -> usize {

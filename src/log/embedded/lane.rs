@@ -120,7 +120,7 @@ impl EmbeddedLog {
                 room.bytes = room.bytes.saturating_sub(value.len());
                 room.handed_over += 1;
                 next += 1;
-                room.stopped = handler(task, &Record { meta, value: record.value }) == Flow::Stop;
+                room.stopped = handler(task, &Record::new(meta, record.value)) == Flow::Stop;
                 Ok(ControlFlow::Continue(()))
             },
         )?;
