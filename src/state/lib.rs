@@ -9,6 +9,7 @@ mod keys;
 mod load;
 mod memory;
 pub mod migrate;
+mod names;
 mod position;
 mod remembered;
 pub mod report;

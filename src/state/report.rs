@@ -47,7 +47,7 @@ enum Stored<'a> {
     Report {
         #[serde(borrow)]
         tool: Cow<'a, str>,
-        recipe: StoredRecipe<'a>,
+        recipe: StoredRecipe,
         record_time: i64,
         entries: Vec<StoredEntry<'a>>,
     },

@@ -91,7 +91,7 @@ pub fn seen_subject(key: &[u8]) -> &[u8] {
 struct StoredCounter<'a> {
     #[serde(borrow)]
     tool: Cow<'a, str>,
-    recipe: Option<StoredRecipe<'a>>,
+    recipe: Option<StoredRecipe>,
     floor: Option<i64>,
     /// Start, epoch, commands, step, episode.
     periods: Vec<(i64, i64, u64, u32, [u8; 16])>,

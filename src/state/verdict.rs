@@ -1,6 +1,7 @@
 //! Verdicts in force, as the heads of sessions and of swarm counters hold them. The numbers are stored and never reused.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use loopwarden_core::engine::{Action, Advice, CommandId, IdentityRecipe, Placement, Scope, ScopeKind, Verdict};
 use loopwarden_core::event::EventTime;
@@ -9,6 +10,7 @@ use loopwarden_core::policy::Detector;
 use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
+use crate::names::Names;
 
 pub(super) fn corrupt(what: &str) -> StoreError {
     StoreError::Corrupt(format!("head: {what}"))
@@ -23,26 +25,25 @@ struct StoredScope<'a> {
     kind: u8,
     #[serde(borrow)]
     tool: Option<Cow<'a, str>>,
-    fingerprint: Option<([u8; 16], StoredRecipe<'a>)>,
+    fingerprint: Option<([u8; 16], StoredRecipe)>,
     only: Cow<'a, [(String, String)]>,
 }
 
 /// The numbers of the variants are stored and never reused.
 #[derive(Serialize, Deserialize)]
-pub(super) enum StoredRecipe<'a> {
-    Call { args: Cow<'a, [String]>, args_ignored: Cow<'a, [String]> },
-    Coarse { args: Cow<'a, [String]> },
+pub(super) enum StoredRecipe {
+    Call { args: Names, args_ignored: Names },
+    Coarse { args: Names },
     Args,
     Opaque,
 }
 
-impl<'a> StoredRecipe<'a> {
-    pub(super) fn of(recipe: &'a IdentityRecipe) -> Self {
+impl StoredRecipe {
+    pub(super) fn of(recipe: &IdentityRecipe) -> Self {
+        let names = |names: &Arc<[String]>| Names(Arc::clone(names));
         match recipe {
-            IdentityRecipe::Call { args, args_ignored } => {
-                Self::Call { args: Cow::Borrowed(args), args_ignored: Cow::Borrowed(args_ignored) }
-            }
-            IdentityRecipe::Coarse { args } => Self::Coarse { args: Cow::Borrowed(args) },
+            IdentityRecipe::Call { args, args_ignored } => Self::Call { args: names(args), args_ignored: names(args_ignored) },
+            IdentityRecipe::Coarse { args } => Self::Coarse { args: names(args) },
             IdentityRecipe::Args => Self::Args,
             IdentityRecipe::Opaque => Self::Opaque,
         }
@@ -50,10 +51,8 @@ impl<'a> StoredRecipe<'a> {
 
     pub(super) fn into_recipe(self) -> IdentityRecipe {
         match self {
-            Self::Call { args, args_ignored } => {
-                IdentityRecipe::Call { args: args.into_owned().into(), args_ignored: args_ignored.into_owned().into() }
-            }
-            Self::Coarse { args } => IdentityRecipe::Coarse { args: args.into_owned().into() },
+            Self::Call { args, args_ignored } => IdentityRecipe::Call { args: args.0, args_ignored: args_ignored.0 },
+            Self::Coarse { args } => IdentityRecipe::Coarse { args: args.0 },
             Self::Args => IdentityRecipe::Args,
             Self::Opaque => IdentityRecipe::Opaque,
         }
