@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use loopwarden_core::detect::{DetectorBits, Evidence, Flags, Marks, Step};
+use loopwarden_core::detect::{DetectorBits, Evidence, Flags, Hashed, Marks, Step};
 use loopwarden_core::engine::SEPARATOR;
 use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::{Signature, Sketch};
@@ -136,26 +136,27 @@ struct StoredEvidence<'a> {
 impl<'a> StoredEvidence<'a> {
     fn of(evidence: &'a Evidence) -> Self {
         Self {
-            arguments: Cow::Borrowed(evidence.arguments.hashes()),
-            values: Cow::Borrowed(&evidence.values),
-            answer: Cow::Borrowed(evidence.answer.hashes()),
-            failure: Cow::Borrowed(evidence.failure.hashes()),
-            own: Cow::Borrowed(&evidence.own),
+            arguments: Cow::Borrowed(evidence.arguments().hashes()),
+            values: Cow::Borrowed(evidence.values()),
+            answer: Cow::Borrowed(evidence.answer().hashes()),
+            failure: Cow::Borrowed(evidence.failure().hashes()),
+            own: Cow::Borrowed(evidence.own()),
             news: evidence.news,
             marks: evidence.marks.0,
         }
     }
 
     fn into_evidence(self) -> Evidence {
-        Evidence {
-            arguments: Sketch::of_hashes(self.arguments.into_owned()),
-            values: self.values.into_owned().into(),
-            answer: Sketch::of_hashes(self.answer.into_owned()),
-            failure: Sketch::of_hashes(self.failure.into_owned()),
-            own: self.own.into_owned().into(),
-            news: self.news,
-            marks: Marks(self.marks),
-        }
+        let [arguments, answer, failure] =
+            [self.arguments, self.answer, self.failure].map(|hashes| Sketch::of_hashes(hashes.into_owned()));
+        let hashed = Hashed {
+            arguments: arguments.view(),
+            values: &self.values,
+            answer: answer.view(),
+            failure: failure.view(),
+            own: &self.own,
+        };
+        Evidence::new(hashed, self.news, Marks(self.marks))
     }
 }
 
@@ -229,7 +230,7 @@ pub(super) fn append<'a>(
     for (slot, step, tool) in steps {
         bytes.push((slot % PAGE_SLOTS) as u8);
         bytes = codec::append(bytes, &Stored::of(step, tool))?;
-        bytes = codec::append(bytes, &step.evidence.as_deref().map(StoredEvidence::of))?;
+        bytes = codec::append(bytes, &step.evidence.as_ref().map(StoredEvidence::of))?;
     }
     Ok(bytes)
 }
@@ -259,7 +260,7 @@ pub(super) fn read(page: u16, version: u8, mut rest: &[u8]) -> Result<Vec<FoundS
         if version >= 2 {
             let evidence: Option<StoredEvidence<'_>>;
             (evidence, after) = codec::take(KeyFamily::Page.as_str(), after)?;
-            step.evidence = evidence.map(|evidence| Box::new(evidence.into_evidence()));
+            step.evidence = evidence.map(StoredEvidence::into_evidence);
         }
         steps.push((page.saturating_mul(PAGE_SLOTS).saturating_add(slot), step, tool));
         rest = after;
@@ -290,7 +291,7 @@ mod tests {
                 read_target: Hash64(hashes[0]), outcome: Hash64(hashes[1]), state: Hash64(hashes[2]), error: Hash64(hashes[3]),
                 call_id: Hash64(hashes[4]), event: Hash64(hashes[5]), result_event: Hash64(hashes[6]),
                 event_id: event_id.into(), excerpt: excerpt.into(), tokens: Signature(tokens.into()),
-                evidence: evidence.map(Box::new),
+                evidence,
                 ..Step::default()
             }
         }
@@ -303,8 +304,8 @@ mod tests {
             (news, marks) in any::<(u8, u16)>(),
         ) -> Evidence {
             let [arguments, answer, failure] = [0, 1, 2].map(|at| Sketch::of_hashes(sketches[at].clone()));
-            let [values, own] = [0, 1].map(|at| lists[at].clone().into());
-            Evidence { arguments, values, answer, failure, own, news, marks: Marks(marks) }
+            let hashed = Hashed { arguments: arguments.view(), values: &lists[0], answer: answer.view(), failure: failure.view(), own: &lists[1] };
+            Evidence::new(hashed, news, Marks(marks))
         }
     }
 

@@ -2,42 +2,95 @@
 //!
 //! What it means is seen against the steps before it: `news`.
 
-use crate::identity::Sketch;
+use crate::identity::SketchView;
 
 /// Answers of fewer words say little.
 pub const LITTLE_WORDS: usize = 10;
 /// Arguments that are compared one by one.
 pub const ARGUMENTS_MAX: usize = 16;
 
-/// What is kept of a step to compare it with others.
+/// What is kept of a step to compare it with others. All hashes stand in one piece of memory: a history holds many of these.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Evidence {
-    /// The values of its arguments.
-    pub arguments: Sketch,
-    /// A hash for each of its first [`ARGUMENTS_MAX`] arguments, ascending.
-    pub values: Box<[u32]>,
-    /// Its answer.
-    pub answer: Sketch,
-    /// The template of its failure; empty of a success.
-    pub failure: Sketch,
-    /// The words of the call, until its answer has come.
-    pub own: Box<[u32]>,
+    /// The parts of [`Hashed`], in its order.
+    hashes: Box<[u32]>,
+    /// Hashes of each part but the last.
+    lens: [u8; 4],
     /// Share of what it brought that was not known. Percent.
     pub news: u8,
     /// Facts.
     pub marks: Marks,
 }
 
+/// The hashes that evidence is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Hashed<'a> {
+    /// The values of its arguments.
+    pub arguments: SketchView<'a>,
+    /// A hash for each of its first [`ARGUMENTS_MAX`] arguments, ascending.
+    pub values: &'a [u32],
+    /// Its answer.
+    pub answer: SketchView<'a>,
+    /// The template of its failure; empty of a success.
+    pub failure: SketchView<'a>,
+    /// The words of the call, until its answer has come.
+    pub own: &'a [u32],
+}
+
 impl Evidence {
+    /// Evidence with these hashes. Of `values`, more than a byte can count are dropped: there are none.
+    #[must_use]
+    pub fn new(hashed: Hashed<'_>, news: u8, marks: Marks) -> Self {
+        let Hashed { arguments, values, answer, failure, own } = hashed;
+        let values = values.get(..usize::from(u8::MAX)).unwrap_or(values);
+        let counted = [arguments.hashes(), values, answer.hashes(), failure.hashes()];
+        let [one, two, three, four] = counted;
+        Self { hashes: [one, two, three, four, own].concat().into(), lens: counted.map(|part| part.len() as u8), news, marks }
+    }
+
+    /// The values of its arguments.
+    #[must_use]
+    pub fn arguments(&self) -> SketchView<'_> {
+        let [len, ..] = self.lens;
+        SketchView::of(self.part(0, len))
+    }
+
+    /// A hash for each of its first [`ARGUMENTS_MAX`] arguments, ascending.
+    #[must_use]
+    pub fn values(&self) -> &[u32] {
+        let [before, len, ..] = self.lens;
+        self.part(usize::from(before), len)
+    }
+
+    /// Its answer.
+    #[must_use]
+    pub fn answer(&self) -> SketchView<'_> {
+        let [one, two, len, _] = self.lens;
+        SketchView::of(self.part(usize::from(one) + usize::from(two), len))
+    }
+
+    /// The template of its failure; empty of a success.
+    #[must_use]
+    pub fn failure(&self) -> SketchView<'_> {
+        let [one, two, three, len] = self.lens;
+        SketchView::of(self.part(usize::from(one) + usize::from(two) + usize::from(three), len))
+    }
+
+    /// The words of the call, until its answer has come.
+    #[must_use]
+    pub fn own(&self) -> &[u32] {
+        let counted = self.lens.into_iter().map(usize::from).sum();
+        self.hashes.get(counted..).unwrap_or_default()
+    }
+
+    fn part(&self, start: usize, len: u8) -> &[u32] {
+        self.hashes.get(start..start + usize::from(len)).unwrap_or_default()
+    }
+
     /// Bytes held, for the cache's budget: at most 520 of a completed step.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let hashes = self.arguments.hashes().len() + self.answer.hashes().len() + self.failure.hashes().len();
-        if self == &Self::default() {
-            0
-        } else {
-            size_of::<Self>() + (hashes + self.values.len() + self.own.len()) * size_of::<u32>()
-        }
+        size_of_val(&*self.hashes)
     }
 }
 

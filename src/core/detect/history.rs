@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::detect::detector::Detector;
+use crate::detect::evidence::Evidence;
 use crate::detect::index::FingerprintIndex;
 use crate::detect::names::ToolNames;
 use crate::detect::step::{Flags, Step};
@@ -277,7 +278,12 @@ impl History {
         let texts: usize = self
             .steps
             .iter()
-            .map(|step| step.event_id.len() + step.excerpt.len() + step.tokens.0.len() * 4 + step.evidence().bytes())
+            .map(|step| {
+                step.event_id.len()
+                    + step.excerpt.len()
+                    + step.tokens.0.len() * 4
+                    + step.evidence.as_ref().map_or(0, Evidence::bytes)
+            })
             .sum();
         self.steps.capacity() * size_of::<Step>()
             + texts

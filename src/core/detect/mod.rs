@@ -98,7 +98,7 @@ mod words;
 pub use budget::Spent;
 pub use category::Category;
 pub use detector::{Detector, DetectorBits};
-pub use evidence::{Evidence, Marks};
+pub use evidence::{Evidence, Hashed, Marks};
 pub use exact_repeat::Run;
 pub use exploration::Explored;
 pub use finding::{Family, Finding, Quantity, evidence_identity, halves, loop_identity, repeat_identity};

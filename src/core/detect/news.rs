@@ -7,6 +7,7 @@
 use crate::detect::evidence::Marks;
 use crate::detect::history::History;
 use crate::detect::step::{Flags, Step};
+use crate::identity::SketchView;
 use crate::setting::ToolPolicy;
 
 /// Steps that are remembered.
@@ -43,7 +44,7 @@ pub fn likeness(step: &Step, other: &Step) -> Likeness {
     if step.call == other.call {
         Likeness::Equal
     } else if step.tool == other.tool
-        && (step.evidence().arguments.is_alike(&other.evidence().arguments, NEAR_PERCENT) || differs_in_one(step, other))
+        && (step.evidence().arguments().is_alike(other.evidence().arguments(), NEAR_PERCENT) || differs_in_one(step, other))
     {
         Likeness::Near
     } else {
@@ -54,20 +55,24 @@ pub fn likeness(step: &Step, other: &Step) -> Likeness {
 /// Whether two steps ended alike: both well or both badly, with much the same answer.
 #[must_use]
 pub fn is_answered_alike(step: &Step, other: &Step) -> bool {
-    step.failed() == other.failed() && step.evidence().answer.is_alike(&other.evidence().answer, ALIKE_PERCENT)
+    step.failed() == other.failed() && answer(step).is_alike(answer(other), ALIKE_PERCENT)
 }
 
 /// Whether two answers stand still.
 #[must_use]
 pub fn stands_still(step: &Step, other: &Step) -> bool {
-    step.failed() == other.failed() && step.evidence().answer.is_alike(&other.evidence().answer, STILL_PERCENT)
+    step.failed() == other.failed() && answer(step).is_alike(answer(other), STILL_PERCENT)
+}
+
+fn answer(step: &Step) -> SketchView<'_> {
+    step.evidence().answer()
 }
 
 /// Whether two failures say the same, in whole or once what each call named is left out.
 #[must_use]
 pub fn fails_alike(step: &Step, other: &Step) -> bool {
     let (one, two) = (step.evidence(), other.evidence());
-    one.failure.is_alike(&two.failure, FAILURE_PERCENT) || one.answer.is_alike(&two.answer, FAILURE_PERCENT)
+    one.failure().is_alike(two.failure(), FAILURE_PERCENT) || one.answer().is_alike(two.answer(), FAILURE_PERCENT)
 }
 
 /// Whether a step looks at what runs elsewhere: by its class, after a wait, or by its shape.
@@ -136,20 +141,28 @@ impl Tally {
 
 /// The turns that have counted: calls of one turn are one piece of evidence.
 #[derive(Debug)]
-pub struct Turns(Vec<u64>);
+pub struct Turns {
+    known: [u64; MEMORY_STEPS + 1],
+    len: usize,
+}
 
 impl Turns {
     /// Begins with the turn of a step.
     #[must_use]
     pub fn of(step: &Step) -> Self {
-        Self(vec![step.turn])
+        let mut turns = Self { known: [0; MEMORY_STEPS + 1], len: 0 };
+        turns.is_first(step);
+        turns
     }
 
     /// Whether a step is the first of its turn; notes the turn. A step of no known turn always is.
     pub fn is_first(&mut self, step: &Step) -> bool {
-        let is_first = step.turn == 0 || !self.0.contains(&step.turn);
-        if is_first {
-            self.0.push(step.turn);
+        let known = self.known.get(..self.len).unwrap_or_default();
+        let is_first = step.turn == 0 || !known.contains(&step.turn);
+        // There is a place for each step that is remembered, and for the one that they are compared with.
+        if is_first && let Some(place) = self.known.get_mut(self.len) {
+            *place = step.turn;
+            self.len += 1;
         }
         is_first
     }
@@ -159,7 +172,8 @@ impl Turns {
 #[must_use]
 pub fn classify(history: &History, step: &Step) -> (u8, Marks) {
     let evidence = step.evidence();
-    let brought = if evidence.failure.is_empty() { &evidence.answer } else { &evidence.failure };
+    let (arguments, failure) = (evidence.arguments(), evidence.failure());
+    let brought = if failure.is_empty() { evidence.answer() } else { failure };
     let (is_ok, is_little) = (!step.failed(), evidence.marks.has(Marks::LITTLE));
     let speaks_by_arguments = is_ok && is_little;
     let (mut known, mut known_arguments) = (0, 0);
@@ -167,10 +181,10 @@ pub fn classify(history: &History, step: &Step) -> (u8, Marks) {
     for earlier in remembered(history, step) {
         let other = earlier.evidence();
         if known != brought.places() {
-            known |= brought.places_in(&other.answer) | brought.places_in(&other.failure);
+            known |= brought.places_in(other.answer()) | brought.places_in(other.failure());
         }
-        if speaks_by_arguments && known_arguments != evidence.arguments.places() {
-            known_arguments |= evidence.arguments.places_in(&other.arguments);
+        if speaks_by_arguments && known_arguments != arguments.places() {
+            known_arguments |= arguments.places_in(other.arguments());
         }
         was_made = was_made || step.call == earlier.call || (step.tool == earlier.tool && differs_in_one(step, earlier));
         match likeness(step, earlier) {
@@ -180,7 +194,7 @@ pub fn classify(history: &History, step: &Step) -> (u8, Marks) {
         }
     }
     // A success that says little brought its arguments too.
-    let argument_news = if speaks_by_arguments { evidence.arguments.percent_beside(known_arguments) } else { 0 };
+    let argument_news = if speaks_by_arguments { arguments.percent_beside(known_arguments) } else { 0 };
     let answer_news = brought.percent_beside(known);
     let is_nothing = answer_news <= NEWS_PERCENT && argument_news <= ARGUMENT_NEWS_PERCENT;
     let news = argument_news.max(answer_news);
@@ -224,7 +238,7 @@ pub fn is_of_series(step: &Step) -> bool {
 
 /// Whether the arguments of two calls of one tool are the same but for one of three or more.
 fn differs_in_one(step: &Step, other: &Step) -> bool {
-    let (new, old) = (&step.evidence().values, &other.evidence().values);
+    let (new, old) = (step.evidence().values(), other.evidence().values());
     let equal = new.iter().filter(|value| old.binary_search(value).is_ok()).count();
     new.len() == old.len() && equal >= 2 && equal + 1 >= new.len()
 }

@@ -79,7 +79,7 @@ pub fn observe(settings: &Settings, own: &mut OwnTexts, history: &History, messa
         own.texts.clear();
     }
     own.next_step = history.next_sequence();
-    let alike = 1 + own.texts.iter().filter(|earlier| earlier.is_alike(&sketch, ALIKE_PERCENT)).count() as u32;
+    let alike = 1 + own.texts.iter().filter(|earlier| earlier.view().is_alike(sketch.view(), ALIKE_PERCENT)).count() as u32;
     if own.texts.len() >= OWN_TEXTS_MAX {
         own.texts.pop_front();
     }

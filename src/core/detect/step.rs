@@ -149,7 +149,7 @@ pub struct Step {
     /// Bits of `tokens`, for a quick look; not stored.
     pub token_bits: u64,
     /// What it brought; only where a detector needs it.
-    pub evidence: Option<Box<Evidence>>,
+    pub evidence: Option<Evidence>,
     /// Start of the description, only with `evidence.excerpts`.
     pub excerpt: Box<str>,
 }
@@ -175,7 +175,7 @@ static NO_EVIDENCE: LazyLock<Evidence> = LazyLock::new(Evidence::default);
 impl Step {
     /// What it brought; nothing where no detector needs it.
     pub fn evidence(&self) -> &Evidence {
-        self.evidence.as_deref().unwrap_or_else(|| &NO_EVIDENCE)
+        self.evidence.as_ref().unwrap_or_else(|| &NO_EVIDENCE)
     }
 
     /// What it counts as.

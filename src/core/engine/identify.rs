@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::cell::LazyCell;
 
 use crate::detect::evidence::{ARGUMENTS_MAX, LITTLE_WORDS};
-use crate::detect::{Evidence, Family, Flags, History, Marks, Step, loop_identity, test_fix};
+use crate::detect::{Evidence, Family, Flags, Hashed, History, Marks, Step, loop_identity, test_fix};
 use crate::engine::context::Context;
 use crate::event::{Call, CallResult, Content, Outcome, View, json};
 use crate::identity::{
-    Arguments, Digest, Hash64, Residue, Signature, Sketch, after_cd, argument_hashes, call_identity, canonical_json,
+    Arguments, Digest, Hash64, Hashes, Residue, Signature, Sketch, after_cd, argument_hashes, call_identity, canonical_json,
     contains_any_word, error_key, fingerprint, hash_text, outcome_identity, own_words, readable_text, readable_text_of,
     sketch_arguments, sketch_failure, sketch_hash, sketch_json, sketch_text, state_identity,
 };
@@ -95,7 +95,7 @@ pub(super) fn requested(
         description_facts(policy, call, args, &mut step);
     }
     if policy.needs.evidence {
-        step.evidence = Some(Box::new(requested_evidence(&call.tool, args, may_fail)));
+        step.evidence = Some(requested_evidence(&call.tool, args, may_fail));
     }
     if policy.evidence.excerpts {
         step.excerpt = call.description.as_deref().unwrap_or_default().chars().take(policy.evidence.chars).collect();
@@ -108,13 +108,10 @@ fn requested_evidence(tool: &str, args: &Arguments<'_>, may_fail: bool) -> Evide
     let text = args.text();
     let mut marks = Marks::default();
     marks.set(Marks::HANDLE, is_handle(text));
-    Evidence {
-        arguments: sketch_arguments(text),
-        values: argument_hashes(text, ARGUMENTS_MAX),
-        own: if may_fail { own_words(tool, text) } else { Box::default() },
-        marks,
-        ..Evidence::default()
-    }
+    let (arguments, values) = (sketch_arguments(text), argument_hashes(args, ARGUMENTS_MAX));
+    let own = if may_fail { own_words(tool, text) } else { Hashes::new() };
+    let hashed = Hashed { arguments: arguments.view(), values: &values, own: &own, ..Hashed::default() };
+    Evidence::new(hashed, 0, marks)
 }
 
 /// Whether arguments are one id or handle and nothing else: one word with a digit in it.
@@ -250,11 +247,13 @@ impl Completion {
             step.token_bits = tokens.bits();
             step.tokens = tokens;
         }
-        if let Some((evidence, answered)) = step.evidence.as_deref_mut().zip(self.answered) {
-            (evidence.answer, evidence.failure) = (answered.answer, answered.failure);
-            evidence.marks.set(Marks::LITTLE, answered.is_little);
-            evidence.marks.set(Marks::SLOW, answered.is_slow);
-            evidence.own = Box::default();
+        if let Some((evidence, answered)) = step.evidence.as_mut().zip(self.answered) {
+            let mut marks = evidence.marks;
+            marks.set(Marks::LITTLE, answered.is_little);
+            marks.set(Marks::SLOW, answered.is_slow);
+            let (answer, failure) = (answered.answer.view(), answered.failure.view());
+            let (arguments, values) = (evidence.arguments(), evidence.values());
+            *evidence = Evidence::new(Hashed { arguments, values, answer, failure, own: &[] }, evidence.news, marks);
         }
     }
 }
@@ -312,8 +311,8 @@ pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<
         }
         canonical = compared.canonical.filter(|_| result.stable_result.is_absent());
     }
-    let evidence = step.evidence.as_deref().filter(|_| policy.needs.evidence);
-    done.answered = evidence.map(|evidence| answered(result, (&answer, canonical.as_deref()), is_ok, &evidence.own));
+    let evidence = step.evidence.as_ref().filter(|_| policy.needs.evidence);
+    done.answered = evidence.map(|evidence| answered(result, (&answer, canonical.as_deref()), is_ok, evidence.own()));
     if !is_ok {
         failure_facts(policy, result, || &answer, error_text, &mut done);
     }

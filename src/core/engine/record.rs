@@ -94,7 +94,7 @@ fn brings_news(session: &mut Session, message: &Message<'_>) -> bool {
     }
     let (sketch, words) = sketch_message(message);
     let known = &mut session.head.user_texts;
-    let is_new = words > 0 && !known.iter().any(|earlier| earlier.is_alike(&sketch, USER_TEXT_PERCENT));
+    let is_new = words > 0 && !known.iter().any(|earlier| earlier.view().is_alike(sketch.view(), USER_TEXT_PERCENT));
     if known.len() >= USER_TEXTS_MAX {
         known.pop_front();
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::event::{Content, View, json};
-use crate::identity::canonical::{Member, canonical_object, hash_as_text};
+use crate::identity::canonical::{Member, Members, canonical_object, hash_as_text};
 
 /// Arguments in their one spelling.
 #[derive(Debug, Clone)]
@@ -11,14 +11,14 @@ pub struct Arguments<'a> {
     /// Canonical JSON, text verbatim, `{}` where absent, `sha256:<hex>` for a hash.
     text: Cow<'a, str>,
     /// Top-level members of an object, where they stand in `text`; none of what is no object.
-    members: Vec<Member>,
+    members: Members,
 }
 
 impl<'a> Arguments<'a> {
     /// Looks at the arguments of a call.
     #[must_use]
     pub fn of(args: &Content<'a>) -> Self {
-        let plain = |text| Self { text, members: Vec::new() };
+        let plain = |text| Self { text, members: Members::new() };
         match args.view() {
             View::Absent => plain(Cow::Borrowed("{}")),
             View::Text(text) => plain(text),
@@ -39,6 +39,17 @@ impl<'a> Arguments<'a> {
     /// Canonical source of a top-level argument.
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
         self.members.iter().find(|member| self.key(member) == name).map(|member| self.part(member.colon + 1, member.end))
+    }
+
+    /// Shows name and canonical source of each top-level argument, in the order of the text.
+    pub(crate) fn members(&self, mut each: impl FnMut(&str, &str)) {
+        if self.members.is_empty() {
+            // What is no object may look like one all the same.
+            json::fields(&self.text).for_each(|(key, value)| each(&key, value));
+        }
+        for member in &self.members {
+            each(&self.key(member), self.part(member.colon + 1, member.end));
+        }
     }
 
     /// Text of the first of `names` that is a top-level argument holding text.

@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use smallvec::SmallVec;
+
 use crate::event::{Content, json};
 use crate::identity::arguments::{Arguments, holds};
 use crate::identity::hash::Digest;
@@ -15,6 +17,12 @@ use crate::identity::number;
 /// Recursion stops here. `decode` and `Content::view` let nothing deeper than `JSON_DEPTH_MAX` through; what comes by another
 /// way is copied as it stands.
 const RECURSION_MAX: usize = 128;
+
+/// Members of an ordinary object.
+const MEMBERS: usize = 8;
+
+/// The members of an object.
+pub(crate) type Members = SmallVec<[Member; MEMBERS]>;
 
 /// Where a member of an object stands in its canonical text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,14 +58,14 @@ pub(crate) fn canonical_without(source: &str, dropped: [&[String]; 2]) -> (Strin
 }
 
 /// Canonical form of JSON source text and, where it is an object, its top-level members in the order written.
-pub(crate) fn canonical_object(source: &str) -> (String, Vec<Member>) {
+pub(crate) fn canonical_object(source: &str) -> (String, Members) {
     let writer = written(source, [&[], &[]]);
     (writer.out, writer.members.into_iter().map(|(_, member)| member).collect())
 }
 
 fn written<'a, 'r>(source: &'a str, dropped: [&'r [String]; 2]) -> Writer<'a, 'r> {
     let out = String::with_capacity(source.len());
-    let mut writer = Writer { source, at: 0, out, members: Vec::new(), spare: String::new(), dropped, is_whole: true };
+    let mut writer = Writer { source, at: 0, out, members: SmallVec::new(), spare: String::new(), dropped, is_whole: true };
     writer.value(0);
     writer
 }
@@ -67,7 +75,7 @@ struct Writer<'a, 'r> {
     at: usize,
     out: String,
     /// Members of all objects that are open, innermost last; in the end those of the outermost.
-    members: Vec<(Cow<'a, str>, Member)>,
+    members: SmallVec<[(Cow<'a, str>, Member); MEMBERS]>,
     /// Where members are put in order.
     spare: String,
     dropped: [&'r [String]; 2],
@@ -156,7 +164,7 @@ impl<'a> Writer<'a, '_> {
 
     /// Puts the members of the innermost object in order; they begin at `start` of the output.
     fn sort(&mut self, base: usize, start: usize) {
-        let mut members = self.members.split_off(base);
+        let mut members: Vec<_> = self.members.drain(base..).collect();
         // The sort is stable: of equal keys the last one of the source comes last, and that one stays.
         members.sort_by(|(a, _), (b, _)| utf16_order(a, b));
         members.dedup_by(|(key, member), (kept_key, kept)| {
@@ -178,7 +186,7 @@ impl<'a> Writer<'a, '_> {
         }
         self.out.truncate(start);
         self.out.push_str(&self.spare);
-        self.members.append(&mut members);
+        self.members.extend(members);
     }
 
     /// The source of the value here, whole.

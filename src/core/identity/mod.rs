@@ -11,6 +11,7 @@ mod canonical;
 mod fingerprint;
 mod fnv;
 mod hash;
+mod likeness;
 mod mask;
 mod number;
 mod outcome;
@@ -28,6 +29,7 @@ pub use canonical::canonical_text;
 pub use fingerprint::{FingerprintRules, fingerprint, fingerprint_text};
 pub use fnv::Fnv64;
 pub use hash::{Digest, Hash64, Hash128, hash_bytes, hash_parts, hash_text};
+pub use likeness::{SKETCH_HASHES, Sketch, SketchView};
 pub use mask::{MaskError, MaskRule, MaskSet, SHIPPED_MASKS};
 pub use outcome::{
     Compared, OutcomeRules, ToolOutcomeRules, error_key, outcome_identity, readable_text, readable_text_of, state_identity,
@@ -37,6 +39,6 @@ pub use residue::Residue;
 pub use shell::{ShellRules, after_cd, contains_any_word};
 pub use signature::{Signature, StopWords};
 pub use sketch::{
-    SKETCH_HASHES, Sketch, argument_hashes, own_words, repeated_run, sketch_arguments, sketch_failure, sketch_hash, sketch_json,
-    sketch_message, sketch_text,
+    Hashes, argument_hashes, own_words, repeated_run, sketch_arguments, sketch_failure, sketch_hash, sketch_json, sketch_message,
+    sketch_text,
 };

@@ -3,112 +3,23 @@
 //! A text is cut into words, the words into runs of three. Of the hashes of all runs a sketch keeps the smallest (bottom-k, Broder 1997). The
 //! same bytes give the same sketch on every machine: live detection and a replay agree.
 
-use crate::event::{Message, json};
+use smallvec::SmallVec;
 
-/// Hashes of a sketch, one for each bit of a number. The standard error of a similarity estimated from 32 of them is 0.09 at one half; texts of up to 34 words are compared
-/// exactly.
-pub const SKETCH_HASHES: usize = 32;
+use crate::event::{Message, json};
+use crate::identity::arguments::Arguments;
+use crate::identity::likeness::{SKETCH_HASHES, Sketch};
 
 /// Words of a call that are struck out of its failure. More are rare, and what is left only makes a failure look newer.
 const OWN_WORDS_MAX: usize = 512;
+
+/// Hashes of arguments and of words; of most calls there are few.
+pub type Hashes = SmallVec<[u32; 64]>;
 
 /// Bytes between two quotes that are taken for a quoted name.
 const QUOTED_BYTES_MAX: usize = 80;
 
 /// What a word that is an id, or holds both letters and digits, is counted as.
 const FOLDED: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// The smallest hashes of what a text holds, ascending and each once; at most [`SKETCH_HASHES`].
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Sketch(Box<[u32]>);
-
-impl Sketch {
-    /// A sketch from stored hashes, whatever their order; what is too much is dropped.
-    #[must_use]
-    pub fn of_hashes(mut hashes: Vec<u32>) -> Self {
-        hashes.sort_unstable();
-        hashes.dedup();
-        hashes.truncate(SKETCH_HASHES);
-        Self(hashes.into())
-    }
-
-    /// The hashes, ascending.
-    #[must_use]
-    pub fn hashes(&self) -> &[u32] {
-        &self.0
-    }
-
-    /// Whether the text had no word.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Whether the share of runs that two texts have in common (Jaccard) is at least `percent`. Two empty texts are alike.
-    #[must_use]
-    pub fn is_alike(&self, other: &Self, percent: usize) -> bool {
-        if self.0 == other.0 {
-            return true;
-        }
-        // No text of more than so many runs that differ can still be alike.
-        let others_max = SKETCH_HASHES.min(self.0.len() + other.0.len()) * (100 - percent.min(100)) / 100;
-        let (mut left, mut right) = (self.0.iter(), other.0.iter());
-        let (mut one, mut two) = (left.next(), right.next());
-        let (mut shared, mut others) = (0, 0);
-        while shared + others < SKETCH_HASHES && others <= others_max {
-            match (one, two) {
-                (None, None) => break,
-                (Some(a), Some(b)) if a == b => {
-                    shared += 1;
-                    (one, two) = (left.next(), right.next());
-                }
-                (Some(a), Some(b)) if a > b => {
-                    others += 1;
-                    two = right.next();
-                }
-                (Some(_), _) => {
-                    others += 1;
-                    one = left.next();
-                }
-                (None, Some(_)) => {
-                    others += 1;
-                    two = right.next();
-                }
-            }
-        }
-        shared * 100 >= percent * (shared + others) && shared > 0
-    }
-
-    /// Which of its hashes another sketch has too: a bit for the place of each.
-    #[must_use]
-    pub fn places_in(&self, other: &Self) -> u32 {
-        let mut theirs = other.0.iter();
-        let mut their = theirs.next();
-        let mut places = 0;
-        for (place, hash) in self.0.iter().enumerate() {
-            while their.is_some_and(|their| their < hash) {
-                their = theirs.next();
-            }
-            if their == Some(hash) {
-                places |= 1 << place;
-            }
-        }
-        places
-    }
-
-    /// The places of all its hashes.
-    #[must_use]
-    pub fn places(&self) -> u32 {
-        u32::MAX.checked_shr(u32::BITS.saturating_sub(self.0.len() as u32)).unwrap_or_default()
-    }
-
-    /// Share of its hashes beside those at some places, in percent; 0 of an empty text.
-    #[must_use]
-    pub fn percent_beside(&self, places: u32) -> u8 {
-        let others = self.0.len() - (places.count_ones() as usize).min(self.0.len());
-        (others * 100 / self.0.len().max(1)) as u8
-    }
-}
 
 /// A text of which only a hash is known: two of them are the same or share nothing.
 #[must_use]
@@ -162,23 +73,25 @@ pub fn sketch_arguments(text: &str) -> Sketch {
 
 /// A hash for each top-level argument with its value, ascending; at most `most`.
 #[must_use]
-pub fn argument_hashes(text: &str, most: usize) -> Box<[u32]> {
-    let mut hashes: Vec<u32> = json::fields(text)
-        .take(most)
-        .map(|(key, value): (std::borrow::Cow<'_, str>, &str)| {
+pub fn argument_hashes(args: &Arguments<'_>, most: usize) -> Hashes {
+    let mut hashes = Hashes::new();
+    args.members(|key, value| {
+        if hashes.len() < most {
             let mut word = Word::default();
-            key.bytes().chain([b'=']).chain(value.bytes()).for_each(|byte| word.push(byte.to_ascii_lowercase()));
-            small(word.hash)
-        })
-        .collect();
+            for part in [key, "=", value] {
+                part.bytes().for_each(|byte| word.mix(byte.to_ascii_lowercase()));
+            }
+            hashes.push(small(word.hash));
+        }
+    });
     hashes.sort_unstable();
-    hashes.into()
+    hashes
 }
 
 /// The words of a call: its tool, and its arguments with their names. Ascending.
 #[must_use]
-pub fn own_words(tool: &str, arguments: &str) -> Box<[u32]> {
-    let mut own = Vec::new();
+pub fn own_words(tool: &str, arguments: &str) -> Hashes {
+    let mut own = Hashes::new();
     for text in [tool, arguments] {
         words(text, Escapes::Json, &mut |word| {
             if own.len() < OWN_WORDS_MAX {
@@ -188,7 +101,7 @@ pub fn own_words(tool: &str, arguments: &str) -> Box<[u32]> {
     }
     own.sort_unstable();
     own.dedup();
-    own.into()
+    own
 }
 
 /// The template of a failure: its text without the words of the call, quoted names, numbers and ids.
@@ -257,8 +170,8 @@ enum Escapes {
 #[derive(Debug, Clone, Copy)]
 struct Word {
     hash: u64,
-    bytes: u32,
-    digits: u32,
+    bytes: usize,
+    digits: usize,
 }
 
 impl Default for Word {
@@ -268,10 +181,24 @@ impl Default for Word {
 }
 
 impl Word {
-    const fn push(&mut self, lower: u8) {
-        self.hash = (self.hash ^ lower as u64).wrapping_mul(0x0000_0100_0000_01b3);
-        self.bytes += 1;
-        self.digits += lower.is_ascii_digit() as u32;
+    const fn mix(&mut self, byte: u8) {
+        self.hash = (self.hash ^ byte as u64).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+
+    /// The word that a text begins with; one of no bytes where it begins with none.
+    fn at_start_of(bytes: &[u8]) -> Self {
+        let mut word = Self::default();
+        for byte in bytes {
+            let lower = word_byte(*byte);
+            if lower == 0 {
+                break;
+            }
+            word.mix(lower);
+            word.bytes += 1;
+            // Of all bytes of a word, digits are the smallest.
+            word.digits += usize::from(lower <= b'9');
+        }
+        word
     }
 
     /// The word as it is compared: letters and digits mixed, or eight digits and more, are an id; with `all`, so is every number.
@@ -306,33 +233,42 @@ const fn word_byte(byte: u8) -> u8 {
 
 /// Calls `each` for every word: letters, digits, underscores, and all bytes of other scripts.
 fn words(text: &str, escapes: Escapes, each: &mut impl FnMut(Word)) {
-    let mut word = Word::default();
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        let lower = word_byte(byte);
-        if lower != 0 {
-            word.push(lower);
-            continue;
-        }
+    let mut rest = text.as_bytes();
+    loop {
+        let word = Word::at_start_of(rest);
         if word.bytes > 0 {
-            each(std::mem::take(&mut word));
+            each(word);
         }
-        if byte == b'\\' && escapes == Escapes::Json && bytes.next() == Some(b'u') {
-            bytes.by_ref().take(4).for_each(drop);
-        }
-    }
-    if word.bytes > 0 {
-        each(word);
+        let ended_by = match rest.get(word.bytes..) {
+            None | Some([]) => return,
+            Some([b'\\', b'u', ..]) if escapes == Escapes::Json => 6,
+            Some([b'\\', ..]) if escapes == Escapes::Json => 2,
+            Some(_) => 1,
+        };
+        rest = rest.get(word.bytes + ended_by..).unwrap_or_default();
     }
 }
 
+/// Hashes that are kept before they are thinned out.
+const KEPT_MAX: usize = 2 * SKETCH_HASHES;
+
 /// Takes words and keeps the smallest hashes of runs of three.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Sketcher {
     words: usize,
     /// The last two words, older first.
     last: [u64; 2],
-    kept: Vec<u32>,
+    /// In no order, some twice; the smallest are among them.
+    kept: [u32; KEPT_MAX],
+    len: usize,
+    /// No hash from this one on is among the smallest.
+    bound: u64,
+}
+
+impl Default for Sketcher {
+    fn default() -> Self {
+        Self { words: 0, last: [0; 2], kept: [0; KEPT_MAX], len: 0, bound: u64::MAX }
+    }
 }
 
 impl Sketcher {
@@ -345,16 +281,28 @@ impl Sketcher {
         self.last = [second, word];
     }
 
+    #[inline]
     fn keep(&mut self, hash: u32) {
-        if self.kept.len() >= SKETCH_HASHES && self.kept.last().is_some_and(|last| hash >= *last) {
+        if u64::from(hash) >= self.bound {
             return;
         }
-        if let Err(place) = self.kept.binary_search(&hash) {
-            if self.kept.len() >= SKETCH_HASHES {
-                self.kept.pop();
-            }
-            self.kept.insert(place, hash);
+        if self.len >= KEPT_MAX {
+            let sketch = self.smallest();
+            self.len = sketch.hashes().len();
+            self.kept.iter_mut().zip(sketch.hashes()).for_each(|(place, hash)| *place = *hash);
+            self.bound = sketch.hashes().get(SKETCH_HASHES - 1).map_or(u64::MAX, |last| u64::from(*last));
         }
+        if let Some(place) = self.kept.get_mut(self.len) {
+            *place = hash;
+            self.len += 1;
+        }
+    }
+
+    fn smallest(&mut self) -> Sketch {
+        let kept = self.kept.get_mut(..self.len).unwrap_or_default();
+        kept.sort_unstable();
+        let mut before = None;
+        kept.iter().copied().filter(|hash| before.replace(*hash) != Some(*hash)).collect()
     }
 
     /// The sketch, and the number of words. Fewer than three words stand for themselves.
@@ -364,7 +312,7 @@ impl Sketcher {
                 self.keep(small(word));
             }
         }
-        (Sketch(self.kept.into()), self.words)
+        (self.smallest(), self.words)
     }
 }
 
@@ -384,6 +332,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::event::Content;
 
     fn of(text: &str) -> Sketch {
         sketch_text(text).0
@@ -393,9 +342,10 @@ mod tests {
     fn texts_that_differ_in_an_id_are_the_same_and_in_a_number_nearly() {
         let page = |n: u32, id: &str| format!("page {n} of the archive, request {id}, loaded with nine rows and a footer");
         assert_eq!(of(&page(3, "7f3a9c21")), of(&page(3, "1b2c")));
-        assert!(of(&page(3, "a1")).is_alike(&of(&page(4, "a1")), 60));
-        assert!(!of(&page(3, "a1")).is_alike(&of("nothing at all was found in this place today"), 10));
-        assert!(of("").is_alike(&of(" ... "), 60) && !of("").is_alike(&of("a"), 60));
+        let is_alike = |one: &str, two: &str, percent| of(one).view().is_alike(of(two).view(), percent);
+        assert!(is_alike(&page(3, "a1"), &page(4, "a1"), 60));
+        assert!(!is_alike(&page(3, "a1"), "nothing at all was found in this place today", 10));
+        assert!(is_alike("", " ... ", 60) && !is_alike("", "a", 60));
     }
 
     #[test]
@@ -413,8 +363,9 @@ mod tests {
     fn arguments_are_their_values() {
         assert_eq!(sketch_arguments(r#"{"a":"x y","b":{"c":[1,true]}}"#), of("x y 1 true"));
         assert_eq!(sketch_arguments(r#"{"a":"x\ny \"z\" A"}"#), of("x y z A"));
-        assert_eq!(argument_hashes(r#"{"a":1,"b":2}"#, 9), argument_hashes(r#"{"b":2,"a":1}"#, 9));
-        assert_ne!(argument_hashes(r#"{"a":1}"#, 9), argument_hashes(r#"{"a":2}"#, 9));
+        let hashes = |args| argument_hashes(&Arguments::of(&Content::Raw(args)), 9);
+        assert_eq!(hashes(r#"{"a":1,"b":2}"#), hashes(r#"{"b":2,"a":1}"#));
+        assert_ne!(hashes(r#"{"a":1}"#), hashes(r#"{"a":2}"#));
     }
 
     #[test]
@@ -438,13 +389,23 @@ mod tests {
             };
             let (a, b) = (of(&text("l", left)), of(&text("r", right)));
             prop_assert!(a.hashes().len() <= SKETCH_HASHES && a.hashes().is_sorted());
-            prop_assert_eq!(a.is_alike(&b, 50), b.is_alike(&a, 50));
-            prop_assert!(a.is_alike(&a, 100));
+            prop_assert_eq!(a.view().is_alike(b.view(), 50), b.view().is_alike(a.view(), 50));
+            prop_assert!(a.view().is_alike(a.view(), 100));
+        }
+
+        #[test]
+        fn the_smallest_hashes_are_kept(hashes in proptest::collection::vec(prop_oneof![0_u32..90, any::<u32>()], 0..400)) {
+            let mut sketcher = Sketcher { words: 3, ..Sketcher::default() };
+            for hash in &hashes {
+                sketcher.keep(*hash);
+            }
+            prop_assert_eq!(sketcher.finish().0, Sketch::of_hashes(hashes));
         }
 
         #[test]
         fn any_text_has_a_sketch(text in any::<String>(), own in any::<String>()) {
-            let _ = (sketch_json(&text), sketch_arguments(&text), argument_hashes(&text, 16));
+            let args = Arguments::of(&Content::Raw(&text));
+            let _ = (sketch_json(&text), sketch_arguments(&text), argument_hashes(&args, 16));
             let _ = sketch_failure(&text, &own_words("t", &own));
         }
     }

@@ -233,7 +233,7 @@ fn answered(step: &Step, event: &Event<'_>) -> Option<String> {
     };
     let known = if step.flags.has(Flags::SEEN_OUTCOME) { ", known" } else { "" };
     let retried = if step.flags.has(Flags::RETRYABLE) { ", outage" } else { "" };
-    let brought = step.evidence.as_deref().map(brought).unwrap_or_default();
+    let brought = step.evidence.as_ref().map(brought).unwrap_or_default();
     Some(if step.outcome.is_some() {
         format!("{word} {}{known}{retried}{brought}", short(&step.outcome.to_string()))
     } else {
