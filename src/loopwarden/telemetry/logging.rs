@@ -5,10 +5,12 @@ use std::{io, panic, thread};
 
 use loopwarden_settings::LogFormat;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::time::time;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, reload};
 
+use crate::telemetry::json::JsonLines;
 use crate::telemetry::lines::{Lines, Together};
 use crate::telemetry::repeats::Repeats;
 
@@ -88,14 +90,7 @@ pub fn start(format: LogFormat, filter: &str) -> Result<LogControl, BadFilter> {
         LogFormat::Json => true,
     };
     let lines = if is_json {
-        tracing_subscriber::fmt::layer()
-            .json()
-            .flatten_event(true)
-            .with_current_span(false)
-            .with_span_list(false)
-            .with_writer(Lines)
-            .map_event_format(|format| repeats.limit(format))
-            .boxed()
+        tracing_subscriber::fmt::layer().with_writer(Lines).event_format(repeats.limit(JsonLines(time()))).boxed()
     } else {
         let is_coloured = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         tracing_subscriber::fmt::layer()

@@ -1,5 +1,6 @@
 //! What the process tells about itself: log lines, metrics.
 
+mod json;
 mod lines;
 pub mod logging;
 pub mod metrics;
