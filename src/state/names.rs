@@ -98,6 +98,6 @@ mod tests {
     #[test]
     fn a_list_is_written_as_a_list_of_texts() {
         let names = Names(["a".to_owned(), "b".to_owned()].into());
-        assert_eq!(postcard::to_allocvec(&names).unwrap(), postcard::to_allocvec(&["a", "b"]).unwrap());
+        assert_eq!(postcard::to_allocvec(&names).unwrap(), postcard::to_allocvec(&["a", "b"][..]).unwrap());
     }
 }
