@@ -143,7 +143,7 @@ mod tests {
             headers,
             value_bytes_max: 1 << 20,
         };
-        form.read(&Record { meta, value }, 1 << 18)
+        form.read(&Record::new(meta, value), 1 << 18)
     }
 
     const EVENT: &[u8] = br#"{"id":"e","kind":"tool","session_id":"s","tool":"t","outcome":"ok"}"#;
