@@ -50,6 +50,7 @@ containers: ## those of them that must hold on a container too; starts a Docker 
 agents: ## real coding agents from npm against a model on loopback, with our hooks and with their own exporters
 	cargo build --release --locked --bin loopwarden --bin loopwarden-hook
 	python3 tests/agents/run.py
+	python3 tests/agents/proxy.py
 	python3 tests/otel/exporters.py
 
 browser: ## the live page and the reports in headless Chromium, where there is one

@@ -1,27 +1,24 @@
 //! The hook of a coding agent: standard input goes to loopwarden, its answer to standard output.
 //!
 //! `loopwarden-hook AGENT [EVENT]`. It ends with 0 whatever happens, and within 150 ms by default: an agent must not wait for a guard that is away,
-//! and some agents refuse the call where a hook fails. Standard library only: it starts at every call, in about a millisecond.
+//! and some agents refuse the call where a hook fails. It starts at every call, in about a millisecond.
+//!
+//! `loopwarden-hook mcp-proxy … -- COMMAND` is the other thing it does, once for a session: see the crate `loopwarden_mcp`.
 
-mod ask;
 mod circuit;
-mod place;
 
 use std::io;
 use std::io::{Read as _, Write as _};
 use std::process::ExitCode;
-use std::sync::mpsc::sync_channel;
-use std::time::Duration;
+
+use loopwarden_ask::Place;
 
 use crate::circuit::Circuit;
-use crate::place::Place;
 
-/// From start to answer, unless [`WAIT_VARIABLE`] says otherwise.
-const TOTAL_WAIT: Duration = Duration::from_millis(150);
-/// The longest such wait: more helps nobody, agents give up on their own after five seconds.
-const TOTAL_WAIT_MAX_MS: u64 = 10_000;
-/// Variable for the wait. Milliseconds.
-const WAIT_VARIABLE: &str = "LOOPWARDEN_HOOK_WAIT_MS";
+/// No agent, but the proxy.
+const PROXY: &str = "mcp-proxy";
+/// Exit code for arguments that are wrong.
+const BAD_USAGE: u8 = 2;
 /// Longest input that is sent on. Bytes. What is longer is read and dropped.
 const INPUT_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
@@ -35,6 +32,9 @@ fn no_opinion(agent: &str) -> &'static str {
 }
 
 fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|word| word == PROXY) {
+        return proxy();
+    }
     // A panic would write to standard error, which some agents show their model.
     std::panic::set_hook(Box::new(|_| {}));
     let mut arguments = std::env::args().skip(1);
@@ -47,6 +47,17 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Runs an MCP server behind the proxy.
+fn proxy() -> ExitCode {
+    match loopwarden_mcp::Options::read(std::env::args_os().skip(2)) {
+        Ok(options) => loopwarden_mcp::run(&options).into(),
+        Err(why) => {
+            let _ = writeln!(io::stderr(), "loopwarden-hook: {why}");
+            ExitCode::from(BAD_USAGE)
+        }
+    }
+}
+
 fn answer(agent: &str, event: Option<&str>) -> Option<Vec<u8>> {
     let place = Place::find();
     let circuit = Circuit::new(place.marker.clone());
@@ -57,17 +68,7 @@ fn answer(agent: &str, event: Option<&str>) -> Option<Vec<u8>> {
         Some(event) => format!("/v1/hooks/{agent}?hook={event}"),
         None => format!("/v1/hooks/{agent}"),
     };
-    let wait = std::env::var(WAIT_VARIABLE).ok().and_then(|ms| ms.parse::<u64>().ok());
-    let wait = wait.map_or(TOTAL_WAIT, |ms| Duration::from_millis(ms.min(TOTAL_WAIT_MAX_MS)));
-    let (tell, told) = sync_channel(1);
-    // The thread ends with the process, wherever it waits.
-    std::thread::spawn(move || {
-        let _ = tell.send(input().and_then(|input| ask::post(&place, &path, &input, wait)));
-    });
-    let answer = match told.recv_timeout(wait) {
-        Ok(answer) => answer,
-        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time")),
-    };
+    let answer = loopwarden_ask::post(place, path, input, loopwarden_ask::wait());
     circuit.note(answer.as_ref().err());
     answer.ok()
 }

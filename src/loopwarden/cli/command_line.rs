@@ -9,6 +9,7 @@ use crate::cli::args::{
 };
 use crate::cli::guard::GuardArgs;
 use crate::cli::hook::HookCommand;
+use crate::cli::mcp_proxy::McpProxyArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -104,6 +105,8 @@ pub enum Command {
         #[command(subcommand)]
         command: HookCommand,
     },
+    /// Stand between an MCP client and a server, and ask loopwarden before and after each call of a tool
+    McpProxy(McpProxyArgs),
     /// Ask a running process whether it is ready; for containers
     Healthcheck(HealthcheckArgs),
     /// Print completions for a shell

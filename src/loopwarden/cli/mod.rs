@@ -12,6 +12,7 @@ pub mod healthcheck;
 pub mod hook;
 pub mod inspect;
 pub mod map;
+pub mod mcp_proxy;
 pub mod range;
 pub mod replay;
 pub mod reset;
@@ -71,6 +72,7 @@ fn dispatch(line: &CommandLine) -> Outcome {
         Command::Config { command } => config::run(command, log),
         Command::Schema { command } => schema::run(command),
         Command::Hook { command } => hook::run(command),
+        Command::McpProxy(args) => mcp_proxy::run(args),
         Command::Healthcheck(args) => healthcheck::run(args, log),
         Command::Completions { shell } => shell::completions(*shell),
         Command::Man => shell::man(),

@@ -11,18 +11,18 @@ const FILE_BYTES_MAX: u64 = 4 * 1024;
 
 /// Where the guard is, and where this program notes that it is away.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub struct Place {
     /// `host:port`, or `unix:` and a path.
-    pub(crate) address: String,
+    pub address: String,
     /// Secret that opens the guard.
-    pub(crate) token: Option<String>,
+    pub token: Option<String>,
     /// File of the circuit breaker; absent where there is no home.
-    pub(crate) marker: Option<PathBuf>,
+    pub marker: Option<PathBuf>,
 }
 
 impl Place {
     /// Looks into the user's files: `hook-address` and `hook-token` below the configuration, the marker below the cache.
-    pub(crate) fn find() -> Self {
+    pub fn find() -> Self {
         let home = variable("HOME");
         let below = |name: &str, default: &str| variable(name).or_else(|| Some(home.as_ref()?.join(default)));
         let config = below("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("loopwarden"));

@@ -38,6 +38,11 @@ pub(crate) fn post(place: &Place, path: &str, body: &[u8], wait: Duration) -> io
     exchange(stream, &request)
 }
 
+/// Whether the guard is well, and only this request was none.
+pub fn is_of_the_request(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::InvalidInput
+}
+
 fn exchange(mut stream: impl Read + Write, request: &[u8]) -> io::Result<Vec<u8>> {
     stream.write_all(request)?;
     let mut answer = Vec::new();
@@ -54,7 +59,8 @@ fn body(answer: &[u8]) -> io::Result<&[u8]> {
     let mut lines = head.split("\r\n");
     let status = lines.next().and_then(|line| line.strip_prefix("HTTP/1.")?.split(' ').nth(1)).unwrap_or_default();
     if !status.starts_with('2') || status.len() != 3 {
-        return Err(io::Error::other(format!("answered with status {status}")));
+        let kind = if matches!(status, "400" | "413") { io::ErrorKind::InvalidInput } else { io::ErrorKind::Other };
+        return Err(io::Error::new(kind, format!("answered with status {status}")));
     }
     let header = |name: &str| {
         let mut pairs = head.split("\r\n").skip(1).filter_map(|line| line.split_once(':'));

@@ -1,0 +1,182 @@
+//! Asks the guard before and after each call. Without an answer the call runs.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::io::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use loopwarden_ask::Place;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::circuit::Circuit;
+use crate::clock::Clock;
+use crate::events::{Call, name};
+
+/// Longest text for a model; a longer one is cut. Characters.
+const MESSAGE_CHARS_MAX: usize = 4_096;
+/// Longest name of a server inside of a session's. Characters.
+const SERVER_CHARS_MAX: usize = 64;
+
+/// What the guard answers, as far as it matters here.
+#[derive(Debug, Deserialize)]
+struct Answer {
+    v: u32,
+    decision: Decision,
+    #[serde(default)]
+    action: Option<String>,
+    #[serde(default)]
+    message: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Decision {
+    Allow,
+    Deny,
+}
+
+/// What becomes of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// It runs.
+    Nothing,
+    /// It runs, and the model reads a text behind the result.
+    Text(String),
+    /// It does not; the model reads the text in its place.
+    Refused(String),
+}
+
+/// One agent's side of the guard.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    place: Place,
+    wait: Duration,
+    session: String,
+    /// Begins the ids of this process: a session may have several.
+    start: String,
+    calls: AtomicU64,
+    clock: Clock,
+    circuit: Mutex<Circuit>,
+}
+
+impl Desk {
+    pub(crate) fn new(place: Place, wait: Duration, server: &str, session: Option<&str>) -> Self {
+        // Keys of hashes are random; two numbers of them are unique enough for an id.
+        let random = || RandomState::new().hash_one(std::process::id());
+        let start = format!("{:016x}{:016x}", random(), random());
+        let server: String = server.chars().filter(|letter| !letter.is_control()).take(SERVER_CHARS_MAX).collect();
+        let session = session.map_or_else(|| format!("mcp-{server}-{start}"), name);
+        let circuit = Mutex::new(Circuit::default());
+        Self { place, wait, session, start, calls: AtomicU64::new(0), clock: Clock::start(), circuit }
+    }
+
+    /// Asks before a call.
+    pub(crate) fn before(&self, tool: &str, arguments: Option<&str>) -> (Call, Said) {
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        let id = format!("{}-{number}", self.start);
+        let mut call = Call { session: self.session.clone(), id, tool: name(tool), text: None };
+        let said = self.ask(&call.before(arguments), &["deny", "context_after"]);
+        if let Said::Text(text) = &said {
+            call.text = Some(text.clone());
+        }
+        (call, said)
+    }
+
+    /// Tells what came of it; the text to be added to the result, if one can be.
+    pub(crate) fn after(&self, call: &Call, event: &Value, can_add: bool) -> Option<String> {
+        let can: &[&str] = if can_add { &["deny", "context_after"] } else { &["deny"] };
+        let said = match self.ask(event, can) {
+            Said::Text(text) => Some(text),
+            Said::Nothing | Said::Refused(_) => None,
+        };
+        let texts: Vec<&str> = [call.text.as_deref(), said.as_deref()].into_iter().flatten().collect();
+        (can_add && !texts.is_empty()).then(|| texts.join("\n\n"))
+    }
+
+    fn ask(&self, event: &Value, can: &[&str]) -> Said {
+        if !self.circuit().lets_through(self.clock.elapsed()) {
+            return Said::Nothing;
+        }
+        let client = json!({ "name": "mcp-proxy", "version": env!("CARGO_PKG_VERSION"), "can": can });
+        let deadline_ms = (self.wait.as_millis() as u64).max(1);
+        let check = json!({ "v": 1, "event": event, "client": client, "deadline_ms": deadline_ms }).to_string().into_bytes();
+        let answer = loopwarden_ask::post(self.place.clone(), "/v1/check".to_owned(), || Ok(check), self.wait);
+        let now = self.clock.elapsed();
+        match answer {
+            Ok(answer) => {
+                if let Some(said) = read(&answer) {
+                    self.circuit().succeeded();
+                    return said;
+                }
+                self.failed(now, &"its answer is not understood");
+            }
+            Err(error) if loopwarden_ask::is_of_the_request(&error) => {
+                self.circuit().succeeded();
+                if self.circuit().may_warn(now) {
+                    self.warn(&format!("did not take an event: {error}"));
+                }
+            }
+            Err(error) => self.failed(now, &error),
+        }
+        Said::Nothing
+    }
+
+    fn failed(&self, now: Duration, why: &dyn std::fmt::Display) {
+        if self.circuit().failed(now) {
+            self.warn(&format!("does not answer: {why}. Calls run without it"));
+        }
+    }
+
+    fn warn(&self, what: &str) {
+        // Whoever started the server may show or keep it; if not, nothing is lost.
+        let _ = writeln!(std::io::stderr(), "loopwarden: the guard at {} {what}", self.place.address);
+    }
+
+    fn circuit(&self) -> std::sync::MutexGuard<'_, Circuit> {
+        self.circuit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An answer that is understood whole.
+fn read(answer: &[u8]) -> Option<Said> {
+    let answer: Answer = serde_json::from_slice(answer).ok().filter(|answer: &Answer| answer.v == 1)?;
+    let text = answer.message.as_deref().map(clean).filter(|text| !text.is_empty());
+    match (answer.decision, text, answer.action.as_deref()) {
+        (Decision::Deny, Some(text), _) => Some(Said::Refused(text)),
+        (Decision::Deny, None, _) => None,
+        (Decision::Allow, Some(text), Some("nudge" | "block")) => Some(Said::Text(text)),
+        (Decision::Allow, ..) => Some(Said::Nothing),
+    }
+}
+
+/// Text for a model: no control characters but tabs and line feeds, bounded.
+fn clean(text: &str) -> String {
+    let kept = text.chars().take(MESSAGE_CHARS_MAX).filter(|letter| !letter.is_control() || matches!(letter, '\t' | '\n'));
+    kept.collect::<String>().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_answer_that_is_understood_whole_does_anything() {
+        let refused = |text: &str| Some(Said::Refused(text.to_owned()));
+        assert_eq!(read(br#"{"v":1,"decision":"deny","message":" no\u0007 "}"#), refused("no"));
+        assert_eq!(read(br#"{"v":1,"decision":"allow","action":"nudge","message":"m"}"#), Some(Said::Text("m".to_owned())));
+        assert_eq!(read(br#"{"v":1,"decision":"allow","action":"sing","message":"m"}"#), Some(Said::Nothing));
+        assert_eq!(read(br#"{"v":1,"decision":"allow"}"#), Some(Said::Nothing));
+        for bad in [
+            &b""[..],
+            b"[]",
+            br#"{"v":2,"decision":"deny","message":"m"}"#,
+            br#"{"v":1,"decision":"maybe"}"#,
+            br#"{"v":1,"decision":"deny"}"#,
+            br#"{"v":1,"decision":"deny","message":"\u0000"}"#,
+        ] {
+            assert_eq!(read(bad), None, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A proxy between an MCP client and its server on standard input and output.
+//!
+//! ```text
+//!   client ──► relay ──► server      `tools/call`: asked before; a refused one is answered here and never reaches the server
+//!   client ◄── relay ◄── server      its result: told after; a nudge is one more text of it
+//! ```
+//!
+//! Every other byte passes as it is, in order. What is no JSON-RPC, or longer than [`LINE_BYTES_MAX`], passes unread. Whatever is wrong with
+//! the guard, calls run.
+
+mod circuit;
+mod clock;
+mod content;
+mod desk;
+mod events;
+mod line;
+mod message;
+mod open_calls;
+mod relay;
+mod server;
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use loopwarden_ask::Place;
+
+use crate::desk::Desk;
+
+/// Longest line that is read. Bytes. A longer one passes.
+pub const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How it is called.
+pub const USAGE: &str = "mcp-proxy [--name NAME] [--session ID] [--address ADDRESS] -- COMMAND [ARGUMENT...]";
+
+/// What to run, and how it is called in events.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Name of the server; none: that of its program.
+    pub name: Option<String>,
+    /// Session of the agent; none: one of its own for each start.
+    pub session: Option<String>,
+    /// Where the guard is: `host:port`, or `unix:` and a path; none: as for hooks.
+    pub address: Option<String>,
+    /// The server's program and its arguments.
+    pub command: Vec<OsString>,
+}
+
+impl Options {
+    /// Reads the arguments behind `mcp-proxy`.
+    ///
+    /// # Errors
+    /// What is wrong, for people.
+    pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, String> {
+        let mut options = Self::default();
+        let mut arguments = arguments.into_iter();
+        while let Some(argument) = arguments.next() {
+            let field = match argument.to_str() {
+                Some("--") => {
+                    options.command = arguments.collect();
+                    break;
+                }
+                Some("--name") => &mut options.name,
+                Some("--session") => &mut options.session,
+                Some("--address") => &mut options.address,
+                _ => return Err(format!("{} is no option; usage: {USAGE}", argument.display())),
+            };
+            let value = arguments.next().and_then(|value| value.into_string().ok());
+            *field = Some(value.ok_or_else(|| format!("{} needs a value; usage: {USAGE}", argument.display()))?);
+        }
+        if options.command.is_empty() {
+            return Err(format!("there is no command behind --; usage: {USAGE}"));
+        }
+        Ok(options)
+    }
+
+    /// Name of the server in events.
+    fn server_name(&self) -> String {
+        let program = || Some(Path::new(self.command.first()?).file_name()?.to_string_lossy().into_owned());
+        self.name.clone().or_else(program).unwrap_or_default()
+    }
+}
+
+/// Runs the server behind the proxy until it ends. Returns its exit code: that of a signal is 128 and its number; 127 if it cannot be started.
+pub fn run(options: &Options) -> u8 {
+    let mut place = Place::find();
+    if let Some(address) = &options.address {
+        address.clone_into(&mut place.address);
+    }
+    let desk = Desk::new(place, loopwarden_ask::wait(), &options.server_name(), options.session.as_deref());
+    server::run(&options.command, desk)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(arguments: &[&str]) -> Result<Options, String> {
+        Options::read(arguments.iter().map(OsString::from))
+    }
+
+    #[test]
+    fn what_stands_behind_the_dashes_is_the_server_s_own() {
+        let options = read(&["--name", "db", "--", "npx", "--name", "--", "x"]).unwrap();
+        assert_eq!(
+            (options.name.as_deref(), options.command),
+            (Some("db"), ["npx", "--name", "--", "x"].map(Into::into).to_vec())
+        );
+        assert_eq!(read(&["--", "/bin/db-server", "-v"]).unwrap().server_name(), "db-server");
+        for bad in [&[][..], &["--"], &["npx"], &["--name"], &["--address", "x"]] {
+            assert!(read(bad).unwrap_err().contains(USAGE), "{bad:?}");
+        }
+    }
+}
