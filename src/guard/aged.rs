@@ -50,6 +50,11 @@ impl<K: Ord + Clone, V: Default> Aged<K, V> {
         self.entries.retain(|_, (_, touched_ms)| *touched_ms >= time_ms);
     }
 
+    /// How many were touched since a time.
+    pub(crate) fn count_since(&self, time_ms: i64) -> usize {
+        self.entries.values().filter(|(_, touched_ms)| *touched_ms >= time_ms).count()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }

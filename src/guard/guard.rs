@@ -16,6 +16,7 @@ use loopwarden_core::event::{
 use loopwarden_core::identity::{base32, hash_parts};
 use serde_json::json;
 
+use crate::aged::Aged;
 use crate::answer::{Answer, Decision, Dropped, Freshness, Placement, Reason};
 use crate::check::{BadCheck, Check};
 use crate::decide::{Candidate, Outcome, Phase, Question, Trust, decide};
@@ -33,6 +34,10 @@ use crate::{message, rewrite};
 const BLOCKS_STAND: i64 = 3;
 /// Between two looks for what can be forgotten. Milliseconds.
 const SWEEP_MS: i64 = 10_000;
+/// An agent is there as long as it asks. Milliseconds.
+const ASKING_MS: i64 = 300_000;
+/// Agents that are counted.
+const ASKING_MAX: usize = 32_768;
 
 /// A check that was read: whose it is, and what is to be recorded of it.
 #[derive(Debug)]
@@ -63,13 +68,14 @@ impl Opened {
 }
 
 /// Decides for all agents that ask here.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Guard {
     options: Options,
     rows: Rows,
     told: Told,
     pairs: Pairs,
     refusals: Refusals,
+    asking: Aged<String, ()>,
     counts: Counts,
     swept_ms: i64,
 }
@@ -78,7 +84,16 @@ impl Guard {
     /// A guard that knows of no verdict yet.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        Self { options, ..Self::default() }
+        Self {
+            options,
+            rows: Rows::default(),
+            told: Told::default(),
+            pairs: Pairs::default(),
+            refusals: Refusals::default(),
+            asking: Aged::new(ASKING_MAX),
+            counts: Counts::default(),
+            swept_ms: 0,
+        }
     }
 
     /// Takes a record of the state topic; no value: the subject has no verdicts any more.
@@ -107,8 +122,9 @@ impl Guard {
 
     /// What was counted since the start.
     #[must_use]
-    pub fn counts(&self) -> Counts {
-        Counts { evicted: self.rows.evicted, ..self.counts }
+    pub fn counts(&self, now: EventTime) -> Counts {
+        let asking = self.asking.count_since(now.0.saturating_sub(ASKING_MS)) as u64;
+        Counts { evicted: self.rows.evicted, asking, ..self.counts }
     }
 
     /// Whether verdicts that are known are of now.
@@ -131,9 +147,10 @@ impl Guard {
         let text = check.event.get().to_owned();
         let event = decoded(&text, &self.options, now)?;
         self.sweep(now);
-        self.counts.checks += 1;
         let who = Who::of(&event);
+        self.asking.touch(&who.key, now.0);
         let heard = self.told.heard(&who.key, now.0);
+        self.counts.nudges_delivered += heard.confirmed.len() as u64;
         self.counts.nudges_dropped += heard.dropped;
         let mut opened =
             Opened { phase: phase(&event), who, check, call_id: None, events: Vec::new(), waits: false, dropped: None };
@@ -216,6 +233,12 @@ impl Guard {
             Question { phase: opened.phase, can, without_channel: self.options.without_channel, trust, candidates: &candidates };
         let outcome = decide(&question);
         let mut answer = self.answer(opened, &outcome, state, now);
+        let counted = match (answer.decision, &answer.message) {
+            (Decision::Deny, _) => &mut self.counts.denied,
+            (Decision::Allow, Some(_)) => &mut self.counts.spoken,
+            (Decision::Allow, None) => &mut self.counts.allowed,
+        };
+        *counted += 1;
         if opened.waits {
             opened.waits = false;
             let refused = match &outcome {
@@ -291,6 +314,7 @@ impl Guard {
             }
             Outcome::Refuse { block, stop } => {
                 self.counts.refused += 1;
+                self.counts.nudges_unheeded += self.told.goes_on(agent, &block.episode);
                 let answer = said(allow, block, Some((message::plain(&block.message), Placement::Before)));
                 Answer { decision: Decision::Deny, stop: *stop, ..answer }
             }
@@ -316,7 +340,8 @@ impl Guard {
 
     fn hand_out(&mut self, agent: &str, nudge: &Verdict, now: EventTime) {
         self.counts.nudges += 1;
-        self.told.lease(agent, &nudge.command_id, now.0);
+        self.counts.nudges_unheeded += self.told.goes_on(agent, &nudge.episode);
+        self.told.lease(agent, nudge, now.0);
     }
 
     fn trust(&self, knowledge: Knowledge, now: EventTime) -> (Trust, Freshness) {
@@ -343,6 +368,7 @@ impl Guard {
         self.swept_ms = now.0;
         self.rows.sweep(now);
         self.told.sweep(now.0);
+        self.asking.forget_before(now.0.saturating_sub(ASKING_MS));
         self.pairs.sweep(now.0);
         self.refusals.sweep(now.0);
     }

@@ -50,8 +50,12 @@ pub struct Record {
 /// What was counted since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Checks.
-    pub checks: u64,
+    /// Answers that let a call run and say nothing.
+    pub allowed: u64,
+    /// Answers with a text for the model that refuse nothing.
+    pub spoken: u64,
+    /// Answers that refuse a call.
+    pub denied: u64,
     /// Answers given without fresh verdicts.
     pub stale: u64,
     /// Calls refused under a block.
@@ -60,6 +64,10 @@ pub struct Counts {
     pub in_spite: u64,
     /// Nudges handed out, refusals of one call among them.
     pub nudges: u64,
+    /// Nudges that the next event of the agent confirmed.
+    pub nudges_delivered: u64,
+    /// Those of them after which the same loop went on: the agent was told again, or refused.
+    pub nudges_unheeded: u64,
     /// Nudges that nobody confirmed.
     pub nudges_dropped: u64,
     /// Failures that an agent reported of calls that were refused.
@@ -68,4 +76,6 @@ pub struct Counts {
     pub not_understood: u64,
     /// Subjects that were forgotten because there were too many.
     pub evicted: u64,
+    /// Agents that asked within the last five minutes; of a crowd, as many as are remembered.
+    pub asking: u64,
 }

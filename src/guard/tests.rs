@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::verdict::tests::{command, row};
 use crate::{
-    Action, Answer, Can, Check, Client, Decision, Dropped, Guard, Knowledge, Options, Placement, Source, WithoutChannel,
+    Action, Answer, Can, Check, Client, Counts, Decision, Dropped, Guard, Knowledge, Options, Placement, Source, WithoutChannel,
 };
 
 const START_MS: i64 = 1_767_225_660_000;
@@ -29,11 +29,15 @@ struct Told {
 impl Talk {
     fn new(words: &[&str]) -> Self {
         let can = serde_json::from_value(json!(words)).unwrap();
-        Self { guard: Guard::default(), now_ms: START_MS, as_of_ms: i64::MAX, can, number: 0 }
+        Self { guard: Guard::new(Options::default()), now_ms: START_MS, as_of_ms: i64::MAX, can, number: 0 }
     }
 
     fn now(&self) -> EventTime {
         EventTime(self.now_ms)
+    }
+
+    fn counts(&self) -> Counts {
+        self.guard.counts(self.now())
     }
 
     fn take(&mut self, command: &Value) {
@@ -101,7 +105,7 @@ fn a_standing_block_refuses_every_matching_call_and_no_other() {
     assert_eq!(told.events, [other]);
     talk.now_ms += 600_000;
     assert_eq!(talk.before("5").answer.decision, Decision::Allow, "it has expired");
-    assert_eq!(talk.guard.counts().refused, 3);
+    assert_eq!(talk.counts().refused, 3);
 }
 
 #[test]
@@ -125,6 +129,25 @@ fn a_nudge_is_told_once_and_its_receipt_is_recorded() {
 }
 
 #[test]
+fn what_agents_did_with_answers_is_counted() {
+    let mut talk = Talk::new(&["deny", "context_after"]);
+    talk.take(&command("n", "nudge", 1));
+    talk.after("1", "error");
+    assert_eq!((talk.counts().nudges, talk.counts().nudges_delivered), (1, 0), "nobody knows yet whether it arrived");
+    talk.before("2");
+    talk.take(&command("b", "block", 2));
+    talk.before("3");
+    talk.before("4");
+    talk.after("4", "ok");
+    let counts = talk.counts();
+    assert_eq!((counts.allowed, counts.spoken, counts.denied), (2, 1, 2));
+    assert_eq!((counts.nudges_delivered, counts.nudges_unheeded), (1, 1), "the same loop went on, told once");
+    assert_eq!((counts.refused, counts.in_spite, counts.asking), (2, 1, 1));
+    talk.now_ms += 300_001;
+    assert_eq!(talk.counts().asking, 0, "it has not asked for five minutes");
+}
+
+#[test]
 fn an_answer_that_is_lost_is_given_once_more() {
     let mut talk = Talk::new(&["context_before"]);
     talk.take(&command("n", "nudge", 1));
@@ -134,7 +157,7 @@ fn an_answer_that_is_lost_is_given_once_more() {
         talk.now_ms += 60_001;
     }
     assert_eq!(actions, [Action::Nudge, Action::Nudge, Action::None, Action::None]);
-    assert_eq!(talk.guard.counts().nudges_dropped, 1);
+    assert_eq!(talk.counts().nudges_dropped, 1);
 }
 
 #[test]
@@ -191,13 +214,13 @@ fn the_echo_of_a_refused_call_is_not_recorded_and_a_call_made_in_spite_is_counte
     assert_eq!(talk.after("1", "error").events.len(), 1, "one echo for each");
     talk.before("2");
     assert_eq!(talk.after("2", "ok").events.len(), 1);
-    let counts = talk.guard.counts();
+    let counts = talk.counts();
     assert_eq!((counts.refused, counts.echoes, counts.in_spite), (2, 1, 1));
     talk.can = serde_json::from_value(json!(["context_before"])).unwrap();
     let told = talk.before("3");
     assert_eq!((told.answer.decision, told.answer.action), (Decision::Allow, Action::Block));
     assert!(told.answer.message.is_some());
-    assert_eq!((told.events[0]["kind"].as_str(), talk.guard.counts().in_spite), (Some("tool_call"), 2));
+    assert_eq!((told.events[0]["kind"].as_str(), talk.counts().in_spite), (Some("tool_call"), 2));
 }
 
 #[test]
@@ -234,7 +257,7 @@ fn what_is_stale_is_said_and_blocks_outlive_it_for_a_while() {
         assert_eq!((told.answer.decision, told.answer.state.stale), (decision, stale), "{at_ms}");
         assert_eq!(told.answer.state.lag_ms, Some(at_ms as u64));
     }
-    assert_eq!(talk.guard.counts().stale, 3);
+    assert_eq!(talk.counts().stale, 3);
 }
 
 #[test]
@@ -246,7 +269,7 @@ fn rows_of_the_state_topic_are_obeyed_until_their_tombstone() {
     assert_eq!(talk.before("1").answer.decision, Decision::Deny);
     talk.guard.row(key, Some(b"nonsense"), now);
     talk.guard.row(b"\xff", None, now);
-    assert_eq!((talk.before("2").answer.decision, talk.guard.counts().not_understood), (Decision::Deny, 2));
+    assert_eq!((talk.before("2").answer.decision, talk.counts().not_understood), (Decision::Deny, 2));
     talk.guard.row(key, None, now);
     assert_eq!(talk.before("3").answer.decision, Decision::Allow);
     assert_eq!(talk.guard.held().0, 0);
@@ -315,7 +338,7 @@ fn who_only_asks_leaves_no_trace_in_the_log() {
 
 #[test]
 fn an_event_that_is_none_is_named_with_its_place() {
-    let mut guard = Guard::default();
+    let mut guard = Guard::new(Options::default());
     let mut bad = |event: &str| {
         let check = Check::new(RawValue::from_string(event.to_owned()).unwrap(), Client::default());
         let bad = guard.open(check, EventTime(START_MS)).unwrap_err();

@@ -33,6 +33,8 @@ struct Agent {
 #[derive(Debug)]
 struct Nudge {
     command_id: String,
+    /// The loop that it is about.
+    episode: String,
     state: State,
 }
 
@@ -47,6 +49,8 @@ enum State {
     },
     /// The first answer was lost.
     Lost,
+    /// The agent had it, and nothing more was to be said about that loop so far.
+    Delivered,
     Done,
 }
 
@@ -74,7 +78,7 @@ impl Told {
             let State::Leased { at_ms, again } = nudge.state else { continue };
             nudge.state = if now_ms.saturating_sub(at_ms) <= LEASE_MS {
                 heard.confirmed.push(nudge.command_id.clone());
-                State::Done
+                State::Delivered
             } else if again {
                 heard.dropped += 1;
                 State::Done
@@ -103,22 +107,35 @@ impl Told {
     pub(crate) fn hold(&mut self, agent: &str, nudge: &Arc<Verdict>, now_ms: i64) {
         let agent = self.agents.touch(agent, now_ms);
         if agent.state(&nudge.command_id).is_none() {
-            agent.set(&nudge.command_id, State::Held(Arc::clone(nudge)));
+            agent.set(nudge, State::Held(Arc::clone(nudge)));
         }
     }
 
     /// A nudge is on its way.
-    pub(crate) fn lease(&mut self, agent: &str, command_id: &str, now_ms: i64) {
+    pub(crate) fn lease(&mut self, agent: &str, nudge: &Verdict, now_ms: i64) {
         let agent = self.agents.touch(agent, now_ms);
-        let again = agent.state(command_id) == Some(&State::Lost);
-        agent.set(command_id, State::Leased { at_ms: now_ms, again });
+        let again = agent.state(&nudge.command_id) == Some(&State::Lost);
+        agent.set(nudge, State::Leased { at_ms: now_ms, again });
+    }
+
+    /// The agent has to be told more about a loop: nudges about it that it had, each once.
+    pub(crate) fn goes_on(&mut self, agent: &str, episode: &str) -> u64 {
+        let Some(agent) = self.agents.get_mut(agent) else { return 0 };
+        let mut unheeded = 0;
+        for nudge in agent.nudges.iter_mut().filter(|nudge| nudge.state == State::Delivered && nudge.episode == episode) {
+            nudge.state = State::Done;
+            unheeded += 1;
+        }
+        unheeded
     }
 
     /// The agent begins anew, or a person has spoken: what was not said yet is void.
     pub(crate) fn begins_anew(&mut self, agent: &str, now_ms: i64) {
         let agent = self.agents.touch(agent, now_ms);
         agent.void_until = Some(now_ms);
-        agent.nudges.retain(|nudge| nudge.state == State::Done);
+        agent.nudges.retain(|nudge| matches!(nudge.state, State::Delivered | State::Done));
+        // What it does now is no answer to what it was told before.
+        agent.nudges.iter_mut().for_each(|nudge| nudge.state = State::Done);
     }
 
     pub(crate) fn sweep(&mut self, now_ms: i64) {
@@ -135,15 +152,15 @@ impl Agent {
         self.nudges.iter().find(|nudge| nudge.command_id == command_id).map(|nudge| &nudge.state)
     }
 
-    fn set(&mut self, command_id: &str, state: State) {
-        if let Some(nudge) = self.nudges.iter_mut().find(|nudge| nudge.command_id == command_id) {
-            nudge.state = state;
+    fn set(&mut self, nudge: &Verdict, state: State) {
+        if let Some(known) = self.nudges.iter_mut().find(|known| known.command_id == nudge.command_id) {
+            known.state = state;
             return;
         }
         if self.nudges.len() >= NUDGES_MAX {
             self.nudges.remove(0);
         }
-        self.nudges.push(Nudge { command_id: command_id.to_owned(), state });
+        self.nudges.push(Nudge { command_id: nudge.command_id.clone(), episode: nudge.episode.clone(), state });
     }
 }
 
@@ -153,6 +170,10 @@ mod tests {
     use crate::verdict::read_command;
     use crate::verdict::tests::command;
 
+    fn nudge(id: &str) -> Verdict {
+        read_command(command(id, "nudge", 1).to_string().as_bytes()).unwrap().verdict.unwrap()
+    }
+
     fn confirmed(told: &mut Told, now_ms: i64) -> Vec<String> {
         told.heard("a", now_ms).confirmed
     }
@@ -161,7 +182,7 @@ mod tests {
     fn a_nudge_is_handed_out_once_and_confirmed_by_the_next_event() {
         let mut told = Told::default();
         assert!(told.is_open("a", "c", 0));
-        told.lease("a", "c", 1_000);
+        told.lease("a", &nudge("c"), 1_000);
         assert!(!told.is_open("a", "c", 0), "a parallel call");
         assert!(told.is_open("b", "c", 0), "another agent");
         assert_eq!(confirmed(&mut told, 2_000), ["c"]);
@@ -172,10 +193,10 @@ mod tests {
     #[test]
     fn one_that_nobody_confirms_is_handed_out_once_more_then_dropped() {
         let mut told = Told::default();
-        told.lease("a", "c", 0);
+        told.lease("a", &nudge("c"), 0);
         assert_eq!(told.heard("a", LEASE_MS + 1), Heard::default());
         assert!(told.is_open("a", "c", 0));
-        told.lease("a", "c", LEASE_MS + 1);
+        told.lease("a", &nudge("c"), LEASE_MS + 1);
         assert_eq!(told.heard("a", 2 * LEASE_MS + 2), Heard { confirmed: vec![], dropped: 1 });
         assert!(!told.is_open("a", "c", 0));
     }
@@ -183,17 +204,31 @@ mod tests {
     #[test]
     fn the_second_time_counts_as_the_first_where_it_arrives() {
         let mut told = Told::default();
-        told.lease("a", "c", 0);
+        told.lease("a", &nudge("c"), 0);
         told.heard("a", LEASE_MS + 1);
-        told.lease("a", "c", LEASE_MS + 1);
+        told.lease("a", &nudge("c"), LEASE_MS + 1);
         assert_eq!(confirmed(&mut told, LEASE_MS + 2), ["c"]);
+    }
+
+    #[test]
+    fn a_loop_that_goes_on_after_a_nudge_did_not_heed_it_and_that_counts_once() {
+        let mut told = Told::default();
+        told.lease("a", &nudge("c"), 0);
+        assert_eq!(told.goes_on("a", "e"), 0, "nobody knows yet whether it arrived");
+        told.heard("a", 1);
+        assert_eq!((told.goes_on("a", "other"), told.goes_on("b", "e")), (0, 0));
+        assert_eq!((told.goes_on("a", "e"), told.goes_on("a", "e")), (1, 0));
+        told.lease("a", &nudge("d"), 2);
+        told.heard("a", 3);
+        told.begins_anew("a", 4);
+        assert_eq!(told.goes_on("a", "e"), 0, "a person has spoken since");
+        assert!(!told.is_open("a", "d", 5));
     }
 
     #[test]
     fn a_new_beginning_voids_what_was_not_said() {
         let mut told = Told::default();
-        let held = read_command(command("held", "nudge", 1).to_string().as_bytes()).unwrap().verdict.unwrap();
-        told.hold("a", &Arc::new(held), 0);
+        told.hold("a", &Arc::new(nudge("held")), 0);
         assert!(told.held("a").len() == 1 && told.is_open("a", "held", 0));
         told.begins_anew("a", 10);
         assert!(told.held("a").is_empty() && !told.is_open("a", "held", 10) && !told.is_open("a", "new", 10));
@@ -206,7 +241,7 @@ mod tests {
     fn what_is_remembered_of_one_agent_is_bounded() {
         let mut told = Told::default();
         for number in 0..1_000 {
-            told.lease("a", &number.to_string(), 0);
+            told.lease("a", &nudge(&number.to_string()), 0);
         }
         assert_eq!(told.agents.get("a").unwrap().nudges.len(), NUDGES_MAX);
         assert!(!told.is_open("a", "999", 0));

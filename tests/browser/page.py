@@ -39,6 +39,20 @@ def post(address, lines):
         assert answer.status == 202, answer.status
 
 
+def ask(address, calls):
+    """An agent that asks before each call, and makes the same one for ever."""
+    for number in range(calls):
+        for kind in ("tool_call", "tool_result"):
+            event = {"id": f"{number}-{kind}", "kind": kind, "session_id": "asks", "tool": "Bash", "call_id": str(number),
+                     "args": {"command": "make"}}
+            event |= {"outcome": "error", "result": "failed"} if kind == "tool_result" else {}
+            check = {"event": event, "client": {"can": ["deny", "context_after"]}, "deadline_ms": 10_000}
+            request = urllib.request.Request(f"http://{address}/v1/check", json.dumps(check).encode(), {"content-type": "application/json"})
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+                if json.load(answer)["decision"] == "deny":
+                    break
+
+
 def fleet():
     """The sample fleet, as if it ran now: old times are for replays."""
     events = [json.loads(line) for line in FLEET.read_text().splitlines()]
@@ -60,6 +74,12 @@ def look(browser, address, pictures):
     browser.wait("numbers appear", "[...document.querySelectorAll('#numbers dt')].some(name => name.textContent === 'events'"
                  " && Number(name.nextSibling.textContent) >= 673)")
     browser.wait("detectors are counted", "document.querySelectorAll('#detectors i').length >= 3")
+    if browser.value("document.querySelector('#guard-card').hidden") is not True:
+        raise SystemExit("browser: nobody has asked, and a guard is shown")
+    ask(address, 20)
+    browser.wait("what the agent that asks did is shown", "(() => { const shown = name => Number([...document.querySelectorAll('#guard dt')]"
+                 ".find(dt => dt.textContent === name)?.nextSibling.textContent); return !document.querySelector('#guard-card').hidden"
+                 " && shown('agents') === 1 && shown('blocks obeyed') > 0 && shown('nudges delivered') > 0; })()")
     browser.wait("tasks are listed", "document.querySelectorAll('#tasks tr').length > 4")
 
     markup = "[...document.querySelectorAll('#feed .row')].find(row => row.textContent.includes('<img'))"

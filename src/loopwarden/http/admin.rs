@@ -12,6 +12,7 @@ use loopwarden_lane::Numbered;
 use serde_json::{Value, json};
 
 use crate::http::answer::Refusal;
+use crate::http::check::Desk;
 use crate::http::query::Pairs;
 use crate::http::shared::Shared;
 use crate::http::{Probe, ProcessStatus, answer, query, state, view};
@@ -68,7 +69,8 @@ type Answer = Result<Response, Refusal>;
 pub(super) async fn metrics(State(shared): State<Arc<Shared>>) -> Answer {
     let answered = shared.counts.answered();
     let readers = limits::HTTP_STREAMS_MAX.saturating_sub(shared.streams.available_permits()) as u64;
-    let text = ask(&shared, move |warden| warden.metrics(answered, readers)).await?;
+    let guard = shared.desk.as_ref().map(Desk::report);
+    let text = ask(&shared, move |warden| warden.metrics(answered, readers, guard)).await?;
     Ok(answer::with_type(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", text))
 }
 
@@ -122,6 +124,18 @@ pub(super) async fn overview(State(shared): State<Arc<Shared>>, Query(pairs): Pa
     };
     let (mut value, (recent, last)) = ask(&shared, move |warden| (warden.overview(), warden.recent(after))).await?;
     let Value::Object(object) = &mut value else { return Ok(answer::ok(&value)) };
+    if let Some(guard) = shared.desk.as_ref().map(Desk::report) {
+        let counts = guard.counts;
+        let shown = json!({
+            "agents": counts.asking,
+            "checks": counts.allowed + counts.spoken + counts.denied,
+            "blocks_obeyed": counts.refused,
+            "calls_in_spite": counts.in_spite,
+            "nudges_delivered": counts.nudges_delivered,
+            "nudges_unheeded": counts.nudges_unheeded,
+        });
+        object.insert("guard".to_owned(), shown);
+    }
     if let Some(embedded) = &shared.embedded {
         let state::Rows { rows, more } = state::read_rows(embedded, vec![String::new()]).await?;
         let rows: Vec<Value> = rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect();

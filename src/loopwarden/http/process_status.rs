@@ -4,6 +4,7 @@ use loopwarden_lane::{AgentView, CounterView, Numbered, TaskView};
 use serde_json::Value;
 
 use crate::http::metrics::Answered;
+use crate::telemetry::guard::GuardReport;
 
 /// The process, as the listener sees it. Methods may block for a second or two: they are called on threads of their own.
 pub trait ProcessStatus: Send + Sync + 'static {
@@ -13,8 +14,8 @@ pub trait ProcessStatus: Send + Sync + 'static {
     fn ready(&self) -> Probe;
     /// Whether every assigned task was restored once.
     fn started(&self) -> Probe;
-    /// Every metric, as OpenMetrics text; `http` is what the listener has answered, `readers` how many follow.
-    fn metrics(&self, http: Vec<Answered>, readers: u64) -> String;
+    /// Every metric, as OpenMetrics text; `http` is what the listener has answered, `readers` how many follow, `guard` its guard.
+    fn metrics(&self, http: Vec<Answered>, readers: u64, guard: Option<GuardReport>) -> String;
     /// Version, revision, policy.
     fn version(&self) -> Value;
     /// Settings in force, redacted, with the origin of each.

@@ -19,6 +19,7 @@ use crate::http::{Answered, Probe, ProcessStatus, Unanswered};
 use crate::server::intakes;
 use crate::server::intakes::Reports;
 use crate::server::status::Sum;
+use crate::telemetry::guard::GuardReport;
 use crate::telemetry::logging::LogControl;
 use crate::telemetry::metrics;
 
@@ -186,7 +187,7 @@ impl ProcessStatus for ServerState {
         probe
     }
 
-    fn metrics(&self, http: Vec<Answered>, readers: u64) -> String {
+    fn metrics(&self, http: Vec<Answered>, readers: u64, guard: Option<GuardReport>) -> String {
         let (profile, hash) = self.policy_name();
         metrics::render(metrics::Snapshot {
             build: (env!("CARGO_PKG_VERSION").to_owned(), revision().to_owned()),
@@ -199,6 +200,7 @@ impl ProcessStatus for ServerState {
             store: self.store.stats().ok(),
             log: self.broker.as_ref().map(|broker| (broker.input_bytes(), readers)),
             http,
+            guard,
         })
     }
 

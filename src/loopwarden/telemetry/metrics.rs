@@ -15,6 +15,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
+use crate::telemetry::guard::{GuardReport, ROWS};
 use crate::telemetry::process;
 
 /// Prefix of every name.
@@ -48,6 +49,7 @@ pub struct Metric {
 enum Source {
     Lanes(fn(&Stats) -> Samples),
     Process(fn(&Snapshot) -> Samples),
+    Guard(fn(&GuardReport) -> Samples),
 }
 
 type Row = (Kind, &'static str, &'static [&'static str], &'static str, fn(&Snapshot) -> Samples);
@@ -175,7 +177,18 @@ pub fn metrics() -> impl Iterator<Item = Metric> {
         help,
         source: Source::Process(*read),
     });
-    own.chain(of_lanes)
+    own.chain(guard_metrics()).chain(of_lanes)
+}
+
+/// Those of a guard.
+fn guard_metrics() -> impl Iterator<Item = Metric> {
+    ROWS.iter().map(|(name, labels, help, read)| Metric {
+        name,
+        kind: if name.ends_with("_total") { Kind::Counter } else { Kind::Gauge },
+        labels,
+        help,
+        source: Source::Guard(*read),
+    })
 }
 
 impl Metric {
@@ -183,6 +196,7 @@ impl Metric {
     fn samples(&self, snapshot: &Snapshot, stats: &Stats) -> Samples {
         match self.source {
             Source::Process(read) => read(snapshot),
+            Source::Guard(read) => snapshot.guard.as_ref().map_or_else(Vec::new, read),
             Source::Lanes(read) if self.labels.first() == Some(&"topic") => {
                 let under = |(labels, value)| ([vec![snapshot.topic.clone()], labels].concat(), value);
                 read(stats).into_iter().map(under).collect()
@@ -215,6 +229,8 @@ pub struct Snapshot {
     pub log: Option<(u64, u64)>,
     /// Requests by route and status, with how long they took.
     pub http: Vec<(&'static str, u16, Histogram)>,
+    /// The guard, where this process has one.
+    pub guard: Option<GuardReport>,
 }
 
 impl Snapshot {
@@ -227,8 +243,17 @@ impl Snapshot {
 
 /// The metrics as OpenMetrics text.
 pub fn render(snapshot: Snapshot) -> String {
+    encoded(snapshot, metrics().collect())
+}
+
+/// Those of a guard beside an agent.
+pub fn render_guard(report: GuardReport) -> String {
+    encoded(Snapshot { guard: Some(report), ..Snapshot::default() }, guard_metrics().collect())
+}
+
+fn encoded(snapshot: Snapshot, metrics: Vec<Metric>) -> String {
     let mut registry = Registry::default();
-    registry.sub_registry_with_prefix(PREFIX).register_collector(Box::new(Scrape(snapshot)));
+    registry.sub_registry_with_prefix(PREFIX).register_collector(Box::new(Scrape { snapshot, metrics }));
     registry.register_collector(Box::new(process::Scrape));
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -237,13 +262,16 @@ pub fn render(snapshot: Snapshot) -> String {
 }
 
 #[derive(Debug)]
-struct Scrape(Snapshot);
+struct Scrape {
+    snapshot: Snapshot,
+    metrics: Vec<Metric>,
+}
 
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let stats = self.0.stats();
-        for metric in metrics() {
-            let samples = metric.samples(&self.0, &stats);
+        let stats = self.snapshot.stats();
+        for metric in &self.metrics {
+            let samples = metric.samples(&self.snapshot, &stats);
             let (name, kind) = match metric.kind {
                 // The encoder adds the ending.
                 Kind::Counter => (metric.name.trim_end_matches("_total"), MetricType::Counter),

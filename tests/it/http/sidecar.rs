@@ -106,7 +106,13 @@ fn verdicts_come_from_upstream_and_events_go_there() {
     for (method, path) in loopwarden::http::sidecar::ROUTES {
         assert_ne!(client.send(method, &path.replace("{agent}", "gemini"), &[], b"").status, 404, "{path}");
     }
-    assert!(client.get("/metrics").text.contains("loopwarden_guard_blocks_obeyed_total 1\n"));
+    let metrics = client.get("/metrics").text;
+    let given = format!("loopwarden_guard_nudges_delivered_total {}\n", nudges.len());
+    for line in
+        ["loopwarden_guard_blocks_obeyed_total 1\n", "_guard_checks_total{verdict=\"deny\"} 1\n", "_guard_agents 1\n", &given]
+    {
+        assert!(metrics.contains(line), "{line} in\n{metrics}");
+    }
     let foreign = [("host", "evil.example"), ("content-type", "application/json")];
     let refused = client.send("POST", "/v1/check", &foreign, b"{}");
     assert_eq!((refused.status, refused.header("content-type")), (403, Some("application/problem+json")));
@@ -177,4 +183,38 @@ fn an_export_to_a_guard_goes_where_its_events_go() {
     let refused = client.post("/v1/traces", "application/json", b"no json");
     assert_eq!((refused.status, refused.json()["code"].clone()), (400, json!(3)), "{}", refused.text);
     assert_eq!(client.post("/v1/metrics", "application/json", b"{}").status, 200);
+}
+
+#[test]
+fn a_full_queue_of_events_refuses_no_call_and_is_counted() {
+    let scratch = Scratch::new();
+    // Nobody takes events there.
+    let kafka = ["--state", "kafka", "--set", "kafka.bootstrap_servers=127.0.0.1:1"];
+    for source in [&["--upstream", "http://127.0.0.1:1"][..], &kafka] {
+        let guard = Guard::start(&scratch, &[source, &["--listen", "127.0.0.1:0"]].concat());
+        let client = guard.client();
+        let dropped = || -> u64 {
+            let metrics = client.get("/metrics").text;
+            let line = metrics.lines().find_map(|line| line.strip_prefix("loopwarden_guard_events_dropped_total "));
+            line.unwrap().parse().unwrap()
+        };
+        assert_eq!(dropped(), 0);
+        let mut taken = 0;
+        let full = until_so(
+            |number| {
+                let mut check = check(number, "tool_result");
+                check["event"]["result"] = "x".repeat(200_000).into();
+                let answer = client.post("/v1/check", "application/json", check.to_string().as_bytes());
+                assert_eq!(answer.status, 200, "{}", answer.text);
+                let answer = answer.json();
+                assert_eq!(answer["decision"], "allow", "{answer}");
+                taken += u64::from(answer["recorded"] == true);
+                answer
+            },
+            |answer| answer["recorded"] == false,
+        );
+        assert_eq!((&full["dropped"], &full["state"]["stale"]), (&json!("queue_full"), &json!(true)), "{full}");
+        assert!(taken > 1, "it had room at first");
+        assert_eq!(dropped(), 1);
+    }
 }

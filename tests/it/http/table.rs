@@ -32,7 +32,7 @@ impl ProcessStatus for NoLanes {
         self.ready()
     }
 
-    fn metrics(&self, _: Vec<Answered>, _: u64) -> String {
+    fn metrics(&self, _: Vec<Answered>, _: u64, _: Option<loopwarden::telemetry::guard::GuardReport>) -> String {
         "# EOF\n".to_owned()
     }
 

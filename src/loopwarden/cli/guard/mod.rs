@@ -1,7 +1,6 @@
 //! `guard`: answers the checks of agents on this host, and lets every call run where it knows of no verdict.
 
 mod kafka;
-mod metrics;
 mod upstream;
 mod works;
 
@@ -18,10 +17,13 @@ use crate::cli::args::{ConfigArgs, LogArgs};
 use crate::cli::setup;
 use crate::failure::{Failure, Outcome};
 use crate::http::Token;
+use crate::http::check::Desk;
 use crate::http::sidecar::{Place, Sidecar};
 use crate::output::Output;
 use crate::signals;
 use crate::signals::Asked;
+use crate::telemetry::guard::GuardReport;
+use crate::telemetry::metrics;
 
 /// `guard`.
 #[derive(Debug, Args)]
@@ -111,7 +113,7 @@ pub fn run(args: &GuardArgs, log: &LogArgs) -> Outcome {
     };
     let Works { desk, threads, deliveries, place: source } = works;
     let shown = Arc::clone(&desk);
-    let sidecar = Sidecar::start(&place, token, desk, move || metrics::render(&shown, deliveries()))
+    let sidecar = Sidecar::start(&place, token, desk, move || metrics::render_guard(report(&shown, deliveries())))
         .map_err(|error| Failure::coded("E0702", format!("cannot listen on {place:?}: {error}")))?;
     let mut out = Output::stdout();
     // Nobody has to read it.
@@ -125,6 +127,12 @@ pub fn run(args: &GuardArgs, log: &LogArgs) -> Outcome {
         let _ = thread.join();
     }
     Ok(())
+}
+
+/// `deliveries`: events that were taken, and those lost on their way.
+fn report(desk: &Desk, (delivered, lost): (u64, u64)) -> GuardReport {
+    let report = desk.report();
+    GuardReport { events_sent: Some(delivered), events_dropped: report.events_dropped + lost, ..report }
 }
 
 fn place(args: &GuardArgs) -> Result<Place, Failure> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use loopwarden_core::event::EventTime;
-use loopwarden_guard::{Answer, BadCheck, Check, Counts, Dropped, Guard, Knowledge, Opened, Options, Phase, Record, Source};
+use loopwarden_guard::{Answer, BadCheck, Check, Dropped, Guard, Knowledge, Opened, Options, Phase, Record, Source};
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_log::embedded::EmbeddedBroker;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use crate::clock;
 use crate::http::check::beside::{BesideSink, Send};
 use crate::http::check::embedded::EmbeddedSink;
+use crate::telemetry::guard::GuardReport;
 
 /// Bodies on their way in, together. Bytes.
 const BODIES_BYTES_MAX: usize = 64 << 20;
@@ -84,19 +85,16 @@ impl Desk {
         }
     }
 
-    /// Events that found no room.
+    /// What it shows of itself.
     #[must_use]
-    pub fn dropped(&self) -> u64 {
-        match &self.sink {
-            Sink::Embedded(_) => 0,
+    pub fn report(&self) -> GuardReport {
+        let is_fresh = self.is_fresh();
+        let events_dropped = match &self.sink {
+            Sink::Embedded(sink) => sink.dropped(),
             Sink::Beside(sink) => sink.dropped(),
-        }
-    }
-
-    /// Subjects with verdicts, and agents that were told something.
-    #[must_use]
-    pub fn held(&self) -> (usize, usize) {
-        self.guard().held()
+        };
+        let guard = self.guard();
+        GuardReport { counts: guard.counts(now()), is_fresh, subjects: guard.held().0 as u64, events_sent: None, events_dropped }
     }
 
     /// Hands on events that nobody waits for. A process with a log of its own has another way for them.
@@ -111,12 +109,6 @@ impl Desk {
     #[must_use]
     pub const fn event_bytes_max(&self) -> usize {
         self.event_bytes_max
-    }
-
-    /// What was counted since the start.
-    #[must_use]
-    pub fn counts(&self) -> Counts {
-        self.guard().counts()
     }
 
     /// Room for one more body.

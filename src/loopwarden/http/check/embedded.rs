@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ pub(super) struct EmbeddedSink {
     appends: Arc<Semaphore>,
     /// Next offset of each partition of events that has been committed in this process.
     committed: watch::Receiver<BTreeMap<u32, u64>>,
+    dropped: AtomicU64,
 }
 
 impl EmbeddedSink {
@@ -56,7 +58,7 @@ impl EmbeddedSink {
             }
         }
         drop(held);
-        Ok(Self { broker, appends: Arc::new(Semaphore::new(APPENDS)), committed })
+        Ok(Self { broker, appends: Arc::new(Semaphore::new(APPENDS)), committed, dropped: AtomicU64::new(0) })
     }
 
     /// Lanes commit at once as long as this lives.
@@ -66,7 +68,7 @@ impl EmbeddedSink {
 
     /// Appends events, all or none: where they are. They are durable with the next sync, which nobody waits for.
     pub(super) async fn record(&self, events: Vec<Record>) -> Result<Vec<(u32, u64)>, Dropped> {
-        let broker = self.broker.clone();
+        let (broker, count) = (self.broker.clone(), events.len() as u64);
         let appended = answer::blocking(&self.appends, move || {
             let timestamp_ms = clock::now_ms();
             let append = |record: &Record| -> (Vec<u8>, Vec<u8>) {
@@ -77,8 +79,16 @@ impl EmbeddedSink {
                 owned.iter().map(|(key, value)| Append { key, value, headers: Vec::new(), timestamp_ms }).collect();
             broker.append_unsynced(&appends).map(|(places, _)| places)
         });
-        let places = appended.await.map_err(|_| Dropped::Unavailable)?;
-        places.map_err(|_| Dropped::Unavailable)
+        let Ok(Ok(places)) = appended.await else {
+            self.dropped.fetch_add(count, Ordering::Relaxed);
+            return Err(Dropped::Unavailable);
+        };
+        Ok(places)
+    }
+
+    /// Events that the log did not take.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
     }
 
     /// Waits until the lanes have decided about events, and the guard knows it.
