@@ -52,7 +52,7 @@ trait Running: Send + Sync {}
 pub(crate) struct Broker {
     /// Where clients connect.
     pub(crate) bootstrap: String,
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
     _running: Box<dyn Running>,
 }
 

@@ -4,7 +4,10 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
+use std::{io, thread};
 
 use loopwarden::clock::Deadline;
 use loopwarden::event::partition_of;
@@ -163,4 +166,150 @@ fn a_block_of_the_engine_is_obeyed_and_a_broker_that_dies_holds_up_nobody() {
     );
     assert_eq!((&allowed["action"], &allowed["state"]["stale"]), (&json!("none"), &json!(true)));
     assert_eq!(guard.metric("connected"), 0);
+}
+
+/// An agent with a client that fails open: it loops in one session until it is refused, then in the next one.
+struct Stubborn {
+    address: String,
+    stops: AtomicBool,
+    /// The session in which it is.
+    session: AtomicUsize,
+    /// Answers without fresh verdicts, and calls without any answer.
+    stale: AtomicUsize,
+    unanswered: AtomicUsize,
+    /// What its model was told: session, action, command.
+    told: Mutex<Vec<(usize, String, String)>>,
+}
+
+impl Stubborn {
+    fn new(address: String) -> Self {
+        let zero = || AtomicUsize::new(0);
+        Self {
+            address,
+            stops: AtomicBool::new(false),
+            session: zero(),
+            stale: zero(),
+            unanswered: zero(),
+            told: Mutex::default(),
+        }
+    }
+
+    fn told(&self) -> MutexGuard<'_, Vec<(usize, String, String)>> {
+        self.told.lock().expect("not poisoned")
+    }
+
+    /// One question. None: nobody answered, or the answer was cut off, so that the call is allowed.
+    fn ask(&self, event: &Value) -> Option<Value> {
+        let can = ["deny", "context_after"];
+        let check = json!({ "event": event, "client": { "can": can }, "deadline_ms": DEADLINE.as_millis() as u64 }).to_string();
+        let mut stream = TcpStream::connect(&self.address).ok()?;
+        stream.set_read_timeout(Some(DEADLINE)).expect("a time-out");
+        let head =
+            format!("POST /v1/check HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", check.len());
+        stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(check.as_bytes())).ok()?;
+        let mut answer = String::new();
+        if let Err(error) = stream.read_to_string(&mut answer) {
+            let is_late = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
+            assert!(!is_late, "an answer came after the deadline, or never");
+            return None;
+        }
+        let (head, body) = answer.split_once("\r\n\r\n")?;
+        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+        serde_json::from_str(body).ok()
+    }
+
+    /// A question whose answer is heeded; whether the call is refused.
+    fn heeds(&self, event: &Value) -> bool {
+        let Some(answer) = self.ask(event) else {
+            self.unanswered.fetch_add(1, Ordering::Relaxed);
+            thread::park_timeout(Duration::from_millis(20));
+            return false;
+        };
+        self.stale.fetch_add(usize::from(answer["state"]["stale"] == true), Ordering::Relaxed);
+        let text = |field: &str| answer[field].as_str().map(str::to_owned);
+        if let (Some(action), Some(id)) = (text("action").filter(|action| action != "none"), text("command_id")) {
+            self.told().push((self.session.load(Ordering::Relaxed), action, id));
+        }
+        answer["decision"] == "deny"
+    }
+
+    fn run(&self) {
+        for number in 0.. {
+            if self.stops.load(Ordering::Relaxed) {
+                return;
+            }
+            let session = self.session.load(Ordering::Relaxed);
+            let of_session = |kind| {
+                let mut event = event(number, kind);
+                event["session_id"] = format!("stubborn-{session}").into();
+                event
+            };
+            if self.heeds(&of_session("tool_call")) {
+                self.session.fetch_add(1, Ordering::Relaxed);
+            } else {
+                self.heeds(&of_session("tool_result"));
+            }
+        }
+    }
+
+    /// Waits until a session that has not begun yet was nudged and then refused.
+    fn until_obeying(&self, what: &str) {
+        let first = self.session.load(Ordering::Relaxed) + 1;
+        let has = |action: &str, session| self.told().iter().any(|(of, told, _)| *of == session && told == action);
+        let is_obeying = || (first..=self.session.load(Ordering::Relaxed)).any(|at| has("nudge", at) && has("block", at));
+        until_so(what, |_| json!(is_obeying()), |is_so| is_so == true);
+    }
+}
+
+#[test]
+fn a_guard_an_engine_and_a_broker_that_are_killed_in_the_middle_hold_up_nobody_and_say_nothing_twice() {
+    let proxy = Proxy::new();
+    let Some(broker) = broker::behind("guard-killed", &proxy) else { return };
+    fs::write(broker.dir.join("keep"), "").expect("a mark");
+    let world = World::new(&broker.bootstrap, PARTITIONS);
+    let scratch = Scratch::new("guard-killed");
+    let dir = scratch.0.to_string_lossy().into_owned();
+    let start_engine = || Running::start(&world, &scratch, &["run", "--data-dir", &dir, "--set", "mode=live"]);
+    let address = format!("127.0.0.1:{}", broker::free_port());
+    let arguments = ["guard", "--state", "kafka", "--listen", &address, "--stale-after-ms", "5000"];
+    let engine = start_engine();
+    let guard = Running::start(&world, &scratch, &arguments);
+    let agent = Stubborn::new(address.clone());
+    thread::scope(|scope| {
+        scope.spawn(|| agent.run());
+        agent.until_obeying("obedience at first");
+
+        drop(guard);
+        until_so("call without a guard", |_| json!(agent.unanswered.load(Ordering::Relaxed)), |count| *count != json!(0));
+        let guard = Running::start(&world, &scratch, &arguments);
+        agent.until_obeying("obedience after the guard was killed");
+
+        drop(engine);
+        let engine = start_engine();
+        agent.until_obeying("obedience after the engine was killed");
+
+        let (broker_dir, bootstrap) = (broker.dir.clone(), broker.bootstrap.clone());
+        drop(broker);
+        let before = agent.stale.load(Ordering::Relaxed);
+        until_so("stale answer", |_| json!(agent.stale.load(Ordering::Relaxed) > before), |is_so| is_so == true);
+        let broker = broker::run(&broker_dir, &bootstrap, &[]);
+        broker.wait_until_up();
+        agent.until_obeying("obedience after the broker was killed");
+        agent.stops.store(true, Ordering::Relaxed);
+        fs::remove_file(broker_dir.join("keep")).expect("its mark");
+        drop((guard, engine));
+
+        // One process of the guard ended, and with it what it knew of one nudge at most.
+        let told = agent.told();
+        let repeated: Vec<_> =
+            told.iter().enumerate().filter(|(at, one)| told[..*at].contains(one)).map(|(_, one)| one).collect();
+        println!("told {} times, {repeated:?} of it again", told.len());
+        assert!(repeated.len() <= 1 && repeated.iter().all(|(_, action, _)| action == "nudge"), "{repeated:?}");
+        let id = |command: &String| serde_json::from_str::<Value>(command).expect("a command")["id"].to_string();
+        let mut ids: Vec<String> = world.values(&world.options.topics.commands).iter().map(id).collect();
+        let all = ids.len();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), all, "a command was published twice");
+    });
 }
