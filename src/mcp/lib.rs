@@ -22,12 +22,11 @@ mod server;
 use std::ffi::OsString;
 use std::path::Path;
 
+pub use line::LINE_BYTES_MAX;
 use loopwarden_ask::Place;
 
 use crate::desk::Desk;
 
-/// Longest line that is read. Bytes. A longer one passes.
-pub const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How it is called.
 pub const USAGE: &str = "mcp-proxy [--name NAME] [--session ID] [--address ADDRESS] -- COMMAND [ARGUMENT...]";
 

@@ -3,6 +3,8 @@
 use std::io;
 use std::io::{BufRead as _, BufReader, Read};
 
+/// Longest line that is read. Bytes. A longer one passes.
+pub const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// What one read holds. Bytes.
 const BUFFER_BYTES: usize = 64 * 1024;
 

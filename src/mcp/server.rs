@@ -14,8 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::LINE_BYTES_MAX;
 use crate::desk::Desk;
+use crate::line::LINE_BYTES_MAX;
 use crate::relay::Relay;
 
 /// The program is not there, as shells say it.

@@ -95,7 +95,7 @@ def main():
                 time.sleep(0.5)
             subjects = 0
             while subjects < rows:
-                subjects = int(get(beside, "/metrics").split("\nloopwarden_guard_subjects ")[1].split("\n")[0])
+                subjects = int(float(get(beside, "/metrics").split("\nloopwarden_guard_subjects{} ")[1].split("\n")[0]))
                 time.sleep(0.5)
             show("guard, before a call, only asked", ask(beside, rows, checks, "tool_call", False, False))
             show("guard, before a call, recorded", ask(beside, rows, checks, "tool_call", True, True))

@@ -67,8 +67,8 @@ impl Running {
 
     fn metric(&self, name: &str) -> u64 {
         let text = surface::answer(&self.address, "/metrics");
-        let line = text.lines().find(|line| line.starts_with(&format!("loopwarden_guard_{name} "))).expect("the metric");
-        line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")
+        let line = text.lines().find(|line| line.starts_with(&format!("loopwarden_guard_{name}{{}} "))).expect("the metric");
+        line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok()).expect("a number") as u64
     }
 }
 

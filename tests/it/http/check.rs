@@ -100,13 +100,13 @@ fn an_agent_that_loops_is_nudged_then_refused() {
     let metrics = running.client.get("/metrics").text;
     let value = |name: &str| -> usize {
         let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("loopwarden_guard_{name} ")));
-        line.unwrap_or_else(|| panic!("{name} is not in\n{metrics}")).parse().unwrap()
+        line.unwrap_or_else(|| panic!("{name} is not in\n{metrics}")).parse::<f64>().unwrap() as usize
     };
     assert_eq!(value("checks_total{verdict=\"deny\"}"), refused.len());
     assert_eq!(value("checks_total{verdict=\"message\"}"), nudges.len());
-    assert_eq!((value("blocks_obeyed_total"), value("calls_in_spite_total"), value("agents")), (refused.len(), 0, 1));
+    assert_eq!((value("blocks_obeyed_total{}"), value("calls_in_spite_total{}"), value("agents{}")), (refused.len(), 0, 1));
     // Each was delivered, since the agent went on; the loop went on too.
-    assert_eq!((value("nudges_delivered_total"), value("nudges_unheeded_total")), (nudges.len(), nudges.len()));
+    assert_eq!((value("nudges_delivered_total{}"), value("nudges_unheeded_total{}")), (nudges.len(), nudges.len()));
     let shown = running.client.get("/overview").json()["guard"].take();
     assert_eq!((&shown["blocks_obeyed"], &shown["agents"]), (&json!(refused.len()), &json!(1)), "{shown}");
 }

@@ -107,10 +107,13 @@ fn verdicts_come_from_upstream_and_events_go_there() {
         assert_ne!(client.send(method, &path.replace("{agent}", "gemini"), &[], b"").status, 404, "{path}");
     }
     let metrics = client.get("/metrics").text;
-    let given = format!("loopwarden_guard_nudges_delivered_total {}\n", nudges.len());
-    for line in
-        ["loopwarden_guard_blocks_obeyed_total 1\n", "_guard_checks_total{verdict=\"deny\"} 1\n", "_guard_agents 1\n", &given]
-    {
+    let given = format!("loopwarden_guard_nudges_delivered_total{{}} {}.0\n", nudges.len());
+    for line in [
+        "loopwarden_guard_blocks_obeyed_total{} 1.0\n",
+        "_guard_checks_total{verdict=\"deny\"} 1.0\n",
+        "_guard_agents{} 1.0\n",
+        &given,
+    ] {
         assert!(metrics.contains(line), "{line} in\n{metrics}");
     }
     let foreign = [("host", "evil.example"), ("content-type", "application/json")];
@@ -195,8 +198,8 @@ fn a_full_queue_of_events_refuses_no_call_and_is_counted() {
         let client = guard.client();
         let dropped = || -> u64 {
             let metrics = client.get("/metrics").text;
-            let line = metrics.lines().find_map(|line| line.strip_prefix("loopwarden_guard_events_dropped_total "));
-            line.unwrap().parse().unwrap()
+            let line = metrics.lines().find_map(|line| line.strip_prefix("loopwarden_guard_events_dropped_total{} "));
+            line.unwrap().parse::<f64>().unwrap() as u64
         };
         assert_eq!(dropped(), 0);
         let mut taken = 0;
