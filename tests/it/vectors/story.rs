@@ -334,7 +334,7 @@ fn spoiled(command: &Value, random: &mut Random) -> String {
 fn is_understood(command: &str) -> bool {
     let mut guard = Guard::new(Options::default());
     guard.command(command.as_bytes(), BEGIN);
-    guard.counts().not_understood == 0
+    guard.counts(BEGIN).not_understood == 0
 }
 
 /// One story.
