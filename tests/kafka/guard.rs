@@ -168,6 +168,15 @@ fn a_block_of_the_engine_is_obeyed_and_a_broker_that_dies_holds_up_nobody() {
     assert_eq!(guard.metric("connected"), 0);
 }
 
+/// Ends the agent, also where the test has failed: it would be waited for.
+struct Stop<'a>(&'a Stubborn);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.stops.store(true, Ordering::Relaxed);
+    }
+}
+
 /// An agent with a client that fails open: it loops in one session until it is refused, then in the next one.
 struct Stubborn {
     address: String,
@@ -277,6 +286,7 @@ fn a_guard_an_engine_and_a_broker_that_are_killed_in_the_middle_hold_up_nobody_a
     let agent = Stubborn::new(address.clone());
     thread::scope(|scope| {
         scope.spawn(|| agent.run());
+        let stop = Stop(&agent);
         agent.until_obeying("obedience at first");
 
         drop(guard);
@@ -292,10 +302,10 @@ fn a_guard_an_engine_and_a_broker_that_are_killed_in_the_middle_hold_up_nobody_a
         drop(broker);
         let before = agent.stale.load(Ordering::Relaxed);
         until_so("stale answer", |_| json!(agent.stale.load(Ordering::Relaxed) > before), |is_so| is_so == true);
-        let broker = broker::run(&broker_dir, &bootstrap, &[]);
+        let broker = broker::run(&broker_dir, &bootstrap, &["--ignore-formatted".to_owned()]);
         broker.wait_until_up();
         agent.until_obeying("obedience after the broker was killed");
-        agent.stops.store(true, Ordering::Relaxed);
+        drop(stop);
         fs::remove_file(broker_dir.join("keep")).expect("its mark");
         drop((guard, engine));
 
