@@ -14,8 +14,9 @@ use loopwarden::store::StoreOwner;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, Headers, OwnedHeaders};
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::producer::{BaseProducer, BaseRecord, FutureProducer, FutureRecord, Producer};
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
+use tokio::runtime::Builder;
 
 /// Whatever a broker on this machine does takes less.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -160,16 +161,11 @@ impl World {
 
     /// Writes one event at a time of its own, and says at which offset.
     pub(crate) fn append(&self, partition: i32, key: &str, value: &str, timestamp_ms: i64) -> u64 {
-        let end = |client: &BaseProducer| {
-            client.client().fetch_watermarks(&self.options.topics.input, partition, PATIENCE).expect("watermarks").1 as u64
-        };
-        let producer: BaseProducer = self.client().create().expect("a producer");
-        let offset = end(&producer);
-        let record = BaseRecord::to(&self.options.topics.input).partition(partition).key(key).payload(value);
-        producer.send(record.timestamp(timestamp_ms)).expect("queued");
-        producer.flush(PATIENCE).expect("delivered");
-        assert_eq!(end(&producer), offset + 1, "nobody else writes events here");
-        offset
+        let producer: FutureProducer = self.client().create().expect("a producer");
+        let record = FutureRecord::to(&self.options.topics.input).partition(partition).key(key).payload(value);
+        let sent = producer.send_result(record.timestamp(timestamp_ms)).map_err(|(error, _)| error).expect("queued");
+        let runtime = Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(sent).expect("a report").map_err(|(error, _)| error).expect("delivered").offset as u64
     }
 
     /// A producer outside of any transaction.
