@@ -410,6 +410,7 @@ mod tests {
             store: Some(StoreStats { sst_bytes: 7, ..StoreStats::default() }),
             http: vec![("/metrics", 200, Histogram::default())],
             log: Some((1, 2)),
+            guard: Some(GuardReport { events_sent: Some(1), ..GuardReport::default() }),
             intakes: vec![IntakeReport { topic: "otlp_spans".to_owned(), lag_records: Some(3), ..IntakeReport::default() }],
             topic: "t".to_owned(),
             now_ms: 99_500,
