@@ -1,7 +1,7 @@
 //! What was read since the last commit: outputs in the order of the records, and what they count for.
 
 use loopwarden_core::event::{Reason, Record, Rejected};
-use loopwarden_lane::{dead_letter, guarded};
+use loopwarden_lane::{dead_letter, dead_letter_why, guarded};
 use loopwarden_log::{Destination, Headers, Output};
 
 use crate::form::{Event, Form, Read};
@@ -90,17 +90,7 @@ fn bytes_of(output: &Output) -> usize {
 
 /// Headers of a dead letter. One letter stands for all parts of its record: read again as a whole, what was good has its old ids.
 fn why(record: &Record<'_>, cause: &Rejected, refused: usize, settings: &IntakeSettings) -> Headers {
-    let meta = &record.meta;
-    let mut own = Headers::default();
-    own.push("dlq.reason", cause.reason.as_str());
-    if !cause.field.is_empty() {
-        own.push("dlq.field", &cause.field);
-    }
-    own.push("dlq.topic", meta.topic);
-    own.push_display("dlq.partition", meta.partition);
-    own.push_display("dlq.offset", meta.offset.0);
-    own.push_display("dlq.timestamp", meta.timestamp.0);
-    own.push("dlq.app", &settings.app);
+    let mut own = dead_letter_why(record, cause, &settings.app);
     own.push("dlq.form", settings.form);
     own.push_display("dlq.refused", refused);
     own.push("dlq.version", env!("CARGO_PKG_VERSION"));

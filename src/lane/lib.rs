@@ -55,7 +55,7 @@ mod timers;
 mod view;
 mod work;
 
-pub use encode::{Encoder, Row, dead_letter};
+pub use encode::{Encoder, Row, dead_letter, dead_letter_why};
 pub use health::RetryState;
 pub use histogram::{BUCKETS_US, Histogram};
 pub use lane::{Exit, Lane, Order, Turn};

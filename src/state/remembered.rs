@@ -1,5 +1,7 @@
 //! What lies behind a head since format 2: texts of people and of the agent, and what the session has spent.
 
+use std::collections::VecDeque;
+
 use serde::{Deserialize, Serialize};
 
 use loopwarden_core::detect::{OwnTexts, Spent};
@@ -33,7 +35,7 @@ struct StoredSpent {
 impl Remembered {
     /// Of a head.
     pub(crate) fn of(head: &Head) -> Self {
-        let texts = |texts: &std::collections::VecDeque<Sketch>| texts.iter().map(|text| text.hashes().to_vec()).collect();
+        let texts = |texts: &VecDeque<Sketch>| texts.iter().map(|text| text.hashes().to_vec()).collect();
         let (own, spent) = (&head.streaks.own_texts, &head.streaks.spent);
         Self {
             user_texts: texts(&head.user_texts),

@@ -13,6 +13,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/common"))
+from embedded import running  # noqa: E402
+
 PROGRAM = Path(os.environ.get("CARGO_TARGET_DIR", Path.home() / ".cache/loopwarden/target")) / "release/loopwarden"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "loopwarden"
 # Hypothesis makes the requests: of another version, others.
@@ -36,16 +39,6 @@ def installed():
     return home / "bin/st"
 
 
-def address(process):
-    """The address in the greeting, whose last line comes when the process is ready."""
-    greeting = ""
-    for line in process.stdout:
-        greeting += line
-        if "/v1/commands?" in line:
-            return "http://" + greeting.split("http://")[1].split("/")[0]
-    sys.exit(f"openapi: the process ended before it was ready: {greeting}")
-
-
 def main(seeds):
     schemathesis = installed()
     if schemathesis is None:
@@ -53,26 +46,16 @@ def main(seeds):
     CACHE.mkdir(parents=True, exist_ok=True)
     # It keeps its state out of directories for temporary files.
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="openapi-") as scratch:
-        log = Path(scratch, "log")
-        command = [PROGRAM, "run", "--data-dir", f"{scratch}/data", "--log-level", "warn"]
-        for setting in ["http.listen=127.0.0.1:0", "mode=live"]:
-            command += ["--set", setting]
-        with log.open("w") as errors, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
-            try:
-                listening = address(process)
-                for seed in seeds:
-                    asked = [schemathesis, "--config-file", ROOT / "tests/openapi/schemathesis.toml", "run", ROOT / "src/docs/openapi.yaml"]
-                    asked += ["--url", listening, "--seed", seed, "-n", EXAMPLES, "--no-color", "--continue-on-failure"]
-                    # It keeps failures where it runs.
-                    done = subprocess.run(asked, cwd=scratch, capture_output=True, text=True, timeout=RUN_WAIT_S)
-                    if done.returncode != 0:
-                        sys.exit(done.stdout + done.stderr)
-                    counts = done.stdout.split("Test cases:")[1].split("\n")[1].strip()
-                    print(f"openapi: seed {seed}: {counts}, nothing was found")
-            finally:
-                process.terminate()
-        if process.returncode != 0:
-            sys.exit(f"openapi: the process ended with {process.returncode}: {log.read_text()}")
+        with running(PROGRAM, scratch) as listening:
+            for seed in seeds:
+                asked = [schemathesis, "--config-file", ROOT / "tests/openapi/schemathesis.toml", "run", ROOT / "src/docs/openapi.yaml"]
+                asked += ["--url", listening, "--seed", seed, "-n", EXAMPLES, "--no-color", "--continue-on-failure"]
+                # It keeps failures where it runs.
+                done = subprocess.run(asked, cwd=scratch, capture_output=True, text=True, timeout=RUN_WAIT_S)
+                if done.returncode != 0:
+                    sys.exit(done.stdout + done.stderr)
+                counts = done.stdout.split("Test cases:")[1].split("\n")[1].strip()
+                print(f"openapi: seed {seed}: {counts}, nothing was found")
 
 
 main(sys.argv[1:] or SEEDS)

@@ -42,14 +42,12 @@ impl Rule for Settings {
 
     /// The smallest limit of a nudge.
     fn threshold(&self) -> u32 {
-        let limits = self.limits(&Spent::default(), 0, EventTime(0));
-        limits.into_iter().map(|limit| limit.nudge).filter(|nudge| *nudge > 0).min().unwrap_or_default()
+        self.least(|limit| limit.nudge)
     }
 
-    /// Each limit has its own.
+    /// The smallest limit of a block.
     fn block_at(&self) -> Option<u32> {
-        let limits = self.limits(&Spent::default(), 0, EventTime(0));
-        Some(limits.into_iter().map(|limit| limit.block).filter(|block| *block > 0).min().unwrap_or_default())
+        Some(self.least(|limit| limit.block))
     }
 
     fn needs(&self, _: &Shared) -> Needs {
@@ -128,6 +126,12 @@ struct Limit {
 }
 
 impl Settings {
+    /// The smallest limit that is set; 0 where none is.
+    fn least(&self, of: impl Fn(&Limit) -> u32) -> u32 {
+        let limits = self.limits(&Spent::default(), 0, EventTime(0));
+        limits.iter().map(of).filter(|limit| *limit > 0).min().unwrap_or_default()
+    }
+
     fn limits(&self, spent: &Spent, of_tool: u32, now: EventTime) -> [Limit; 6] {
         let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         let seconds = |ms: i64| small(ms.max(0).unsigned_abs().div_ceil(1000));

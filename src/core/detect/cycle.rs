@@ -67,17 +67,16 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
         let before = calls.iter().skip(period as usize);
         let pairs = calls.iter().zip(before).take_while(|(call, before)| call.call == before.call && !is_parallel(call, before));
         let count = pairs.count() as u32 / period + 1;
-        let first = calls.get((count * period) as usize - 1)?;
-        let mut round: Vec<u128> = calls.iter().take(period as usize).map(|call| call.call.0).collect();
+        let first = calls.get((count * period) as usize - 1).filter(|_| count >= rounds)?;
+        // A cycle is the same wherever it is entered.
+        let mut round: Vec<[u64; 2]> = calls.iter().take(period as usize).map(|call| halves(call.call)).collect();
         round.sort_unstable();
-        let parts: Vec<u64> = round.into_iter().flat_map(|call| halves(crate::identity::Hash128(call))).collect();
-        (count >= rounds).then(|| {
-            let mut finding = Finding::new(Detector::Cycle, settings.mode, loop_identity(Family::Cycle, &parts), count, rounds)
-                .confident(0.5, 0.05)
-                .spanning(first.sequence, step.sequence)
-                .patient(factor);
-            finding.period = period;
-            finding
-        })
+        let identity = loop_identity(Family::Cycle, round.as_flattened());
+        let mut finding = Finding::new(Detector::Cycle, settings.mode, identity, count, rounds)
+            .confident(0.5, 0.05)
+            .spanning(first.sequence, step.sequence)
+            .patient(factor);
+        finding.period = period;
+        Some(finding)
     })
 }

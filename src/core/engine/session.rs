@@ -139,6 +139,9 @@ impl Session {
     #[must_use]
     pub fn bytes(&self) -> usize {
         let verdicts: usize = self.head.verdicts.iter().map(|verdict| verdict.message.len() + size_of::<Verdict>()).sum();
-        size_of::<Self>() + self.history.bytes() + verdicts + self.head.episodes.len() * size_of::<Episode>()
+        let streaks = &self.head.streaks;
+        let texts = (self.head.user_texts.len() + streaks.own_texts.texts.len()) * size_of::<Sketch>();
+        let tools = streaks.spent.tools.len() * size_of::<(Hash64, u32)>();
+        size_of::<Self>() + self.history.bytes() + verdicts + texts + tools + self.head.episodes.len() * size_of::<Episode>()
     }
 }

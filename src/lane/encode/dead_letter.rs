@@ -1,6 +1,6 @@
 //! A dead letter: the record as it came, with why it was rejected.
 
-use loopwarden_core::event::Record;
+use loopwarden_core::event::{Record, Rejected};
 use loopwarden_core::identity::hash_bytes;
 use loopwarden_core::limits::DEAD_LETTER_BYTES_MAX;
 use loopwarden_log::{Destination, Headers, Output};
@@ -15,6 +15,23 @@ const FRAME_BYTES: usize = 16;
 /// The id of a dead letter in a task's chain of outputs: the place it came from.
 pub(crate) fn id(record: &Record<'_>) -> String {
     format!("{}/{}/{}", record.meta.topic, record.meta.partition, record.meta.offset.0)
+}
+
+/// Headers that begin each dead letter: why it is one, where its record lay, and the application that says so.
+#[must_use]
+pub fn why(record: &Record<'_>, rejected: &Rejected, app: &str) -> Headers {
+    let meta = &record.meta;
+    let mut own = Headers::default();
+    own.push("dlq.reason", rejected.reason.as_str());
+    if !rejected.field.is_empty() {
+        own.push("dlq.field", &rejected.field);
+    }
+    own.push("dlq.topic", meta.topic);
+    own.push_display("dlq.partition", meta.partition);
+    own.push_display("dlq.offset", meta.offset.0);
+    own.push_display("dlq.timestamp", meta.timestamp.0);
+    own.push("dlq.app", app);
+    own
 }
 
 /// The record with its own headers, and those that say why it is a dead letter (`dlq.…`). What does not fit is cut: first the value, then foreign headers, then the key.

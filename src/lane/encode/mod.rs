@@ -9,7 +9,7 @@ mod row;
 use std::sync::Arc;
 
 pub(super) use dead_letter::id as dead_letter_id;
-pub use dead_letter::output as dead_letter;
+pub use dead_letter::{output as dead_letter, why as dead_letter_why};
 use loopwarden_core::engine::{Action, Command, SubjectKey, Trigger};
 use loopwarden_core::event::{EventTime, Record, Rejected, TaskId};
 use loopwarden_core::identity::{base32, hash_parts};
@@ -121,17 +121,7 @@ impl Encoder {
 
     /// A dead letter of at most `DEAD_LETTER_BYTES_MAX` bytes: the record as it came, with why.
     pub fn dead_letter(&self, record: &Record<'_>, rejected: &Rejected, task: TaskId, ordinal: u64) -> Output {
-        let meta = &record.meta;
-        let mut own = Headers::default();
-        own.push("dlq.reason", rejected.reason.as_str());
-        if !rejected.field.is_empty() {
-            own.push("dlq.field", &rejected.field);
-        }
-        own.push("dlq.topic", meta.topic);
-        own.push_display("dlq.partition", meta.partition);
-        own.push_display("dlq.offset", meta.offset.0);
-        own.push_display("dlq.timestamp", meta.timestamp.0);
-        own.push("dlq.app", self.app.as_bytes());
+        let mut own = dead_letter::why(record, rejected, &self.app);
         own.push("dlq.policy", &self.policy);
         own.push("dlq.version", VERSION);
         push_place(&mut own, task, ordinal);

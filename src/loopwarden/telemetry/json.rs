@@ -110,32 +110,18 @@ fn text(line: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::sync::{Arc, Mutex};
 
     use tracing_subscriber::Layer;
     use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
+    use crate::telemetry::written::Written;
 
     struct Noon;
 
     impl FormatTime for Noon {
         fn format_time(&self, writer: &mut Writer<'_>) -> fmt::Result {
             writer.write_str("2026-11-26T12:00:00.000000Z")
-        }
-    }
-
-    #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Written {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
         }
     }
 
@@ -151,7 +137,7 @@ mod tests {
             tracing::debug!(empty = "", list = ?[1, 2]);
             tracing::trace!(some = Some(4_u64), nothing = None::<u64>, "trace");
         });
-        String::from_utf8(written.0.lock().unwrap().clone()).unwrap()
+        written.text()
     }
 
     #[test]

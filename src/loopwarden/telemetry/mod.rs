@@ -7,3 +7,5 @@ pub mod logging;
 pub mod metrics;
 pub mod process;
 mod repeats;
+#[cfg(test)]
+mod written;

@@ -106,26 +106,10 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
     use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
-
-    /// What a subscriber wrote.
-    #[derive(Debug, Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Written {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
+    use crate::telemetry::written::Written;
 
     fn lines(repeats: &Repeats, write: impl FnOnce()) -> Vec<String> {
         let written = Written::default();
@@ -135,8 +119,7 @@ mod tests {
             .with_writer(move || writer.clone())
             .map_event_format(|format| repeats.limit(format));
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), write);
-        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
-        text.lines().map(str::to_owned).collect()
+        written.text().lines().map(str::to_owned).collect()
     }
 
     #[test]
