@@ -91,6 +91,8 @@ fn signals_reach_the_server_and_its_answer_to_them_counts() {
         assert_eq!(child.wait().unwrap().code(), Some(9), "{name}");
     }
     let mut child = proxy("echo ready; exec cat");
+    // Whoever waits closes the input, and at its end the server ends too.
+    let _input = child.stdin.take();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "ready");
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
