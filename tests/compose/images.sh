@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes stand-ins for base images that cannot be pulled and prints the name of the one asked for: images.sh runtime|build|kafka
+# Makes stand-ins for base images that cannot be pulled and prints the name of the one asked for: images.sh runtime [PACKAGE...]|build|kafka
 # They are made of Debian packages, as the real ones are (distroless, rust), and of Kafka's jars. Each is made once for a daemon.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -11,11 +11,13 @@ trap 'rm -rf "$scratch"' EXIT
 there() { "$docker" image inspect "$1" >/dev/null 2>&1; }
 
 # The parts of gcr.io/distroless/cc-debian12 that matter: libc, libgcc and libstdc++, certificates, time zones, a user, no shell.
+# Further packages are added to it.
 runtime() {
-  local name=loopwarden-standin-runtime:$suite root=$scratch/root
+  local name root=$scratch/root
+  name=loopwarden-standin-runtime:$(printf '%s' "$suite" "${@/#/-}")
   if ! there "$name"; then
     mkdir -p "$scratch/packages" "$root/etc/ssl/certs" "$root/home/nonroot" "$root/tmp"
-    (cd "$scratch/packages" && apt-get -o APT::Sandbox::User=root download -qq base-files ca-certificates libc6 libgcc-s1 libssl3 libstdc++6 netbase tzdata) >&2
+    (cd "$scratch/packages" && apt-get -o APT::Sandbox::User=root download -qq base-files ca-certificates libc6 libgcc-s1 libssl3 libstdc++6 netbase tzdata "$@") >&2
     for package in "$scratch"/packages/*.deb; do dpkg-deb -x "$package" "$root"; done
     cat "$root"/usr/share/ca-certificates/mozilla/*.crt >"$root/etc/ssl/certs/ca-certificates.crt"
     rm -rf "$root"/usr/share/doc "$root"/usr/share/man "$root"/usr/share/locale "$root"/usr/sbin "$root"/usr/bin
@@ -56,6 +58,6 @@ kafka() {
 }
 
 case ${1:-} in
-  runtime | build | kafka) "$1" ;;
-  *) echo "usage: images.sh runtime|build|kafka" >&2 && exit 2 ;;
+  runtime | build | kafka) "$@" ;;
+  *) echo "usage: images.sh runtime [PACKAGE...]|build|kafka" >&2 && exit 2 ;;
 esac

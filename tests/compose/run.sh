@@ -3,6 +3,7 @@
 #
 # Needs root and Debian's dockerd: it starts one in a folder of its own and ends it, or takes the daemon that DOCKER_HOST names. Base images are
 # stand-ins (images.sh) unless RUNTIME_IMAGE and KAFKA_IMAGE name others. BINARY: the binary to ship; without it deploy/binary.sh builds it.
+# BINARY=release: that of `cargo build --release`, stripped, on a base image with zlib beside. It is linked already where tests have run.
 # Where something is missing that the test cannot bring, it is skipped and says why.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -89,10 +90,18 @@ fi
 command -v curl >/dev/null || skip "no curl"
 
 # Images.
-runtime=${RUNTIME_IMAGE:-$(bash tests/compose/images.sh runtime)} || skip "no base image: $runtime"
+binary=${BINARY:-$(bash deploy/binary.sh)}
+packages=()
+if [ "$binary" = release ]; then
+  packages=(zlib1g)
+  binary=$scratch/loopwarden
+  for name in loopwarden loopwarden-hook; do
+    strip --strip-debug -o "$scratch/$name" "${CARGO_TARGET_DIR:-$HOME/.cache/loopwarden/target}/release/$name"
+  done
+fi
+runtime=${RUNTIME_IMAGE:-$(bash tests/compose/images.sh runtime "${packages[@]}")} || skip "no base image: $runtime"
 KAFKA_IMAGE=${KAFKA_IMAGE:-$(bash tests/compose/images.sh kafka)} || skip "no image of the broker"
 export KAFKA_IMAGE
-binary=${BINARY:-$(bash deploy/binary.sh)}
 arch=$("$docker" version --format '{{.Server.Arch}}')
 mkdir -p "$scratch/context/prebuilt/$arch"
 cp LICENSE NOTICE "$scratch/context/"
