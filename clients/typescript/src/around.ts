@@ -1,8 +1,8 @@
 /** One call of a tool with a question before and a report after it: what all adapters share. */
 
+import type { Asking, Caller } from './caller.js';
 import type { Decision } from './decision.js';
 import type { AgentEvent } from './event.js';
-import type { Caller, Guard } from './guard.js';
 
 /** Whose calls these are. */
 export interface CallOptions {
@@ -74,7 +74,7 @@ export interface Asked {
 }
 
 /** Asks before a call. Never rejects. */
-export async function ask(guard: Guard, caller: Caller, call: GuardedCall): Promise<Asked> {
+export async function ask(guard: Asking, caller: Caller, call: GuardedCall): Promise<Asked> {
   const event = eventOf(call);
   const before = await guard.check(event, caller);
   const done = async (report: Report): Promise<string> => {
@@ -90,7 +90,7 @@ export async function ask(guard: Guard, caller: Caller, call: GuardedCall): Prom
 
 /** Runs a call unless the guard refuses it. What `run` throws is thrown on; nothing of ours is. */
 export async function around<T>(
-  guard: Guard,
+  guard: Asking,
   caller: Caller,
   call: GuardedCall,
   run: () => T | PromiseLike<T>,

@@ -3,7 +3,7 @@
 import { parse } from './canonical.js';
 import { allow, type Decision } from './decision.js';
 import { decide, type Candidate, type Outcome, type Phase } from './deciding.js';
-import type { Ability } from './guard.js';
+import type { Ability } from './caller.js';
 import { bindsSameCalls, CallPrints, isOfOthers, joined, NoCommand, readCommand, type ReadCommand, type Verdict, type Who } from './verdict.js';
 
 const IDS_MAX = 100_000;

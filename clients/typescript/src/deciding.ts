@@ -4,7 +4,7 @@
  */
 
 import { MESSAGE_CHARS_MAX, type Placement } from './decision.js';
-import type { Ability } from './guard.js';
+import type { Ability } from './caller.js';
 import { stops, type Verdict } from './verdict.js';
 
 /** Where an agent is. */

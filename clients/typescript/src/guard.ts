@@ -2,21 +2,13 @@
 
 import { around, type CallOptions, type Named } from './around.js';
 import { Breaker } from './breaker.js';
+import type { Asking, Caller } from './caller.js';
 import { allow, readDecision, type Decision } from './decision.js';
 import { EventWriter, type AgentEvent } from './event.js';
 import { sha256 } from './identity.js';
 import { findPlace, waitMs } from './place.js';
 import { Transport, type Address } from './transport.js';
 import { VERSION } from './version.js';
-
-/** What a caller can do with an answer. */
-export type Ability = 'deny' | 'context_before' | 'context_after' | 'replace_result' | 'stop';
-
-/** Who asks: the name of an adapter and what it can do. */
-export interface Caller {
-  name: string;
-  can: readonly Ability[];
-}
 
 export interface GuardOptions {
   /** Base URL of the guard. Without it and `socketPath`: where loopwarden's hooks find it, else `http://127.0.0.1:9464`. */
@@ -40,7 +32,7 @@ const WARNING_EVERY_MS = 60_000;
 /** Nudges remembered so that none is given twice. */
 const NUDGES_MAX = 4_096;
 
-export class Guard {
+export class Guard implements Asking {
   readonly #transport: Transport;
   readonly #breaker: Breaker;
   readonly #events = new EventWriter();

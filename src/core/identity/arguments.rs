@@ -92,6 +92,12 @@ pub(crate) fn holds(names: &[String], name: &str) -> bool {
     names.iter().any(|held| held == name)
 }
 
+/// Canonical text of a content: canonical JSON, text verbatim, `{}` where absent, `sha256:<hex>` for a hash.
+#[must_use]
+pub fn canonical_text(content: &Content<'_>) -> String {
+    Arguments::of(content).text().to_owned()
+}
+
 /// Names of the first `most` top-level arguments, in order of the alphabet: the order written says nothing.
 #[must_use]
 pub fn argument_names(args: &Content<'_>, most: usize) -> Vec<String> {

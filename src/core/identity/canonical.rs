@@ -9,8 +9,7 @@ use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 
-use crate::event::{Content, json};
-use crate::identity::arguments::{Arguments, holds};
+use crate::event::json;
 use crate::identity::hash::Digest;
 use crate::identity::number;
 
@@ -33,12 +32,6 @@ pub(crate) struct Member {
     pub(crate) colon: usize,
     /// After the value.
     pub(crate) end: usize,
-}
-
-/// Canonical text of a content: canonical JSON, text verbatim, `{}` where absent, `sha256:<hex>` for a hash.
-#[must_use]
-pub fn canonical_text(content: &Content<'_>) -> String {
-    Arguments::of(content).text().to_owned()
 }
 
 /// How a hash stands for the content it was made of.
@@ -132,7 +125,7 @@ impl<'a> Writer<'a, '_> {
             let key_source = self.take();
             let key = json::unquote(key_source);
             self.at = json::skip_space(self.source, json::skip_space(self.source, self.at) + 1);
-            if self.dropped.iter().any(|names| holds(names, &key)) {
+            if self.dropped.iter().any(|names| names.iter().any(|name| *name == key)) {
                 self.at = json::value_end(self.source, self.at);
                 self.is_whole = false;
             } else {

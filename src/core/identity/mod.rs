@@ -21,11 +21,10 @@ mod shell;
 mod signature;
 mod sketch;
 
-pub use arguments::{Arguments, argument_names};
+pub use arguments::{Arguments, argument_names, canonical_text};
 pub use base32::base32;
 pub use call::{CallIdentity, CallRules, args_identity, call_identity};
 pub(crate) use canonical::canonical_json;
-pub use canonical::canonical_text;
 pub use fingerprint::{FingerprintRules, fingerprint, fingerprint_text};
 pub use fnv::Fnv64;
 pub use hash::{Digest, Hash64, Hash128, hash_bytes, hash_parts, hash_text};

@@ -7,7 +7,7 @@ use loopwarden_ingest::mapping::Mapping;
 use loopwarden_log::embedded::{EmbeddedBroker, EmbeddedReader, Feed};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-use crate::http::check::Desk;
+use crate::http::check::desk::Desk;
 use crate::http::exports::Exports;
 use crate::http::process_status::ProcessStatus;
 use crate::http::token::Token;

@@ -6,7 +6,8 @@
  */
 
 import { around, ask, type GuardedCall } from '../around.js';
-import type { Caller, Guard } from '../guard.js';
+import type { Caller } from '../caller.js';
+import type { Guard } from '../guard.js';
 import { plainOutput, refuse, withText } from '../model-output.js';
 import { sessions, Turns, type SessionId } from '../whose.js';
 

@@ -6,7 +6,8 @@
 
 import { eventOf, textOf, type GuardedCall, type Report } from '../around.js';
 import type { Decision } from '../decision.js';
-import type { Caller, Guard } from '../guard.js';
+import type { Caller } from '../caller.js';
+import type { Guard } from '../guard.js';
 import { sessions } from '../whose.js';
 
 const CALLER: Caller = { name: 'claude-agent-sdk', can: ['deny', 'context_before', 'context_after', 'stop'] };

@@ -8,7 +8,8 @@
 import { ToolMessage, createMiddleware } from 'langchain';
 
 import { appended, around, type GuardedCall, type Report } from '../around.js';
-import type { Caller, Guard } from '../guard.js';
+import type { Caller } from '../caller.js';
+import type { Guard } from '../guard.js';
 import { sessions, Turns } from '../whose.js';
 
 const CALLER: Caller = { name: 'langchain', can: ['deny', 'context_after'] };

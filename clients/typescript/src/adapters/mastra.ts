@@ -5,7 +5,8 @@
  */
 
 import { appended, around, type GuardedCall } from '../around.js';
-import type { Caller, Guard } from '../guard.js';
+import type { Caller } from '../caller.js';
+import type { Guard } from '../guard.js';
 import { refuse, withText } from '../model-output.js';
 import { sessions, type SessionId } from '../whose.js';
 

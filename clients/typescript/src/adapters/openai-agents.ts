@@ -5,7 +5,8 @@
  */
 
 import { ask, type Asked, type GuardedCall } from '../around.js';
-import type { Caller, Guard } from '../guard.js';
+import type { Caller } from '../caller.js';
+import type { Guard } from '../guard.js';
 import { sessions, type SessionId } from '../whose.js';
 
 const CALLER: Caller = { name: 'openai-agents', can: ['deny', 'context_after'] };

@@ -3,7 +3,7 @@
 //! Every decision is a 200, and no other status means that a call must not run: whoever cannot read an answer lets it run.
 
 mod beside;
-mod desk;
+pub(super) mod desk;
 mod embedded;
 
 use std::sync::Arc;
