@@ -10,10 +10,11 @@ install: setup ## the program and the hook of coding agents into ~/.cargo/bin, f
 	cargo install --locked --quiet --path .
 	cargo install --locked --quiet --path src/hook
 
-test: setup ## everything, with a real broker
+test: setup ## everything, with a real broker, a browser, coding agents and OpenTelemetry's SDKs, as far as they can be had
 	bash tests/kafka/broker/fetch.sh
 	cargo test --release --locked --workspace
 	bash tests/browser/run.sh
+	$(MAKE) agents otel
 
 check: fmt lint unit it doc ## what needs no network
 
