@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 import run  # noqa: E402
+from warden import ROOT, TARGET, OwnLog  # noqa: E402
 
 PACKAGES = ["mcp==2.3.0"]
 CACHE = run.CACHE / "mcp"
@@ -65,7 +66,7 @@ def python():
 
 def documented():
     """The server of the page, as a client reads it: program and arguments."""
-    page = (run.ROOT / "src/docs/agents.md").read_text()
+    page = (ROOT / "src/docs/agents.md").read_text()
     found = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", page, re.S)]
     (server,) = [server for block in found for server in block.get("mcpServers", {}).values()]
     assert len(json.dumps(server)) and "mcp-proxy" in server["args"], server
@@ -76,7 +77,7 @@ class Place:
     """A home and a project of one run, and a loopwarden that its home points to."""
 
     def __init__(self):
-        scratch = run.TARGET.parent / "tmp"
+        scratch = TARGET.parent / "tmp"
         scratch.mkdir(exist_ok=True)
         self.folder = Path(tempfile.mkdtemp(prefix="mcp-", dir=scratch))
         self.home, self.project = self.folder / "home", self.folder / "project"
@@ -84,10 +85,10 @@ class Place:
         self.project.mkdir()
         for number in range(WORK_CALLS):
             (self.project / ("file-%d.txt" % number)).write_text("This is number %d, and it says %s.\n" % (number, chr(97 + number) * 9))
-        self.warden = run.Loopwarden(self.folder)
+        self.warden = OwnLog(self.folder)
         (self.home / ".config/loopwarden/hook-address").write_text(self.warden.address + "\n")
         self.environment = {
-            "HOME": str(self.home), "PATH": "%s:%s" % (run.TARGET, os.environ["PATH"]),
+            "HOME": str(self.home), "PATH": "%s:%s" % (TARGET, os.environ["PATH"]),
             # Ours is busy at times; a client in a test waits.
             "LOOPWARDEN_HOOK_WAIT_MS": "5000",
             "npm_config_cache": str(CACHE / "npm"), "npm_config_prefer_offline": "true", "npm_config_update_notifier": "false",
@@ -205,8 +206,8 @@ def npm_problem(environment):
 
 def main():
     for program in ("loopwarden", "loopwarden-hook"):
-        if not (run.TARGET / program).is_file():
-            raise SystemExit("%s is not built in %s" % (program, run.TARGET))
+        if not (TARGET / program).is_file():
+            raise SystemExit("%s is not built in %s" % (program, TARGET))
     passed = failed = 0
     for number in range(3):
         for kind in (looped, worked, same_bytes):

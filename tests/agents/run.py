@@ -1,27 +1,25 @@
 """Real coding agents from npm, headless, against a model on loopback, with the hooks that `loopwarden hook install` writes.
 
 For each agent two runs: one that loops (its model reads a nudge, then a refusal, and the run ends), one that works (nothing is said).
-Needs Node's package manager and its registry for the first run; skips with the reason where they are missing.
+All ask a process with a log of its own. Claude Code also asks a guard beside it, with a fleet on Kafka behind: `claude-code@kafka`.
+Needs Node's package manager and its registry for the first run, and a JVM and Maven for Kafka; skips with the reason where they are missing.
 
-    python3 tests/agents/run.py [AGENT[:KIND]...]
+    python3 tests/agents/run.py [AGENT[@kafka][:KIND]...]
 """
 
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 import model  # noqa: E402
+from warden import TARGET, OnKafka, OwnLog, missing  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[2]
-TARGET = Path(os.environ.get("CARGO_TARGET_DIR", Path.home() / ".cache/loopwarden/target")) / "release"
 CACHE = Path(os.environ.get("LOOPWARDEN_AGENTS_DIR", Path.home() / ".cache/loopwarden/agents"))
 PACKAGES = {
     # Some of the agents need a newer Node than distributions have.
@@ -33,7 +31,6 @@ PACKAGES = {
     "opencode-ai": "1.18.33",
 }
 RUN_WAIT_S = 300
-READY_WAIT_S = 60
 
 
 def installed():
@@ -52,48 +49,6 @@ def installed():
             return print("agents: skipped, npm cannot install them: %s" % lines[0])
         stamp.write_text(wanted)
     return CACHE / "node_modules/.bin"
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
-class Loopwarden:
-    """A process with a log of its own, in live mode."""
-
-    def __init__(self, folder):
-        self.address = "127.0.0.1:%d" % free_port()
-        arguments = ["run", "--data-dir", folder / "data", "--set", "http.listen=" + self.address, "--set", "mode=live"]
-        self.log = open(folder / "loopwarden.log", "w")
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("LOOPWARDEN_")}
-        self.process = subprocess.Popen([TARGET / "loopwarden", *arguments], stdout=self.log, stderr=self.log, env=environment)
-        deadline = time.monotonic() + READY_WAIT_S
-        while not self.is_ready():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise SystemExit("loopwarden did not start:\n" + (folder / "loopwarden.log").read_text()[-2000:])
-            time.sleep(0.05)
-
-    def is_ready(self):
-        try:
-            return urllib.request.urlopen("http://%s/readyz" % self.address, timeout=2).status == 200
-        except OSError:
-            return False
-
-    def commands(self):
-        """What it has sent: one object a line."""
-        text = urllib.request.urlopen("http://%s/v1/commands?wait=200ms" % self.address, timeout=10).read().decode()
-        found = []
-        for line in text.splitlines():
-            value = json.loads(line) if line.strip() else {}
-            found += value.get("commands", [value] if value.get("action") else [])
-        return found
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(timeout=30)
-        self.log.close()
 
 
 def claude(base, _home, _project):
@@ -137,14 +92,16 @@ def opencode(base, _home, project):
 
 
 AGENTS = {"claude-code": claude, "codex": codex, "gemini": gemini, "qwen": qwen, "opencode": opencode}
+WARDENS = {"": OwnLog, "kafka": OnKafka}
+DEFAULT = [*AGENTS, "claude-code@kafka"]
 
 
-def run(agent, kind, programs, folder):
+def run(agent, warden, kind, programs, folder):
     """One run: (script of the model, commands of loopwarden, exit code, seconds, output)."""
     home, project = folder / "home", folder / "project"
     for path in (home, project):
         path.mkdir(parents=True)
-    warden = Loopwarden(folder)
+    warden = warden(folder)
     script, base, stop = model.start(kind)
     try:
         environment, command = AGENTS[agent](base, home, project)
@@ -201,11 +158,18 @@ def problems_of_work(script, commands):
         yield "%d of %d calls were made" % (script.calls, len(model.WORK))
 
 
+def chosen(words):
+    """Agent, where it asks, and which run, of each word."""
+    for word in words or DEFAULT:
+        name, _, only = word.partition(":")
+        agent, _, behind = name.partition("@")
+        if agent not in AGENTS or behind not in WARDENS:
+            raise SystemExit("no such agent: %s; there are %s" % (word, ", ".join(DEFAULT)))
+        yield name, agent, WARDENS[behind], only
+
+
 def main():
-    chosen = sys.argv[1:] or list(AGENTS)
-    unknown = [one for one in chosen if one.partition(":")[0] not in AGENTS]
-    if unknown:
-        raise SystemExit("no such agent: %s; there are %s" % (", ".join(unknown), ", ".join(AGENTS)))
+    choice = list(chosen(sys.argv[1:]))
     programs = installed()
     if programs is None:
         return 0
@@ -213,7 +177,11 @@ def main():
         if not (TARGET / program).is_file():
             raise SystemExit("%s is not built in %s" % (program, TARGET))
     passed = failed = 0
-    for agent, _, only in (one.partition(":") for one in chosen):
+    for name, agent, warden, only in choice:
+        lacks = missing(warden)
+        if lacks:
+            print("%s: skipped, %s is not installed" % (name, lacks))
+            continue
         for kind, problems_of in (("loop", problems_of_loop), ("work", problems_of_work)):
             if only not in ("", kind):
                 continue
@@ -221,12 +189,12 @@ def main():
             scratch = TARGET.parent / "tmp"
             scratch.mkdir(exist_ok=True)
             folder = Path(tempfile.mkdtemp(prefix="agents-", dir=scratch))
-            script, commands, code, took, output = run(agent, kind, programs, folder)
+            script, commands, code, took, output = run(agent, warden, kind, programs, folder)
             problems = list(problems_of(script, commands))
             problems += ["it ended with %s" % code] if code != 0 else []
             actions = ["%s %s" % (one["mode"], one["action"]) for one in commands]
             print("%s, %s: %s; %d calls, commands %s, %.1f s" % (
-                agent, kind, "FAILED" if problems else "ok", script.calls, actions, took), flush=True)
+                name, kind, "FAILED" if problems else "ok", script.calls, actions, took), flush=True)
             if problems:
                 failed += 1
                 print("\n".join("  " + problem for problem in problems))

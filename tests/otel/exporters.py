@@ -19,6 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "agents"))
 import model  # noqa: E402
 import run as agents  # noqa: E402
+from warden import TARGET, OwnLog  # noqa: E402
 
 # Enough for a loop, and few enough that no agent ends the run itself.
 model.CALLS_MAX = 10
@@ -74,7 +75,7 @@ def run(agent, programs, folder):
     home, project = folder / "home", folder / "project"
     for path in (home, project):
         path.mkdir(parents=True)
-    warden = agents.Loopwarden(folder)
+    warden = OwnLog(folder)
     script, base, stop = model.start("loop")
     try:
         environment, command = AGENTS[agent](base, home, project, "http://" + warden.address)
@@ -102,7 +103,7 @@ def main():
         return 0
     failed = 0
     for agent in chosen:
-        scratch = agents.TARGET.parent / "tmp"
+        scratch = TARGET.parent / "tmp"
         scratch.mkdir(exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix="exporters-", dir=scratch))
         made, calls, commands = run(agent, programs, folder)
