@@ -102,12 +102,16 @@ class Broker:
         command = [TARGET / "loopwarden", "topics", "create", "--partitions", "4", "--set", "kafka.bootstrap_servers=" + self.bootstrap]
         return subprocess.run(command, capture_output=True, timeout=60).returncode == 0
 
+    def tool(self, name, *arguments):
+        """Runs one of Kafka's own tools; what it printed."""
+        command = ["java", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", self.jars + "/*", "org.apache.kafka.tools." + name,
+                   "--bootstrap-server", self.bootstrap, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+
     def records(self, topic):
         """The committed records of a topic, each a JSON object; read until nothing comes any more."""
-        command = ["java", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp", self.jars + "/*", "org.apache.kafka.tools.consumer.ConsoleConsumer",
-                   "--bootstrap-server", self.bootstrap, "--topic", topic, "--from-beginning", "--timeout-ms", "3000",
-                   "--isolation-level", "read_committed"]
-        lines = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout.splitlines()
+        arguments = ["--topic", topic, "--from-beginning", "--timeout-ms", "3000", "--isolation-level", "read_committed"]
+        lines = self.tool("consumer.ConsoleConsumer", *arguments).splitlines()
         # Its log lines come the same way.
         return [json.loads(line) for line in lines if line.startswith("{")]
 

@@ -70,15 +70,15 @@ def events(warden):
     return [json.loads(line) for line in text.splitlines() if line.strip()]
 
 
-def run(agent, programs, folder):
-    """Calls of the model, events that came, commands that were sent."""
+def run(agent, programs, folder, between=lambda warden: "http://" + warden.address):
+    """Calls of the model, events that came, commands that were sent. `between`: where the agent exports to."""
     home, project = folder / "home", folder / "project"
     for path in (home, project):
         path.mkdir(parents=True)
     warden = OwnLog(folder)
     script, base, stop = model.start("loop")
     try:
-        environment, command = AGENTS[agent](base, home, project, "http://" + warden.address)
+        environment, command = AGENTS[agent](base, home, project, between(warden))
         keep = {name: os.environ[name] for name in ("LANG", "TERM", "TMPDIR") if name in os.environ}
         environment = {**keep, **environment, "HOME": str(home), "PATH": "%s:%s" % (programs, os.environ["PATH"]), "CI": "1", "LC_ALL": "C"}
         with open(folder / "agent.log", "w") as log:
@@ -96,6 +96,15 @@ def run(agent, programs, folder):
         warden.stop()
 
 
+def problems(made, calls, commands):
+    if len(calls) != made:
+        yield "%d calls were made, %d came" % (made, len(calls))
+    if not any(one["action"] == "nudge" for one in commands):
+        yield "no loop was found"
+    if len({call["session_id"] for call in calls}) > 1:
+        yield "its calls are of several sessions"
+
+
 def main():
     chosen = sys.argv[1:] or list(AGENTS)
     programs = agents.installed()
@@ -107,18 +116,12 @@ def main():
         scratch.mkdir(exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix="exporters-", dir=scratch))
         made, calls, commands = run(agent, programs, folder)
-        problems = []
-        if len(calls) != made:
-            problems.append("%d calls were made, %d came" % (made, len(calls)))
-        if not any(one["action"] == "nudge" for one in commands):
-            problems.append("no loop was found")
-        if len({call["session_id"] for call in calls}) > 1:
-            problems.append("its calls are of several sessions")
+        found = list(problems(made, calls, commands))
         told = ["%s by %s" % (one["action"], one["reason"]["code"]) for one in commands]
-        print("%s: %s; %d calls, %d came, %s" % (agent, "FAILED" if problems else "ok", made, len(calls), told), flush=True)
-        if problems:
+        print("%s: %s; %d calls, %d came, %s" % (agent, "FAILED" if found else "ok", made, len(calls), told), flush=True)
+        if found:
             failed += 1
-            print("\n".join("  " + problem for problem in problems))
+            print("\n".join("  " + problem for problem in found))
             print("  kept in %s" % folder, flush=True)
         else:
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The Python and the Node SDK of OpenTelemetry, each with a real instrumentation, send two looping agents to the embedded process, which must
-# find both. What has no interpreter or no packages is skipped, with the reason. `make otel` builds the program first.
+# find both. A real collector, built from collector/, then stands between. What has no interpreter or no packages is skipped, with the reason.
+# `make otel` builds the program first.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -45,6 +46,17 @@ of_node() {
     PACKAGES=$packages drive node node tests/otel/agents.mjs
 }
 
+# Built again when its modules change.
+of_collector() {
+    local built=$target/otel-collector python=$target/otel-python
+    command -v go >/dev/null || { echo "collector: skipped, there is no Go to build it"; return; }
+    [ -e "$python/ready" ] || { echo "collector: skipped, the Python SDK is not there"; return; }
+    (cd tests/otel/collector && CGO_ENABLED=0 timeout 900 go build -mod=readonly -trimpath -ldflags '-s -w' -o "$built" . >&2) ||
+        { echo "collector: skipped, Go cannot build it"; return; }
+    python3 tests/otel/collector.py "$built" "$python/bin/python"
+}
+
 command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 0; }
 of_python
 of_node
+of_collector
