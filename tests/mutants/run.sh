@@ -27,13 +27,13 @@ say() { printf '%s\n' "$*"; }
 # Lines `target test` of the patches given, each once.
 named() { sed -n 's/^Caught by: //p' "$@" | sort -u; }
 
-# Builds the test programs of some targets, and prints `target path` for each. A target is a test program of the root package, or the
-# name of a package, which means the tests beside its code.
+# Builds the test programs of some targets, and prints `target path` for each. A target is a test program of the root package, the name
+# of a package, which means the tests beside its code, or a package and a test program of it: `loopwarden-intake/exactly_once`.
 build() {
   local arguments=(--config 'profile.release.opt-level=0' --config 'profile.release.debug=0'
     --config 'profile.release.package."*".opt-level=3' --config 'profile.release.package."*".debug="line-tables-only"') one lib=()
   for one in "$@"; do
-    case $one in loopwarden*) lib+=(--lib); arguments+=(-p "$one") ;; *) arguments+=(-p loopwarden --test "$one") ;; esac
+    case $one in loopwarden*/*) arguments+=(-p "${one%/*}" --test "${one#*/}") ;; loopwarden*) lib+=(--lib); arguments+=(-p "$one") ;; *) arguments+=(-p loopwarden --test "$one") ;; esac
   done
   (cd "$copy" && timeout -k 10 $build_s $cargo test --release --locked --quiet --no-run "${arguments[@]}" "${lib[@]:0:1}" --message-format=json 2>"$dir/build.log") |
     sed -n 's/.*"kind":\["\(lib\|test\)"\].*"name":"\([a-z_]*\)".*"executable":"\([^"]*\)".*/\2 \3/p' |
@@ -87,7 +87,7 @@ done
 [ $only_check = 0 ] || { say "${#patches[@]} patches apply"; exit 0; }
 
 copy_dependencies "$target" "$CARGO_TARGET_DIR"
-program() { awk -v target="$1" '$1 == target { print $2 }' <<<"$built"; }
+program() { local target=${1#*/} && awk -v target="${target//_/-}" '$1 == target { print $2 }' <<<"$built"; }
 # shellcheck disable=SC2046
 built=$(build $(named "${patches[@]}" | cut -d' ' -f1 | sort -u))
 while read -r kind test; do
