@@ -119,6 +119,8 @@ pub const PLACE_ASK_WAIT: Duration = Duration::from_secs(5);
 pub const PLACE_ASK_PAUSE: Duration = Duration::from_millis(500);
 /// Wait for a single question to a broker: metadata, offsets.
 pub const ASK_WAIT: Duration = Duration::from_secs(10);
+/// Longest time before a client asks for its token again: one in a file may be replaced long before it ends.
+pub const TOKEN_ASK: Duration = Duration::from_secs(60);
 /// Wait until what an operator sends is durable, and for room in the client's queue.
 pub const WRITE_WAIT: Duration = Duration::from_secs(60);
 /// Wait for a partition to be ready to be sought.

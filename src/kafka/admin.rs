@@ -10,6 +10,7 @@ use std::time::Duration;
 use loopwarden_core::limits;
 use loopwarden_log::LogError;
 use loopwarden_log::clock::Deadline;
+use loopwarden_token::Tokens;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::RDKafkaErrorCode;
@@ -23,7 +24,7 @@ pub use crate::plan::{
 use crate::plan::{missing, uneven};
 use crate::settings::KafkaOptions;
 use crate::topics::similar;
-use crate::{changelog, fate, settings};
+use crate::{changelog, fate, identity, settings};
 
 /// Between two questions whether a new topic is known.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
@@ -42,18 +43,27 @@ pub struct Admin {
     /// The admin client hands out neither log lines nor errors: why no broker answers is asked of this one.
     asker: BaseConsumer<PlainContext>,
     bootstrap: String,
+    tokens: Option<Tokens>,
 }
 
 impl Admin {
-    /// Makes the client; talks to nobody yet.
+    /// Makes the client; talks to no broker yet, but gets the first token where brokers want one.
     ///
     /// # Errors
-    /// A setting librdkafka refuses.
+    /// A setting librdkafka refuses; E0106.
     pub fn new(options: &KafkaOptions) -> Result<Self, LogError> {
         let client = settings::admin(options)
             .create_with_context(PlainContext::default())
             .map_err(|error| fate::of(&error, "making the admin client"))?;
-        Ok(Self { client, asker: changelog::make(options, "asker")?, bootstrap: options.bootstrap_servers.clone() })
+        let tokens = options.security.tokens.clone();
+        first_token(tokens.as_ref())?;
+        Ok(Self { client, asker: changelog::make(options, "asker")?, bootstrap: options.bootstrap_servers.clone(), tokens })
+    }
+
+    /// The client, with a token of now.
+    fn client(&self) -> Result<&AdminClient<PlainContext>, LogError> {
+        identity::hand_to(self.client.inner(), self.tokens.as_ref()).map_err(|error| identity::fatal(&error))?;
+        Ok(&self.client)
     }
 
     /// Id of the cluster: a store belongs to one.
@@ -82,7 +92,7 @@ impl Admin {
     /// E0101 when no broker answers.
     pub fn brokers(&self) -> Result<u16, LogError> {
         let asking = format!("asking {} for its brokers", self.bootstrap);
-        match self.client.inner().fetch_metadata(None, limits::CONNECT_WAIT) {
+        match self.client()?.inner().fetch_metadata(None, limits::CONNECT_WAIT) {
             Ok(metadata) => Ok(metadata.brokers().len() as u16),
             Err(error) => Err(match fate::of(&error, &asking) {
                 LogError::Transient(cause) => fate::fatal(fate::E_UNREACHABLE, cause),
@@ -120,7 +130,7 @@ impl Admin {
             })
             .collect();
         let options = AdminOptions::new().request_timeout(Some(limits::CONNECT_WAIT)).operation_timeout(Some(limits::ASK_WAIT));
-        let results = wait_for(self.client.create_topics(&topics, &options))
+        let results = wait_for(self.client()?.create_topics(&topics, &options))
             .map_err(|error| fate::of(&error, &format!("creating topics on {}", self.bootstrap)))?;
         results
             .into_iter()
@@ -152,8 +162,11 @@ impl Admin {
     fn wait_until_known(&self, name: &str) {
         let deadline = Deadline::after(limits::ASK_WAIT);
         while !deadline.is_over() {
-            let known = self.client.inner().fetch_metadata(Some(name), deadline.left()).is_ok_and(|metadata| {
-                metadata.topics().iter().all(|topic| topic.error().is_none() && !topic.partitions().is_empty())
+            let asked = self.client().map(|client| client.inner().fetch_metadata(Some(name), deadline.left()));
+            let known = asked.is_ok_and(|answer| {
+                answer.is_ok_and(|metadata| {
+                    metadata.topics().iter().all(|topic| topic.error().is_none() && !topic.partitions().is_empty())
+                })
             });
             if known {
                 return;
@@ -168,12 +181,13 @@ impl Admin {
     /// E0101, E0103.
     pub fn describe(&self, name: &str) -> Result<Option<TopicFacts>, LogError> {
         let asking = format!("asking for topic \"{name}\" on {}", self.bootstrap);
-        let metadata = self.client.inner().fetch_metadata(Some(name), limits::CONNECT_WAIT).map_err(|error| {
-            match fate::of(&error, &asking) {
-                LogError::Transient(cause) => fate::fatal(fate::E_UNREACHABLE, cause),
-                other => other,
-            }
-        })?;
+        let metadata =
+            self.client()?.inner().fetch_metadata(Some(name), limits::CONNECT_WAIT).map_err(|error| {
+                match fate::of(&error, &asking) {
+                    LogError::Transient(cause) => fate::fatal(fate::E_UNREACHABLE, cause),
+                    other => other,
+                }
+            })?;
         let Some(topic) = metadata.topics().first() else { return Ok(None) };
         match topic.error() {
             Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART | RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION) => {
@@ -195,7 +209,7 @@ impl Admin {
 
     fn config_of(&self, name: &str, asking: &str) -> Result<Option<Vec<(String, String)>>, LogError> {
         let options = AdminOptions::new().request_timeout(Some(limits::ASK_WAIT));
-        let resources = wait_for(self.client.describe_configs(&[ResourceSpecifier::Topic(name)], &options))
+        let resources = wait_for(self.client()?.describe_configs(&[ResourceSpecifier::Topic(name)], &options))
             .map_err(|error| fate::of(&error, asking))?;
         let mut config = Vec::new();
         for resource in resources {
@@ -212,7 +226,7 @@ impl Admin {
     /// E0101.
     pub fn similar_to(&self, name: &str) -> Result<Vec<String>, LogError> {
         let metadata =
-            self.client.inner().fetch_metadata(None, limits::ASK_WAIT).map_err(|error| {
+            self.client()?.inner().fetch_metadata(None, limits::ASK_WAIT).map_err(|error| {
                 fate::fatal(fate::E_UNREACHABLE, format!("asking {} for its topics: {error}", self.bootstrap))
             })?;
         let names: Vec<&str> = metadata.topics().iter().map(rdkafka::metadata::MetadataTopic::name).collect();
@@ -242,6 +256,18 @@ impl Admin {
         }
         problems.extend(uneven(&facts));
         Ok(problems)
+    }
+}
+
+/// Waits for the first token: who issues it may come up later than this process, but a refusal stays one.
+fn first_token(tokens: Option<&Tokens>) -> Result<(), LogError> {
+    let deadline = Deadline::after(limits::CONNECT_WAIT);
+    loop {
+        match tokens.map(Tokens::token) {
+            Some(Err(error)) if error.is_refused || deadline.is_over() => return Err(identity::fatal(&error)),
+            Some(Err(_)) => thread::park_timeout(ASK_AGAIN),
+            None | Some(Ok(_)) => return Ok(()),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use crate::context::PlainContext;
 use crate::settings::{KafkaOptions, Start};
 use crate::topics::Topics;
-use crate::{fate, settings};
+use crate::{fate, identity, settings};
 
 /// Takes offset, key and value of a record.
 type Handler<'a> = dyn FnMut(u64, &[u8], Option<&[u8]>) -> Flow + 'a;
@@ -55,7 +55,10 @@ impl KafkaChangelog {
             Stage::Swarm => &mut self.swarm,
         };
         match slot {
-            Some(reader) => Ok(reader),
+            Some(reader) => {
+                serve(&reader.client, &self.options)?;
+                Ok(reader)
+            }
             None => Ok(slot.insert(Reader { client: make(&self.options, stage.as_str())?, reading: None })),
         }
     }
@@ -80,11 +83,24 @@ fn no_such_stage(task: TaskId) -> LogError {
 
 /// A consumer that is only ever assigned.
 pub(super) fn make(options: &KafkaOptions, name: &str) -> Result<BaseConsumer<PlainContext>, LogError> {
-    make_from(&settings::reader(options, name))
+    make_from(&settings::reader(options, name), options)
 }
 
-fn make_from(config: &ClientConfig) -> Result<BaseConsumer<PlainContext>, LogError> {
-    config.create_with_context(PlainContext::default()).map_err(|error| fate::of(&error, "making a reader"))
+fn make_from(config: &ClientConfig, options: &KafkaOptions) -> Result<BaseConsumer<PlainContext>, LogError> {
+    let context = PlainContext::new(options.security.tokens.clone());
+    let client = config.create_with_context(context).map_err(|error| fate::of(&error, "making a reader"))?;
+    serve(&client, options)?;
+    Ok(client)
+}
+
+/// What a failed question means.
+fn failed(client: &BaseConsumer<PlainContext>, error: &KafkaError, asking: &str) -> LogError {
+    identity::of_refused(client.context().tokens(), error, asking).unwrap_or_else(|| fate::of(error, asking))
+}
+
+/// Before a question to a client that may not have been polled for long.
+fn serve(client: &BaseConsumer<PlainContext>, options: &KafkaOptions) -> Result<(), LogError> {
+    identity::hand_to(client.client(), options.security.tokens.as_ref()).map_err(|error| identity::transient(&error))
 }
 
 /// First offset that exists, and the end as the client sees it: the last stable offset, for one that reads what is committed.
@@ -96,7 +112,7 @@ pub(super) fn watermarks(client: &BaseConsumer<PlainContext>, topic: &str, parti
         Err(error) if is_unknown_to_client(&error) && !is_missing(client, topic, partition) => {
             Err(LogError::Transient(format!("{asking}: {error}")))
         }
-        Err(error) => Err(fate::of(&error, &asking)),
+        Err(error) => Err(failed(client, &error, &asking)),
     }
 }
 
@@ -125,11 +141,11 @@ pub(super) fn offset_at(
     let asking = format!("asking for the offset of a time in {topic}/{partition}");
     let mut list = TopicPartitionList::new();
     list.add_partition_offset(topic, partition as i32, Offset::Offset(time_ms.max(0)))
-        .map_err(|error| fate::of(&error, &asking))?;
-    let found = client.offsets_for_times(list, limits::ASK_WAIT).map_err(|error| fate::of(&error, &asking))?;
+        .map_err(|error| failed(client, &error, &asking))?;
+    let found = client.offsets_for_times(list, limits::ASK_WAIT).map_err(|error| failed(client, &error, &asking))?;
     let elements = found.elements();
     let element = elements.first().ok_or_else(|| LogError::Transient(format!("{asking}: no answer")))?;
-    element.error().map_err(|error| fate::of(&error, &asking))?;
+    element.error().map_err(|error| failed(client, &error, &asking))?;
     Ok(match element.offset() {
         Offset::Offset(offset) => u64::try_from(offset).ok(),
         _ => None,
@@ -143,10 +159,10 @@ impl Changelog for KafkaChangelog {
         let asking = format!("asking for the group's offset of {task}");
         let mut list = TopicPartitionList::new();
         list.add_partition(&topic, task.partition as i32);
-        let list = client.committed_offsets(list, wait).map_err(|error| fate::of(&error, &asking))?;
+        let list = client.committed_offsets(list, wait).map_err(|error| failed(client, &error, &asking))?;
         let elements = list.elements();
         let element = elements.first().ok_or_else(|| LogError::Transient(format!("{asking}: no answer")))?;
-        element.error().map_err(|error| fate::of(&error, &asking))?;
+        element.error().map_err(|error| failed(client, &error, &asking))?;
         Ok(match element.offset() {
             Offset::Offset(offset) => u64::try_from(offset).ok().map(NextOffset),
             _ => None,
@@ -162,8 +178,9 @@ impl Changelog for KafkaChangelog {
         let topic = self.changelog_topic(task)?;
         let client = match &mut self.uncommitted {
             Some(client) => client,
-            slot => slot.insert(make_from(&settings::uncommitted_reader(&self.options))?),
+            slot => slot.insert(make_from(&settings::uncommitted_reader(&self.options), &self.options)?),
         };
+        serve(client, &self.options)?;
         Ok(watermarks(client, &topic, task.partition)?.end)
     }
 
@@ -248,7 +265,8 @@ fn drain(client: &BaseConsumer<PlainContext>, from: u64, reading: &str, handler:
                 ) {
                     return Err(LogError::Transient(format!("{reading}: offset {next} is outside of the partition")));
                 }
-                if let Some(error) = fate::of_running(&error, reading) {
+                let refused = identity::of_refused(client.context().tokens(), &error, reading);
+                if let Some(error) = refused.or_else(|| fate::of_running(&error, reading)) {
                     return Err(error);
                 }
             }

@@ -18,7 +18,7 @@ use crate::message::{hand_over, weight};
 use crate::rebalance::Kind;
 use crate::settings::KafkaOptions;
 use crate::topics::Topics;
-use crate::{fate, settings};
+use crate::{fate, identity, settings};
 
 /// Between two tries of a seek that came before the partition's fetcher.
 const SEEK_AGAIN: Duration = Duration::from_millis(5);
@@ -48,8 +48,9 @@ impl LaneConsumer {
     /// Joins the group. Nothing of the lane's own may be open by now (rule B6).
     pub(super) fn join(options: &KafkaOptions, topics: Topics) -> Result<Self, LogError> {
         let consumer: BaseConsumer<ConsumerSide> = settings::lane_consumer(options)
-            .create_with_context(ConsumerSide::default())
+            .create_with_context(ConsumerSide::new(options.security.tokens.clone()))
             .map_err(|error| fate::of(&error, "making the consumer"))?;
+        identity::hand_to(consumer.client(), options.security.tokens.as_ref()).map_err(|error| identity::transient(&error))?;
         let inputs: Vec<String> = options.reads.iter().map(|stage| options.input_topic(*stage)).collect();
         let names: Vec<&str> = inputs.iter().map(String::as_str).collect();
         ask_for(&consumer, names.iter().copied());
@@ -251,6 +252,9 @@ impl LaneConsumer {
 
     /// What an error of a poll means, and what the client has stopped with it.
     fn fate_of(&mut self, error: &KafkaError) -> Option<LogError> {
+        if let Some(fate) = identity::of_refused(self.consumer.context().tokens(), error, &self.reading) {
+            return Some(fate);
+        }
         match fate::of_running(error, &self.reading) {
             Some(LogError::OutOfRange(cause)) => {
                 self.halted.extend(self.tasks.keys());
@@ -371,7 +375,8 @@ impl LaneConsumer {
     }
 
     fn failed(&self, error: &KafkaError, doing: &str) -> LogError {
-        self.fatal().unwrap_or_else(|| fate::of(error, doing))
+        let refused = || identity::of_refused(self.consumer.context().tokens(), error, doing);
+        self.fatal().or_else(refused).unwrap_or_else(|| fate::of(error, doing))
     }
 
     /// Stops reading all tasks while the lane waits for something else, so that it can poll: the group must see it alive.

@@ -1,10 +1,13 @@
 //! What the clients call back: log lines, errors, statistics, delivery reports.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 
+use loopwarden_token::Tokens;
+use rdkafka::client::OAuthToken;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -13,6 +16,7 @@ use rdkafka::producer::ProducerContext;
 use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{ClientContext, Message, Statistics, TopicPartitionList};
 
+use crate::identity;
 use crate::rebalance::Rebalances;
 
 fn forward(level: RDKafkaLogLevel, facility: &str, line: &str) {
@@ -46,9 +50,18 @@ pub(super) struct Failure {
 #[derive(Debug, Default)]
 pub(super) struct PlainContext {
     failure: Mutex<Option<Failure>>,
+    tokens: Option<Tokens>,
 }
 
 impl PlainContext {
+    pub(super) fn new(tokens: Option<Tokens>) -> Self {
+        Self { tokens, ..Self::default() }
+    }
+
+    pub(super) const fn tokens(&self) -> Option<&Tokens> {
+        self.tokens.as_ref()
+    }
+
     /// The last failure; one of those that do not go away by themselves outlasts all others.
     pub(super) fn failure(&self) -> Option<Failure> {
         lock(&self.failure).clone()
@@ -56,6 +69,12 @@ impl PlainContext {
 }
 
 impl ClientContext for PlainContext {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
+        identity::answer(self.tokens.as_ref())
+    }
+
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
         // A connection that the broker closes without a word is a line, and no error event.
         if facility == "FAIL" {
@@ -100,6 +119,7 @@ pub(super) struct ConsumerSide {
     pub(super) rebalances: Rebalances,
     /// Per topic and partition, as of the last statistics.
     ends: Mutex<BTreeMap<(String, u32), Extent>>,
+    tokens: Option<Tokens>,
 }
 
 /// How far a partition reaches.
@@ -131,12 +151,26 @@ impl Extent {
 }
 
 impl ConsumerSide {
+    pub(super) fn new(tokens: Option<Tokens>) -> Self {
+        Self { tokens, ..Self::default() }
+    }
+
+    pub(super) const fn tokens(&self) -> Option<&Tokens> {
+        self.tokens.as_ref()
+    }
+
     pub(super) fn ends(&self) -> BTreeMap<(String, u32), Extent> {
         lock(&self.ends).clone()
     }
 }
 
 impl ClientContext for ConsumerSide {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
+        identity::answer(self.tokens.as_ref())
+    }
+
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
         forward(level, facility, line);
     }
@@ -209,9 +243,18 @@ pub(super) struct LaneContext {
     broken: AtomicBool,
     /// What this identity may not do, in the client's words and ours.
     denied: Mutex<Option<String>>,
+    tokens: Option<Tokens>,
 }
 
 impl LaneContext {
+    pub(super) fn new(tokens: Option<Tokens>) -> Self {
+        Self { tokens, ..Self::default() }
+    }
+
+    pub(super) const fn tokens(&self) -> Option<&Tokens> {
+        self.tokens.as_ref()
+    }
+
     /// Begins to count for a commit, on behalf of the calling thread.
     pub(super) fn begin(&self, commit: u32, slots: usize) {
         self.expected.store(usize::MAX, Ordering::SeqCst);
@@ -284,6 +327,12 @@ fn leaves_a_request(error: &KafkaError, reason: &str) -> bool {
 }
 
 impl ClientContext for LaneContext {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
+        identity::answer(self.tokens.as_ref())
+    }
+
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
         if tells_of_a_lost_request(facility, line) {
             self.broken.store(true, Ordering::SeqCst);

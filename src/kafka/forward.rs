@@ -1,24 +1,34 @@
 //! Sends events to the input topic from beside an agent: batched, each once and in order, never waiting. What brokers do not take in
 //! time is dropped and counted.
 
+use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use loopwarden_log::LogError;
+use loopwarden_token::Tokens;
 use rdkafka::ClientContext;
+use rdkafka::client::OAuthToken;
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseRecord, Producer, ProducerContext, ThreadedProducer};
 
 use crate::settings::KafkaOptions;
-use crate::{fate, settings};
+use crate::{fate, identity, settings};
 
 /// Counts what was taken and what was not.
 #[derive(Debug, Default)]
 struct Deliveries {
     delivered: AtomicU64,
     lost: AtomicU64,
+    tokens: Option<Tokens>,
 }
 
-impl ClientContext for Deliveries {}
+impl ClientContext for Deliveries {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
+        identity::answer(self.tokens.as_ref())
+    }
+}
 
 impl ProducerContext for Deliveries {
     type DeliveryOpaque = ();
@@ -42,8 +52,8 @@ impl Forwarder {
     /// A setting librdkafka refuses.
     pub fn new(options: &KafkaOptions) -> Result<Self, LogError> {
         let config = settings::forwarder(options);
-        let producer =
-            config.create_with_context(Deliveries::default()).map_err(|error| fate::of(&error, "making a producer"))?;
+        let context = Deliveries { tokens: options.security.tokens.clone(), ..Deliveries::default() };
+        let producer = config.create_with_context(context).map_err(|error| fate::of(&error, "making a producer"))?;
         Ok(Self { producer, topic: options.topics.input.clone() })
     }
 

@@ -9,6 +9,7 @@ mod context;
 pub mod fate;
 mod follow;
 mod forward;
+mod identity;
 mod message;
 pub mod operator;
 pub mod permissions;

@@ -17,7 +17,7 @@ use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
 use crate::context::{LaneContext, Ticket};
 use crate::settings::KafkaOptions;
 use crate::topics::Topics;
-use crate::{fate, settings};
+use crate::{fate, identity, settings};
 
 /// What a commit came to.
 pub(super) struct Ended {
@@ -35,7 +35,7 @@ impl LaneProducer {
     /// Builds the client; talks to nobody yet.
     pub(super) fn new(options: &KafkaOptions) -> Result<Self, LogError> {
         let producer = settings::producer(options)
-            .create_with_context(LaneContext::default())
+            .create_with_context(LaneContext::new(options.security.tokens.clone()))
             .map_err(|error| fate::of(&error, "making the producer"))?;
         Ok(Self { producer, commits: 0 })
     }
@@ -46,6 +46,7 @@ impl LaneProducer {
         match self.producer.init_transactions(slice) {
             Ok(()) => Ok(true),
             Err(error) if self.is_fatal(&error) => Err(fate::of(&error, "taking over the transactional id")),
+            Err(error) if identity::of_refused(self.producer.context().tokens(), &error, "").is_some() => Ok(false),
             Err(error) => match fate::of(&error, "taking over the transactional id") {
                 LogError::Transient(_) => Ok(false),
                 other => Err(other),

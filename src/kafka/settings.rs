@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use loopwarden_core::event::Stage;
 pub use loopwarden_settings::Start;
+use loopwarden_token::Tokens;
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
@@ -41,12 +42,14 @@ pub struct Security {
     pub cert_file: Option<PathBuf>,
     /// PEM file of the client's key.
     pub key_file: Option<PathBuf>,
-    /// As `SCRAM-SHA-512`. Setting it switches SASL on.
+    /// As `SCRAM-SHA-512`; with tokens `OAUTHBEARER`. Setting it switches SASL on.
     pub sasl_mechanism: Option<String>,
     /// SASL user.
     pub username: Option<String>,
     /// SASL password.
     pub password: Option<Secret>,
+    /// Instead of user and password.
+    pub tokens: Option<Tokens>,
 }
 
 /// librdkafka settings as a user wrote them, applied last. What exactly-once owns was refused by the configuration.

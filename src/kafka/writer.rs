@@ -1,18 +1,21 @@
 //! A writer outside of any lane, for what an operator sends: each record once and in order, no transaction.
 
+use std::error::Error;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use loopwarden_core::limits;
 use loopwarden_log::LogError;
 use loopwarden_log::clock::Deadline;
+use loopwarden_token::Tokens;
 use rdkafka::ClientContext;
+use rdkafka::client::OAuthToken;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
 
 use crate::settings::KafkaOptions;
-use crate::{fate, settings};
+use crate::{fate, identity, settings};
 
 /// Between two looks for room in the client's queue.
 const ROOM: Duration = Duration::from_millis(50);
@@ -21,9 +24,16 @@ const ROOM: Duration = Duration::from_millis(50);
 #[derive(Debug, Default)]
 struct Reports {
     failure: Mutex<Option<KafkaError>>,
+    tokens: Option<Tokens>,
 }
 
-impl ClientContext for Reports {}
+impl ClientContext for Reports {
+    const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
+
+    fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
+        identity::answer(self.tokens.as_ref())
+    }
+}
 
 impl ProducerContext for Reports {
     type DeliveryOpaque = ();
@@ -47,7 +57,8 @@ impl Writer {
     /// A setting librdkafka refuses.
     pub fn new(options: &KafkaOptions) -> Result<Self, LogError> {
         let config = settings::writer(options);
-        let producer = config.create_with_context(Reports::default()).map_err(|error| fate::of(&error, "making a writer"))?;
+        let context = Reports { tokens: options.security.tokens.clone(), ..Reports::default() };
+        let producer = config.create_with_context(context).map_err(|error| fate::of(&error, "making a writer"))?;
         Ok(Self { producer })
     }
 

@@ -15,6 +15,8 @@ use crate::tree::Value;
 const NAME_MAX: usize = 128;
 /// Longest name of a topic, as brokers allow it.
 const TOPIC_MAX: usize = 249;
+/// Longest URL.
+const URL_MAX: usize = 2_048;
 const MIB: i64 = 1024 * 1024;
 const GIB: i64 = 1024 * MIB;
 const DAY_MS: i64 = 86_400_000;
@@ -146,18 +148,38 @@ settings! {
         cert_file: Option<PathBuf> as "/etc/loopwarden/cert.pem";
         /// PEM, its key
         key_file: Option<PathBuf> as "/etc/loopwarden/key.pem";
-        /// ; switches SASL on, needs username and password_file
+        /// ; switches SASL on; the first three need username and password_file, OAUTHBEARER needs [kafka.oauth], AWS_MSK_IAM AWS's variables
         sasl_mechanism: Option<SaslMechanism> as "SCRAM-SHA-512";
+        /// region of the cluster, for AWS_MSK_IAM; default: AWS_REGION, else AWS_DEFAULT_REGION
+        aws_region: Option<String> as "eu-west-1" where text(plain_name::<64>);
         /// SASL user name
         username: Option<String> as "loopwarden";
         /// file with the SASL password; a line end after it is dropped
         password_file: Option<PathBuf> as "/run/secrets/kafka-password";
+        /// Tokens for OAUTHBEARER: from an issuer (token_url, client_id, client_secret_file), or from token_file.
+        oauth: OauthConfig;
         /// any other librdkafka setting, verbatim, applied last, for every client; what exactly-once owns is refused
         librdkafka: Verbatim;
         /// for consumers, above those for every client
         consumer: ClientConfig;
         /// for producers, likewise
         producer: ClientConfig;
+    }
+
+    /// `[kafka.oauth]`.
+    pub struct OauthConfig {
+        /// token endpoint of the issuer, asked with client credentials; https, or http on this host
+        token_url: Option<String> as "https://issuer.example.com/oauth2/token" where text(issuer);
+        /// name of this client at the issuer
+        client_id: Option<String> as "loopwarden";
+        /// file with its secret; read again for each token
+        client_secret_file: Option<PathBuf> as "/run/secrets/oauth-client-secret";
+        /// scopes to ask for, separated by spaces
+        scope: Option<String> as "kafka";
+        /// PEM, authorities of the issuer's certificate; without: those that the system knows
+        ca_file: Option<PathBuf> as "/etc/loopwarden/issuer-ca.pem";
+        /// file with a token (JWT) that something else renews, as Kubernetes does; read again every 2 s
+        token_file: Option<PathBuf> as "/var/run/secrets/tokens/kafka";
     }
 
     /// `[kafka.consumer]`, `[kafka.producer]`.
@@ -250,6 +272,10 @@ words! {
         Sha256 = "SCRAM-SHA-256",
         /// A challenge hashed with SHA-512.
         Sha512 = "SCRAM-SHA-512",
+        /// A token of an issuer.
+        OauthBearer = "OAUTHBEARER",
+        /// A token signed with AWS credentials.
+        AwsMskIam = "AWS_MSK_IAM",
     }
 }
 
@@ -312,6 +338,26 @@ fn servers(list: &str) -> Result<String, Vec<String>> {
         .map(|server| format!("holds {server:?}, but must be host:port, separated by commas"))
         .collect();
     if wrong.is_empty() { Ok(servers.join(",")) } else { Err(wrong) }
+}
+
+/// Where a secret may be sent: encrypted, or not over any network.
+fn issuer(url: &str) -> Result<String, Vec<String>> {
+    let is_of_this_host = |rest: &str| {
+        let host = rest.split(['/', '?']).next().unwrap_or_default();
+        host == "localhost" || ["localhost:", "127.0.0.1:", "[::1]:"].iter().any(|begin| host.starts_with(begin))
+    };
+    let is_plain = url.len() <= URL_MAX && url.bytes().all(|byte| byte.is_ascii_graphic()) && !url.contains(['@', '#']);
+    let is_safe = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
+        (Some(rest), _) => !rest.is_empty(),
+        (None, Some(rest)) => is_of_this_host(rest),
+        (None, None) => false,
+    };
+    let shown: String = url.chars().take(64).collect();
+    if is_plain && is_safe {
+        Ok(url.to_owned())
+    } else {
+        Err(vec![format!("is {shown:?}, but must be a URL with https, or with http on this host")])
+    }
 }
 
 impl Config {

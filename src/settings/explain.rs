@@ -28,6 +28,7 @@ pub const PAGES: &[Page] = &[
     page("E0103", include_str!("../docs/errors/E0103.md")),
     page("E0104", include_str!("../docs/errors/E0104.md")),
     page("E0105", include_str!("../docs/errors/E0105.md")),
+    page("E0106", include_str!("../docs/errors/E0106.md")),
     page("E0201", include_str!("../docs/errors/E0201.md")),
     page("E0202", include_str!("../docs/errors/E0202.md")),
     page("E0207", include_str!("../docs/errors/E0207.md")),

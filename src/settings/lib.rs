@@ -24,7 +24,7 @@ mod tree;
 
 pub use config::{
     ClientConfig, CommitConfig, Config, DeadLetterContent, EmbeddedConfig, HttpConfig, InputConfig, InputForm, KafkaConfig,
-    LimitsConfig, LogConfig, LogFormat, OnInputLoss, OtlpSignal, ProcessMode, SaslMechanism, Start, TimeConfig,
+    LimitsConfig, LogConfig, LogFormat, OauthConfig, OnInputLoss, OtlpSignal, ProcessMode, SaslMechanism, Start, TimeConfig,
 };
 pub use diagnostic::{Diagnostic, Diagnostics, Origin};
 pub use entry::Verbatim;

@@ -135,6 +135,7 @@ fn read(merged: &Table, places: &Places<'_>, told: &mut Vec<Diagnostic>) -> Opti
     relations::data_dir(reader, places);
     relations::kafka(reader);
     relations::inputs(reader, config.as_ref());
+    relations::tokens(reader, config.as_ref());
     let mut config = config?;
     if config.lanes == 0 {
         config.lanes = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32).min(LANES_MAX);

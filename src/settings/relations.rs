@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::config::{Config, InputForm, OtlpSignal};
+use crate::config::{Config, InputForm, OtlpSignal, SaslMechanism};
 use crate::diagnostic::Origin;
 use crate::entry::Reader;
 use crate::tree;
@@ -108,24 +108,78 @@ pub(super) fn inputs(reader: &mut Reader<'_>, config: Option<&Config>) {
 }
 
 /// Settings that need another, and names by which librdkafka itself may have been given that one.
-const NEEDS: [(&str, &str, &[&str]); 6] = [
+const NEEDS: [(&str, &str, &[&str]); 4] = [
     ("cert_file", "key_file", &["ssl.key.location"]),
     ("key_file", "cert_file", &["ssl.certificate.location"]),
     ("username", "sasl_mechanism", &["sasl.mechanism", "sasl.mechanisms"]),
     ("password_file", "sasl_mechanism", &["sasl.mechanism", "sasl.mechanisms"]),
-    ("sasl_mechanism", "username", &["sasl.username"]),
-    ("sasl_mechanism", "password_file", &["sasl.password"]),
 ];
+
+/// What mechanisms with a password need besides.
+const PASSWORD: [(&str, &str, &[&str]); 2] =
+    [("sasl_mechanism", "username", &["sasl.username"]), ("sasl_mechanism", "password_file", &["sasl.password"])];
 
 fn security(reader: &mut Reader<'_>, kafka: &Table) {
     let has_native = |name: &&str| match kafka.get("librdkafka").map(|node| &node.value) {
         Some(Value::Table(table)) => table.contains_key(*name),
         _ => false,
     };
-    for (key, needed, native) in NEEDS {
+    let mechanism = kafka.get("sasl_mechanism").map(|node| &node.value);
+    let is_token = |word: &str| [SaslMechanism::OauthBearer, SaslMechanism::AwsMskIam].iter().any(|token| token.as_str() == word);
+    let has_password = !matches!(mechanism, Some(Value::Text(word)) if is_token(word));
+    for (key, needed, native) in NEEDS.into_iter().chain(PASSWORD.into_iter().filter(|_| has_password)) {
         if kafka.contains_key(key) && !kafka.contains_key(needed) && !native.iter().any(has_native) {
             reader.bad(&format!("kafka.{key}"), format!("kafka.{key} is set, but kafka.{needed} is not"));
         }
+    }
+}
+
+/// Checks where tokens come from: one source, and all that it needs.
+pub(super) fn tokens(reader: &mut Reader<'_>, config: Option<&Config>) {
+    let Some(Config { kafka: Some(kafka), .. }) = config else { return };
+    let oauth = &kafka.oauth;
+    let of_issuer = [
+        ("token_url", oauth.token_url.is_some()),
+        ("client_id", oauth.client_id.is_some()),
+        ("client_secret_file", oauth.client_secret_file.is_some()),
+    ];
+    let with_issuer = [("scope", oauth.scope.is_some()), ("ca_file", oauth.ca_file.is_some())];
+    let first_set = of_issuer.iter().chain(&with_issuer).find(|(_, is_set)| *is_set).map(|(key, _)| *key);
+    let missing = of_issuer.iter().find(|(_, is_set)| !is_set).map(|(key, _)| *key);
+    let is_oauth = kafka.sasl_mechanism == Some(SaslMechanism::OauthBearer);
+    match (first_set, &oauth.token_file) {
+        (Some(key), Some(_)) => {
+            reader.bad(
+                "kafka.oauth.token_file",
+                format!("kafka.oauth.token_file is set, but kafka.oauth.{key} is, too: use one source"),
+            );
+        }
+        (Some(key), None) => {
+            if let Some(missing) = missing {
+                reader.bad(&format!("kafka.oauth.{key}"), format!("kafka.oauth.{key} is set, but kafka.oauth.{missing} is not"));
+            }
+        }
+        (None, None) if is_oauth => reader.bad(
+            "kafka.sasl_mechanism",
+            "kafka.sasl_mechanism is OAUTHBEARER, but neither kafka.oauth.token_url nor kafka.oauth.token_file is set".to_owned(),
+        ),
+        (None, _) => {}
+    }
+    let set = first_set.or(oauth.token_file.is_some().then_some("token_file"));
+    if let Some(key) = set.filter(|_| !is_oauth) {
+        reader
+            .bad(&format!("kafka.oauth.{key}"), format!("kafka.oauth.{key} is set, but kafka.sasl_mechanism is not OAUTHBEARER"));
+    }
+    let is_aws = kafka.sasl_mechanism == Some(SaslMechanism::AwsMskIam);
+    if kafka.aws_region.is_some() && !is_aws {
+        reader.bad("kafka.aws_region", "kafka.aws_region is set, but kafka.sasl_mechanism is not AWS_MSK_IAM".to_owned());
+    }
+    if (is_oauth || is_aws)
+        && let Some(key) = kafka.username.as_ref().map(|_| "username").or(kafka.password_file.as_ref().map(|_| "password_file"))
+    {
+        let mechanism = if is_oauth { SaslMechanism::OauthBearer } else { SaslMechanism::AwsMskIam }.as_str();
+        reader
+            .bad(&format!("kafka.{key}"), format!("kafka.{key} is set, but kafka.sasl_mechanism is {mechanism}, which has none"));
     }
 }
 

@@ -14,6 +14,7 @@ use loopwarden::clock::Deadline;
 
 use crate::broker;
 use crate::broker::Broker;
+use crate::issuer;
 use crate::world::PATIENCE;
 
 /// What a listener asks of its clients.
@@ -29,14 +30,17 @@ pub(crate) enum Listener {
     Plain,
     /// TLS, user and proof of the password.
     Scram,
+    /// TLS and a token of [`Issuer`]; a connection ends with its token, unless it proves itself anew.
+    Token,
 }
 
-const LISTENERS: [(Listener, &str, &str); 5] = [
+const LISTENERS: [(Listener, &str, &str); 6] = [
     (Listener::Admin, "ADMIN", "PLAINTEXT"),
     (Listener::Tls, "TLS", "SSL"),
     (Listener::Mutual, "MUTUAL", "SSL"),
     (Listener::Plain, "PLAIN", "SASL_SSL"),
     (Listener::Scram, "SCRAM", "SASL_SSL"),
+    (Listener::Token, "TOKEN", "SASL_SSL"),
 ];
 
 /// The user of the SCRAM listener.
@@ -85,6 +89,9 @@ impl Secured {
             .collect();
         let admin = format!("127.0.0.1:{}", ports[0]);
         fs::write(dir.join("server.properties"), properties(&dir, ports)).expect("server.properties");
+        fs::write(dir.join("jwks.json"), issuer::keys(&dir)).expect("the issuer's keys");
+        let allowed = format!("-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={}", keys_url(&dir));
+        fs::write(dir.join("java"), allowed).expect("arguments of the JVM");
         let broker = broker::run(&dir, &admin, &scram);
         broker.wait_until_up();
         Self { broker, dir, ports }
@@ -99,6 +106,11 @@ impl Secured {
     pub(crate) fn address(&self, listener: Listener) -> String {
         let at = LISTENERS.iter().position(|(of, ..)| *of == listener).expect("a listener");
         format!("127.0.0.1:{}", self.ports[at])
+    }
+
+    /// Where its files are.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// A file of the test: `ca.pem`, `client.pem`, `client.key`, `other-ca.pem`.
@@ -314,6 +326,17 @@ fn properties(dir: &Path, ports: [u16; LISTENERS.len()]) -> String {
          listener.name.scram.sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512\n\
          listener.name.scram.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;\n\
          listener.name.scram.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;\n\
+         listener.name.token.sasl.enabled.mechanisms=OAUTHBEARER\n\
+         listener.name.token.oauthbearer.sasl.jaas.config=\
+         org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;\n\
+         listener.name.token.oauthbearer.sasl.server.callback.handler.class=\
+         org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler\n\
+         listener.name.token.oauthbearer.connections.max.reauth.ms=3600000\n\
+         listener.name.token.connections.max.reauth.ms=3600000\n\
+         sasl.oauthbearer.jwks.endpoint.url={keys}\n\
+         sasl.oauthbearer.jwt.validator.class=org.apache.kafka.common.security.oauthbearer.BrokerJwtValidator\n\
+         sasl.oauthbearer.expected.audience={audience}\n\
+         sasl.oauthbearer.clock.skew.seconds=1\n\
          log.dirs={dir}/data\n\
          log.index.size.max.bytes=1048576\n\
          auto.create.topics.enable=false\n\
@@ -324,9 +347,16 @@ fn properties(dir: &Path, ports: [u16; LISTENERS.len()]) -> String {
          transaction.state.log.num.partitions=4\n\
          group.initial.rebalance.delay.ms=0\n",
         dir = dir.display(),
+        keys = keys_url(dir),
+        audience = issuer::AUDIENCE,
         listeners = listeners.join(","),
         protocols = protocols.join(","),
     )
+}
+
+/// Where the broker reads the keys that tokens are signed with.
+fn keys_url(dir: &Path) -> String {
+    format!("file://{}", dir.join("jwks.json").display())
 }
 
 /// An authority, a certificate of the broker, one of a client, and an authority that signed neither.
@@ -345,6 +375,8 @@ fn certificates(dir: &Path) {
         signed server 127.0.0.1
         signed client certified-user
         cat server.key >>server.pem
+        openssl genrsa -out issuer.key 2048
+        openssl genrsa -out other-issuer.key 2048
     "#;
     let made = Command::new("sh").args(["-c", script]).current_dir(dir).output().expect("a shell");
     assert!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));

@@ -15,7 +15,7 @@ use crate::secured::{CERTIFIED_USER, Listener, Operation, Permission, Resource, 
 use crate::world::{PATIENCE, World};
 
 /// The permissions of the documentation: for a group `loopwarden` and topics with their default names.
-fn documented() -> Vec<Permission> {
+pub(crate) fn documented() -> Vec<Permission> {
     let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/strimzi/user.yaml")).expect("user.yaml");
     let user: Value = serde_saphyr::from_str(&text).expect("YAML");
     let text = |value: &Value| value.as_str().expect("text").to_owned();
@@ -35,7 +35,7 @@ fn documented() -> Vec<Permission> {
 }
 
 /// The same for a user, for the names of a world: topics that people know are those of the world, the group is the user's own.
-fn translated(permissions: &[Permission], user: &str, options: &KafkaOptions) -> Vec<Permission> {
+pub(crate) fn translated(permissions: &[Permission], user: &str, options: &KafkaOptions) -> Vec<Permission> {
     let topics = &options.topics;
     permissions
         .iter()
@@ -77,7 +77,7 @@ impl User {
 }
 
 /// The program with the names of a group.
-fn program(bootstrap: &str, options: &KafkaOptions, arguments: &[&str]) -> Command {
+pub(crate) fn program(bootstrap: &str, options: &KafkaOptions, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
         command.env_remove(name);
@@ -100,17 +100,17 @@ fn program(bootstrap: &str, options: &KafkaOptions, arguments: &[&str]) -> Comma
     command
 }
 
-fn set(command: &mut Command, settings: &[(&str, &str)]) {
+pub(crate) fn set(command: &mut Command, settings: &[(&str, &str)]) {
     for (key, value) in settings {
         command.arg("--set").arg(format!("kafka.{key}={value}"));
     }
 }
 
 /// A directory of one process.
-struct Scratch(PathBuf);
+pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("security-{}-{name}", std::process::id()));
         // A run that was killed may have had the same id, and left its state.
         let _ = fs::remove_dir_all(&path);
@@ -124,12 +124,12 @@ impl Drop for Scratch {
     }
 }
 
-fn both(output: &Output) -> String {
+pub(crate) fn both(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 /// Waits for the end of a process, and kills it where that does not come.
-fn ended(child: Child) -> Output {
+pub(crate) fn ended(child: Child) -> Output {
     bounded(child.id(), PATIENCE * 3, || child.wait_with_output()).expect("the process")
 }
 
@@ -146,7 +146,7 @@ fn feed(world: &World) {
     world.produce(&records);
 }
 
-fn world(secured: &Secured) -> World {
+pub(crate) fn world(secured: &Secured) -> World {
     World::new(secured.admin(), 1)
 }
 

@@ -116,8 +116,8 @@ fn options_to_print(config: &Config) -> Result<KafkaOptions, Failure> {
     let defaults = loopwarden_settings::load(&layers)?.config;
     let none: Option<&KafkaConfig> = config.kafka.as_ref();
     match none.or(defaults.kafka.as_ref()) {
-        // A password is not needed for names.
-        Some(kafka) => kafka_options(config, &KafkaConfig { password_file: None, ..kafka.clone() }, 0),
+        // Neither a password nor a token is needed for names.
+        Some(kafka) => kafka_options(config, &KafkaConfig { password_file: None, sasl_mechanism: None, ..kafka.clone() }, 0),
         None => Err(Failure::coded("E0202", "kafka.bootstrap_servers is not set")),
     }
 }
