@@ -24,7 +24,7 @@ pub use crate::plan::{
 use crate::plan::{missing, uneven};
 use crate::settings::KafkaOptions;
 use crate::topics::similar;
-use crate::{changelog, fate, identity, settings};
+use crate::{bearer, changelog, fate, identity, settings};
 
 /// Between two questions whether a new topic is known.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
@@ -62,7 +62,7 @@ impl Admin {
 
     /// The client, with a token of now.
     fn client(&self) -> Result<&AdminClient<PlainContext>, LogError> {
-        identity::hand_to(self.client.inner(), self.tokens.as_ref()).map_err(|error| identity::fatal(&error))?;
+        bearer::hand_to(self.client.inner(), self.tokens.as_ref()).map_err(|error| identity::fatal(&error))?;
         Ok(&self.client)
     }
 
@@ -231,6 +231,32 @@ impl Admin {
             })?;
         let names: Vec<&str> = metadata.topics().iter().map(rdkafka::metadata::MetadataTopic::name).collect();
         Ok(similar(name, &names).into_iter().map(str::to_owned).collect())
+    }
+
+    /// Looks for topics of others that are read from: they are not ours to make, and may be as they like.
+    ///
+    /// # Errors
+    /// E0101.
+    pub fn check_inputs(&self, topics: &[String]) -> Result<Vec<TopicProblem>, LogError> {
+        let mut problems = Vec::new();
+        for topic in topics {
+            let (code, message) = match self.describe(topic) {
+                Ok(Some(_)) => continue,
+                Ok(None) => {
+                    let similar = self.similar_to(topic)?;
+                    let similar = if similar.is_empty() {
+                        String::new()
+                    } else {
+                        format!("\n  topics that look similar: {}", similar.join(", "))
+                    };
+                    (fate::E_TOPIC_MISSING, format!("does not exist, but a table [[input]] names it{similar}"))
+                }
+                Err(LogError::Fatal { code: code @ fate::E_NOT_AUTHORISED, message }) => (code, message),
+                Err(error) => return Err(error),
+            };
+            problems.push(TopicProblem { code, severity: Severity::Error, topic: topic.clone(), message });
+        }
+        Ok(problems)
     }
 
     /// Compares topics with their plans. An internal topic that is missing is E0105 if the group has worked before; one that must not

@@ -10,10 +10,11 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 
+use crate::certificates::Certificates;
 use crate::context::PlainContext;
 use crate::settings::{KafkaOptions, Start};
 use crate::topics::Topics;
-use crate::{fate, identity, settings};
+use crate::{bearer, fate, identity, settings};
 
 /// Takes offset, key and value of a record.
 type Handler<'a> = dyn FnMut(u64, &[u8], Option<&[u8]>) -> Flow + 'a;
@@ -30,6 +31,7 @@ pub struct KafkaChangelog {
     swarm: Option<Reader>,
     /// Sees what is not committed too. Made only when the end of a changelog is in doubt.
     uncommitted: Option<BaseConsumer<PlainContext>>,
+    certificates: Certificates,
 }
 
 /// A client, and where it goes on by itself.
@@ -42,7 +44,8 @@ struct Reader {
 
 impl KafkaChangelog {
     pub(super) fn new(options: KafkaOptions, topics: Topics) -> Self {
-        Self { options, topics, session: None, swarm: None, uncommitted: None }
+        let certificates = Certificates::new(&options.security);
+        Self { options, topics, session: None, swarm: None, uncommitted: None, certificates }
     }
 
     fn client(&mut self, stage: Stage) -> Result<&BaseConsumer<PlainContext>, LogError> {
@@ -50,6 +53,13 @@ impl KafkaChangelog {
     }
 
     fn reader(&mut self, stage: Stage) -> Result<&mut Reader, LogError> {
+        if self.certificates.are_new() {
+            match make(&self.options, "renewal").and_then(|client| is_let_in(&client)) {
+                Ok(()) => (self.session, self.swarm, self.uncommitted) = (None, None, None),
+                // The lane tells of it.
+                Err(_) => self.certificates.put_off(),
+            }
+        }
         let slot = match stage {
             Stage::Session => &mut self.session,
             Stage::Swarm => &mut self.swarm,
@@ -98,9 +108,15 @@ fn failed(client: &BaseConsumer<PlainContext>, error: &KafkaError, asking: &str)
     identity::of_refused(client.context().tokens(), error, asking).unwrap_or_else(|| fate::of(error, asking))
 }
 
+/// That brokers let it in.
+fn is_let_in(client: &BaseConsumer<PlainContext>) -> Result<(), LogError> {
+    let asking = "connecting";
+    client.fetch_metadata(None, limits::PLACE_ASK_WAIT).map(drop).map_err(|error| failed(client, &error, asking))
+}
+
 /// Before a question to a client that may not have been polled for long.
 fn serve(client: &BaseConsumer<PlainContext>, options: &KafkaOptions) -> Result<(), LogError> {
-    identity::hand_to(client.client(), options.security.tokens.as_ref()).map_err(|error| identity::transient(&error))
+    bearer::hand_to(client.client(), options.security.tokens.as_ref()).map_err(|error| identity::transient(&error))
 }
 
 /// First offset that exists, and the end as the client sees it: the last stable offset, for one that reads what is committed.

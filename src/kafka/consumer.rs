@@ -18,7 +18,7 @@ use crate::message::{hand_over, weight};
 use crate::rebalance::Kind;
 use crate::settings::KafkaOptions;
 use crate::topics::Topics;
-use crate::{fate, identity, settings};
+use crate::{bearer, fate, identity, settings};
 
 /// Between two tries of a seek that came before the partition's fetcher.
 const SEEK_AGAIN: Duration = Duration::from_millis(5);
@@ -50,7 +50,7 @@ impl LaneConsumer {
         let consumer: BaseConsumer<ConsumerSide> = settings::lane_consumer(options)
             .create_with_context(ConsumerSide::new(options.security.tokens.clone()))
             .map_err(|error| fate::of(&error, "making the consumer"))?;
-        identity::hand_to(consumer.client(), options.security.tokens.as_ref()).map_err(|error| identity::transient(&error))?;
+        bearer::hand_to(consumer.client(), options.security.tokens.as_ref()).map_err(|error| identity::transient(&error))?;
         let inputs: Vec<String> = options.reads.iter().map(|stage| options.input_topic(*stage)).collect();
         let names: Vec<&str> = inputs.iter().map(String::as_str).collect();
         ask_for(&consumer, names.iter().copied());

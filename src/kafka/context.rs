@@ -16,7 +16,7 @@ use rdkafka::producer::ProducerContext;
 use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{ClientContext, Message, Statistics, TopicPartitionList};
 
-use crate::identity;
+use crate::bearer;
 use crate::rebalance::Rebalances;
 
 fn forward(level: RDKafkaLogLevel, facility: &str, line: &str) {
@@ -72,7 +72,7 @@ impl ClientContext for PlainContext {
     const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
 
     fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
-        identity::answer(self.tokens.as_ref())
+        bearer::answer(self.tokens.as_ref())
     }
 
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
@@ -168,7 +168,7 @@ impl ClientContext for ConsumerSide {
     const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
 
     fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
-        identity::answer(self.tokens.as_ref())
+        bearer::answer(self.tokens.as_ref())
     }
 
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
@@ -330,7 +330,7 @@ impl ClientContext for LaneContext {
     const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
 
     fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
-        identity::answer(self.tokens.as_ref())
+        bearer::answer(self.tokens.as_ref())
     }
 
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {

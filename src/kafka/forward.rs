@@ -12,7 +12,7 @@ use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseRecord, Producer, ProducerContext, ThreadedProducer};
 
 use crate::settings::KafkaOptions;
-use crate::{fate, identity, settings};
+use crate::{bearer, fate, settings};
 
 /// Counts what was taken and what was not.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl ClientContext for Deliveries {
     const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
 
     fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
-        identity::answer(self.tokens.as_ref())
+        bearer::answer(self.tokens.as_ref())
     }
 }
 

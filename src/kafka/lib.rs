@@ -3,6 +3,8 @@
 //! Rules are those of page `commit`.
 
 pub mod admin;
+mod bearer;
+mod certificates;
 mod changelog;
 mod consumer;
 mod context;
@@ -20,10 +22,12 @@ pub mod range;
 mod rebalance;
 pub mod settings;
 mod topics;
+mod write_probe;
 pub mod writer;
 
 use std::time::Duration;
 
+use certificates::Certificates;
 pub use changelog::KafkaChangelog;
 use consumer::LaneConsumer;
 pub use follow::{Followed, StateFollower};
@@ -47,6 +51,9 @@ pub struct KafkaLog {
     /// The lane's place in the group, once it was told that somebody else has it.
     place: Option<PlaceWatch>,
     producer: Option<LaneProducer>,
+    certificates: Certificates,
+    /// New clients take the place of the lane's own: the producer first, as at the start.
+    renewal: Option<Renewal>,
     /// The producer must not begin another transaction: its last one's end is not known.
     suspect: bool,
     replaced: u64,
@@ -56,6 +63,14 @@ pub struct KafkaLog {
     steps: CommitSteps,
 }
 
+/// How far new clients have come.
+enum Renewal {
+    /// The producer is there, and brokers let it in; its transactional id is not taken over yet.
+    Producer(LaneProducer),
+    /// The consumer is left.
+    Consumer,
+}
+
 impl KafkaLog {
     /// Takes over the lane's transactional id, then joins the group (rule B6): an own transaction that was left open must be gone
     /// before anybody restores.
@@ -63,6 +78,7 @@ impl KafkaLog {
     /// # Errors
     /// [`LogError::Fatal`] E0101 to E0104 for brokers, topics, permissions; [`LogError::Transient`] when the take-over takes too long.
     pub fn open(options: KafkaOptions) -> Result<Self, LogError> {
+        let certificates = Certificates::new(&options.security);
         let producer = LaneProducer::new(&options)?;
         let topics = Topics::fetch(producer.client(), &options)?;
         take_over(&producer, &options.transactional_id(), limits::TAKE_OVER_WAIT, || ())?;
@@ -74,6 +90,8 @@ impl KafkaLog {
             consumer: Some(consumer),
             place: None,
             producer: Some(producer),
+            certificates,
+            renewal: None,
             suspect: false,
             replaced: 0,
             denied: None,
@@ -92,6 +110,48 @@ impl KafkaLog {
         consumer
             .as_mut()
             .ok_or_else(|| place.as_ref().map_or_else(|| LogError::Lost("the log is closed".into()), PlaceWatch::lost))
+    }
+
+    /// Looks for a new certificate. Where brokers let it in, the lane gives its tasks up and takes new clients: what is not committed is read again.
+    /// Where they do not, the clients that are there go on.
+    fn look_for_a_certificate(&mut self) -> Result<(), LogError> {
+        if self.renewal.is_some() || self.consumer.is_none() || !self.certificates.are_new() {
+            return Ok(());
+        }
+        match LaneProducer::new(&self.options).and_then(|producer| producer.is_let_in().map(|()| producer)) {
+            Ok(producer) => {
+                self.renewal = Some(Renewal::Producer(producer));
+                Err(LogError::Lost("the files of TLS were replaced: new clients take over".into()))
+            }
+            Err(error) => {
+                self.certificates.put_off();
+                let code = fate::E_NOT_AUTHORISED;
+                tracing::warn!(code, "the new files of TLS cannot be used, the former certificate goes on: {error}");
+                Ok(())
+            }
+        }
+    }
+
+    fn renew(&mut self, renewal: Renewal) -> Result<(), LogError> {
+        // A static member may come again; the group takes no notice.
+        self.consumer = None;
+        if let Renewal::Producer(producer) = renewal {
+            self.suspect = true;
+            if let Err(error) = take_over(&producer, &self.owner, limits::REOPEN_WAIT, || ()) {
+                self.renewal = Some(Renewal::Producer(producer));
+                return Err(error);
+            }
+            self.producer = Some(producer);
+            self.suspect = false;
+        }
+        match LaneConsumer::join(&self.options, self.topics.clone()) {
+            Ok(consumer) => self.consumer = Some(consumer),
+            Err(error) => {
+                self.renewal = Some(Renewal::Consumer);
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     fn try_commit(&mut self, staged: &[Output], offsets: &[(TaskId, NextOffset)]) -> CommitOutcome {
@@ -157,6 +217,7 @@ impl Log for KafkaLog {
         if let Some(denied) = self.denied.take() {
             return Err(denied);
         }
+        self.look_for_a_certificate()?;
         self.member()?.poll(wait, handler)
     }
 
@@ -217,6 +278,9 @@ impl Log for KafkaLog {
     }
 
     fn rejoin(&mut self, cause: &str) -> Result<(), LogError> {
+        if let Some(renewal) = self.renewal.take() {
+            return self.renew(renewal);
+        }
         // From here on nobody speaks for the place, unless somebody else has it.
         if self.consumer.take().is_some_and(|consumer| consumer.is_fenced()) {
             self.place = Some(PlaceWatch::new(self.options.clone(), cause));

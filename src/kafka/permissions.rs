@@ -1,7 +1,8 @@
-//! Which permissions this identity lacks, found by trying. Nothing is written and no group is joined, so `Write` on topics is not tried.
+//! Which permissions this identity lacks, found by trying. Nothing is written and no group is joined.
 
 use std::time::Duration;
 
+use loopwarden_core::event::Stage;
 use loopwarden_core::limits;
 use loopwarden_log::LogError;
 use loopwarden_log::clock::Deadline;
@@ -12,34 +13,83 @@ use rdkafka::{Offset, TopicPartitionList};
 use crate::context::PlainContext;
 use crate::producer::LaneProducer;
 use crate::settings::KafkaOptions;
-use crate::{changelog, fate};
+use crate::{changelog, fate, write_probe};
 
 /// One wait of a read.
 const TURN: Duration = Duration::from_millis(100);
 
-/// The permissions that are missing, one message each. `unknown` are topics that cannot be read for another reason.
+/// A permission that is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// The topic it is about, if it is about one.
+    pub topic: Option<String>,
+    /// What was tried, what the broker said, which permission it is.
+    pub message: String,
+}
+
+/// The permissions that are missing, of the lanes and of what reads `inputs`. `unknown` are topics that do not exist, `hidden` those of which
+/// brokers say nothing: there everything is missing.
 ///
 /// # Errors
 /// A setting librdkafka refuses.
-pub fn missing(options: &KafkaOptions, unknown: &[&str]) -> Result<Vec<String>, LogError> {
+pub fn missing(
+    options: &KafkaOptions,
+    inputs: &[String],
+    unknown: &[String],
+    hidden: &[String],
+) -> Result<Vec<Missing>, LogError> {
     let mut found = Vec::new();
+    let mut reads: Vec<String> =
+        options.stages().iter().flat_map(|stage| [options.input_topic(*stage), options.changelog_topic(*stage)]).collect();
+    let mut writes = vec![options.topics.commands.clone(), options.topics.state.clone(), options.topics.dead_letters.clone()];
+    writes.extend(options.stages().iter().map(|stage| options.changelog_topic(*stage)));
+    writes.extend(options.swarm.then(|| options.input_topic(Stage::Swarm)));
+    // What is read from elsewhere becomes events.
+    writes.extend((!inputs.is_empty()).then(|| options.topics.input.clone()));
+    let refused = KafkaError::Global(RDKafkaErrorCode::TopicAuthorizationFailed);
+    for topic in reads.iter().chain(inputs).filter(|topic| hidden.contains(topic)) {
+        note(Err(denied_read(topic, &refused)), Some(topic), &mut found);
+    }
+    for topic in writes.iter().filter(|topic| hidden.contains(topic)) {
+        note(Err(denied_write(topic, &refused)), Some(topic), &mut found);
+    }
+    let is_seen = |topic: &String| !unknown.contains(topic) && !hidden.contains(topic);
+    reads.retain(is_seen);
+    writes.retain(is_seen);
+    try_group(options, &reads, &mut found)?;
+    for topic in inputs {
+        try_group(&options.of_intake(topic), Some(topic.clone()).filter(is_seen).as_slice(), &mut found)?;
+    }
+    for (topic, error) in write_probe::refused(options, &writes)? {
+        note(Err(denied_write(&topic, &error)), Some(&topic), &mut found);
+    }
+    Ok(found)
+}
+
+/// What the members of a group do, but for joining it and for writing.
+fn try_group(options: &KafkaOptions, reads: &[String], found: &mut Vec<Missing>) -> Result<(), LogError> {
     let reader = changelog::make(options, "permissions")?;
     let mut is_group_denied = false;
-    let mut note = |tried: Result<(), LogError>| {
-        if let Err(LogError::Fatal { code: fate::E_NOT_AUTHORISED, message }) = tried {
-            found.push(message);
-        }
-    };
-    for stage in options.stages() {
-        for topic in [options.input_topic(*stage), options.changelog_topic(*stage)] {
-            if !unknown.contains(&topic.as_str()) {
-                note(read(&reader, &topic, &mut is_group_denied));
-            }
-        }
+    for topic in reads {
+        note(read(&reader, topic, &mut is_group_denied), Some(topic), found);
     }
-    note(ask_group(&reader, options, is_group_denied));
-    note(take_identity(options));
-    Ok(found)
+    note(ask_group(&reader, options, is_group_denied), None, found);
+    note(take_identity(options), None, found);
+    Ok(())
+}
+
+fn denied_read(topic: &str, error: &KafkaError) -> LogError {
+    fate::missing_permission(&format!("reading {topic}"), error, "Read on the topic")
+}
+
+fn denied_write(topic: &str, error: &KafkaError) -> LogError {
+    fate::missing_permission(&format!("writing to {topic}"), error, "Write on the topic")
+}
+
+fn note(tried: Result<(), LogError>, topic: Option<&str>, found: &mut Vec<Missing>) {
+    if let Err(LogError::Fatal { code: fate::E_NOT_AUTHORISED, message }) = tried {
+        found.push(Missing { topic: topic.map(str::to_owned), message });
+    }
 }
 
 /// Whether a poll brought the refusal of the group. The client looks for the group by itself and says it once, among whatever it is
@@ -61,7 +111,7 @@ fn read(reader: &BaseConsumer<PlainContext>, topic: &str, is_group_denied: &mut 
         match reader.poll(TURN) {
             Some(Ok(_) | Err(KafkaError::PartitionEOF(_))) => break,
             Some(Err(error)) if error.rdkafka_error_code() == Some(RDKafkaErrorCode::TopicAuthorizationFailed) => {
-                answer = Err(fate::missing_permission(&reading, &error, "Read on the topic"));
+                answer = Err(denied_read(topic, &error));
                 break;
             }
             // What else there is goes away, or time is up.
@@ -91,5 +141,9 @@ fn ask_group(reader: &BaseConsumer<PlainContext>, options: &KafkaOptions, is_den
 /// Takes a transactional id of this group that no lane has.
 fn take_identity(options: &KafkaOptions) -> Result<(), LogError> {
     let nobody = KafkaOptions { instance: format!("{}-check", options.instance), ..options.clone() };
-    LaneProducer::new(&nobody)?.init(limits::ASK_WAIT).map(drop)
+    let taking = format!("taking the transactional id \"{}\"", nobody.transactional_id());
+    LaneProducer::new(&nobody)?.init(limits::ASK_WAIT).map(drop).map_err(|error| match error {
+        LogError::Fatal { code, message } => LogError::Fatal { code, message: format!("{taking}: {message}") },
+        other => other,
+    })
 }

@@ -212,6 +212,14 @@ pub const WRITER: &[Setting] = &[
     set("partitioner", "murmur2_random", "as Java's; librdkafka's own is CRC32"),
 ];
 
+/// For a producer that finds out whether it might write.
+pub const WRITE_PROBE: &[Setting] = &[
+    set("acks", "2", "brokers refuse that number, but only after they have looked at the permission"),
+    set("retries", "0", "the first answer counts"),
+    set("linger.ms", "0", "somebody waits"),
+    set("message.timeout.ms", "10000", "somebody waits"),
+];
+
 /// For the events of a guard, above [`WRITER`].
 pub const FORWARDER: &[Setting] = &[
     set("linger.ms", "20", "many events are one request; no agent waits for it"),
@@ -337,6 +345,15 @@ pub(super) fn forwarder(options: &KafkaOptions) -> ClientConfig {
     config
 }
 
+/// Configuration of a producer that writes nothing.
+pub(super) fn write_probe(options: &KafkaOptions) -> ClientConfig {
+    let mut config = base(options, "permissions-writes");
+    verbatim(&mut config, &[&options.native.all, &options.native.producer]);
+    // Last: another number of acknowledgements would write.
+    apply(&mut config, WRITE_PROBE);
+    config
+}
+
 /// Configuration of a client that only administers.
 pub(super) fn admin(options: &KafkaOptions) -> ClientConfig {
     let mut config = base(options, "admin");
@@ -359,7 +376,14 @@ pub struct BadSetting {
 /// # Errors
 /// The first setting librdkafka refuses.
 pub fn check(options: &KafkaOptions) -> Result<(), BadSetting> {
-    for config in [lane_consumer(options), reader(options, "reader"), producer(options), writer(options), admin(options)] {
+    for config in [
+        lane_consumer(options),
+        reader(options, "reader"),
+        producer(options),
+        writer(options),
+        write_probe(options),
+        admin(options),
+    ] {
         config.create_native_config().map_err(|error| match error {
             KafkaError::ClientConfig(_, message, key, _) => BadSetting { key, message },
             other => BadSetting { key: String::new(), message: other.to_string() },

@@ -15,7 +15,7 @@ use rdkafka::message::DeliveryResult;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
 
 use crate::settings::KafkaOptions;
-use crate::{fate, identity, settings};
+use crate::{bearer, fate, settings};
 
 /// Between two looks for room in the client's queue.
 const ROOM: Duration = Duration::from_millis(50);
@@ -31,7 +31,7 @@ impl ClientContext for Reports {
     const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
 
     fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn Error>> {
-        identity::answer(self.tokens.as_ref())
+        bearer::answer(self.tokens.as_ref())
     }
 }
 

@@ -118,7 +118,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         self.release_all();
         match joined {
             Ok(()) => {
-                tracing::warn!("the group had forgotten this member; joined anew");
+                tracing::warn!("joined the group anew");
                 Ok(())
             }
             Err(error) => self.on_log_error(error, clock),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::file;
 use crate::http;
 use crate::sigv4::{Credentials, encoded};
-use crate::source::TokenError;
+use crate::token::TokenError;
 
 /// Where a container on ECS asks.
 const CONTAINER_HOST: &str = "http://169.254.170.2";

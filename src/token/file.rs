@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use crate::jwt::Claims;
-use crate::source::{TOKEN_BYTES_MAX, Token, TokenError, sound};
+use crate::token::{TOKEN_BYTES_MAX, Token, TokenError, sound};
 
 /// The text of a small file without white space around it.
 pub(crate) fn text(path: &Path, what: &str) -> Result<String, TokenError> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 use ureq::{Agent, Body, http};
 
-use crate::source::TokenError;
+use crate::token::TokenError;
 
 /// From the look-up of the name to the end of the answer.
 const WAIT: Duration = Duration::from_secs(5);

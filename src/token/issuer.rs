@@ -8,7 +8,7 @@ use crate::file;
 use crate::http;
 use crate::jwt::Claims;
 use crate::sigv4::encoded;
-use crate::source::{Token, TokenError, sound};
+use crate::token::{Token, TokenError, sound};
 
 /// An issuer, and what it knows this client by.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,38 +35,37 @@ impl Issuer {
             .header("accept", "application/json");
         let whom = format!("the issuer at {}", self.url);
         let answer = http::answer(request.send_form(form), &whom)?;
-        self.read(&answer, &whom, &secret, now_ms)
+        read(&answer, &whom, &secret, now_ms)
     }
+}
 
-    fn read(&self, answer: &http::Answer, whom: &str, secret: &str, now_ms: i64) -> Result<Token, TokenError> {
-        let body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
-        let text = |key: &str| body.get(key).and_then(Value::as_str);
-        if answer.status != 200 {
-            let said: Vec<&str> = ["error", "error_description"].into_iter().filter_map(text).collect();
-            // It may repeat what it was given.
-            let said = Some(said.join(": ")).filter(|said| !said.is_empty() && !said.contains(secret));
-            let said = said.map(|said| format!(": {}", http::words(&said))).unwrap_or_default();
-            let status = answer.status;
-            let is_refused = (300..500).contains(&status) && !matches!(status, 408 | 425 | 429);
-            let advice =
-                if is_refused { "; check client_id, client_secret_file, scope and token_url of kafka.oauth" } else { "" };
-            return Err(TokenError { message: format!("{whom} answered with status {status}{said}{advice}"), is_refused });
-        }
-        let fail = |cause: &str| TokenError::refused(format!("{whom} gave a token that cannot be used: it {cause}"));
-        let value = text("access_token").ok_or_else(|| fail("is missing in the answer"))?;
-        let value = sound(value).map_err(fail)?;
-        let claims = Claims::of(value);
-        let seconds = body.get("expires_in").and_then(|given| given.as_i64().or_else(|| given.as_str()?.parse().ok()));
-        // By our own clock, where it says for how long.
-        let expires_ms = seconds
-            .map(|seconds| now_ms.saturating_add(seconds.saturating_mul(1_000)))
-            .or(claims.expires_ms)
-            .ok_or_else(|| fail("does not say when it ends"))?;
-        if expires_ms <= now_ms {
-            return Err(fail("has ended already"));
-        }
-        Ok(Token { value: value.to_owned(), principal: claims.subject, expires_ms })
+fn read(answer: &http::Answer, whom: &str, secret: &str, now_ms: i64) -> Result<Token, TokenError> {
+    let body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
+    let text = |key: &str| body.get(key).and_then(Value::as_str);
+    if answer.status != 200 {
+        let said: Vec<&str> = ["error", "error_description"].into_iter().filter_map(text).collect();
+        // It may repeat what it was given.
+        let said = Some(said.join(": ")).filter(|said| !said.is_empty() && !said.contains(secret));
+        let said = said.map(|said| format!(": {}", http::words(&said))).unwrap_or_default();
+        let status = answer.status;
+        let is_refused = (300..500).contains(&status) && !matches!(status, 408 | 425 | 429);
+        let advice = if is_refused { "; check client_id, client_secret_file, scope and token_url of kafka.oauth" } else { "" };
+        return Err(TokenError { message: format!("{whom} answered with status {status}{said}{advice}"), is_refused });
     }
+    let fail = |cause: &str| TokenError::refused(format!("{whom} gave a token that cannot be used: it {cause}"));
+    let value = text("access_token").ok_or_else(|| fail("is missing in the answer"))?;
+    let value = sound(value).map_err(fail)?;
+    let claims = Claims::of(value);
+    let seconds = body.get("expires_in").and_then(|given| given.as_i64().or_else(|| given.as_str()?.parse().ok()));
+    // By our own clock, where it says for how long.
+    let expires_ms = seconds
+        .map(|seconds| now_ms.saturating_add(seconds.saturating_mul(1_000)))
+        .or(claims.expires_ms)
+        .ok_or_else(|| fail("does not say when it ends"))?;
+    if expires_ms <= now_ms {
+        return Err(fail("has ended already"));
+    }
+    Ok(Token { value: value.to_owned(), principal: claims.subject, expires_ms })
 }
 
 /// `client_secret_basic`: both are encoded as in a form before they are joined (section 2.3.1).
@@ -82,7 +81,7 @@ mod tests {
 
     fn read(status: u16, body: &str) -> Result<Token, TokenError> {
         let answer = http::Answer { status, body: body.to_owned() };
-        Issuer::default().read(&answer, "the issuer", "s3cret", 1_000)
+        super::read(&answer, "the issuer", "s3cret", 1_000)
     }
 
     #[test]

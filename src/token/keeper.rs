@@ -8,7 +8,8 @@ use std::{fmt, io};
 use loopwarden_log::clock;
 use loopwarden_log::clock::Deadline;
 
-use crate::source::{Source, Token, TokenError};
+use crate::source::Source;
+use crate::token::{Token, TokenError};
 
 /// There is no token.
 pub const E_NO_TOKEN: &str = "E0106";

@@ -9,8 +9,10 @@ mod keeper;
 mod msk;
 mod sigv4;
 mod source;
+mod token;
 
 pub use issuer::Issuer;
 pub use keeper::{E_NO_TOKEN, Tokens};
 pub use msk::Msk;
-pub use source::{Source, Token, TokenError};
+pub use source::Source;
+pub use token::{Token, TokenError};

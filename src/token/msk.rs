@@ -8,7 +8,7 @@ use loopwarden_core::event::EventTime;
 
 use crate::credentials::Environment;
 use crate::sigv4::{Credentials, Request};
-use crate::source::{Token, TokenError};
+use crate::token::{Token, TokenError};
 
 /// What brokers of MSK take at most. Seconds.
 const LIFE_S: u32 = 900;

@@ -1,6 +1,7 @@
 //! Signature Version 4 of AWS, in the query of a URL ("presigned").
 
 use std::fmt;
+use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
@@ -78,7 +79,11 @@ fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // A String takes everything.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// Percent-encoded but for RFC 3986's unreserved characters.

@@ -1,7 +1,8 @@
-//! An issuer of tokens: signs them with openssl, gives them over HTTP to who has the right secret, and refuses or keeps silent when told to.
+//! An issuer of tokens: signs them with openssl, gives them over HTTPS to who has the right secret, and refuses or keeps silent when told to.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -11,6 +12,7 @@ use std::thread;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use loopwarden::clock;
+use native_tls::{Identity, TlsAcceptor};
 
 /// Whom tokens are for.
 pub(crate) const AUDIENCE: &str = "kafka";
@@ -85,7 +87,10 @@ impl Issuer {
     /// Gives tokens that live so long.
     pub(crate) fn start(dir: &Path, life_ms: i64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let url = format!("http://{}/token", listener.local_addr().expect("an address"));
+        let url = format!("https://{}/token", listener.local_addr().expect("an address"));
+        let read = |name: &str| fs::read(dir.join(name)).expect("a file");
+        let identity = Identity::from_pkcs8(&read("server-alone.pem"), &read("server.key")).expect("an identity");
+        let tls = TlsAcceptor::new(identity).expect("an acceptor");
         let shared = Arc::new(Shared {
             dir: dir.to_owned(),
             life_ms,
@@ -96,8 +101,8 @@ impl Issuer {
         let answering = Arc::clone(&shared);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                // Who hangs up in the middle is no business of the test.
-                let _ = answering.answer(stream);
+                // Who hangs up in the middle is no business of the test, nor who does not trust it.
+                let _ = tls.accept(stream).map(|stream| answering.answer(stream));
             }
         });
         Self { url, shared }
@@ -119,8 +124,8 @@ impl Issuer {
 }
 
 impl Shared {
-    fn answer(&self, mut stream: TcpStream) -> std::io::Result<()> {
-        let mut reader = BufReader::new(stream.try_clone()?);
+    fn answer(&self, stream: impl Read + Write) -> std::io::Result<()> {
+        let mut reader = BufReader::new(stream);
         let (mut line, mut length, mut is_known) = (String::new(), 0, false);
         let expected = format!("Basic {}", STANDARD.encode(format!("{CLIENT}:{CLIENT_SECRET}")));
         loop {
@@ -152,7 +157,7 @@ impl Shared {
         }
         let length = answer.len();
         write!(
-            stream,
+            reader.get_mut(),
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{answer}"
         )
     }

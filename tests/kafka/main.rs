@@ -14,6 +14,7 @@
 
 mod broker;
 mod brokers;
+mod certificates;
 mod changelog;
 mod commit;
 mod contract;

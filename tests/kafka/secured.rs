@@ -47,6 +47,8 @@ const LISTENERS: [(Listener, &str, &str); 6] = [
 pub(crate) const SCRAM_USER: &str = "scram-user";
 /// The user that the client's certificate names.
 pub(crate) const CERTIFIED_USER: &str = "CN=certified-user";
+/// The user of its next certificate, by another authority.
+pub(crate) const RENEWED_USER: &str = "CN=renewed-user";
 
 /// Users of the PLAIN listener beyond those that a test names: `u0`, `u1`, …
 const USERS: usize = 32;
@@ -153,6 +155,32 @@ impl Secured {
         }
     }
 
+    /// Takes permissions away, and waits until the broker knows.
+    pub(crate) fn revoke(&self, permissions: &[Permission]) {
+        let mut body = Vec::new();
+        put_i32(&mut body, permissions.len());
+        for permission in permissions {
+            let (resource, name, kind, user, operation) = permission.described();
+            body.push(resource);
+            put_text(&mut body, &name);
+            body.push(kind);
+            put_text(&mut body, &user);
+            put_text(&mut body, "*");
+            body.push(operation);
+            // Allow.
+            body.push(3);
+        }
+        self.ask(DELETE_ACLS, &body);
+        let deadline = Deadline::after(PATIENCE);
+        loop {
+            let known = self.granted();
+            let left = permissions.iter().find(|permission| known.contains(&permission.described()));
+            let Some(left) = left else { return };
+            assert!(!deadline.is_over(), "the broker never forgets {left:?}");
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+    }
+
     /// What the broker knows to be allowed.
     fn granted(&self) -> BTreeSet<Described> {
         // Of any resource, name (none is given), kind of name, user (none), host (none), operation and permission.
@@ -193,6 +221,7 @@ impl Secured {
 
 const DESCRIBE_ACLS: u8 = 29;
 const CREATE_ACLS: u8 = 30;
+const DELETE_ACLS: u8 = 31;
 
 /// A permission as the protocol has it: resource, name, kind of name, user, operation.
 type Described = (u8, String, u8, String, u8);
@@ -319,7 +348,7 @@ fn properties(dir: &Path, ports: [u16; LISTENERS.len()]) -> String {
          ssl.keystore.type=PEM\n\
          ssl.keystore.location={dir}/server.pem\n\
          ssl.truststore.type=PEM\n\
-         ssl.truststore.location={dir}/ca.pem\n\
+         ssl.truststore.location={dir}/trusted.pem\n\
          listener.name.mutual.ssl.client.auth=required\n\
          listener.name.plain.sasl.enabled.mechanisms=PLAIN\n\
          listener.name.plain.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required{users};\n\
@@ -359,7 +388,7 @@ fn keys_url(dir: &Path) -> String {
     format!("file://{}", dir.join("jwks.json").display())
 }
 
-/// An authority, a certificate of the broker, one of a client, and an authority that signed neither.
+/// Two authorities that the broker trusts, a certificate of the broker, one of a client by each; and an authority and a client that it does not trust.
 fn certificates(dir: &Path) {
     let script = r#"
         set -eu
@@ -368,12 +397,17 @@ fn certificates(dir: &Path) {
         signed() {
             openssl req $new -keyout "$1.key" -out "$1.csr" -subj "/CN=$2"
             printf 'subjectAltName=IP:127.0.0.1\n' >"$1.ext"
-            openssl x509 -req -in "$1.csr" -CA ca.pem -CAkey ca.key -CAcreateserial -out "$1.pem" -days 2 -extfile "$1.ext"
+            openssl x509 -req -in "$1.csr" -CA "$3.pem" -CAkey "$3.key" -CAcreateserial -out "$1.pem" -days 2 -extfile "$1.ext"
         }
         authority ca
         authority other-ca
-        signed server 127.0.0.1
-        signed client certified-user
+        authority new-ca
+        signed server 127.0.0.1 ca
+        signed client certified-user ca
+        signed renewed renewed-user new-ca
+        signed stranger certified-user other-ca
+        cat ca.pem new-ca.pem >trusted.pem
+        cp server.pem server-alone.pem
         cat server.key >>server.pem
         openssl genrsa -out issuer.key 2048
         openssl genrsa -out other-issuer.key 2048

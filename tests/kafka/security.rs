@@ -18,8 +18,12 @@ use crate::world::{PATIENCE, World};
 pub(crate) fn documented() -> Vec<Permission> {
     let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/strimzi/user.yaml")).expect("user.yaml");
     let user: Value = serde_saphyr::from_str(&text).expect("YAML");
+    permissions(&user["spec"]["authorization"]["acls"])
+}
+
+fn permissions(rules: &Value) -> Vec<Permission> {
     let text = |value: &Value| value.as_str().expect("text").to_owned();
-    let rules = user["spec"]["authorization"]["acls"].as_array().expect("a list").iter();
+    let rules = rules.as_array().expect("a list").iter();
     rules
         .flat_map(|rule| {
             let resource = &rule["resource"];
@@ -34,6 +38,15 @@ pub(crate) fn documented() -> Vec<Permission> {
         .collect()
 }
 
+/// What user.yaml says in a comment: with `[[input]]`, besides.
+fn documented_for_inputs() -> Vec<Permission> {
+    let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/strimzi/user.yaml")).expect("user.yaml");
+    let (_, commented) = text.split_once("# With [[input]], besides").expect("the comment");
+    let rules: String = commented.lines().skip(1).map(|line| line.replacen("# ", "", 1) + "\n").collect();
+    let rules: Value = serde_saphyr::from_str(&rules).expect("YAML");
+    permissions(&rules)
+}
+
 /// The same for a user, for the names of a world: topics that people know are those of the world, the group is the user's own.
 pub(crate) fn translated(permissions: &[Permission], user: &str, options: &KafkaOptions) -> Vec<Permission> {
     let topics = &options.topics;
@@ -45,6 +58,7 @@ pub(crate) fn translated(permissions: &[Permission], user: &str, options: &Kafka
                 "agents.loop-commands.v1" => topics.commands.clone(),
                 "agents.loop-state.v1" => topics.state.clone(),
                 "agents.loop-dlq.v1" => topics.dead_letters.clone(),
+                "otlp_spans" => format!("{}.spans", options.app),
                 other => {
                     let rest = other.strip_prefix("loopwarden").expect("a name of the group");
                     format!("{}{rest}", options.app)
@@ -305,21 +319,19 @@ fn the_documented_permissions_are_enough_and_each_of_them_is_needed() {
 
 fn each_is_needed(secured: &Secured, lacking: &[(Permission, User)]) {
     let scratches: Vec<Scratch> = lacking.iter().map(|(_, user)| Scratch::new(&user.name)).collect();
-    let mut started: Vec<(&Permission, &User, Child)> = Vec::new();
+    let mut started: Vec<(&Permission, &User, bool, Child)> = Vec::new();
     for ((lacks, user), scratch) in lacking.iter().zip(&scratches) {
         let mut spawn = |arguments: &[&str]| {
-            started.push((lacks, user, user.command(secured, arguments).spawn().expect("the program")));
+            let child = user.command(secured, arguments).spawn().expect("the program");
+            started.push((lacks, user, arguments[0] == "check", child));
         };
         // Without the settings of topics everything works, and only the comparison says what it could not look at.
         if lacks.operation != Operation::DescribeConfigs {
             spawn(&["run", "--data-dir", &scratch.0.to_string_lossy()]);
         }
-        // Writing to a topic cannot be tried without writing.
-        if lacks.operation != Operation::Write || lacks.resource != Resource::Topic {
-            spawn(&["check", "--connect"]);
-        }
+        spawn(&["check", "--connect"]);
     }
-    for (lacks, user, child) in started {
+    for (lacks, user, is_check, child) in started {
         let output = ended(child);
         let (code, told) = (output.status.code(), both(&output));
         let name = &translated(std::slice::from_ref(lacks), "", &user.options)[0].name;
@@ -334,8 +346,71 @@ fn each_is_needed(secured: &Secured, lacking: &[(Permission, User)]) {
         assert_eq!(code, Some(69), "{what}: {told}");
         // A topic that nothing else is allowed on is not even seen.
         let operation = format!("{:?} on", lacks.operation);
-        let says = told.contains(&operation) || told.contains("Describe on the topic, which comes with");
+        let says = told.contains(&operation) || (!is_check && told.contains("Describe on the topic, which comes with"));
+        assert!(!is_check || told.matches("error[").count() == 1, "{what}: {told}");
         assert!(told.contains("error[E0103]") && says, "{what}: {told}");
+    }
+}
+
+#[test]
+fn what_an_input_needs_is_checked_permission_by_permission_and_nothing_is_written() {
+    let Some(secured) = secured() else { return };
+    let world = world(secured);
+    let (documented, of_inputs) = (documented(), documented_for_inputs());
+    assert_eq!(of_inputs.len(), 3, "{of_inputs:?}");
+    // A user with everything, and one for each permission without it. The last one's topic does not exist.
+    let users: Vec<User> = (20..25).map(|number| User::new(&format!("u{number}"), &world)).collect();
+    let mut permissions = Vec::new();
+    for (at, user) in users.iter().enumerate() {
+        let lacks = at.checked_sub(1);
+        let all = of_inputs.iter().enumerate().filter(|(at, _)| Some(*at) != lacks).map(|(_, permission)| permission);
+        permissions.extend(translated(&all.chain(&documented).cloned().collect::<Vec<_>>(), &user.name, &user.options));
+        topics_of(user, &world);
+        if at < 4 {
+            let plan = admin::TopicPlan {
+                name: format!("{}.spans", user.options.app),
+                purpose: admin::Purpose::Input,
+                partitions: 1,
+                replication: 1,
+                config: Vec::new(),
+            };
+            Admin::new(&world.options).expect("an admin client").create(&[plan]).expect("a topic");
+        }
+    }
+    secured.grant(&permissions);
+    let scratch = Scratch::new("inputs");
+    fs::create_dir_all(&scratch.0).expect("a directory");
+    let start = |user: &User, arguments: &[&str]| {
+        let config = scratch.0.join(format!("{}.toml", user.name));
+        fs::write(&config, format!("[[input]]\ntopic = \"{}.spans\"\n", user.options.app)).expect("a configuration");
+        let mut command = user.command(secured, arguments);
+        command.arg("--config").arg(config).spawn().expect("the program")
+    };
+    let started: Vec<Child> = users.iter().map(|user| start(user, &["check", "--connect"])).collect();
+    for (at, (user, child)) in users.iter().zip(started).enumerate() {
+        let output = ended(child);
+        let (code, told) = (output.status.code(), both(&output));
+        let errors = told.matches("error[").count();
+        match at {
+            0 => assert!(code == Some(0) && told.contains("permissions    ok"), "{told}"),
+            4 => assert!(errors == 1 && told.contains("error[E0102]") && told.contains("a table [[input]] names it"), "{told}"),
+            _ => {
+                let lacks = &of_inputs[at - 1];
+                let name = &translated(std::slice::from_ref(lacks), "", &user.options)[0].name;
+                let says = format!("the missing permission is {:?} on", lacks.operation);
+                assert!(
+                    code == Some(69) && errors == 1 && told.contains(&says) && told.contains(name.as_str()),
+                    "{lacks:?}: {told}"
+                );
+            }
+        }
+    }
+    let checked = ended(start(&users[4], &["topics", "check"]));
+    assert_eq!(checked.status.code(), Some(69), "{}", both(&checked));
+    assert!(both(&checked).contains(&format!("topic \"{}.spans\": does not exist", users[4].options.app)), "{}", both(&checked));
+    // Five checks were allowed to write to these.
+    for topic in [&world.options.topics.input, &world.options.topics.commands, &world.options.topics.state] {
+        assert_eq!(world.read_as(topic, "read_uncommitted"), [], "{topic}");
     }
 }
 

@@ -59,7 +59,7 @@ pub fn run(args: &CheckArgs, log: &LogArgs) -> Outcome {
                 out.line(format!("kafka          settings ok: {}", kafka.bootstrap_servers))?;
                 if args.connect {
                     setup::log_as_configured(&config)?;
-                    failures.extend(connect(&options, &mut out)?);
+                    failures.extend(connect(&options, &topics::inputs(&config), &mut out)?);
                 }
             }
         },
@@ -107,7 +107,7 @@ fn native(config: &Config, kafka: &KafkaConfig) -> Result<KafkaOptions, Failure>
     Ok(options)
 }
 
-fn connect(options: &KafkaOptions, out: &mut Output) -> Result<Vec<Failure>, Failure> {
+fn connect(options: &KafkaOptions, inputs: &[String], out: &mut Output) -> Result<Vec<Failure>, Failure> {
     let admin = match Admin::new(options).and_then(|admin| admin.cluster_id().map(|cluster| (admin, cluster))) {
         Ok((admin, cluster)) => {
             out.line(format!("brokers        ok: cluster {cluster} on {}", options.bootstrap_servers))?;
@@ -115,7 +115,7 @@ fn connect(options: &KafkaOptions, out: &mut Output) -> Result<Vec<Failure>, Fai
         }
         Err(error) => return Ok(vec![error.into()]),
     };
-    let problems = match topics::compare(&admin, options) {
+    let problems = match topics::compare(&admin, options, inputs) {
         Ok(problems) => problems,
         Err(failure) => return Ok(vec![failure]),
     };
@@ -123,16 +123,21 @@ fn connect(options: &KafkaOptions, out: &mut Output) -> Result<Vec<Failure>, Fai
         out.line(topic_problem(problem))?;
     }
     let errors: Vec<&TopicProblem> = problems.iter().filter(|problem| problem.severity == Severity::Error).collect();
-    let mut failures: Vec<Failure> =
-        errors.iter().map(|problem| Failure::new(exit_code::of_error(problem.code), topic_problem(problem))).collect();
-    if failures.is_empty() {
+    if errors.is_empty() {
         out.line("topics         ok")?;
     }
-    let unknown: Vec<&str> = errors.iter().map(|problem| problem.topic.as_str()).collect();
-    let denied = permissions::missing(options, &unknown)?;
-    if denied.is_empty() && problems.iter().all(|problem| problem.code != fate::E_NOT_AUTHORISED) {
-        out.line("permissions    ok, as far as they can be tried without writing")?;
+    let is_hidden = |problem: &TopicProblem| problem.code == fate::E_NOT_AUTHORISED;
+    let (hidden, unknown): (Vec<_>, Vec<_>) = errors.iter().partition(|problem| is_hidden(problem));
+    let names = |problems: Vec<&&TopicProblem>| problems.iter().map(|problem| problem.topic.clone()).collect::<Vec<_>>();
+    let denied = permissions::missing(options, inputs, &names(unknown), &names(hidden))?;
+    if denied.is_empty() && !problems.iter().any(is_hidden) {
+        out.line("permissions    ok")?;
     }
-    failures.extend(denied.into_iter().map(|message| Failure::coded(fate::E_NOT_AUTHORISED, message)));
+    // A topic that is not even seen is told by the permission that is needed there.
+    let is_told = |topic: &str| denied.iter().any(|missing| missing.topic.as_deref() == Some(topic));
+    let shown = errors.iter().filter(|problem| !is_hidden(problem) || !is_told(&problem.topic));
+    let mut failures: Vec<Failure> =
+        shown.map(|problem| Failure::new(exit_code::of_error(problem.code), topic_problem(problem))).collect();
+    failures.extend(denied.into_iter().map(|missing| Failure::coded(fate::E_NOT_AUTHORISED, missing.message)));
     Ok(failures)
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use loopwarden_kafka::admin::{Admin, Created, Severity, TopicPlan, TopicProblem};
 use loopwarden_kafka::{KafkaOptions, admin, fate};
 use loopwarden_lab::report::Table;
+use loopwarden_log::LogError;
 use loopwarden_settings::{Config, KafkaConfig};
 use serde::Serialize;
 use serde_json::Value;
@@ -28,7 +29,7 @@ pub fn run(command: &TopicsCommand, log: &LogArgs) -> Outcome {
             print(&plans, *format)
         }
         TopicsCommand::Create { config, size } => {
-            let (options, admin) = connect(config, log)?;
+            let (options, _, admin) = connect(config, log)?;
             let replication = match size.replication {
                 Some(replication) => replication,
                 None => admin::REPLICATION_DEFAULT.min(admin.brokers()?.max(1)),
@@ -36,8 +37,8 @@ pub fn run(command: &TopicsCommand, log: &LogArgs) -> Outcome {
             create(&admin, &admin::plan(&options, size.partitions, replication))
         }
         TopicsCommand::Check { config } => {
-            let (options, admin) = connect(config, log)?;
-            let problems = compare(&admin, &options)?;
+            let (options, inputs, admin) = connect(config, log)?;
+            let problems = compare(&admin, &options, &inputs)?;
             let mut out = Output::stdout();
             for problem in &problems {
                 out.line(topic_problem(problem))?;
@@ -53,29 +54,39 @@ pub fn run(command: &TopicsCommand, log: &LogArgs) -> Outcome {
     }
 }
 
-fn connect(args: &ConfigArgs, log: &LogArgs) -> Result<(KafkaOptions, Admin), Failure> {
+fn connect(args: &ConfigArgs, log: &LogArgs) -> Result<(KafkaOptions, Vec<String>, Admin), Failure> {
     let config = setup::load(args, log)?.config;
     setup::log_quietly(log)?;
     let options = kafka_options(&config, setup::kafka_of(&config)?, 0)?;
     let admin = Admin::new(&options)?;
-    Ok((options, admin))
+    Ok((options, inputs(&config), admin))
 }
 
-/// Compares the topics with the plan for as many partitions and copies as the event topic has.
+/// Topics of others that are read from.
+pub fn inputs(config: &Config) -> Vec<String> {
+    config.input.iter().map(|input| input.topic.clone()).collect()
+}
+
+/// Compares the topics with the plan for as many partitions and copies as the event topic has, and looks for those of `inputs`.
 ///
 /// # Errors
 /// Brokers that do not answer, or do not allow to ask.
-pub fn compare(admin: &Admin, options: &KafkaOptions) -> Result<Vec<TopicProblem>, Failure> {
-    let input = admin.describe(&options.topics.input)?;
+pub fn compare(admin: &Admin, options: &KafkaOptions, inputs: &[String]) -> Result<Vec<TopicProblem>, Failure> {
+    // Where it may not be looked at, the comparison below says so.
+    let input = match admin.describe(&options.topics.input) {
+        Err(LogError::Fatal { code: fate::E_NOT_AUTHORISED, .. }) => None,
+        input => input?,
+    };
     let (partitions, replication) =
         input.map_or((admin::PARTITIONS_DEFAULT, admin::REPLICATION_DEFAULT), |facts| (facts.partitions, facts.replication));
     let plans = admin::plan(options, partitions, replication);
-    let problems = admin.check(&plans, false)?;
+    let mut problems = admin.check(&plans, false)?;
     // Only where something is missing it matters whether the group has ever worked: then an internal topic has vanished.
     let is_missing = |problem: &TopicProblem| problem.code == fate::E_TOPIC_MISSING && problem.topic != options.topics.input;
     if problems.iter().any(is_missing) && admin.group_has_offsets(options).unwrap_or(false) {
-        return Ok(admin.check(&plans, true)?);
+        problems = admin.check(&plans, true)?;
     }
+    problems.extend(admin.check_inputs(inputs)?);
     Ok(problems)
 }
 

@@ -130,6 +130,49 @@ pub(super) const REFUSED: &[Refused] = &[
     (
         "",
         &[],
+        &["kafka.bootstrap_servers=h:1", "kafka.sasl_mechanism=OAUTHBEARER", "kafka.username=me"],
+        &[
+            "error[E0202]: kafka.sasl_mechanism is OAUTHBEARER, but neither kafka.oauth.token_url nor kafka.oauth.token_file is set\n  \
+             set by --set (kafka.sasl_mechanism)",
+            "error[E0202]: kafka.username is set, but kafka.sasl_mechanism is OAUTHBEARER, which has none\n  \
+             set by --set (kafka.username)",
+        ],
+    ),
+    (
+        "",
+        &[],
+        &["kafka.bootstrap_servers=h:1", "kafka.oauth.token_url=http://issuer.example/token", "kafka.aws_region=eu-west-1"],
+        &[
+            "error[E0202]: kafka.oauth.token_url is \"http://issuer.example/token\", but must be a URL with https, or with http on this host\n  \
+             set by --set (kafka.oauth.token_url)",
+        ],
+    ),
+    (
+        "",
+        &[],
+        &["kafka.bootstrap_servers=h:1", "kafka.oauth.client_id=me", "kafka.aws_region=eu-west-1"],
+        &[
+            "error[E0202]: kafka.oauth.client_id is set, but kafka.oauth.token_url is not\n  set by --set (kafka.oauth.client_id)",
+            "error[E0202]: kafka.oauth.client_id is set, but kafka.sasl_mechanism is not OAUTHBEARER\n  \
+             set by --set (kafka.oauth.client_id)",
+            "error[E0202]: kafka.aws_region is set, but kafka.sasl_mechanism is not AWS_MSK_IAM\n  set by --set (kafka.aws_region)",
+        ],
+    ),
+    (
+        "",
+        &[],
+        &[
+            "kafka.bootstrap_servers=h:1",
+            "kafka.sasl_mechanism=OAUTHBEARER",
+            "kafka.oauth.token_file=/t",
+            "kafka.oauth.scope=kafka",
+        ],
+        &["error[E0202]: kafka.oauth.token_file is set, but kafka.oauth.scope is, too: use one source\n  \
+           set by --set (kafka.oauth.token_file)"],
+    ),
+    (
+        "",
+        &[],
         &["kafka.bootstrap_servers=a, b:1, c:0"],
         &[
             "error[E0202]: kafka.bootstrap_servers holds \"a\", but must be host:port, separated by commas\n  \
@@ -237,6 +280,6 @@ pub(super) const BOUNDS: &[(&str, &str, &str, &str)] = &[
         "kafka.sasl_mechanism",
         "SCRAM-SHA-512",
         "GSSAPI",
-        "kafka.sasl_mechanism is \"GSSAPI\", but must be one of: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
+        "kafka.sasl_mechanism is \"GSSAPI\", but must be one of: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM",
     ),
 ];
