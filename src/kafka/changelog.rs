@@ -8,10 +8,12 @@ use loopwarden_log::clock::Deadline;
 use loopwarden_log::{Changelog, ChangelogRange, Flow, LogError};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::producer::{BaseProducer, Producer};
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 
 use crate::certificates::Certificates;
 use crate::context::PlainContext;
+use crate::members::members;
 use crate::settings::{KafkaOptions, Start};
 use crate::topics::Topics;
 use crate::{bearer, fate, identity, settings};
@@ -198,6 +200,26 @@ impl Changelog for KafkaChangelog {
         };
         serve(client, &self.options)?;
         Ok(watermarks(client, &topic, task.partition)?.end)
+    }
+
+    fn evict(&mut self, owner: &str) -> Result<bool, LogError> {
+        let group = self.options.app.clone();
+        // A changelog may say anything: of this group alone, and never the lane itself, whose producer ended what it had left.
+        if !owner.starts_with(&format!("{group}-")) || owner == self.options.transactional_id() {
+            return Ok(false);
+        }
+        let asking = format!("asking who is in group \"{group}\"");
+        let client = self.client(Stage::Session)?;
+        let known = members(client, &group, limits::PLACE_ASK_WAIT).map_err(|error| fate::of(&error, &asking))?;
+        let is_gone = known.is_some_and(|members| !members.contains(&settings::client_id_of(owner)));
+        if is_gone {
+            let taking = format!("taking over transactional id \"{owner}\"");
+            let successor = settings::successor(&self.options, owner).create::<BaseProducer>();
+            successor
+                .and_then(|successor| successor.init_transactions(limits::TAKE_OVER_SLICE))
+                .map_err(|error| fate::of(&error, &taking))?;
+        }
+        Ok(is_gone)
     }
 
     fn input_range(&mut self, task: TaskId) -> Result<ChangelogRange, LogError> {

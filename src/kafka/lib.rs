@@ -12,6 +12,7 @@ pub mod fate;
 mod follow;
 mod forward;
 mod identity;
+mod members;
 mod message;
 pub mod operator;
 pub mod permissions;

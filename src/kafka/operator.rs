@@ -1,17 +1,14 @@
 //! What an operator does to a group from outside: see who is in it, move an offset, write into a changelog. Nothing of it is fenced.
 
-use std::time::Duration;
-
 use loopwarden_core::event::{NextOffset, TaskId};
 use loopwarden_core::limits;
 use loopwarden_log::{Changelog, Flow, LogError, Partitions};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
-use rdkafka::error::KafkaResult;
-use rdkafka::groups::GroupInfo;
 use rdkafka::{Offset, TopicPartitionList};
 
 use crate::changelog::KafkaChangelog;
 use crate::context::PlainContext;
+use crate::members::members;
 use crate::settings::KafkaOptions;
 use crate::topics::Topics;
 use crate::writer::Writer;
@@ -27,15 +24,6 @@ pub struct Operator {
     client: BaseConsumer<PlainContext>,
     changelog: KafkaChangelog,
     writer: Writer,
-}
-
-/// The client ids of a group's members; `None` where its coordinator lists none of that name, as before it has loaded the group, or has
-/// nothing to say of it, as after it has moved: one that has offsets is listed with or without members, and then it is in some state.
-pub(super) fn members(client: &BaseConsumer<PlainContext>, group: &str, wait: Duration) -> KafkaResult<Option<Vec<String>>> {
-    let found = client.fetch_group_list(Some(group), wait)?;
-    let client_ids = |known: &GroupInfo| known.members().iter().map(|member| member.client_id().to_owned()).collect();
-    let is_known = |known: &&GroupInfo| !matches!(known.state(), "" | "Dead");
-    Ok(found.groups().first().filter(is_known).map(client_ids))
 }
 
 impl Operator {

@@ -9,8 +9,9 @@ use loopwarden_core::limits;
 use loopwarden_log::LogError;
 use loopwarden_log::clock::Deadline;
 
+use crate::members::members;
 use crate::settings::KafkaOptions;
-use crate::{changelog, operator, settings};
+use crate::{changelog, settings};
 
 /// Watches a place that the lane has given up. The lane asks again and again between its turns: brokers may be away for longer than it
 /// may be silent.
@@ -51,7 +52,7 @@ impl PlaceWatch {
         let group = &self.options.app;
         let slice = Deadline::after(limits::PLACE_SLICE);
         loop {
-            let unclear = match operator::members(&client, group, limits::PLACE_ASK_WAIT) {
+            let unclear = match members(&client, group, limits::PLACE_ASK_WAIT) {
                 Ok(Some(known)) if !known.contains(&self.member) => return Ok(true),
                 Ok(Some(_)) => {
                     if self.listed_until.get_or_insert_with(|| Deadline::after(self.patience)).is_over() {

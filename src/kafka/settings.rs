@@ -181,7 +181,7 @@ pub const EVERY_CONSUMER: &[Setting] = &[
 
 pub const LANE_CONSUMER: &[Setting] = &[
     set("partition.assignment.strategy", "cooperative-sticky", "alone: mixing with eager fails at run time"),
-    set("session.timeout.ms", "10000", "take-over time; brokers refuse less than 6000 by default"),
+    set("session.timeout.ms", "6000", "half of a take-over is this wait; brokers refuse less by default"),
     set("heartbeat.interval.ms", "1000", "members hear by it that one came back: who restarts waits for the slowest"),
     set("max.poll.interval.ms", "60000", "above the lane's deadlines (27 s) and the watchdog's (30 s)"),
     set("statistics.interval.ms", "5000", "ends of the partitions, for the lag"),
@@ -298,7 +298,12 @@ pub(super) fn lane_consumer(options: &KafkaOptions) -> ClientConfig {
 
 /// What the group knows a lane's consumer by, whichever process it is in.
 pub(super) fn member_client_id(options: &KafkaOptions) -> String {
-    format!("{}-{LANE_CLIENT}", options.transactional_id())
+    client_id_of(&options.transactional_id())
+}
+
+/// The same, of the lane with a transactional id.
+pub(super) fn client_id_of(transactional_id: &str) -> String {
+    format!("{transactional_id}-{LANE_CLIENT}")
 }
 
 /// How long the group waits for word of a lane before it lets go of its place.
@@ -325,6 +330,13 @@ pub(super) fn producer(options: &KafkaOptions) -> ClientConfig {
     apply(&mut config, PRODUCER);
     config.set("transactional.id", options.transactional_id());
     verbatim(&mut config, &[&options.native.all, &options.native.producer]);
+    config
+}
+
+/// Configuration of a producer that takes over another lane's transactional id, to end what that lane left open.
+pub(super) fn successor(options: &KafkaOptions, transactional_id: &str) -> ClientConfig {
+    let mut config = producer(options);
+    config.set("transactional.id", transactional_id);
     config
 }
 

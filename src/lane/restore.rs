@@ -26,6 +26,8 @@ const AGAIN_MS_MAX: u64 = 1_000;
 const AGAIN_PART: u64 = 4;
 /// Added to the transaction timeout: the broker's scan, and slack.
 const MARKER_MS: u64 = 30_000;
+/// Between two tries to end what a dead owner left open. Milliseconds.
+const EVICT_AGAIN_MS: u64 = 2_000;
 /// How often an offset behind the Position is asked for again.
 const ASKS_MAX: u32 = 5;
 
@@ -36,7 +38,16 @@ enum Phase {
     /// Ask for the group's offset, before the end is trusted (R3).
     Ask { from: u64 },
     /// Read to the end.
-    Read { from: u64, group: Option<NextOffset> },
+    Read { from: u64, group: Asked },
+}
+
+/// What the group has said.
+#[derive(Debug, Clone, Copy)]
+enum Asked {
+    /// Nothing: it withholds an offset while a transaction on it is open. What is committed is read meanwhile.
+    Withheld,
+    /// Its offset, or that it has none.
+    Said(Option<NextOffset>),
 }
 
 /// The restore of one task.
@@ -56,6 +67,10 @@ pub struct Restore<S> {
     waiting: Since,
     /// For a log that answers.
     failing: Since,
+    /// The changelog was read once to its end: its Position says who wrote last.
+    was_read: bool,
+    /// When it was last tried to end what that owner left open, monotonic ms.
+    evicted_ms: Option<u64>,
     asks: u32,
     is_second: bool,
     waited: Waited,
@@ -98,6 +113,8 @@ impl<S: StateStore> Restore<S> {
             is_open: false,
             waiting: Since::default(),
             failing: Since::default(),
+            was_read: false,
+            evicted_ms: None,
             asks: 0,
             is_second: false,
             waited: Waited::default(),
@@ -165,13 +182,24 @@ impl<S: StateStore> Restore<S> {
         match self.phase {
             Phase::Begin => self.begin(changelog, clock),
             Phase::Ask { from } => {
-                let group = changelog.committed(self.id, std::time::Duration::from_millis(ASK_MS))?;
+                let group = match changelog.committed(self.id, std::time::Duration::from_millis(ASK_MS)) {
+                    Err(LogError::Transient(cause)) if !self.was_read => {
+                        tracing::debug!(task = %self.id, cause, "the changelog is read before the group's offset is known");
+                        self.phase = Phase::Read { from, group: Asked::Withheld };
+                        return Ok(RestoreStep::Again(0));
+                    }
+                    Err(error) => {
+                        self.evict(changelog, clock);
+                        return Err(error.into());
+                    }
+                    Ok(group) => group,
+                };
                 let is_open = changelog.has_open_transaction(self.id)?;
                 if self.is_open && !is_open {
                     self.waiting = Since::default();
                 }
                 self.is_open = is_open;
-                self.phase = Phase::Read { from, group };
+                self.phase = Phase::Read { from, group: Asked::Said(group) };
                 Ok(RestoreStep::Again(0))
             }
             Phase::Read { from, group } => {
@@ -180,10 +208,11 @@ impl<S: StateStore> Restore<S> {
                 if !is_end {
                     return Ok(RestoreStep::Again(0));
                 }
-                if self.is_open {
-                    return Ok(self.await_marker(next, clock));
+                self.was_read = true;
+                match group {
+                    Asked::Said(group) if !self.is_open => self.compare(changelog, next, group, clock),
+                    _ => Ok(self.await_marker(changelog, next, clock)),
                 }
-                self.compare(changelog, next, group, clock)
             }
         }
     }
@@ -338,10 +367,27 @@ impl<S: StateStore> Restore<S> {
 
     /// A transaction was open when the end was asked for, or its marker on its way: both end, and what is read until then may lack the last
     /// commit. The group's offset need not show it, since a commit of timers alone moves none.
-    fn await_marker(&mut self, next: u64, clock: &dyn Clock) -> RestoreStep {
+    fn await_marker(&mut self, changelog: &mut (dyn Changelog + '_), next: u64, clock: &dyn Clock) -> RestoreStep {
         self.tell_if_late(clock);
+        self.evict(changelog, clock);
         self.phase = Phase::Ask { from: next };
         RestoreStep::Again(AGAIN_MS)
+    }
+
+    /// R9: ends the transaction of the task's last owner where the group has forgotten that lane. Else the broker does so, after the
+    /// transaction's time-out and a scan. To be asked while something is waited for that an open transaction would explain.
+    fn evict(&mut self, changelog: &mut (dyn Changelog + '_), clock: &dyn Clock) {
+        let now_ms = clock.mono_ms();
+        let Some(owner) = self.loader.position.as_ref().map(|position| position.owner.as_str()) else { return };
+        if owner.is_empty() || self.evicted_ms.is_some_and(|before_ms| now_ms < before_ms + EVICT_AGAIN_MS) {
+            return;
+        }
+        self.evicted_ms = Some(now_ms);
+        match changelog.evict(owner) {
+            Ok(true) => tracing::info!(task = %self.id, owner, "ended what a lane left open that the group has forgotten"),
+            Ok(false) => {}
+            Err(cause) => tracing::warn!(task = %self.id, owner, %cause, "an open transaction is left to its time-out"),
+        }
     }
 
     /// Once: from the first record on. The second time somebody has moved the offsets.

@@ -191,6 +191,16 @@ pub trait Changelog: Send {
         Ok(self.high_watermark(task)? > stable)
     }
 
+    /// Ends the transaction that a lane left open, and fences it, if it is no member of the group. `owner` is its transactional id. True where
+    /// that was done; false where the lane is a member, or nobody can tell.
+    ///
+    /// # Errors
+    /// By fate.
+    fn evict(&mut self, owner: &str) -> Result<bool, LogError> {
+        let _ = owner;
+        Ok(false)
+    }
+
     /// Range of the task's input partition that exists: to notice lost input.
     ///
     /// # Errors

@@ -202,6 +202,7 @@ fn every_owned_librdkafka_setting_is_refused_and_every_known_one_taken() {
         "enable.auto.commit",
         "enable.auto.offset.store",
         "group.id",
+        "client.id",
         "group.instance.id",
         "group.protocol",
         "isolation.level",

@@ -8,9 +8,9 @@ use loopwarden::event::{NextOffset, TaskId};
 use loopwarden::log::{Changelog, ChangelogRange, Flow, Log, LogError};
 use loopwarden::store::{Change, KeyFamily, MemoryStore, Position, StateKey, StateStore};
 use loopwarden::task::{Clock, CommitTrigger, LaneSettings, Leases, Restore, RestoreStep, Task};
-use loopwarden_sim::{Fault, Faults, Step};
+use loopwarden_sim::{Fault, Faults, MemoryConfig, Step};
 
-use crate::world::{Fed, PARTITIONS, TestWorld, WALL_MS, config, feed, fleet, session_task, settings};
+use crate::world::{Fed, PARTITIONS, TestWorld, WALL_MS, config, feed, fleet, reference, session_task, settings};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -251,4 +251,30 @@ fn an_empty_changelog_is_waited_for_while_the_marker_of_its_first_commit_is_miss
     assert_eq!(world.broker.changelog_range(id).end, 0);
     let after = waits_and_is_ready(&world, restore(id, MemoryStore::new()));
     assert_eq!(after.next_offset, world.broker.group_offset(id).unwrap());
+}
+
+#[test]
+fn what_a_dead_lane_left_open_is_ended_by_its_successor_once_the_group_has_forgotten_it() {
+    let records = fleet(7, 160);
+    for step in [Step::Send, Step::Offsets, Step::Commit] {
+        // No broker ends a transaction for its age.
+        let config = MemoryConfig { transaction_timeout_ms: i64::MAX / 2, ..config(10) };
+        let mut world = TestWorld::new(config, settings(CommitTrigger::Timed { max_ms: 100, min_ms: 5 }));
+        feed(&world.broker, &records[..80]);
+        world.start("a", 1);
+        assert!(world.settle());
+        world.restarts = false;
+        world.broker.set_faults(Faults::script([(step, Fault::Die)]));
+        feed(&world.broker, &records[80..]);
+        while world.processes[0].lanes[0].is_some() {
+            world.turn(0, 0);
+            world.broker.advance(10);
+        }
+        assert!(!world.broker.is_settled(), "{step:?}: nothing is open");
+        world.start("b", 1);
+        assert!(world.settle(), "{step:?}: {:?}", world.exits);
+        assert_eq!(world.broker.members(), ["b-0"]);
+        world.audit();
+        world.outcome().assert_is(&reference(&records), &format!("{step:?}"));
+    }
 }

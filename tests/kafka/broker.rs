@@ -6,7 +6,7 @@
 //! The choice is printed, and `KAFKA_BROKER=container` or `KAFKA_BROKER=jvm` forces one. Both run `broker/run.sh` on a directory with
 //! `server.properties`: whatever a test does with a broker, it does with either. A broker dies with the test process, however that ends. Its log
 //! stays under cargo's temporary directory until the next run. Its JVM is made to start fast; benchmarks give it other arguments with
-//! `KAFKA_BROKER_JAVA`.
+//! `KAFKA_BROKER_JAVA`, and other settings with `KAFKA_BROKER_PROPERTIES`.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -244,7 +244,8 @@ pub(crate) fn node_properties(dir: &Path, id: usize, voters: &str, (port, contro
          auto.create.topics.enable=false\n\
          transaction.abort.timed.out.transaction.cleanup.interval.ms=1000\n\
          group.min.session.timeout.ms=1000\n\
-         group.initial.rebalance.delay.ms=0\n",
-        dir.join("data").display()
+         group.initial.rebalance.delay.ms=0\n{}",
+        dir.join("data").display(),
+        env::var("KAFKA_BROKER_PROPERTIES").unwrap_or_default()
     )
 }

@@ -36,6 +36,7 @@ mod secured;
 mod security;
 mod surface;
 mod swarm;
+mod takeover;
 mod topics;
 mod unknown;
 mod world;

@@ -115,6 +115,12 @@ impl Proxy {
         hits
     }
 
+    /// How many frames of a client the rules have taken.
+    pub(crate) fn taken(&self, client: &str) -> usize {
+        let state = self.shared.0.lock().expect("not poisoned");
+        state.rules.iter().filter(|rule| rule.client == client).map(|rule| rule.hits).sum()
+    }
+
     fn connect(&self, client: TcpStream) -> io::Result<()> {
         let Some(upstream) = self.upstream.lock().expect("not poisoned").clone() else { return Ok(()) };
         let broker = TcpStream::connect(upstream)?;

@@ -356,6 +356,11 @@ impl Pending {
         self.end(false);
     }
 
+    /// Whether somebody has its transactional id by now: it must not commit.
+    pub(crate) fn is_fenced(&self) -> bool {
+        self.producer.commit_transaction(PATIENCE).is_err()
+    }
+
     pub(crate) fn end(self, committed: bool) {
         let ended =
             if committed { self.producer.commit_transaction(PATIENCE) } else { self.producer.abort_transaction(PATIENCE) };

@@ -29,6 +29,16 @@ impl Changelog for MemoryChangelog {
         Ok(self.broker.lock().partition((MemoryTopic::Changelog(task.stage), task.partition)).high_watermark())
     }
 
+    fn evict(&mut self, owner: &str) -> Result<bool, LogError> {
+        let mut state = self.broker.lock();
+        let member = owner.strip_prefix(&format!("{}-", state.config.app)).unwrap_or_default();
+        let is_gone = state.group.members().all(|known| known != member);
+        if is_gone {
+            state.init_producer(owner);
+        }
+        Ok(is_gone)
+    }
+
     fn input_range(&mut self, task: TaskId) -> Result<ChangelogRange, LogError> {
         Ok(self.broker.input_range(task))
     }
