@@ -89,6 +89,12 @@ impl KafkaChangelog {
     }
 }
 
+/// Whether a transactional id could not be taken because its transaction is just being ended: as was asked for here, or by somebody else.
+fn is_ending(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode::{ConcurrentTransactions, InvalidProducerEpoch, ProducerFenced};
+    matches!(error.rdkafka_error_code(), Some(ConcurrentTransactions | InvalidProducerEpoch | ProducerFenced))
+}
+
 fn no_such_stage(task: TaskId) -> LogError {
     LogError::Transient(format!("stage of task {task} does not run in this group"))
 }
@@ -212,14 +218,14 @@ impl Changelog for KafkaChangelog {
         let client = self.client(Stage::Session)?;
         let known = members(client, &group, limits::PLACE_ASK_WAIT).map_err(|error| fate::of(&error, &asking))?;
         let is_gone = known.is_some_and(|members| !members.contains(&settings::client_id_of(owner)));
-        if is_gone {
-            let taking = format!("taking over transactional id \"{owner}\"");
-            let successor = settings::successor(&self.options, owner).create::<BaseProducer>();
-            successor
-                .and_then(|successor| successor.init_transactions(limits::TAKE_OVER_SLICE))
-                .map_err(|error| fate::of(&error, &taking))?;
+        if !is_gone {
+            return Ok(false);
         }
-        Ok(is_gone)
+        let successor = settings::successor(&self.options, owner).create::<BaseProducer>();
+        match successor.and_then(|successor| successor.init_transactions(limits::TAKE_OVER_SLICE)) {
+            Err(error) if !is_ending(&error) => Err(fate::of(&error, &format!("taking over transactional id \"{owner}\""))),
+            _ => Ok(true),
+        }
     }
 
     fn input_range(&mut self, task: TaskId) -> Result<ChangelogRange, LogError> {

@@ -4,6 +4,7 @@
 //! input goes on. Whatever interrupts it, the next attempt starts from what is durable.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use loopwarden_core::event::{EventTime, NextOffset, TaskId};
 use loopwarden_log::{Changelog, E_DAMAGED, Flow, LogError};
@@ -18,6 +19,8 @@ use crate::task::{Restoring, Task};
 
 /// One wait for the group's stable offset. Milliseconds.
 const ASK_MS: u64 = 1_000;
+/// The first one: where it is withheld, there is something else to do meanwhile. Milliseconds.
+const ASK_FIRST_MS: u64 = 250;
 /// Pause between two looks at the changelog's end, and the shortest between two tries. Milliseconds.
 const AGAIN_MS: u64 = 50;
 /// Longest pause between two tries: brokers that are away for long need not be asked more often. Milliseconds.
@@ -182,7 +185,9 @@ impl<S: StateStore> Restore<S> {
         match self.phase {
             Phase::Begin => self.begin(changelog, clock),
             Phase::Ask { from } => {
-                let group = match changelog.committed(self.id, std::time::Duration::from_millis(ASK_MS)) {
+                let group = match changelog
+                    .committed(self.id, Duration::from_millis(if self.was_read { ASK_MS } else { ASK_FIRST_MS }))
+                {
                     Err(LogError::Transient(cause)) if !self.was_read => {
                         tracing::debug!(task = %self.id, cause, "the changelog is read before the group's offset is known");
                         self.phase = Phase::Read { from, group: Asked::Withheld };
