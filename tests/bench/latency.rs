@@ -2,7 +2,7 @@
 //! broker, under a steady load.
 //!
 //! `cargo bench --bench latency -- [--rates 1000,5000,20000] [--seconds N] [--lanes N] [--partitions N] [--profile NAME] [--linger-ms N]
-//! [--loads even,skewed]`
+//! [--loads even,skewed,alone,flood]`
 //!
 //! The load is sessions that get on. Among them, twenty times a second, a session makes the same failing call three times (a nudge of
 //! session scope), and ten times a second ten agents of one swarm make one failing call (a nudge of swarm scope). A delay runs from
@@ -11,6 +11,8 @@
 //!
 //! Of a `skewed` load one session is half, and one swarm nine tenths, whose calls all fail, so that each is summed up for the swarm: what
 //! the sessions and swarms that loop wait for beside it.
+//!
+//! Of a `flood` one tenant sends nine tenths of the rate, from two thousand sessions of its own. What `alone` is: the other tenth without it.
 
 #![allow(clippy::pedantic, reason = "the pedantic lints are for the product; tests are read once, top to bottom")]
 #![expect(
@@ -173,7 +175,7 @@ fn commit_steps(metrics: &str) -> Value {
 
 fn call(session: &str, swarm: Option<&str>, number: u64, tool: &str, args: &Value, result: &Value) -> String {
     let mut event = json!({
-        "id": format!("{session}.{number}"), "kind": "tool", "session_id": session, "agent": {"id": "main"},
+        "id": format!("{session}.{number}"), "tenant": "quiet", "kind": "tool", "session_id": session, "agent": {"id": "main"},
         "time": clock::now_ms(), "tool": tool, "call_id": format!("c{number}"), "args": args,
     });
     if let Some(swarm) = swarm {
@@ -199,15 +201,17 @@ fn words() -> String {
 fn load_event(load: &str, phase: &str, sent: u64, words: &str) -> (String, String) {
     let at = sent as usize * 7 % (words.len() - RESULT_BYTES);
     let said = &words[at..at + RESULT_BYTES];
+    let (tenant, ok) = (if load == "flood" && sent % 10 < 9 { "loud" } else { "quiet" }, "\"outcome\":\"ok\",\"result\"");
     let (session, swarm, outcome) = match (load, sent % 10) {
-        ("even", _) => (format!("s{}", sent % 2_000), "crew", "\"outcome\":\"ok\",\"result\""),
-        ("skewed", 9) => (format!("s{}", sent % 2_000), "others", "\"outcome\":\"ok\",\"result\""),
+        ("alone" | "flood", _) => (format!("{tenant}{}", sent % 2_000), "crew", ok),
+        ("even", _) => (format!("s{}", sent % 2_000), "crew", ok),
+        ("skewed", 9) => (format!("s{}", sent % 2_000), "others", ok),
         ("skewed", n) if n % 2 == 0 => ("giant".to_owned(), "crew", "\"outcome\":\"error\",\"error\""),
         ("skewed", _) => (format!("s{}", sent % 2_000), "crew", "\"outcome\":\"error\",\"error\""),
         _ => panic!("unknown load {load}"),
     };
     let json = format!(
-        "{{\"id\":\"{session}.{sent}\",\"kind\":\"tool\",\"session_id\":\"{session}\",\"swarm_id\":\"{swarm}\",\"time\":{},\
+        "{{\"id\":\"{session}.{sent}\",\"tenant\":\"{tenant}\",\"kind\":\"tool\",\"session_id\":\"{session}\",\"swarm_id\":\"{swarm}\",\"time\":{},\
          \"tool\":\"read_file\",\"args\":{{\"path\":\"src/{phase}{sent}.rs\"}},{outcome}:\"{said}\"}}",
         clock::now_ms(),
     );
@@ -262,7 +266,7 @@ fn measure(bootstrap: &str, number: usize, rate: u64, load: &str, options: &Opti
             (cpu_s, counted) = (cpu_seconds(subject.child.id()), 0);
         }
         let elapsed = began.elapsed();
-        let due = elapsed.as_micros() as u64 * rate / 1_000_000;
+        let due = elapsed.as_micros() as u64 * rate / if load == "alone" { 10_000_000 } else { 1_000_000 };
         let phase = if is_warm { "m" } else { "w" };
         while sent < due {
             let (session, json) = load_event(load, phase, sent, &words);
