@@ -111,6 +111,9 @@ pub const CONNECT_WAIT: Duration = Duration::from_secs(20);
 pub const PLACE_GRACE: Duration = Duration::from_secs(6);
 /// Wait for that, however long the session is: shorter than a lane may be in trouble.
 pub const PLACE_WAIT_MAX: Duration = Duration::from_secs(120);
+/// How long a group under the consumer protocol may refuse a lane for the sake of one that nobody speaks for: the longest session that
+/// brokers allow by default, and slack.
+pub const REFUSED_WAIT_MAX: Duration = Duration::from_secs(75);
 /// How long a lane asks about it before it takes another turn. Together with the last question shorter than it may be silent.
 pub const PLACE_SLICE: Duration = Duration::from_secs(2);
 /// Wait for a single answer about it.

@@ -16,7 +16,7 @@ use rdkafka::{Message, Offset, TopicPartitionList};
 use crate::context::{ConsumerSide, Extent};
 use crate::message::{hand_over, weight};
 use crate::rebalance::Kind;
-use crate::settings::KafkaOptions;
+use crate::settings::{GroupProtocol, KafkaOptions};
 use crate::topics::Topics;
 use crate::{bearer, fate, identity, settings};
 
@@ -40,6 +40,7 @@ pub(super) struct LaneConsumer {
     /// Tasks of which the group has said since that event that nobody else has moved it.
     confirmed: BTreeSet<TaskId>,
     value_bytes_max: usize,
+    protocol: GroupProtocol,
     /// What it does, for messages.
     reading: String,
 }
@@ -67,6 +68,7 @@ impl LaneConsumer {
             committed: BTreeMap::new(),
             confirmed: BTreeSet::new(),
             value_bytes_max,
+            protocol: options.group_protocol,
             reading,
         })
     }
@@ -74,6 +76,22 @@ impl LaneConsumer {
     /// Whether the group says that somebody else has this member's place.
     pub(super) fn is_fenced(&self) -> bool {
         self.consumer.client().fatal_error().is_some_and(|(code, _)| code == RDKafkaErrorCode::FencedInstanceId)
+    }
+
+    /// Whether another client of this name may try, under the consumer protocol: the group refuses who comes while the place is taken; and
+    /// a client that comes back after its poll interval asks in a way that brokers refuse, and gives up (2.12.1).
+    pub(super) fn is_refused(&self) -> bool {
+        let refusals = [RDKafkaErrorCode::UnreleasedInstanceId, RDKafkaErrorCode::InvalidRequest];
+        self.consumer.client().fatal_error().is_some_and(|(code, _)| refusals.contains(&code))
+    }
+
+    /// Notes by which epoch the group knows this member now (rule C5). Under the consumer protocol it grows without any event; one that was
+    /// forgotten gets another only when the lane has answered that its tasks are lost (2.12.1).
+    pub(super) fn refresh(&mut self) {
+        if self.protocol == GroupProtocol::Consumer && self.membership.is_some() && !self.consumer.context().rebalances.has_next()
+        {
+            self.membership = self.consumer.group_metadata();
+        }
     }
 
     /// The fence of a commit (rule C5): as the lane knows its membership, not as it is by now. A static member that the group has forgotten
@@ -141,6 +159,10 @@ impl LaneConsumer {
         }
         if let Some(error) = self.postponed.take() {
             return Err(error);
+        }
+        if self.tasks.is_empty() {
+            // The client's own thread looks after the group once a second, or when it is asked something (2.12.1): who joins would wait.
+            let _ = self.consumer.subscription();
         }
         let (mut records, mut bytes, mut wait) = (0, 0, wait);
         while records < limits::POLL_RECORDS_MAX && bytes < limits::POLL_BYTES_MAX {

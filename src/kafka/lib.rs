@@ -39,7 +39,7 @@ use loopwarden_log::clock::Deadline;
 use loopwarden_log::{Changelog, CommitOutcome, CommitSteps, Flow, InputEnd, Log, LogError, LogEvent, Output, Partitions};
 use place::PlaceWatch;
 use producer::LaneProducer;
-pub use settings::{KafkaOptions, NativeSettings, Secret, Security, Start, TopicNames};
+pub use settings::{GroupProtocol, KafkaOptions, NativeSettings, Secret, Security, Start, TopicNames};
 use topics::Topics;
 
 /// A lane's log on Kafka.
@@ -51,6 +51,8 @@ pub struct KafkaLog {
     consumer: Option<LaneConsumer>,
     /// The lane's place in the group, once it was told that somebody else has it.
     place: Option<PlaceWatch>,
+    /// Until when the group may refuse it: from the first time on until it is given something.
+    refused_until: Option<Deadline>,
     producer: Option<LaneProducer>,
     certificates: Certificates,
     /// New clients take the place of the lane's own: the producer first, as at the start.
@@ -90,6 +92,7 @@ impl KafkaLog {
             topics,
             consumer: Some(consumer),
             place: None,
+            refused_until: None,
             producer: Some(producer),
             certificates,
             renewal: None,
@@ -155,6 +158,19 @@ impl KafkaLog {
         Ok(())
     }
 
+    /// Under the consumer protocol the group refuses who comes later, and says of nobody who is in it: to join is to ask, and takes no
+    /// place from anybody. A process that was killed holds its own until the broker's session is over.
+    fn join_again(&mut self, cause: &str) -> Result<(), LogError> {
+        let is_refused = self.consumer.take().is_none_or(|consumer| consumer.is_refused());
+        let until = self.refused_until.get_or_insert_with(|| Deadline::after(limits::REFUSED_WAIT_MAX));
+        if !is_refused || until.is_over() {
+            return Err(LogError::Lost(cause.to_owned()));
+        }
+        std::thread::park_timeout(limits::PLACE_SLICE);
+        self.consumer = Some(LaneConsumer::join(&self.options, self.topics.clone())?);
+        Ok(())
+    }
+
     fn try_commit(&mut self, staged: &[Output], offsets: &[(TaskId, NextOffset)]) -> CommitOutcome {
         let refused = |cause: String, reopen| CommitOutcome::Aborted { cause, reopen };
         if offsets.is_empty() {
@@ -172,6 +188,7 @@ impl KafkaLog {
         let (Some(consumer), Some(producer)) = (&mut self.consumer, &mut self.producer) else {
             return refused("the log is closed".into(), true);
         };
+        consumer.refresh();
         match consumer.confirm(offsets) {
             Ok(()) => {}
             // What this lane holds of the task is behind; the store and the group say how far.
@@ -223,6 +240,7 @@ impl Log for KafkaLog {
     }
 
     fn assign(&mut self, tasks: &[TaskId]) -> Result<(), LogError> {
+        self.refused_until = None;
         self.member()?.assign(tasks)
     }
 
@@ -281,6 +299,9 @@ impl Log for KafkaLog {
     fn rejoin(&mut self, cause: &str) -> Result<(), LogError> {
         if let Some(renewal) = self.renewal.take() {
             return self.renew(renewal);
+        }
+        if self.options.group_protocol == GroupProtocol::Consumer {
+            return self.join_again(cause);
         }
         // From here on nobody speaks for the place, unless somebody else has it.
         if self.consumer.take().is_some_and(|consumer| consumer.is_fenced()) {

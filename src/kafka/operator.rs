@@ -55,7 +55,10 @@ impl Operator {
     pub fn members(&self) -> Result<usize, LogError> {
         let asking = format!("asking who is in group \"{}\"", self.group);
         let found = members(&self.client, &self.group, limits::ASK_WAIT).map_err(|error| fate::of(&error, &asking))?;
-        found.map(|members| members.len()).ok_or_else(|| LogError::Transient(format!("{asking}: no answer")))
+        found.map(|members| members.len()).ok_or_else(|| {
+            let hint = "under kafka.group_protocol = \"consumer\" nobody can; stop all processes and try with \"classic\"";
+            LogError::Transient(format!("{asking}: no answer; {hint}"))
+        })
     }
 
     /// Reads changelogs and the group's offsets.

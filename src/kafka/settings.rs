@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use loopwarden_core::event::Stage;
-pub use loopwarden_settings::Start;
+pub use loopwarden_settings::{GroupProtocol, Start};
 use loopwarden_token::Tokens;
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
@@ -78,6 +78,8 @@ pub struct KafkaOptions {
     /// both may come to have all events of a group and another one none: each lane of a process reads one.
     pub reads: &'static [Stage],
     pub topics: TopicNames,
+    /// How the group shares out partitions.
+    pub group_protocol: GroupProtocol,
     /// Where a new group begins.
     pub start: Start,
     /// TLS and SASL.
@@ -180,11 +182,15 @@ pub const EVERY_CONSUMER: &[Setting] = &[
 ];
 
 pub const LANE_CONSUMER: &[Setting] = &[
-    set("partition.assignment.strategy", "cooperative-sticky", "alone: mixing with eager fails at run time"),
-    set("session.timeout.ms", "6000", "half of a take-over is this wait; brokers refuse less by default"),
-    set("heartbeat.interval.ms", "1000", "members hear by it that one came back: who restarts waits for the slowest"),
     set("max.poll.interval.ms", "60000", "above the lane's deadlines (27 s) and the watchdog's (30 s)"),
     set("statistics.interval.ms", "5000", "ends of the partitions, for the lag"),
+];
+
+/// For the consumer of a lane under the classic protocol. Under the other one these are the broker's.
+pub const CLASSIC: &[Setting] = &[
+    set("partition.assignment.strategy", "cooperative-sticky", "alone: mixing with eager fails at run time"),
+    set("session.timeout.ms", "6000", "most of a take-over is this wait; brokers refuse less by default"),
+    set("heartbeat.interval.ms", "1000", "members hear by it that one came back: who restarts waits for the slowest"),
 ];
 
 /// For readers of changelogs and of fixed ranges.
@@ -280,6 +286,10 @@ fn consumer(options: &KafkaOptions, client: &str, own: &[Setting]) -> ClientConf
     let mut config = base(options, client);
     apply(&mut config, EVERY_CONSUMER);
     apply(&mut config, own);
+    config.set("group.protocol", options.group_protocol.as_str());
+    if options.group_protocol == GroupProtocol::Classic {
+        apply(&mut config, CLASSIC);
+    }
     config.set("group.id", &options.app);
     config.set("queued.max.messages.kbytes", (options.fetch_bytes_max / 1024).clamp(1, 2_097_151).to_string());
     verbatim(&mut config, &[&options.native.all, &options.native.consumer]);
@@ -388,8 +398,15 @@ pub struct BadSetting {
 /// # Errors
 /// The first setting librdkafka refuses.
 pub fn check(options: &KafkaOptions) -> Result<(), BadSetting> {
+    let consumer = lane_consumer(options);
+    if options.group_protocol == GroupProtocol::Consumer
+        && let Some(owned) = CLASSIC.iter().find(|setting| consumer.get(setting.key).is_some())
+    {
+        let message = "is the broker's under kafka.group_protocol = \"consumer\": see group.consumer.* of the broker".to_owned();
+        return Err(BadSetting { key: owned.key.to_owned(), message });
+    }
     for config in [
-        lane_consumer(options),
+        consumer,
         reader(options, "reader"),
         producer(options),
         writer(options),
@@ -420,6 +437,7 @@ pub(super) mod tests {
                 state: "state".into(),
                 dead_letters: "dlq".into(),
             },
+            group_protocol: GroupProtocol::Classic,
             start: Start::Earliest,
             security: Security::default(),
             native: NativeSettings::default(),
@@ -434,6 +452,14 @@ pub(super) mod tests {
     #[test]
     fn librdkafka_knows_every_setting_of_the_tables() {
         assert_eq!(check(&options()), Ok(()));
+    }
+
+    #[test]
+    fn of_the_consumer_protocol_what_the_broker_sets_is_refused() {
+        let mut options = KafkaOptions { group_protocol: GroupProtocol::Consumer, ..options() };
+        assert_eq!(check(&options), Ok(()));
+        options.native.consumer.insert("session.timeout.ms".into(), "6000".into());
+        assert_eq!(check(&options).map_err(|bad| bad.key), Err("session.timeout.ms".into()));
     }
 
     #[test]

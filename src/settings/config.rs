@@ -128,6 +128,8 @@ settings! {
         bootstrap_servers: String as "localhost:9092" where text(servers);
         /// consumer group; also names internal topics and transactions, so it is never changed
         group: String = "loopwarden" where text(plain_name::<NAME_MAX>);
+        /// how the group shares out partitions; consumer is that of Kafka 4.0 on (KIP-848), see operations.md
+        group_protocol: GroupProtocol = "classic";
         /// where a group without offsets begins
         start: Start = "earliest";
         /// topic of events
@@ -250,6 +252,16 @@ words! {
         Hash = "hash",
         /// Nothing.
         None = "none",
+    }
+}
+
+words! {
+    /// How the members of a group share out partitions.
+    pub enum GroupProtocol {
+        /// One of them does it, and all of them hear of it.
+        Classic = "classic",
+        /// The brokers do it (KIP-848).
+        Consumer = "consumer",
     }
 }
 

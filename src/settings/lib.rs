@@ -23,8 +23,9 @@ mod tables;
 mod tree;
 
 pub use config::{
-    ClientConfig, CommitConfig, Config, DeadLetterContent, EmbeddedConfig, HttpConfig, InputConfig, InputForm, KafkaConfig,
-    LimitsConfig, LogConfig, LogFormat, OauthConfig, OnInputLoss, OtlpSignal, ProcessMode, SaslMechanism, Start, TimeConfig,
+    ClientConfig, CommitConfig, Config, DeadLetterContent, EmbeddedConfig, GroupProtocol, HttpConfig, InputConfig, InputForm,
+    KafkaConfig, LimitsConfig, LogConfig, LogFormat, OauthConfig, OnInputLoss, OtlpSignal, ProcessMode, SaslMechanism, Start,
+    TimeConfig,
 };
 pub use diagnostic::{Diagnostic, Diagnostics, Origin};
 pub use entry::Verbatim;

@@ -13,11 +13,12 @@ pub(super) const TABLES: [&[&str]; 3] =
     [&["kafka", "librdkafka"], &["kafka", "consumer", "librdkafka"], &["kafka", "producer", "librdkafka"]];
 
 /// Names, or beginnings of names (ending in a dot), that are owned, and what to use instead.
-const OWNED: [(&str, &str); 15] = [
+const OWNED: [(&str, &str); 16] = [
     ("enable.auto.", "offsets move inside the transaction only; there is no setting for it"),
     ("group.id", "use kafka.group"),
     ("client.id", "members of the group are told apart by it; it follows from kafka.group and instance"),
     ("group.instance.id", "use instance"),
+    ("group.protocol", "use kafka.group_protocol"),
     ("group.", "the group's protocol is part of exactly-once; there is no setting for it"),
     ("isolation.level", "inputs are read committed; there is no setting for it"),
     ("transactional.id", "it follows from kafka.group and instance"),

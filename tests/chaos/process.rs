@@ -7,7 +7,7 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use loopwarden::clock::Deadline;
-use loopwarden::log::kafka::KafkaOptions;
+use loopwarden::log::kafka::{GroupProtocol, KafkaOptions};
 
 use crate::reference::LATENESS_MS;
 
@@ -45,7 +45,10 @@ impl Process {
             format!("kafka.state={}", topics.state),
             format!("kafka.dlq={}", topics.dead_letters),
         ];
-        Self::with(root, name, lanes, sets.into_iter().chain(more.iter().map(|set| (*set).to_owned())))
+        // An earlier program does not know it.
+        let protocol = (options.group_protocol != GroupProtocol::Classic)
+            .then(|| format!("kafka.group_protocol={}", options.group_protocol.as_str()));
+        Self::with(root, name, lanes, sets.into_iter().chain(protocol).chain(more.iter().map(|set| (*set).to_owned())))
     }
 
     /// The same on a log of its own.

@@ -37,7 +37,7 @@ fn holds_test(source: &str, function: &str) -> bool {
     let head = format!("fn {function}(");
     lines.iter().enumerate().any(|(at, line)| {
         let mut above = lines[..at].iter().rev().take_while(|line| line.starts_with("#[") || line.starts_with("//"));
-        line.starts_with(&head) && above.any(|line| *line == "#[test]")
+        line.trim_start_matches("pub(crate) ").starts_with(&head) && above.any(|line| *line == "#[test]")
     })
 }
 

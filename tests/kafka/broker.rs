@@ -244,7 +244,11 @@ pub(crate) fn node_properties(dir: &Path, id: usize, voters: &str, (port, contro
          auto.create.topics.enable=false\n\
          transaction.abort.timed.out.transaction.cleanup.interval.ms=1000\n\
          group.min.session.timeout.ms=1000\n\
-         group.initial.rebalance.delay.ms=0\n{}",
+         group.initial.rebalance.delay.ms=0\n\
+         group.consumer.min.session.timeout.ms=1000\n\
+         group.consumer.session.timeout.ms=6000\n\
+         group.consumer.min.heartbeat.interval.ms=500\n\
+         group.consumer.heartbeat.interval.ms=500\n{}",
         dir.join("data").display(),
         env::var("KAFKA_BROKER_PROPERTIES").unwrap_or_default()
     )

@@ -26,6 +26,7 @@ mod issuer;
 mod members;
 mod oauth;
 mod processes;
+mod protocol;
 mod proxy;
 mod replay;
 mod reset;

@@ -10,24 +10,29 @@ use loopwarden::event::{NextOffset, TaskId};
 use loopwarden::log::kafka::KafkaLog;
 use loopwarden::log::{CommitOutcome, Destination, Flow, Log, LogError, LogEvent};
 
-use crate::proxy::{Action, JOIN_GROUP, LIST_GROUPS, LIST_OFFSETS, Side};
+use crate::proxy::{Action, CONSUMER_GROUP_HEARTBEAT, JOIN_GROUP, LIST_GROUPS, LIST_OFFSETS, Side};
 use crate::world::{PATIENCE, World, commit, committed, join, next, output, session, swarm, take};
 use crate::{broker, unknown};
 
 /// A lane that answers every event, as the real one does.
-struct Lane {
-    log: KafkaLog,
-    held: BTreeSet<TaskId>,
+pub(crate) struct Lane {
+    pub(crate) log: KafkaLog,
+    pub(crate) held: BTreeSet<TaskId>,
     revoked: usize,
 }
 
 impl Lane {
-    fn new(log: KafkaLog) -> Self {
+    pub(crate) fn new(log: KafkaLog) -> Self {
         Self { log, held: BTreeSet::new(), revoked: 0 }
     }
 
-    fn turn(&mut self) {
-        match self.log.poll(Duration::from_millis(20), &mut |_, _| Flow::Continue).expect("a poll") {
+    pub(crate) fn turn(&mut self) {
+        let event = match self.log.poll(Duration::from_millis(20), &mut |_, _| Flow::Continue) {
+            // Its former self is still there.
+            Err(LogError::Lost(cause)) if self.held.is_empty() => return self.log.rejoin(&cause).expect("tried again"),
+            polled => polled.expect("a poll"),
+        };
+        match event {
             LogEvent::Assigned(tasks) => {
                 self.log.assign(&tasks).expect("assigned");
                 self.held.extend(tasks);
@@ -43,7 +48,7 @@ impl Lane {
     }
 }
 
-fn turn_until(lanes: &mut [&mut Lane], what: &str, done: impl Fn(&[&mut Lane]) -> bool) {
+pub(crate) fn turn_until(lanes: &mut [&mut Lane], what: &str, done: impl Fn(&[&mut Lane]) -> bool) {
     let deadline = Deadline::after(PATIENCE);
     while !done(lanes) {
         assert!(!deadline.is_over(), "{what} never came");
@@ -54,7 +59,7 @@ fn turn_until(lanes: &mut [&mut Lane], what: &str, done: impl Fn(&[&mut Lane]) -
 }
 
 #[test]
-fn tasks_move_from_one_lane_to_two_and_back() {
+pub(crate) fn tasks_move_from_one_lane_to_two_and_back() {
     let Some(bootstrap) = broker::bootstrap() else { return };
     let world = World::new(bootstrap, 2);
     let all: BTreeSet<TaskId> = [session(0), session(1), swarm(0), swarm(1)].into();
@@ -72,7 +77,7 @@ fn tasks_move_from_one_lane_to_two_and_back() {
 }
 
 #[test]
-fn a_task_is_read_from_the_offset_it_is_started_at() {
+pub(crate) fn a_task_is_read_from_the_offset_it_is_started_at() {
     let Some(bootstrap) = broker::bootstrap() else { return };
     let world = World::new(bootstrap, 1);
     world.produce(&[(0, "a", "e0"), (0, "a", "e1"), (0, "a", "e2")]);
@@ -107,7 +112,7 @@ fn a_late_word_on_where_an_input_begins_takes_no_task_back_there() {
 }
 
 #[test]
-fn a_paused_task_hands_over_nothing_until_it_is_started_again() {
+pub(crate) fn a_paused_task_hands_over_nothing_until_it_is_started_again() {
     let Some(bootstrap) = broker::bootstrap() else { return };
     let world = World::new(bootstrap, 2);
     world.produce(&[(0, "a", "e0"), (0, "a", "e1"), (1, "b", "e2")]);
@@ -137,15 +142,12 @@ fn a_handler_that_stops_gets_the_next_record_in_the_next_poll() {
 }
 
 /// A lane that has not polled for its whole interval, and another one that has its tasks and has committed.
-fn stalled(world: &World) -> (KafkaLog, Lane) {
-    let mut options = world.options.clone();
+pub(crate) fn stalled(world: &World) -> (KafkaLog, Lane) {
+    let mut asleep = World { options: world.options.clone() };
     // Short, so that the test is; long enough for a busy machine to join within. This lane then sleeps through it.
-    options.native.consumer.extend([
-        ("session.timeout.ms".to_owned(), "6000".to_owned()),
-        ("heartbeat.interval.ms".to_owned(), "1000".to_owned()),
-        ("max.poll.interval.ms".to_owned(), "6000".to_owned()),
-    ]);
-    let mut stalled = KafkaLog::open(options).expect("a log");
+    asleep.set_session(6_000, 1_000);
+    asleep.options.native.consumer.insert("max.poll.interval.ms".to_owned(), "6000".to_owned());
+    let mut stalled = KafkaLog::open(asleep.options).expect("a log");
     join(&mut stalled, 2);
     let mut other = Lane::new(KafkaLog::open(world.options_of("lw-1", 0)).expect("a second lane"));
     // Only the other lane turns: the first one has not polled for its whole interval when the tasks move.
@@ -155,7 +157,7 @@ fn stalled(world: &World) -> (KafkaLog, Lane) {
 }
 
 #[test]
-fn a_lane_that_lost_its_membership_cannot_commit() {
+pub(crate) fn a_lane_that_lost_its_membership_cannot_commit() {
     let Some(bootstrap) = broker::bootstrap() else { return };
     let world = World::new(bootstrap, 1);
     let (mut stalled, other) = stalled(&world);
@@ -198,15 +200,13 @@ fn a_log_closes_although_nobody_has_answered_that_its_tasks_are_lost() {
 }
 
 #[test]
-fn a_member_that_was_forgotten_commits_nothing_under_its_new_name() {
+pub(crate) fn a_member_that_was_forgotten_commits_nothing_under_its_new_name() {
     let Some((proxy, bootstrap)) = unknown::proxied() else { return };
     let world = World::new(&bootstrap, 1);
-    let mut options = world.options.clone();
-    options.native.consumer.extend([
-        ("session.timeout.ms".to_owned(), "6000".to_owned()),
-        ("heartbeat.interval.ms".to_owned(), "500".to_owned()),
-        ("max.poll.interval.ms".to_owned(), "6000".to_owned()),
-    ]);
+    let mut short = World { options: world.options.clone() };
+    short.set_session(6_000, 500);
+    short.options.native.consumer.insert("max.poll.interval.ms".to_owned(), "6000".to_owned());
+    let options = short.options;
     let mut forgotten = Lane::new(KafkaLog::open(options.clone()).expect("a log"));
     turn_until(&mut [&mut forgotten], "the assignment", |lanes| lanes[0].held.len() == 2);
     forgotten.log.start(session(0), NextOffset(0)).expect("started");
@@ -214,7 +214,9 @@ fn a_member_that_was_forgotten_commits_nothing_under_its_new_name() {
 
     // It is to join anew, since another one comes, and nobody hears it for a whole session.
     let client = format!("{}-consumer", options.transactional_id());
-    proxy.arm(&client, JOIN_GROUP, Side::Request, Action::Cut, usize::MAX);
+    for api in [JOIN_GROUP, CONSUMER_GROUP_HEARTBEAT] {
+        proxy.arm(&client, api, Side::Request, Action::Cut, usize::MAX);
+    }
     let mut other = Lane::new(KafkaLog::open(world.options_of("lw-1", 0)).expect("a second lane"));
     turn_until(&mut [&mut forgotten, &mut other], "the forgotten lane's tasks", |lanes| lanes[1].held.len() == 2);
     commit(&mut other.log, &[(session(0), 100)]);
@@ -331,11 +333,11 @@ fn a_place_is_asked_for_until_somebody_can_say_whose_it_is() {
 }
 
 #[test]
-fn a_restart_within_the_session_keeps_its_tasks_without_a_rebalance() {
+pub(crate) fn a_restart_within_the_session_keeps_its_tasks_without_a_rebalance() {
     let Some(bootstrap) = broker::bootstrap() else { return };
     let mut world = World::new(bootstrap, 2);
     // However slow the machine is, the restart takes less than that.
-    world.options.native.consumer.insert("session.timeout.ms".to_owned(), "45000".to_owned());
+    world.set_session(45_000, 1_000);
     let mut first = Lane::new(world.open());
     let mut second = Lane::new(KafkaLog::open(world.options_of("lw-1", 0)).expect("a second lane"));
     turn_until(&mut [&mut first, &mut second], "an even share", |lanes| lanes[0].held.len() == 2 && lanes[1].held.len() == 2);
@@ -359,7 +361,7 @@ fn a_closed_log_refuses_work() {
 }
 
 #[test]
-fn a_commit_after_a_rebalance_shows_the_new_generation() {
+pub(crate) fn a_commit_after_a_rebalance_shows_the_new_generation() {
     let Some(bootstrap) = broker::bootstrap() else { return };
     let world = World::new(bootstrap, 2);
     let mut first = Lane::new(world.open());

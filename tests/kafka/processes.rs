@@ -26,7 +26,7 @@ fn readers(scenario: &Scenario) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_process_that_was_stopped_beyond_its_session_wakes_up_and_publishes_nothing_twice() {
+pub(crate) fn a_process_that_was_stopped_beyond_its_session_wakes_up_and_publishes_nothing_twice() {
     let Some(bootstrap) = broker::bootstrap() else { return };
     let mut scenario = Scenario::new(bootstrap, "zombie", 5, 4);
     for _ in 0..2 {
@@ -49,7 +49,7 @@ fn a_process_that_was_stopped_beyond_its_session_wakes_up_and_publishes_nothing_
 }
 
 #[test]
-fn processes_join_and_leave_under_load_and_nothing_shows() {
+pub(crate) fn processes_join_and_leave_under_load_and_nothing_shows() {
     let Some(bootstrap) = broker::bootstrap() else { return };
     let mut scenario = Scenario::new(bootstrap, "rolling", 8, 6);
     scenario.add(2, &[]);
@@ -230,7 +230,7 @@ fn where_a_first_start_begins_is_committed_before_anything_else() {
 }
 
 #[test]
-fn a_lost_disk_is_restored_from_the_changelog_through_three_more_deaths() {
+pub(crate) fn a_lost_disk_is_restored_from_the_changelog_through_three_more_deaths() {
     let Some(bootstrap) = broker::bootstrap() else { return };
     let mut scenario = Scenario::new(bootstrap, "disk", 13, 4);
     scenario.add(2, &[]);

@@ -26,6 +26,9 @@ pub(crate) const END_TXN: i16 = 26;
 /// Joins offsets to a transaction.
 pub(crate) const TXN_OFFSET_COMMIT: i16 = 28;
 
+/// All that a member under the consumer protocol says to its group.
+pub(crate) const CONSUMER_GROUP_HEARTBEAT: i16 = 68;
+
 /// Longest frame that is believed.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 

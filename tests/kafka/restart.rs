@@ -49,7 +49,7 @@ fn fatten(scenario: &Scenario, megabytes: u64) {
 }
 
 #[test]
-fn a_killed_process_goes_on_with_its_directory() {
+pub(crate) fn a_killed_process_goes_on_with_its_directory() {
     let Some(bootstrap) = broker::bootstrap() else { return };
     let (restarts, megabytes) = (number("LOOPWARDEN_RESTARTS", 2), number("LOOPWARDEN_STATE_MB", 0));
     let mut scenario = Scenario::new(bootstrap, "restart", number("LOOPWARDEN_SEED", 31), 6);

@@ -1,5 +1,6 @@
 //! One test's part of the broker: topics of its own, lanes on them, and a reader that sees what everybody may see.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use loopwarden::clock;
 use loopwarden::clock::Deadline;
 use loopwarden::event::{NextOffset, Stage, TaskId};
 use loopwarden::log::kafka::admin::Admin;
-use loopwarden::log::kafka::{KafkaLog, KafkaOptions, NativeSettings, Security, Start, TopicNames, admin};
+use loopwarden::log::kafka::{GroupProtocol, KafkaLog, KafkaOptions, NativeSettings, Security, Start, TopicNames, admin};
 use loopwarden::log::{CommitOutcome, Destination, Flow, Log, LogEvent, Output};
 use loopwarden::store::StoreOwner;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -20,6 +21,16 @@ use tokio::runtime::Builder;
 
 /// Whatever a broker on this machine does takes less.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+thread_local! {
+    /// Of the groups that this thread's test makes.
+    static PROTOCOL: Cell<GroupProtocol> = const { Cell::new(GroupProtocol::Classic) };
+}
+
+/// From here on the groups of this test speak this protocol.
+pub(crate) fn speak(protocol: GroupProtocol) {
+    PROTOCOL.set(protocol);
+}
 
 /// One test's topics.
 pub(crate) struct World {
@@ -95,6 +106,7 @@ impl World {
             app,
             instance: "lw-0".into(),
             lane: 0,
+            group_protocol: PROTOCOL.get(),
             start: Start::Earliest,
             security: Security::default(),
             native: NativeSettings::default(),
@@ -110,6 +122,16 @@ impl World {
     /// Options of another lane or instance.
     pub(crate) fn options_of(&self, instance: &str, lane: u32) -> KafkaOptions {
         KafkaOptions { instance: instance.into(), lane, ..self.options.clone() }
+    }
+
+    /// How long the group waits for a lane that says nothing. Under the consumer protocol the brokers of the tests say so: 6 s.
+    pub(crate) fn set_session(&mut self, session_ms: u32, heartbeat_ms: u32) {
+        if self.options.group_protocol == GroupProtocol::Classic {
+            self.options.native.consumer.extend([
+                ("session.timeout.ms".to_owned(), session_ms.to_string()),
+                ("heartbeat.interval.ms".to_owned(), heartbeat_ms.to_string()),
+            ]);
+        }
     }
 
     /// Whom the state of a process belongs to.

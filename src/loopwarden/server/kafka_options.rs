@@ -27,6 +27,7 @@ pub fn kafka_options(config: &Config, kafka: &KafkaConfig, lane: u32) -> Result<
             state: kafka.state.clone(),
             dead_letters: kafka.dlq.clone(),
         },
+        group_protocol: kafka.group_protocol,
         start: kafka.start,
         security: Security {
             ca_file: kafka.ca_file.clone(),
