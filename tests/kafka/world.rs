@@ -190,9 +190,11 @@ impl World {
         runtime.block_on(sent).expect("a report").map_err(|(error, _)| error).expect("delivered").offset as u64
     }
 
-    /// A producer outside of any transaction.
+    /// A producer outside of any transaction. Idempotent: a batch that is sent again stays in its place.
     pub(crate) fn writer(&self) -> BaseProducer {
-        self.client().set("queue.buffering.max.kbytes", "1000000").create().expect("a producer")
+        let mut config = self.client();
+        config.set("queue.buffering.max.kbytes", "1000000").set("enable.idempotence", "true");
+        config.create().expect("a producer")
     }
 
     /// Writes one record with a time.

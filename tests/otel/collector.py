@@ -39,7 +39,10 @@ class Collector:
         self.log = folder / "collector.log"
         with open(self.log, "w") as log:
             self.process = subprocess.Popen([program, "--config", "file:%s" % config], stdout=log, stderr=log)
+
+    def until_ready(self):
         until("the collector", lambda: "Everything is ready" in self.log.read_text(), self.process, self.log)
+        return self.address
 
     def stop(self):
         """Ends when what it holds is sent."""
@@ -93,7 +96,7 @@ def of_sdk(program, python, kind, folder):
     warden = kind(folder)
     collector = Collector(program, folder, warden.exporter)
     try:
-        sent = subprocess.run([python, HERE / "agents.py", collector.address], capture_output=True, text=True, timeout=PATIENCE_S)
+        sent = subprocess.run([python, HERE / "agents.py", collector.until_ready()], capture_output=True, text=True, timeout=PATIENCE_S)
         if sent.returncode != 0 or not sent.stdout.split():
             return ["agents.py: %s%s" % (sent.stdout, sent.stderr)]
         collector.stop()
@@ -109,7 +112,7 @@ def of_agent(program, agent, programs, folder):
 
     def between(warden):
         collectors.append(Collector(program, folder, 'otlp_http: { endpoint: "http://%s" }' % warden.address))
-        return collectors[0].address
+        return collectors[0].until_ready()
 
     try:
         made, calls, commands = exporters.run(agent, programs, folder, between)
