@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every benchmark, one after the other; what they print is kept under tests/bench/runs/<date>-<cores>x-<processor>/ with the command lines.
-# Usage: run.sh [NAME…]   (only these: small forms spawn guard replay kafka default partitions restore commit latency skew sessions)
+# Usage: run.sh [NAME…]   (only these: small forms spawn guard replay kafka default partitions restore commit latency obey skew sessions)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 processor=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1 | tr -cs 'A-Za-z0-9\n' '-' | sed 's/-*$//' | tr 'A-Z' 'a-z')
@@ -47,6 +47,7 @@ keep latency cargo bench --locked --bench latency -- --rates 1000,5000,20000
 for partitions in 4 1; do
   keep "latency-warm-$partitions" cargo bench --locked --bench latency -- --rates 5000,5000,5000,5000,5000 --partitions "$partitions"
 done
+keep obey cargo bench --locked --bench obey
 keep skew cargo bench --locked --bench latency -- --rates 5000 --loads even,skewed,even,skewed
 for sessions in 10000 100000 1000000; do
   keep "sessions-$sessions" cargo bench --locked --bench sessions -- --sessions "$sessions" --active 10000
