@@ -11,7 +11,7 @@ use loopwarden_core::limits;
 use loopwarden_log::LogError;
 use loopwarden_log::clock::Deadline;
 use loopwarden_token::Tokens;
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::types::RDKafkaRespErr;
@@ -155,6 +155,34 @@ impl Admin {
                 }
             })
             .collect()
+    }
+
+    /// Gives a topic so many partitions, and waits until clients are told of them.
+    ///
+    /// # Errors
+    /// E0103 without the permission; the brokers'.
+    pub fn grow(&self, name: &str, partitions: u32) -> Result<(), LogError> {
+        let doing = format!("growing topic \"{name}\" to {partitions} partitions");
+        let options = AdminOptions::new().request_timeout(Some(limits::CONNECT_WAIT)).operation_timeout(Some(limits::ASK_WAIT));
+        let new = [NewPartitions::new(name, partitions as usize)];
+        let results = wait_for(self.client.create_partitions(&new, &options)).map_err(|error| fate::of(&error, &doing))?;
+        for (_, code) in results.into_iter().filter_map(Result::err) {
+            let error = rdkafka::error::KafkaError::Global(code);
+            return Err(match code {
+                RDKafkaErrorCode::TopicAuthorizationFailed | RDKafkaErrorCode::ClusterAuthorizationFailed => {
+                    fate::missing_permission(&doing, &error, "Alter on the topic")
+                }
+                _ => fate::of(&error, &doing),
+            });
+        }
+        let deadline = Deadline::after(limits::ASK_WAIT);
+        while !self.describe(name)?.is_some_and(|facts| facts.partitions >= partitions) {
+            if deadline.is_over() {
+                return Err(LogError::Transient(format!("{doing}: clients are not told of them")));
+            }
+            thread::park_timeout(ASK_AGAIN);
+        }
+        Ok(())
     }
 
     /// A new topic is known to the controller first, to the brokers a moment later. Who asks them before is told that it does not

@@ -176,6 +176,26 @@ pub(super) fn offset_at(
     })
 }
 
+/// Hands over offset and key of each record of a partition up to its end as of now. Returns the offset to go on from.
+pub(super) fn read_to_end(
+    client: &BaseConsumer<PlainContext>,
+    (topic, partition): (&str, u32),
+    from: u64,
+    visit: &mut dyn FnMut(u64, &[u8]),
+) -> Result<u64, LogError> {
+    let what = format!("reading {topic}/{partition}");
+    let mut list = TopicPartitionList::new();
+    list.add_partition_offset(topic, partition as i32, Offset::Offset(from as i64))
+        .and_then(|()| client.assign(&list))
+        .map_err(|error| fate::of(&error, &what))?;
+    let read = drain(client, from, &what, &mut |offset, key, _| {
+        visit(offset, key);
+        Flow::Continue
+    })?;
+    let (Drained::Stopped(next) | Drained::End(next)) = read;
+    Ok(next)
+}
+
 impl Changelog for KafkaChangelog {
     fn committed(&mut self, task: TaskId, wait: Duration) -> Result<Option<NextOffset>, LogError> {
         let topic = self.input_topic(task)?;

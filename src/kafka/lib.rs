@@ -11,6 +11,7 @@ mod context;
 pub mod fate;
 mod follow;
 mod forward;
+pub mod growth;
 mod identity;
 mod members;
 mod message;

@@ -1,6 +1,8 @@
 //! What an operator does to a group from outside: see who is in it, move an offset, write into a changelog. Nothing of it is fenced.
 
-use loopwarden_core::event::{NextOffset, TaskId};
+use std::time::Duration;
+
+use loopwarden_core::event::{NextOffset, Stage, TaskId};
 use loopwarden_core::limits;
 use loopwarden_log::{Changelog, Flow, LogError, Partitions};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
@@ -34,6 +36,20 @@ impl Operator {
     pub fn connect(options: &KafkaOptions) -> Result<Self, LogError> {
         let client = changelog::make(options, "operator")?;
         let topics = Topics::fetch(client.client(), options)?;
+        Self::of(options, client, topics)
+    }
+
+    /// The same where a changelog need not fit its input.
+    ///
+    /// # Errors
+    /// E0101 to E0103.
+    pub(super) fn connect_uneven(options: &KafkaOptions) -> Result<Self, LogError> {
+        let client = changelog::make(options, "operator")?;
+        let topics = Topics::fetch_uneven(client.client(), options)?;
+        Self::of(options, client, topics)
+    }
+
+    fn of(options: &KafkaOptions, client: BaseConsumer<PlainContext>, topics: Topics) -> Result<Self, LogError> {
         Ok(Self {
             group: options.app.clone(),
             changelog: KafkaChangelog::new(options.clone(), topics.clone()),
@@ -46,6 +62,11 @@ impl Operator {
     /// Partition counts of the inputs.
     pub fn partitions(&self) -> Partitions {
         self.topics.partitions()
+    }
+
+    /// Partitions of a stage's changelog.
+    pub(super) fn changelog_partitions(&self, stage: Stage) -> u32 {
+        self.topics.changelog_partitions(stage)
     }
 
     /// Lanes that are members of the group. One of a process that ended without leaving counts until its session is over.

@@ -46,6 +46,20 @@ impl Topics {
     /// # Errors
     /// E0101 when no broker answers, E0102 for a topic that does not exist, E0104 when a changelog does not fit its input.
     pub(super) fn fetch<C: ClientContext>(client: &Client<C>, options: &KafkaOptions) -> Result<Self, LogError> {
+        let topics = Self::fetch_uneven(client, options)?;
+        for StageTopics { input, changelog, .. } in &topics.stages {
+            if let Some(changelog) = changelog.as_ref().filter(|changelog| changelog.partitions != input.partitions) {
+                return Err(uneven(&input.name, input.partitions, changelog));
+            }
+        }
+        Ok(topics)
+    }
+
+    /// The same, whether or not changelogs fit their inputs.
+    ///
+    /// # Errors
+    /// As [`Topics::fetch`], but E0104.
+    pub(super) fn fetch_uneven<C: ClientContext>(client: &Client<C>, options: &KafkaOptions) -> Result<Self, LogError> {
         let deadline = Deadline::after(limits::CONNECT_WAIT);
         let ask = |name: &str| fetch(client, options, name, deadline);
         let mut stages = Vec::new();
@@ -58,9 +72,6 @@ impl Topics {
         for stage in options.stages() {
             let input = ask(&options.input_topic(*stage))?;
             let changelog = ask(&options.changelog_topic(*stage))?;
-            if input.partitions != changelog.partitions {
-                return Err(uneven(&input.name, input.partitions, &changelog));
-            }
             stages.push(StageTopics { stage: *stage, input, changelog: Some(changelog) });
         }
         let swarm_counts = stages.iter().find(|topics| topics.stage == Stage::Swarm).map(|topics| topics.input.clone());
@@ -78,6 +89,11 @@ impl Topics {
     pub(super) fn partitions(&self) -> Partitions {
         let of = |stage| self.of(stage).map_or(0, |topics| topics.input.partitions);
         Partitions { session: of(Stage::Session), swarm: of(Stage::Swarm) }
+    }
+
+    /// Partitions of a stage's changelog; 0 without one.
+    pub(super) fn changelog_partitions(&self, stage: Stage) -> u32 {
+        self.of(stage).and_then(|topics| topics.changelog.as_ref()).map_or(0, |changelog| changelog.partitions)
     }
 
     fn of(&self, stage: Stage) -> Option<&StageTopics> {
@@ -140,14 +156,11 @@ fn name_of(topic: Option<&Topic>) -> &str {
 /// Input and changelog do not fit: a task would have no place for its state, or state no task.
 fn uneven(input: &str, partitions: u32, changelog: &Topic) -> LogError {
     let Topic { name, partitions: beside } = changelog;
-    let way_out = if partitions > *beside {
-        format!(
-            "; if the input was to grow, stop every process and let its changelog grow as well:\n  kafka-topics.sh --alter --topic {name} \
-             --partitions {partitions}\n  sessions whose key lies in another partition now begin anew"
-        )
-    } else {
-        String::new()
-    };
+    // More partitions of the changelog than of its input: a growth has begun.
+    let way_out = format!(
+        "; stop every process, then let sessions move to the partitions of their keys:\n  loopwarden topics grow --partitions {}",
+        partitions.max(*beside)
+    );
     let message =
         format!("topic \"{input}\" has {partitions} partitions and its changelog \"{name}\" has {beside}: both must be equal");
     fate::fatal(fate::E_TOPIC_SHAPE, message + &way_out)

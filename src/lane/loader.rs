@@ -3,7 +3,7 @@
 use loopwarden_core::event::TaskId;
 use loopwarden_core::limits::{RESTORE_BATCH_BYTES, RESTORE_FLUSH_BYTES};
 use loopwarden_log::Flow;
-use loopwarden_state::{Change, KeyFamily, LoadBatch, Position, StateKey, StateStore, StoreError, migrate};
+use loopwarden_state::{Change, Growth, KeyFamily, LoadBatch, Position, StateKey, StateStore, StoreError, migrate};
 
 /// Loads one task.
 #[derive(Debug)]
@@ -46,6 +46,14 @@ impl<S: StateStore> Loader<S> {
     pub(super) fn stored(&self) -> Result<Option<Position>, StoreError> {
         let position = self.store.get(self.id, &StateKey::position())?.map(|bytes| Position::decode(&bytes)).transpose()?;
         position.map(|position| known(self.id, position)).transpose()
+    }
+
+    /// The growth of the input that has moved a part of the task's sessions, and maybe not all.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(super) fn growth(&self) -> Result<Option<Growth>, StoreError> {
+        self.store.get(self.id, &Growth::key())?.map(|bytes| Growth::decode(&bytes)).transpose()
     }
 
     /// Goes on from what the store has.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use loopwarden_core::event::{EventTime, NextOffset, TaskId};
 use loopwarden_log::{Changelog, E_DAMAGED, Flow, LogError};
-use loopwarden_state::{Position, StateStore, StoreError};
+use loopwarden_state::{Growth, Position, StateStore, StoreError};
 
 use crate::health::{Since, TROUBLE_MS_MAX};
 use crate::loader::Loader;
@@ -298,6 +298,7 @@ impl<S: StateStore> Restore<S> {
         let Some(position) = self.loader.position.clone() else {
             let Some(group) = group else {
                 self.loader.finish(next, None, clock.wall_ms())?;
+                self.expect_grown()?;
                 let position = first(changelog.first_offset(self.id)?);
                 return Ok(self.ready(position, true, None));
             };
@@ -342,6 +343,7 @@ impl<S: StateStore> Restore<S> {
             return Err(stop("E0502", message));
         }
         let position = self.loader.finish(next, Some(position), clock.wall_ms())?.unwrap_or_default();
+        self.expect_grown()?;
         if position.next_offset.0 < input.start {
             let lost = (position.next_offset.0, input.start);
             if self.settings.on_input_loss == OnInputLoss::Stop {
@@ -352,6 +354,17 @@ impl<S: StateStore> Restore<S> {
             return Ok(self.ready(position, false, Some(lost)));
         }
         Ok(self.ready(position, false, None))
+    }
+
+    /// R9: sessions that are on their way to another task are judged by nobody.
+    fn expect_grown(&self) -> Result<(), StepError> {
+        let Some(Growth { from, to }) = self.loader.growth()? else { return Ok(()) };
+        let message = format!(
+            "the input of {} is growing from {from} to {to} partitions, and that has not ended; stop every process, then end it:\n  \
+             loopwarden topics grow --partitions {to}",
+            self.id
+        );
+        Err(stop("E0104", message))
     }
 
     /// Notes that a marker is waited for; true when it should have come by now, and then again each time as much has passed.

@@ -26,12 +26,23 @@ pub enum KeyFamily {
     SwarmSeen = 8,
     /// Some steps of a session. Key: the head's, U+001F, page (2 bytes, big endian). Byte 3 was a single step, before there were pages.
     Page = 9,
+    /// A growth of the input that has not ended: one record, empty key. In the session stage's changelog alone.
+    Growth = 10,
 }
 
 impl KeyFamily {
     /// Every family.
-    pub const ALL: [Self; 8] =
-        [Self::Position, Self::Head, Self::Timer, Self::SwarmCounter, Self::SwarmPane, Self::Swarm, Self::SwarmSeen, Self::Page];
+    pub const ALL: [Self; 9] = [
+        Self::Position,
+        Self::Head,
+        Self::Timer,
+        Self::SwarmCounter,
+        Self::SwarmPane,
+        Self::Swarm,
+        Self::SwarmSeen,
+        Self::Page,
+        Self::Growth,
+    ];
 
     /// The byte in keys.
     pub const fn byte(self) -> u8 {
@@ -49,6 +60,7 @@ impl KeyFamily {
             Self::Swarm => "swarm",
             Self::SwarmSeen => "swarm seen",
             Self::Page => "page",
+            Self::Growth => "growth",
         }
     }
 
@@ -136,15 +148,15 @@ mod tests {
     #[test]
     fn family_bytes_are_reserved_for_ever() {
         let bytes: Vec<u8> = KeyFamily::ALL.iter().map(|family| family.byte()).collect();
-        assert_eq!(bytes, [1, 2, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(bytes, [1, 2, 4, 5, 6, 7, 8, 9, 10]);
         assert_eq!(KeyFamily::from_byte(3), None, "single steps");
         assert_eq!(KeyFamily::from_byte(0), None);
-        assert_eq!(KeyFamily::from_byte(10), None);
+        assert_eq!(KeyFamily::from_byte(11), None);
     }
 
     proptest! {
         #[test]
-        fn a_changelog_key_reads_back(family in 0usize..8, bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn a_changelog_key_reads_back(family in 0usize..9, bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             let key = StateKey::new(KeyFamily::ALL[family], bytes);
             prop_assert_eq!(StateKey::from_changelog(&key.to_changelog()), Some(key));
         }

@@ -4,6 +4,7 @@
 //! with one batch for all tasks of the lane, each task's Position inside.
 
 pub mod codec;
+mod growth;
 mod hash;
 mod keys;
 mod load;
@@ -11,6 +12,7 @@ mod memory;
 pub mod migrate;
 mod names;
 mod position;
+pub mod rekey;
 mod remembered;
 pub mod report;
 mod ring;
@@ -21,6 +23,7 @@ pub mod swarm;
 mod timer;
 mod verdict;
 
+pub use growth::Growth;
 pub use hash::state_hash;
 pub use keys::{KeyFamily, StateKey, task_of, task_prefix};
 pub use load::LoadBatch;

@@ -29,7 +29,8 @@ pub const fn newest(family: KeyFamily) -> u8 {
         | KeyFamily::SwarmCounter
         | KeyFamily::SwarmPane
         | KeyFamily::Swarm
-        | KeyFamily::SwarmSeen => 1,
+        | KeyFamily::SwarmSeen
+        | KeyFamily::Growth => 1,
     }
 }
 

@@ -13,10 +13,18 @@ use rdkafka::client::DefaultClientContext;
 use crate::broker;
 use crate::world::{PATIENCE, World, join, session, take};
 
+fn admin(world: &World) -> AdminClient<DefaultClientContext> {
+    ClientConfig::new().set("bootstrap.servers", &world.options.bootstrap_servers).create().expect("an admin client")
+}
+
+/// Partitions of a topic, as clients are told.
+pub(crate) fn partitions(world: &World, topic: &str) -> usize {
+    admin(world).inner().fetch_metadata(Some(topic), PATIENCE).expect("metadata").topics()[0].partitions().len()
+}
+
 /// Gives a topic so many partitions.
-fn grow(world: &World, topic: &str, partitions: usize) {
-    let admin: AdminClient<DefaultClientContext> =
-        ClientConfig::new().set("bootstrap.servers", &world.options.bootstrap_servers).create().expect("an admin client");
+pub(crate) fn add_partitions(world: &World, topic: &str, partitions: usize) {
+    let admin = admin(world);
     let new = [NewPartitions::new(topic, partitions)];
     let grown = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -37,9 +45,11 @@ fn grow(world: &World, topic: &str, partitions: usize) {
 fn refused(error: &LogError, world: &World) {
     let LogError::Fatal { code, message } = error else { panic!("not fatal: {error:?}") };
     assert_eq!(*code, "E0104", "{message}");
-    for words in
-        [world.options.topics.input.as_str(), &world.options.changelog_topic(Stage::Session), "--partitions 3", "begin anew"]
-    {
+    for words in [
+        world.options.topics.input.as_str(),
+        &world.options.changelog_topic(Stage::Session),
+        "loopwarden topics grow --partitions 3",
+    ] {
         assert!(message.contains(words), "{words} is not in: {message}");
     }
 }
@@ -54,7 +64,7 @@ fn a_grown_input_is_refused_until_its_changelog_has_grown_too() {
     for task in join(&mut running, 4) {
         running.start(task, NextOffset(0)).expect("started");
     }
-    grow(&world, &world.options.topics.input, 3);
+    add_partitions(&world, &world.options.topics.input, 3);
     let deadline = Deadline::after(PATIENCE);
     let error = loop {
         assert!(!deadline.is_over(), "the new partition is never assigned");
@@ -70,7 +80,7 @@ fn a_grown_input_is_refused_until_its_changelog_has_grown_too() {
     // So does one that starts.
     refused(&KafkaLog::open(world.options.clone()).err().expect("refused"), &world);
     // Once both have grown, all of it is read.
-    grow(&world, &world.options.changelog_topic(Stage::Session), 3);
+    add_partitions(&world, &world.options.changelog_topic(Stage::Session), 3);
     world.produce(&[(2, "a", "new")]);
     let mut log = world.open();
     for task in join(&mut log, 5) {

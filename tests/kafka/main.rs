@@ -20,6 +20,7 @@ mod commit;
 mod contract;
 mod damage;
 mod grown;
+mod growth;
 mod guard;
 mod intake;
 mod issuer;

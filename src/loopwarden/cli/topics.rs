@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::args::{ConfigArgs, LogArgs, TopicFormat, TopicsCommand};
-use crate::cli::setup;
+use crate::cli::{grow, setup};
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::server::{kafka_options, topic_problem};
@@ -35,6 +35,10 @@ pub fn run(command: &TopicsCommand, log: &LogArgs) -> Outcome {
                 None => admin::REPLICATION_DEFAULT.min(admin.brokers()?.max(1)),
             };
             create(&admin, &admin::plan(&options, size.partitions, replication))
+        }
+        TopicsCommand::Grow(args) => {
+            setup::log_quietly(log)?;
+            grow::run(args, &setup::load(&args.config, log)?.config)
         }
         TopicsCommand::Check { config } => {
             let (options, inputs, admin) = connect(config, log)?;

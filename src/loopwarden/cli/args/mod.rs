@@ -12,8 +12,8 @@ pub use lab::{
 };
 use loopwarden_settings::LogFormat;
 pub use server::{
-    CheckArgs, ConfigCommand, DemoArgs, DemoFormat, ExplainArgs, HealthcheckArgs, ResetArgs, ResetCommand, ResetTaskArgs,
-    RunArgs, SchemaCommand, SchemaName, SchemaOf, TopicFormat, TopicSize, TopicsCommand, VersionFormat,
+    CheckArgs, ConfigCommand, DemoArgs, DemoFormat, ExplainArgs, GrowArgs, HealthcheckArgs, ResetArgs, ResetCommand,
+    ResetTaskArgs, RunArgs, SchemaCommand, SchemaName, SchemaOf, TopicFormat, TopicSize, TopicsCommand, VersionFormat,
 };
 
 /// Log lines, on standard error.

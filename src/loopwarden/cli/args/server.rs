@@ -96,6 +96,8 @@ pub enum TopicsCommand {
         #[command(flatten)]
         size: TopicSize,
     },
+    /// Give the input more partitions, and move each session to the partition of its key; may be interrupted and run again
+    Grow(GrowArgs),
     /// Compare the topics with what they should be
     Check {
         /// Settings.
@@ -104,10 +106,33 @@ pub enum TopicsCommand {
     },
 }
 
+/// `topics grow`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Example:
+  loopwarden topics grow --partitions 48 --config loopwarden.toml
+
+Before: stop all producers, let the processes read their input to its end, stop them with USR1.
+After: start the processes, then the producers.")]
+pub struct GrowArgs {
+    /// Partitions of the input and of its changelog afterwards
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    pub partitions: u32,
+    /// Go on although records of sessions that move were not read: they are judged apart from what came before
+    #[arg(long)]
+    pub accept_late: bool,
+    /// Longest wait for the group to be empty: processes that were killed are members until their sessions and rebalances are over
+    #[arg(long, value_name = "MS", default_value_t = 90_000, value_parser = clap::value_parser!(u64).range(0..=600_000))]
+    pub timeout_ms: u64,
+    /// Where settings come from.
+    #[command(flatten)]
+    pub config: ConfigArgs,
+}
+
 /// Sizes of topics.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct TopicSize {
-    /// Partitions of each topic; choose early: a session that moves to another partition begins anew
+    /// Partitions of each topic
     #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub partitions: u32,
     /// Copies of each record; default: 3, or as many as there are brokers

@@ -4,7 +4,6 @@
 //! The Position goes first and comes last: whatever interrupts it, no lane takes what is half deleted for state, and it can be done
 //! again.
 
-use std::thread;
 use std::time::Duration;
 
 use loopwarden_core::event::{EventTime, NextOffset, TaskId};
@@ -12,11 +11,11 @@ use loopwarden_core::limits;
 use loopwarden_kafka::operator::Operator;
 use loopwarden_lab::report::grouped;
 use loopwarden_log::Flow;
-use loopwarden_log::clock::Deadline;
 use loopwarden_settings::Config;
 use loopwarden_state::{Position, StateKey};
 
 use crate::cli::args::ResetTaskArgs;
+use crate::cli::quiet::expect_quiet;
 use crate::cli::task_name::task_of;
 use crate::exit_code;
 use crate::failure::{Failure, Outcome};
@@ -26,8 +25,6 @@ use crate::server::kafka_options;
 
 /// Who wrote the Position of a task that was begun anew.
 const OWNER: &str = "reset";
-/// Between two looks at the group.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Looks, and with `--yes` does it.
 pub(super) fn run(args: &ResetTaskArgs, config: &Config) -> Outcome {
@@ -43,7 +40,7 @@ pub(super) fn run(args: &ResetTaskArgs, config: &Config) -> Outcome {
         return Err(Failure::new(exit_code::USAGE, format!("error: there is no task {id}: its input has {all} partitions")));
     }
     if args.yes {
-        expect_quiet(&mut operator, id, Duration::from_millis(args.timeout_ms))?;
+        expect_quiet(&mut operator, &[id], Duration::from_millis(args.timeout_ms))?;
     }
     let plan = Plan::of(&mut operator, id)?;
     let stood_at = plan.position.as_ref().map_or_else(|| "nowhere".to_owned(), |position| position.next_offset.to_string());
@@ -114,27 +111,5 @@ impl Plan {
         };
         operator.put(id, &key, Some(&position.encode_for_changelog()?))?;
         Ok(())
-    }
-}
-
-/// That no process of the group runs and none of its transactions is open; waits for those that have just ended. Only then does anything
-/// that was looked at stay as it is.
-fn expect_quiet(operator: &mut Operator, id: TaskId, wait: Duration) -> Outcome {
-    let deadline = Deadline::after(wait);
-    let mut is_told = false;
-    loop {
-        let members = operator.members()?;
-        let why = match members {
-            0 if !operator.changelog().has_open_transaction(id)? => return Ok(()),
-            0 => "a transaction of the group is open".to_owned(),
-            _ => format!("the group has {members} members; stop all its processes first"),
-        };
-        if deadline.is_over() {
-            return Err(Failure::new(exit_code::FAILED, format!("error: {why}")));
-        }
-        if !std::mem::replace(&mut is_told, true) {
-            say(format!("{why}; waiting"));
-        }
-        thread::park_timeout(LOOK_AGAIN);
     }
 }

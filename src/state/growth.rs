@@ -1,0 +1,38 @@
+//! A growth of the input that has begun and not ended: the note of it in each partition of the session stage's changelog. As long as it
+//! stands there, no lane takes the task for restored.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{KeyFamily, StateKey, StoreError, codec, migrate};
+
+/// From how many partitions to how many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Growth {
+    /// Partitions before.
+    pub from: u32,
+    /// Partitions after.
+    pub to: u32,
+}
+
+impl Growth {
+    /// Where a task's note of it is kept.
+    pub const fn key() -> StateKey {
+        StateKey::new(KeyFamily::Growth, Vec::new())
+    }
+
+    /// Bytes of the note.
+    ///
+    /// # Errors
+    /// As [`codec::encode`].
+    pub fn encode(self) -> Result<Vec<u8>, StoreError> {
+        codec::encode(migrate::newest(KeyFamily::Growth), &self)
+    }
+
+    /// Reads a note.
+    ///
+    /// # Errors
+    /// As [`codec::decode`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
+        migrate::decode_family(KeyFamily::Growth, bytes)
+    }
+}
