@@ -1,9 +1,13 @@
 //! What the growth of the input does to the brokers: a producer of its own for changes of changelogs, more partitions, a look at what
 //! nobody has read yet.
 
+use std::thread;
+use std::time::Duration;
+
 use loopwarden_core::event::{Stage, TaskId};
 use loopwarden_core::limits;
 use loopwarden_log::LogError;
+use loopwarden_log::clock::Deadline;
 use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedProducer};
 
 use crate::admin::Admin;
@@ -13,6 +17,9 @@ use crate::{changelog, fate, settings};
 
 /// Name of its producer, in the place of a process's: two growths fence each other.
 const INSTANCE: &str = "growth";
+
+/// Between two questions whether new partitions are known.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 /// A record of a task's changelog: key, and value or tombstone.
 pub type ChangelogRecord = (TaskId, Vec<u8>, Option<Vec<u8>>);
@@ -92,8 +99,22 @@ impl Grower {
     fn grow(&mut self, topic: &str, partitions: u32) -> Result<(), LogError> {
         self.admin.grow(topic, partitions)?;
         // Clients know the partitions that were there when they first asked.
-        self.operator = Operator::connect_uneven(&self.options)?;
-        Ok(())
+        *self = Self::connect(&self.options)?;
+        let deadline = Deadline::after(limits::ASK_WAIT);
+        let asking = format!("asking for the partitions of \"{topic}\"");
+        loop {
+            let metadata = self.producer.client().fetch_metadata(Some(topic), limits::ASK_WAIT);
+            let metadata = metadata.map_err(|error| fate::of(&error, &asking))?;
+            if metadata.topics().iter().any(|known| known.partitions().len() >= partitions as usize) {
+                return Ok(());
+            }
+            if deadline.is_over() {
+                return Err(LogError::Transient(format!(
+                    "{asking}: a broker does not know all {partitions} yet; run this again"
+                )));
+            }
+            thread::park_timeout(ASK_AGAIN);
+        }
     }
 
     /// Hands over the key of each input record of a task from an offset to the end. Returns the offset behind the last one.

@@ -183,7 +183,7 @@ fn nothing_is_changed_while_processes_run_or_records_of_moving_sessions_are_unre
     assert_eq!(late.status.code(), Some(1), "{}", stderr(&late));
     assert!(stderr(&late).contains("were not read, and nothing was changed"), "{}", stderr(&late));
     assert_eq!(partitions(&world, &world.options.changelog_topic(Stage::Session)), 4);
-    let smaller = grow(&world, &scratch, 4, &[]).output().expect("the program");
+    let smaller = grow(&world, &scratch, 3, &[]).output().expect("the program");
     assert!(stderr(&smaller).contains("N must be larger"), "{}", stderr(&smaller));
     read_all(&world, &scratch);
     let done = grow(&world, &scratch, 6, &[]).output().expect("the program");

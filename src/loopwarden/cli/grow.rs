@@ -50,7 +50,9 @@ pub(super) fn run(args: &GrowArgs, config: &Config) -> Outcome {
     for task in tasks(partitions) {
         work.load(task)?;
     }
-    let growth = work.plan(args.partitions)?;
+    let Some(growth) = work.plan(args.partitions)? else {
+        return output::line(&format!("the input has {} partitions already, and no growth is under way", args.partitions));
+    };
     let Growth { from, to } = growth;
     if work.is_begun()? {
         output::line(&format!("going on with the growth from {from} to {to} partitions"))?;
@@ -140,13 +142,13 @@ impl Work {
         }
     }
 
-    /// The growth that has begun, or that is to begin.
-    fn plan(&self, to: u32) -> Result<Growth, Failure> {
+    /// The growth that has begun, or that is to begin; `None` where it has ended.
+    fn plan(&self, to: u32) -> Result<Option<Growth>, Failure> {
         let refused = |why: String| Err(Failure::new(exit_code::USAGE, format!("error: {why}")));
         let (input, changelog) = self.grower.counts();
         if let Some(begun) = self.begun()? {
             if begun.to == to {
-                return Ok(begun);
+                return Ok(Some(begun));
             }
             return refused(format!(
                 "a growth from {} to {} partitions has begun and not ended; end it first: --partitions {}",
@@ -162,10 +164,13 @@ impl Work {
         if input > changelog && to != input {
             return refused(format!("the input has {input} partitions already: --partitions {input}"));
         }
+        if to == input && to == changelog {
+            return Ok(None);
+        }
         if to <= changelog {
             return refused(format!("the input has {input} partitions: N must be larger, since no partition can be taken away"));
         }
-        Ok(Growth { from: changelog, to })
+        Ok(Some(Growth { from: changelog, to }))
     }
 
     fn begun(&self) -> Result<Option<Growth>, Failure> {
