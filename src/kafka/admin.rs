@@ -166,7 +166,7 @@ impl Admin {
         let options = AdminOptions::new().request_timeout(Some(limits::CONNECT_WAIT)).operation_timeout(Some(limits::ASK_WAIT));
         let new = [NewPartitions::new(name, partitions as usize)];
         let results = wait_for(self.client.create_partitions(&new, &options)).map_err(|error| fate::of(&error, &doing))?;
-        for (_, code) in results.into_iter().filter_map(Result::err) {
+        if let Some((_, code)) = results.into_iter().find_map(Result::err) {
             let error = rdkafka::error::KafkaError::Global(code);
             return Err(match code {
                 RDKafkaErrorCode::TopicAuthorizationFailed | RDKafkaErrorCode::ClusterAuthorizationFailed => {
@@ -176,7 +176,7 @@ impl Admin {
             });
         }
         let deadline = Deadline::after(limits::ASK_WAIT);
-        while !self.describe(name)?.is_some_and(|facts| facts.partitions >= partitions) {
+        while self.describe(name)?.is_none_or(|facts| facts.partitions < partitions) {
             if deadline.is_over() {
                 return Err(LogError::Transient(format!("{doing}: clients are not told of them")));
             }

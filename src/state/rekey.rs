@@ -2,6 +2,7 @@
 //!
 //! The values move as they are. A session moves as a whole or not at all, so what has moved is seen by where it lies.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
@@ -108,7 +109,7 @@ impl Rekeying {
         for (task, codec) in self.arrived {
             let before = position(store, task)?;
             if before.as_ref().is_none_or(|position| position.codec < codec) {
-                self.changes.push(placed(task, Position { codec, ..before.unwrap_or_else(first) })?);
+                self.changes.push(placed(task, &Position { codec, ..before.unwrap_or_else(first) })?);
             }
         }
         Ok(self.changes)
@@ -120,14 +121,15 @@ impl Rekeying {
     }
 
     fn count(&mut self, store: &impl StateStore, task: TaskId, by: i64, is_blocked: bool) -> Result<(), StoreError> {
-        if !self.counts.contains_key(&task) {
-            let stored = store.get(task, &swarm::counts_key())?;
-            self.counts.insert(task, stored.map_or(Ok([0, 0]), |bytes| swarm::decode_counts(&bytes))?);
-        }
-        if let Some([sessions, blocked]) = self.counts.get_mut(&task) {
-            *sessions = sessions.saturating_add_signed(by);
-            *blocked = blocked.saturating_add_signed(if is_blocked { by } else { 0 });
-        }
+        let [sessions, blocked] = match self.counts.entry(task) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let stored = store.get(task, &swarm::counts_key())?;
+                unknown.insert(stored.map_or(Ok([0, 0]), |bytes| swarm::decode_counts(&bytes))?)
+            }
+        };
+        *sessions = sessions.saturating_add_signed(by);
+        *blocked = blocked.saturating_add_signed(if is_blocked { by } else { 0 });
         Ok(())
     }
 }
@@ -138,14 +140,14 @@ impl Rekeying {
 /// See [`StoreError`].
 pub fn first_position(store: &impl StateStore, partition: u32) -> Result<Option<Change>, StoreError> {
     let task = task(partition);
-    if store.get(task, &StateKey::position())?.is_some() { Ok(None) } else { placed(task, first()).map(Some) }
+    if store.get(task, &StateKey::position())?.is_some() { Ok(None) } else { placed(task, &first()).map(Some) }
 }
 
 fn first() -> Position {
     Position { watermark: EventTime(i64::MIN), owner: "growth".to_owned(), ..Position::default() }
 }
 
-fn placed(task: TaskId, position: Position) -> Result<Change, StoreError> {
+fn placed(task: TaskId, position: &Position) -> Result<Change, StoreError> {
     Ok(Change { task, key: StateKey::position(), value: Some(position.encode_for_changelog()?) })
 }
 

@@ -105,7 +105,16 @@ fn never_grown(bootstrap: &str) -> Vec<[String; 5]> {
 /// That a process does not start while a growth is under way.
 fn refuses_to_run(world: &World, scratch: &Scratch) {
     let dir = scratch.0.to_string_lossy().into_owned();
-    let output = program(world, &["run", "--data-dir", &dir]).output().expect("the program");
+    let mut run = program(world, &["run", "--data-dir", &dir]);
+    let mut child = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program");
+    let deadline = Deadline::after(PATIENCE);
+    while child.try_wait().expect("the program").is_none() {
+        if deadline.is_over() {
+            child.kill().expect("killed");
+        }
+        std::thread::park_timeout(std::time::Duration::from_millis(20));
+    }
+    let output = child.wait_with_output().expect("the program");
     let told = stderr(&output);
     assert_eq!(output.status.code(), Some(69), "{told}");
     assert!(told.contains("E0104") && told.contains("loopwarden topics grow --partitions"), "{told}");
