@@ -356,7 +356,7 @@ impl<S: StateStore> Restore<S> {
         Ok(self.ready(position, false, None))
     }
 
-    /// R9: sessions that are on their way to another task are judged by nobody.
+    /// R10: sessions that are on their way to another task are judged by nobody.
     fn expect_grown(&self) -> Result<(), StepError> {
         let Some(Growth { from, to }) = self.loader.growth()? else { return Ok(()) };
         let message = format!(
