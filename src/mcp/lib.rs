@@ -8,6 +8,7 @@
 //! Every other byte passes as it is, in order. What is no JSON-RPC, or longer than [`LINE_BYTES_MAX`], passes unread. Whatever is wrong with
 //! the guard, calls run.
 
+mod calls;
 mod circuit;
 mod clock;
 mod content;
@@ -21,9 +22,12 @@ mod server;
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::time::Duration;
 
+pub use calls::{Answers, Calls};
 pub use line::LINE_BYTES_MAX;
 use loopwarden_ask::Place;
+pub use loopwarden_ask::wait;
 
 use crate::desk::Desk;
 
@@ -80,12 +84,20 @@ impl Options {
 
 /// Runs the server behind the proxy until it ends. Returns its exit code: that of a signal is 128 and its number; 127 if it cannot be started.
 pub fn run(options: &Options) -> u8 {
+    server::run(&options.command, desk(options, wait()))
+}
+
+/// Calls of a session that has no pipe of its own, for a proxy over HTTP.
+pub fn calls(options: &Options, wait: Duration) -> Calls {
+    Calls::new(desk(options, wait))
+}
+
+fn desk(options: &Options, wait: Duration) -> Desk {
     let mut place = Place::find();
     if let Some(address) = &options.address {
         address.clone_into(&mut place.address);
     }
-    let desk = Desk::new(place, loopwarden_ask::wait(), &options.server_name(), options.session.as_deref());
-    server::run(&options.command, desk)
+    Desk::new(place, wait, &options.server_name(), options.session.as_deref())
 }
 
 #[cfg(test)]

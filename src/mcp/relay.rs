@@ -2,33 +2,29 @@
 
 use std::io;
 use std::io::{Read, Write};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
-use crate::content::{ToolResult, addition, refusal};
-use crate::desk::{Desk, Said};
-use crate::events::Call;
+use crate::calls::{Answers, Calls, lock};
+use crate::desk::Desk;
 use crate::line::{Lines, Piece};
-use crate::message::{Answered, Asked, Id, Line, answered, asked, place};
-use crate::open_calls::OpenCalls;
 
 /// What both directions share. `O` is where the client reads.
 pub(crate) struct Relay<O> {
-    desk: Desk,
-    calls: Mutex<OpenCalls>,
+    calls: Calls,
     client: Mutex<O>,
     bytes_max: usize,
 }
 
 impl<O: Write> Relay<O> {
     pub(crate) fn new(desk: Desk, client: O, bytes_max: usize) -> Self {
-        Self { desk, calls: Mutex::new(OpenCalls::default()), client: Mutex::new(client), bytes_max }
+        Self { calls: Calls::new(desk), client: Mutex::new(client), bytes_max }
     }
 
     /// From the client to the server, until one of them ends.
     pub(crate) fn to_server(&self, client: impl Read, mut server: impl Write) -> io::Result<()> {
         let (mut lines, mut piece) = (Lines::new(client, self.bytes_max), Vec::new());
         while let Some(kind) = lines.next(&mut piece)? {
-            match (kind == Piece::Line).then(|| self.asked(&piece)).flatten() {
+            match (kind == Piece::Line).then(|| self.calls.asked(&piece)).flatten() {
                 None => server.write_all(&piece)?,
                 Some(Answers { reply, rest }) => {
                     if let Some(rest) = rest {
@@ -48,7 +44,7 @@ impl<O: Write> Relay<O> {
     pub(crate) fn to_client(&self, server: impl Read) -> io::Result<()> {
         let (mut lines, mut piece) = (Lines::new(server, self.bytes_max), Vec::new());
         while let Some(kind) = lines.next(&mut piece)? {
-            let additions = if kind == Piece::Line { self.answered(&piece) } else { Vec::new() };
+            let additions = if kind == Piece::Line { self.calls.answered(&piece) } else { Vec::new() };
             let mut client = lock(&self.client);
             let mut written = 0;
             for (at, text) in additions {
@@ -69,82 +65,6 @@ impl<O: Write> Relay<O> {
         }
         Ok(())
     }
-
-    /// Looks at what the client sends; something only where a call is refused.
-    fn asked(&self, line: &[u8]) -> Option<Answers> {
-        let read = Line::read(line)?;
-        let mut replies = Vec::new();
-        let mut kept = Vec::new();
-        for message in read.messages() {
-            match asked(message) {
-                Some(Asked::Call { id, raw_id, tool, arguments }) => {
-                    let (call, said) = self.desk.before(&tool, arguments.map(serde_json::value::RawValue::get));
-                    if let Said::Refused(text) = said {
-                        replies.push(refusal(raw_id, &text));
-                        continue;
-                    }
-                    lock(&self.calls).put(id, call);
-                }
-                Some(Asked::Cancelled(id)) => self.cancelled(&id),
-                None => {}
-            }
-            kept.push(message.get());
-        }
-        if replies.is_empty() {
-            return None;
-        }
-        Some(match read {
-            Line::One(_) => Answers { reply: format!("{}\n", replies.concat()), rest: None },
-            // What was refused of a batch is answered at once, the rest by the server.
-            Line::Batch(_) => Answers {
-                reply: format!("[{}]\n", replies.join(",")),
-                rest: (!kept.is_empty()).then(|| format!("[{}]\n", kept.join(","))),
-            },
-        })
-    }
-
-    fn cancelled(&self, id: &Id) {
-        let call = lock(&self.calls).take(id);
-        if let Some(call) = call {
-            self.desk.after(&call, &call.cancelled(), false);
-        }
-    }
-
-    /// Looks at what the server sends; texts to be put in, with their places in order.
-    fn answered(&self, line: &[u8]) -> Vec<(usize, String)> {
-        // Most of what a server says is no answer to a call that is open.
-        let Some(read) = Line::read(line) else { return Vec::new() };
-        let mut additions = Vec::new();
-        for message in read.messages() {
-            let Some((id, answer)) = answered(message) else { continue };
-            let Some(call) = lock(&self.calls).take(&id) else { continue };
-            additions.extend(self.told(line, &call, &answer));
-        }
-        additions
-    }
-
-    fn told(&self, line: &[u8], call: &Call, answer: &Answered<'_>) -> Option<(usize, String)> {
-        let list = match answer {
-            Answered::Result(result) => ToolResult::read(result).and_then(|result| result.list()),
-            Answered::Error(_) => None,
-        };
-        let text = self.desk.after(call, &call.after(answer), list.is_some())?;
-        let list = list?;
-        let end = place(line, list)?.end.checked_sub(1)?;
-        Some((end, addition(list, &text)))
-    }
-}
-
-/// A line in which a call is refused.
-struct Answers {
-    /// For the client.
-    reply: String,
-    /// For the server.
-    rest: Option<String>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -353,7 +273,7 @@ mod tests {
         let line = format!("{{\"id\":1,\"method\":\"tools/call\",\"params\":{{\"name\":\"{}\"}}}}\n{{}}\n", "t".repeat(LINE_MAX));
         assert_eq!(asked(&relay, line.as_bytes()), line.as_bytes());
         assert_eq!(answered(&relay, line.as_bytes()), line.as_bytes());
-        assert!(lock(&relay.calls).take(&crate::message::tests::number(1)).is_none());
+        assert!(lock(&relay.calls.open).take(&crate::message::tests::number(1)).is_none());
     }
 
     /// Bytes, texts, and lines that begin as messages do.
