@@ -165,7 +165,7 @@ impl Admin {
         let doing = format!("growing topic \"{name}\" to {partitions} partitions");
         let options = AdminOptions::new().request_timeout(Some(limits::CONNECT_WAIT)).operation_timeout(Some(limits::ASK_WAIT));
         let new = [NewPartitions::new(name, partitions as usize)];
-        let results = wait_for(self.client.create_partitions(&new, &options)).map_err(|error| fate::of(&error, &doing))?;
+        let results = wait_for(self.client()?.create_partitions(&new, &options)).map_err(|error| fate::of(&error, &doing))?;
         if let Some((_, code)) = results.into_iter().find_map(Result::err) {
             let error = rdkafka::error::KafkaError::Global(code);
             return Err(match code {

@@ -241,8 +241,13 @@ impl Changelog for KafkaChangelog {
         if !is_gone {
             return Ok(false);
         }
-        let successor = settings::successor(&self.options, owner).create::<BaseProducer>();
-        match successor.and_then(|successor| successor.init_transactions(limits::TAKE_OVER_SLICE)) {
+        let tokens = self.options.security.tokens.clone();
+        let context = PlainContext::new(tokens.clone());
+        let successor: BaseProducer<_> = settings::successor(&self.options, owner)
+            .create_with_context(context)
+            .map_err(|error| fate::of(&error, "making the producer that takes over"))?;
+        bearer::hand_to(successor.client(), tokens.as_ref()).map_err(|error| identity::transient(&error))?;
+        match successor.init_transactions(limits::TAKE_OVER_SLICE) {
             Err(error) if !is_ending(&error) => Err(fate::of(&error, &format!("taking over transactional id \"{owner}\""))),
             _ => Ok(true),
         }

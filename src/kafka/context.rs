@@ -68,6 +68,13 @@ impl PlainContext {
     }
 }
 
+/// Of a producer that takes over a transactional id, or waits for its commit: that fails if a record does.
+impl ProducerContext for PlainContext {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, _: &DeliveryResult<'_>, (): ()) {}
+}
+
 impl ClientContext for PlainContext {
     const ENABLE_REFRESH_OAUTH_TOKEN: bool = true;
 

@@ -8,12 +8,13 @@ use loopwarden_core::event::{Stage, TaskId};
 use loopwarden_core::limits;
 use loopwarden_log::LogError;
 use loopwarden_log::clock::Deadline;
-use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedProducer};
+use rdkafka::producer::{BaseRecord, Producer, ThreadedProducer};
 
 use crate::admin::Admin;
+use crate::context::PlainContext;
 use crate::operator::Operator;
 use crate::settings::KafkaOptions;
-use crate::{changelog, fate, settings};
+use crate::{bearer, changelog, fate, identity, settings};
 
 /// Name of its producer, in the place of a process's: two growths fence each other.
 const INSTANCE: &str = "growth";
@@ -29,7 +30,7 @@ pub struct Grower {
     options: KafkaOptions,
     admin: Admin,
     operator: Operator,
-    producer: ThreadedProducer<DefaultProducerContext>,
+    producer: ThreadedProducer<PlainContext>,
 }
 
 impl Grower {
@@ -40,9 +41,10 @@ impl Grower {
     pub fn connect(options: &KafkaOptions) -> Result<Self, LogError> {
         let options = KafkaOptions { instance: INSTANCE.to_owned(), ..options.clone() };
         let making = "taking over the transactional id of a growth";
-        let producer: ThreadedProducer<DefaultProducerContext> = settings::producer(&options)
-            .create_with_context(DefaultProducerContext)
+        let producer: ThreadedProducer<PlainContext> = settings::producer(&options)
+            .create_with_context(PlainContext::new(options.security.tokens.clone()))
             .map_err(|error| fate::of(&error, "making the producer"))?;
+        bearer::hand_to(producer.client(), options.security.tokens.as_ref()).map_err(|error| identity::fatal(&error))?;
         let operator = Operator::connect_uneven(&options)?;
         producer.init_transactions(limits::TAKE_OVER_WAIT).map_err(|error| fate::of(&error, making))?;
         Ok(Self { admin: Admin::new(&options)?, operator, producer, options })

@@ -1,7 +1,5 @@
 //! What an operator does to a group from outside: see who is in it, move an offset, write into a changelog. Nothing of it is fenced.
 
-use std::time::Duration;
-
 use loopwarden_core::event::{NextOffset, Stage, TaskId};
 use loopwarden_core::limits;
 use loopwarden_log::{Changelog, Flow, LogError, Partitions};

@@ -28,8 +28,11 @@ fn message(stream: &mut BufReader<impl Read>) -> (String, Vec<u8>) {
     (head, body)
 }
 
+/// Heads and bodies of what came.
+type Received = Vec<(String, Vec<u8>)>;
+
 /// A server that gives these bytes in turn, a few at a time; what it was asked.
-fn server(answers: Vec<String>) -> (String, JoinHandle<Vec<(String, Vec<u8>)>>) {
+fn server(answers: Vec<String>) -> (String, JoinHandle<Received>) {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let asked = std::thread::spawn(move || {
