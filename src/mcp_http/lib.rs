@@ -23,6 +23,7 @@ use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::TokioIo;
 use loopwarden_mcp::{Calls, Options};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 
 use crate::body::Passing;
 use crate::events::{Events, with};
@@ -30,6 +31,10 @@ use crate::events::{Events, with};
 /// Sessions that have calls of their own; those above it share one.
 const SESSIONS_MAX: usize = 1_000;
 const SESSION: &str = "mcp-session-id";
+/// Connections of clients at a time.
+const CONNECTIONS_MAX: usize = 512;
+/// Before another try where the process has no file for a connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 struct Proxy {
     authority: String,
@@ -56,15 +61,24 @@ pub fn run(url: &str, listen: SocketAddr, options: &Options) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let listener = TcpListener::bind(listen).await?;
-        serve(&listener, &proxy).await
+        serve(&listener, &proxy).await;
+        Ok(())
     })
 }
 
-async fn serve(listener: &TcpListener, proxy: &Arc<Proxy>) -> io::Result<()> {
+/// Never ends: without room for a connection, or without a file for it, clients wait.
+async fn serve(listener: &TcpListener, proxy: &Arc<Proxy>) {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
-        let (stream, _) = listener.accept().await?;
+        // The semaphore is never closed.
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { continue };
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
         let proxy = Arc::clone(proxy);
         tokio::spawn(async move {
+            let _slot = slot;
             let service = service_fn(|request| {
                 let proxy = Arc::clone(&proxy);
                 async move { Ok::<_, std::convert::Infallible>(proxy.answer(request).await) }

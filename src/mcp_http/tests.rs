@@ -80,7 +80,7 @@ fn proxy(server: &str, guard: &str) -> String {
     listener.set_nonblocking(true).unwrap();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        runtime.block_on(async { serve(&TcpListener::from_std(listener).unwrap(), &proxy).await }).unwrap();
+        runtime.block_on(async { serve(&TcpListener::from_std(listener).unwrap(), &proxy).await });
     });
     address
 }

@@ -1,17 +1,21 @@
 """A real MCP client from PyPI and real MCP servers, with `loopwarden mcp-proxy` between them.
 
 For each server: one client that loops (it reads a nudge, then refusals, and the server is reached no more), one that works (nothing is said),
-and the same bytes with and without the proxy. One server is run as src/docs/agents.md writes it.
+and the same bytes with and without the proxy. One server is run as src/docs/agents.md writes it, and one over HTTP, which answers in JSON or
+in a stream of events.
 Needs PyPI and, for that server, npm; skips with the reason where they are missing.
 
     python3 tests/agents/proxy.py
 """
 
 import asyncio
+import contextlib
+import http.client
 import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -19,7 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 import run  # noqa: E402
-from warden import ROOT, TARGET, OwnLog  # noqa: E402
+from warden import ROOT, TARGET, OwnLog, free_port, until  # noqa: E402
 
 PACKAGES = ["mcp==2.3.0"]
 CACHE = run.CACHE / "mcp"
@@ -44,7 +48,11 @@ def read_text_file(path: str) -> str:
         return file.read()
 
 
-server.run()
+# Over HTTP: port, and how it answers.
+if len(sys.argv) > 2:
+    server.run("streamable-http", port=int(sys.argv[2]), json_response=sys.argv[3] == "json")
+else:
+    server.run()
 '''
 
 
@@ -100,14 +108,23 @@ class Place:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def connected(place, command, log):
+    """The SDK's connection to a command, or to an address."""
+    from mcp import StdioServerParameters
+    from mcp.client.stdio import stdio_client
+    from mcp.client.streamable_http import streamable_http_client
+
+    if isinstance(command, str):
+        return streamable_http_client(command)
+    return stdio_client(StdioServerParameters(command=command[0], args=command[1:], env=place.environment, cwd=place.project), errlog=log)
+
+
 async def calls(place, command, paths):
     """What a client reads of these calls: (text of the tool, texts behind it, is an error)."""
-    from mcp import ClientSession, StdioServerParameters
-    from mcp.client.stdio import stdio_client
+    from mcp import ClientSession
 
-    server = StdioServerParameters(command=command[0], args=command[1:], env=place.environment, cwd=place.project)
     with open(place.folder / "server.log", "a") as log:
-        async with stdio_client(server, errlog=log) as (reads, writes), ClientSession(reads, writes) as session:
+        async with connected(place, command, log) as (reads, writes), ClientSession(reads, writes) as session:
             await session.initialize()
             read = []
             for path in paths:
@@ -150,8 +167,8 @@ def worked(place, command, _reached):
         yield "loopwarden said something: %s" % live
 
 
-def same_bytes(place, command, _reached):
-    """What differs with the proxy."""
+def messages(place):
+    """A session of a client: one message a line."""
     lines = [
         b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},'
         b'"clientInfo":{"name":"t","version":"1"}}}\n',
@@ -162,7 +179,12 @@ def same_bytes(place, command, _reached):
         path = str(place.project / ("file-%d.txt" % number))
         lines.append(json.dumps({"jsonrpc": "2.0", "id": number + 10, "method": "tools/call",
                                  "params": {"name": "read_text_file", "arguments": {"path": path}}}).encode() + b"\n")
-    said = []
+    return lines
+
+
+def same_bytes(place, command, _reached):
+    """What differs with the proxy."""
+    lines, said = messages(place), []
     for one in (command, command[command.index("--") + 1:]):
         with open(place.folder / "server.log", "a") as log:
             server = subprocess.Popen(one, env=place.environment, cwd=place.project, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
@@ -179,6 +201,53 @@ def same_bytes(place, command, _reached):
         yield "with and without the proxy: %s" % (said,)
     elif not all(b'"result"' in answer for answer in said[0][0]):
         yield "the server answers with errors: %s" % (said[0],)
+
+
+def asked(url, lines):
+    """What a server answers to these messages of one session: status, type and bytes of each."""
+    host, _, path = url.removeprefix("http://").partition("/")
+    connection, session, answers = http.client.HTTPConnection(host, timeout=WAIT_S), {}, []
+    for line in lines:
+        headers = {"content-type": "application/json", "accept": "application/json, text/event-stream", **session}
+        connection.request("POST", "/" + path, line, headers)
+        answer = connection.getresponse()
+        answers.append((answer.status, answer.headers["content-type"], answer.read()))
+        if answer.headers["mcp-session-id"]:
+            session = {"mcp-session-id": answer.headers["mcp-session-id"], "mcp-protocol-version": "2025-06-18"}
+    return answers
+
+
+def same_answers(place, url, direct):
+    """What differs over HTTP with the proxy."""
+    lines = messages(place)
+    said = [asked(one, lines) for one in (url, direct)]
+    if said[0] != said[1]:
+        yield "with and without the proxy: %s" % (said,)
+    elif [status for status, _, _ in said[0]] != [200, 202] + [200] * (len(lines) - 2):
+        yield "the server answers with errors: %s" % (said[0],)
+
+
+@contextlib.contextmanager
+def over_http(place, form):
+    """A server over HTTP with the proxy in front of it: both addresses, and a count of the calls that reached the server."""
+    own, noted = place.folder / "own.py", place.folder / "calls"
+    own.write_text(OWN)
+    ports = free_port(), free_port()
+    direct, url = ("http://127.0.0.1:%d/mcp" % port for port in ports)
+    programs = [[sys.executable, own, noted, str(ports[0]), form],
+                [TARGET / "loopwarden", "mcp-proxy", "--url", direct, "--listen", "127.0.0.1:%d" % ports[1]]]
+    running, log = [], place.folder / "server.log"
+    try:
+        for program, port in zip(programs, ports):
+            with open(log, "a") as errors:
+                running.append(subprocess.Popen(program, env=place.environment, cwd=place.project, stdin=subprocess.DEVNULL, stdout=errors,
+                                                stderr=errors))
+            until("port %d" % port, lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0, running[-1], log)
+        yield url, direct, lambda: len(noted.read_text().splitlines())
+    finally:
+        for one in reversed(running):
+            one.terminate()
+            one.wait(timeout=WAIT_S)
 
 
 def servers(place):
@@ -208,7 +277,25 @@ def main():
     for program in ("loopwarden", "loopwarden-hook"):
         if not (TARGET / program).is_file():
             raise SystemExit("%s is not built in %s" % (program, TARGET))
-    passed = failed = 0
+    found = []
+
+    def note(place, name, kind, problems):
+        print("mcp-proxy, %s, %s: %s" % (name, kind.__name__, "FAILED" if problems else "ok"), flush=True)
+        for problem in problems:
+            print("  " + problem)
+        if problems:
+            print("".join("  | " + line for line in (place.folder / "server.log").open()))
+        found.append(bool(problems))
+
+    for form in ("json", "events"):
+        for kind in (looped, worked, same_answers):
+            place = Place()
+            try:
+                with over_http(place, form) as (url, direct, reached):
+                    problems = list(kind(place, url, direct if kind is same_answers else reached))
+                note(place, "a server over HTTP, answers in " + form, kind, problems)
+            finally:
+                place.close()
     for number in range(3):
         for kind in (looped, worked, same_bytes):
             place = Place()
@@ -220,17 +307,11 @@ def main():
                     break
                 # The SDK looks for the program on its own path.
                 command = [shutil.which(command[0], path=place.environment["PATH"]), *command[1:]]
-                problems = list(kind(place, command, reached))
-                print("mcp-proxy, %s, %s: %s" % (name, kind.__name__, "FAILED" if problems else "ok"), flush=True)
-                for problem in problems:
-                    print("  " + problem)
-                if problems:
-                    print("".join("  | " + line for line in (place.folder / "server.log").open()))
-                failed, passed = failed + bool(problems), passed + (not problems)
+                note(place, name, kind, list(kind(place, command, reached)))
             finally:
                 place.close()
-    print("%d passed, %d failed" % (passed, failed))
-    return 1 if failed else 0
+    print("%d passed, %d failed" % (found.count(False), found.count(True)))
+    return 1 if any(found) else 0
 
 
 if __name__ == "__main__":
