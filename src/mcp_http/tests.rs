@@ -1,3 +1,5 @@
+//! The proxy between small servers and clients of the tests: what it changes, and what it passes as it came.
+
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{TcpListener as Listener, TcpStream as Stream};
 use std::os::unix::net::UnixListener;

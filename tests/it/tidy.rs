@@ -36,7 +36,7 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("rocksdb", &["src/state/rocks"]),
     // The client panics on a header whose name is no UTF-8; only its reader of headers may catch that.
     ("catch_unwind", &["src/lane/poison.rs", "src/kafka/message.rs"]),
-    ("tokio", &["src/lane/supervise.rs", "src/loopwarden/http", "src/loopwarden/signals.rs"]),
+    ("tokio", &["src/lane/supervise.rs", "src/loopwarden/http", "src/loopwarden/signals.rs", "src/mcp_http"]),
     // The other clock comes with RocksDB.
     ("Instant", &["src/log/clock.rs", "src/mcp/clock.rs"]),
     ("SystemTime", &["src/log/clock.rs"]),

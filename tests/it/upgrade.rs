@@ -133,7 +133,8 @@ fn the_newest_format_is_written_as_it_was_kept() {
         return Kept { input, state: state(&world) }.write(newest);
     }
     let kept = Kept::read(newest);
-    for family in KeyFamily::ALL {
+    // The note of a growth is there only while one goes on.
+    for family in KeyFamily::ALL.into_iter().filter(|family| *family != KeyFamily::Growth) {
         assert!(kept.state.keys().any(|(_, key)| key.family == family), "nothing is kept of {}", family.as_str());
     }
     feed(&mut world, &kept.input[..BEFORE]);
