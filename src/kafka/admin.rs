@@ -143,9 +143,7 @@ impl Admin {
                 Err((name, code)) => {
                     let error = rdkafka::error::KafkaError::Global(code);
                     let doing = format!("creating topic \"{name}\"");
-                    let is_denied =
-                        matches!(code, RDKafkaErrorCode::TopicAuthorizationFailed | RDKafkaErrorCode::ClusterAuthorizationFailed);
-                    if is_denied {
+                    if is_denied(code) {
                         return Err(fate::missing_permission(&doing, &error, "Create on the topic or on the cluster"));
                     }
                     Err(match fate::of(&error, &doing) {
@@ -168,11 +166,10 @@ impl Admin {
         let results = wait_for(self.client()?.create_partitions(&new, &options)).map_err(|error| fate::of(&error, &doing))?;
         if let Some((_, code)) = results.into_iter().find_map(Result::err) {
             let error = rdkafka::error::KafkaError::Global(code);
-            return Err(match code {
-                RDKafkaErrorCode::TopicAuthorizationFailed | RDKafkaErrorCode::ClusterAuthorizationFailed => {
-                    fate::missing_permission(&doing, &error, "Alter on the topic")
-                }
-                _ => fate::of(&error, &doing),
+            return Err(if is_denied(code) {
+                fate::missing_permission(&doing, &error, "Alter on the topic")
+            } else {
+                fate::of(&error, &doing)
             });
         }
         let deadline = Deadline::after(limits::ASK_WAIT);
@@ -311,6 +308,11 @@ impl Admin {
         problems.extend(uneven(&facts));
         Ok(problems)
     }
+}
+
+/// Whether brokers refuse what was asked of a topic.
+const fn is_denied(code: RDKafkaErrorCode) -> bool {
+    matches!(code, RDKafkaErrorCode::TopicAuthorizationFailed | RDKafkaErrorCode::ClusterAuthorizationFailed)
 }
 
 /// Waits for the first token: who issues it may come up later than this process, but a refusal stays one.

@@ -5,8 +5,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use loopwarden_core::limits;
+use loopwarden_log::LogError;
 use loopwarden_log::clock::Deadline;
+use rdkafka::ClientContext;
+use rdkafka::client::Client;
 
+use crate::fate;
 use crate::settings::Security;
 
 /// Between two looks.
@@ -52,6 +57,14 @@ impl Certificates {
     pub(super) fn put_off(&mut self) {
         self.again = Some(Deadline::after(AGAIN));
     }
+}
+
+/// Asks something by a client that the new files made.
+///
+/// # Errors
+/// Brokers do not let it in, or none answers.
+pub(super) fn expect_let_in<C: ClientContext>(client: &Client<C>) -> Result<(), LogError> {
+    client.fetch_metadata(None, limits::PLACE_ASK_WAIT).map(drop).map_err(|error| fate::of(&error, "connecting"))
 }
 
 fn stamps(files: &[PathBuf]) -> Option<Vec<Stamp>> {

@@ -11,7 +11,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseProducer, Producer};
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 
-use crate::certificates::Certificates;
+use crate::certificates::{Certificates, expect_let_in};
 use crate::context::PlainContext;
 use crate::members::members;
 use crate::settings::{KafkaOptions, Start};
@@ -56,7 +56,7 @@ impl KafkaChangelog {
 
     fn reader(&mut self, stage: Stage) -> Result<&mut Reader, LogError> {
         if self.certificates.are_new() {
-            match make(&self.options, "renewal").and_then(|client| is_let_in(&client)) {
+            match make(&self.options, "renewal").and_then(|client| expect_let_in(client.client())) {
                 Ok(()) => (self.session, self.swarm, self.uncommitted) = (None, None, None),
                 // The lane tells of it.
                 Err(_) => self.certificates.put_off(),
@@ -114,12 +114,6 @@ fn make_from(config: &ClientConfig, options: &KafkaOptions) -> Result<BaseConsum
 /// What a failed question means.
 fn failed(client: &BaseConsumer<PlainContext>, error: &KafkaError, asking: &str) -> LogError {
     identity::of_refused(client.context().tokens(), error, asking).unwrap_or_else(|| fate::of(error, asking))
-}
-
-/// That brokers let it in.
-fn is_let_in(client: &BaseConsumer<PlainContext>) -> Result<(), LogError> {
-    let asking = "connecting";
-    client.fetch_metadata(None, limits::PLACE_ASK_WAIT).map(drop).map_err(|error| failed(client, &error, asking))
 }
 
 /// Before a question to a client that may not have been polled for long.

@@ -29,7 +29,7 @@ pub mod writer;
 
 use std::time::Duration;
 
-use certificates::Certificates;
+use certificates::{Certificates, expect_let_in};
 pub use changelog::KafkaChangelog;
 use consumer::LaneConsumer;
 pub use follow::{Followed, StateFollower};
@@ -123,7 +123,7 @@ impl KafkaLog {
         if self.renewal.is_some() || self.consumer.is_none() || !self.certificates.are_new() {
             return Ok(());
         }
-        match LaneProducer::new(&self.options).and_then(|producer| producer.is_let_in().map(|()| producer)) {
+        match LaneProducer::new(&self.options).and_then(|producer| expect_let_in(producer.client()).map(|()| producer)) {
             Ok(producer) => {
                 self.renewal = Some(Renewal::Producer(producer));
                 Err(LogError::Lost("the files of TLS were replaced: new clients take over".into()))

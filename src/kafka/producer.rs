@@ -54,15 +54,6 @@ impl LaneProducer {
         }
     }
 
-    /// That brokers let it in.
-    ///
-    /// # Errors
-    /// They do not, or none answers.
-    pub(super) fn is_let_in(&self) -> Result<(), LogError> {
-        let asking = "connecting";
-        self.client().fetch_metadata(None, limits::PLACE_ASK_WAIT).map(drop).map_err(|error| fate::of(&error, asking))
-    }
-
     /// The client, for questions about topics.
     pub(super) fn client(&self) -> &rdkafka::client::Client<LaneContext> {
         self.producer.client()

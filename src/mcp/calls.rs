@@ -92,6 +92,18 @@ pub struct Answers {
     pub rest: Option<String>,
 }
 
+/// Bytes with texts put in at their places, which come in order.
+pub fn with(bytes: &[u8], additions: impl IntoIterator<Item = (usize, String)>) -> Vec<u8> {
+    let (mut out, mut written) = (Vec::with_capacity(bytes.len()), 0);
+    for (at, text) in additions {
+        out.extend_from_slice(bytes.get(written..at).unwrap_or_default());
+        out.extend_from_slice(text.as_bytes());
+        written = at;
+    }
+    out.extend_from_slice(bytes.get(written..).unwrap_or_default());
+    out
+}
+
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -24,7 +24,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-pub use calls::{Answers, Calls};
+pub use calls::{Answers, Calls, with};
 pub use line::LINE_BYTES_MAX;
 use loopwarden_ask::Place;
 pub use loopwarden_ask::wait;

@@ -4,7 +4,7 @@ use std::io;
 use std::io::{Read, Write};
 use std::sync::Mutex;
 
-use crate::calls::{Answers, Calls, lock};
+use crate::calls::{Answers, Calls, lock, with};
 use crate::desk::Desk;
 use crate::line::{Lines, Piece};
 
@@ -46,13 +46,11 @@ impl<O: Write> Relay<O> {
         while let Some(kind) = lines.next(&mut piece)? {
             let additions = if kind == Piece::Line { self.calls.answered(&piece) } else { Vec::new() };
             let mut client = lock(&self.client);
-            let mut written = 0;
-            for (at, text) in additions {
-                client.write_all(piece.get(written..at).unwrap_or_default())?;
-                client.write_all(text.as_bytes())?;
-                written = at;
+            if additions.is_empty() {
+                client.write_all(&piece)?;
+            } else {
+                client.write_all(&with(&piece, additions))?;
             }
-            client.write_all(piece.get(written..).unwrap_or_default())?;
             // A line that comes in parts is one for the client: nobody writes in between.
             let mut within = kind == (Piece::Part { is_last: false });
             while within {

@@ -1,6 +1,6 @@
 //! Events of a stream (`text/event-stream`), whole, so that a text can be put into the one that carries a result.
 
-use loopwarden_mcp::{Calls, LINE_BYTES_MAX};
+use loopwarden_mcp::{Calls, LINE_BYTES_MAX, with};
 
 /// Bytes of the event that has not ended yet. A longer one passes unread.
 #[derive(Debug, Default)]
@@ -67,16 +67,4 @@ fn told(event: &[u8], calls: &Calls) -> Vec<u8> {
         Some((of_event + at - of_data, text))
     });
     with(event, additions)
-}
-
-/// Bytes with texts put in at their places, which come in order.
-pub(crate) fn with(bytes: &[u8], additions: impl IntoIterator<Item = (usize, String)>) -> Vec<u8> {
-    let (mut out, mut written) = (Vec::with_capacity(bytes.len()), 0);
-    for (at, text) in additions {
-        out.extend_from_slice(bytes.get(written..at).unwrap_or_default());
-        out.extend_from_slice(text.as_bytes());
-        written = at;
-    }
-    out.extend_from_slice(bytes.get(written..).unwrap_or_default());
-    out
 }

@@ -21,12 +21,12 @@ use hyper::header::{
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper_util::rt::TokioIo;
-use loopwarden_mcp::{Calls, Options};
+use loopwarden_mcp::{Calls, Options, with};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::body::Passing;
-use crate::events::{Events, with};
+use crate::events::Events;
 
 /// Sessions that have calls of their own; those above it share one.
 const SESSIONS_MAX: usize = 1_000;

@@ -18,12 +18,11 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 import run  # noqa: E402
-from warden import ROOT, TARGET, OwnLog, free_port, until  # noqa: E402
+from warden import ROOT, TARGET, OwnLog, free_port, new_folder, until  # noqa: E402
 
 PACKAGES = ["mcp==2.3.0"]
 CACHE = run.CACHE / "mcp"
@@ -85,9 +84,7 @@ class Place:
     """A home and a project of one run, and a loopwarden that its home points to."""
 
     def __init__(self):
-        scratch = TARGET.parent / "tmp"
-        scratch.mkdir(exist_ok=True)
-        self.folder = Path(tempfile.mkdtemp(prefix="mcp-", dir=scratch))
+        self.folder = new_folder("mcp-")
         self.home, self.project = self.folder / "home", self.folder / "project"
         (self.home / ".config/loopwarden").mkdir(parents=True)
         self.project.mkdir()

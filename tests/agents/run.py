@@ -12,13 +12,12 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 import model  # noqa: E402
-from warden import TARGET, OnKafka, OwnLog, missing  # noqa: E402
+from warden import TARGET, OnKafka, OwnLog, missing, new_folder  # noqa: E402
 
 CACHE = Path(os.environ.get("LOOPWARDEN_AGENTS_DIR", Path.home() / ".cache/loopwarden/agents"))
 PACKAGES = {
@@ -185,10 +184,7 @@ def main():
         for kind, problems_of in (("loop", problems_of_loop), ("work", problems_of_work)):
             if only not in ("", kind):
                 continue
-            # Not the system's temporary directory: state is refused there.
-            scratch = TARGET.parent / "tmp"
-            scratch.mkdir(exist_ok=True)
-            folder = Path(tempfile.mkdtemp(prefix="agents-", dir=scratch))
+            folder = new_folder("agents-")
             script, commands, code, took, output = run(agent, warden, kind, programs, folder)
             problems = list(problems_of(script, commands))
             problems += ["it ended with %s" % code] if code != 0 else []

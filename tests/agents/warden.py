@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 import urllib.request
 from pathlib import Path
@@ -12,6 +13,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", Path.home() / ".cache/loopwarden/target")) / "release"
 READY_WAIT_S = 60
+
+
+def new_folder(prefix):
+    """A folder for one run. Not in the system's temporary directory: state is refused there."""
+    scratch = TARGET.parent / "tmp"
+    scratch.mkdir(exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=scratch))
 
 
 def free_port():

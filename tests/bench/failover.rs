@@ -25,30 +25,30 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use loopwarden::clock;
-use loopwarden::event::{EventTime, partition_of};
+use loopwarden::event::EventTime;
+use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedProducer};
-use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 #[path = "../kafka/broker.rs"]
 mod broker;
+#[path = "probes.rs"]
+mod probes;
 #[path = "process.rs"]
 mod process;
 #[path = "../kafka/proxy.rs"]
 mod proxy;
+use probes::Probes;
 use process as world;
 use process::{free_port, get, resident_mib};
 
 /// As a broker has it where nobody set it. Seconds of a fail-over hang on both.
 const BROKER: &str = "transaction.abort.timed.out.transaction.cleanup.interval.ms=10000\ngroup.min.session.timeout.ms=6000\n";
-const PROBE_EVERY: Duration = Duration::from_millis(100);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Longest wait for anything: a million sessions are fed in it.
 const PATIENCE: Duration = Duration::from_secs(900);
@@ -455,79 +455,4 @@ fn longest_gap(seen: &[i64], from_ms: i64, to_ms: i64) -> i64 {
     let within = seen.iter().copied().filter(|ms| (from_ms..=to_ms).contains(ms));
     let times: Vec<i64> = std::iter::once(from_ms).chain(within).chain(std::iter::once(to_ms)).collect();
     times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
-}
-
-/// When commands of each partition were read, wall clock in ms.
-type Seen = BTreeMap<u32, Vec<i64>>;
-
-/// Sessions that loop, and the reader of their commands.
-struct Probes {
-    seen: Arc<Mutex<Seen>>,
-    is_over: Arc<AtomicBool>,
-    threads: Vec<thread::JoinHandle<()>>,
-}
-
-impl Probes {
-    fn start(bootstrap: &str, fleet: &Fleet) -> Self {
-        let (seen, is_over) = (Arc::new(Mutex::new(Seen::new())), Arc::new(AtomicBool::new(false)));
-        let partitions = fleet.options.partitions;
-        let reader: BaseConsumer = ClientConfig::new()
-            .set("bootstrap.servers", bootstrap)
-            .set("group.id", format!("{}-reader", fleet.name))
-            .set("isolation.level", "read_committed")
-            .set("fetch.wait.max.ms", "10")
-            .create()
-            .unwrap();
-        let mut list = TopicPartitionList::new();
-        for partition in 0..partitions {
-            list.add_partition_offset(&format!("{}-commands", fleet.name), partition as i32, Offset::End).unwrap();
-        }
-        reader.assign(&list).unwrap();
-        let (told, over) = (Arc::clone(&seen), Arc::clone(&is_over));
-        let read = move || {
-            while !over.load(Ordering::Acquire) {
-                let Some(Ok(message)) = reader.poll(Duration::from_millis(20)) else { continue };
-                let now_ms = clock::now_ms();
-                let command: Value = serde_json::from_slice(message.payload().unwrap_or_default()).unwrap();
-                if let Some(session) = command["session_id"].as_str().filter(|session| session.starts_with("probe-")) {
-                    told.lock().unwrap().entry(partition_of(session.as_bytes(), partitions)).or_default().push(now_ms);
-                }
-            }
-        };
-        let (producer, topic, over) = (fleet.producer(), format!("{}-events", fleet.name), Arc::clone(&is_over));
-        let probe = move || {
-            let (mut number, mut next) = (0_u64, Instant::now());
-            while !over.load(Ordering::Acquire) {
-                let mut open: BTreeSet<u32> = (0..partitions).collect();
-                while !open.is_empty() {
-                    number += 1;
-                    let session = format!("probe-{number}");
-                    if !open.remove(&partition_of(session.as_bytes(), partitions)) {
-                        continue;
-                    }
-                    for attempt in 0..3 {
-                        let event = json!({
-                            "id": format!("{session}.{attempt}"), "kind": "tool", "session_id": session, "time": clock::now_ms(),
-                            "tool": "http_get", "args": {"url": "http://dead"}, "outcome": "error",
-                            "error": {"message": "connection refused"},
-                        });
-                        let json = event.to_string();
-                        producer.send(BaseRecord::to(&topic).key(&session).payload(&json)).map_err(|(error, _)| error).unwrap();
-                    }
-                }
-                next += PROBE_EVERY;
-                thread::sleep(next.saturating_duration_since(Instant::now()));
-            }
-        };
-        Self { seen, is_over, threads: vec![thread::spawn(read), thread::spawn(probe)] }
-    }
-
-    fn seen(&self) -> Seen {
-        self.seen.lock().unwrap().clone()
-    }
-
-    fn stop(self) {
-        self.is_over.store(true, Ordering::Release);
-        self.threads.into_iter().for_each(|thread| thread.join().unwrap());
-    }
 }

@@ -128,20 +128,7 @@ impl Secured {
 
     /// Grants permissions, and waits until the broker knows them: the controller takes them, and the broker learns of them later.
     pub(crate) fn grant(&self, permissions: &[Permission]) {
-        let mut body = Vec::new();
-        put_i32(&mut body, permissions.len());
-        for permission in permissions {
-            let (resource, name, kind, user, operation) = permission.described();
-            body.push(resource);
-            put_text(&mut body, &name);
-            body.push(kind);
-            put_text(&mut body, &user);
-            put_text(&mut body, "*");
-            body.push(operation);
-            // Allow.
-            body.push(3);
-        }
-        let answer = self.ask(CREATE_ACLS, &body);
+        let answer = self.ask(CREATE_ACLS, &allowed(permissions));
         // Throttle time, count; then code and message of each.
         assert_eq!(answer[4..8], (permissions.len() as u32).to_be_bytes(), "{answer:?}");
         assert!(answer[8..].chunks(4).all(|result| result[..2] == [0, 0]), "refused: {answer:?}");
@@ -157,20 +144,7 @@ impl Secured {
 
     /// Takes permissions away, and waits until the broker knows.
     pub(crate) fn revoke(&self, permissions: &[Permission]) {
-        let mut body = Vec::new();
-        put_i32(&mut body, permissions.len());
-        for permission in permissions {
-            let (resource, name, kind, user, operation) = permission.described();
-            body.push(resource);
-            put_text(&mut body, &name);
-            body.push(kind);
-            put_text(&mut body, &user);
-            put_text(&mut body, "*");
-            body.push(operation);
-            // Allow.
-            body.push(3);
-        }
-        self.ask(DELETE_ACLS, &body);
+        self.ask(DELETE_ACLS, &allowed(permissions));
         let deadline = Deadline::after(PATIENCE);
         loop {
             let known = self.granted();
@@ -240,6 +214,24 @@ fn take_i32(from: &mut &[u8]) -> i32 {
 fn take_text(from: &mut &[u8]) -> String {
     let length = i16::from_be_bytes(take(from, 2).try_into().expect("two bytes"));
     String::from_utf8_lossy(take(from, length.max(0) as usize)).into_owned()
+}
+
+/// Permissions as both requests have them: to be granted, and as filters of what is to be taken away.
+fn allowed(permissions: &[Permission]) -> Vec<u8> {
+    let mut body = Vec::new();
+    put_i32(&mut body, permissions.len());
+    for permission in permissions {
+        let (resource, name, kind, user, operation) = permission.described();
+        body.push(resource);
+        put_text(&mut body, &name);
+        body.push(kind);
+        put_text(&mut body, &user);
+        put_text(&mut body, "*");
+        body.push(operation);
+        // Allow.
+        body.push(3);
+    }
+    body
 }
 
 fn put_i32(to: &mut Vec<u8>, number: usize) {

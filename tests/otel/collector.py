@@ -9,14 +9,13 @@ What cannot be had is skipped with the reason.
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 import exporters  # noqa: E402
 from exporters import agents  # noqa: E402
-from warden import TARGET, Broker, OwnLog, Process, free_port, missing, until  # noqa: E402
+from warden import Broker, OwnLog, Process, free_port, missing, new_folder, until  # noqa: E402
 
 HERE = Path(__file__).parent
 TOPIC = "otlp_spans"
@@ -134,9 +133,7 @@ def main(program, python):
         if lacks:
             print("collector, %s: skipped, %s is not installed" % (name, lacks))
             continue
-        scratch = TARGET.parent / "tmp"
-        scratch.mkdir(exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="collector-", dir=scratch))
+        folder = new_folder("collector-")
         problems = run(folder)
         print("collector, %s: %s" % (name, "FAILED" if problems else "ok"), flush=True)
         if problems:

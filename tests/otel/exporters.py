@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 from pathlib import Path
@@ -19,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "agents"))
 import model  # noqa: E402
 import run as agents  # noqa: E402
-from warden import TARGET, OwnLog  # noqa: E402
+from warden import OwnLog, new_folder  # noqa: E402
 
 # Enough for a loop, and few enough that no agent ends the run itself.
 model.CALLS_MAX = 10
@@ -112,9 +111,7 @@ def main():
         return 0
     failed = 0
     for agent in chosen:
-        scratch = TARGET.parent / "tmp"
-        scratch.mkdir(exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="exporters-", dir=scratch))
+        folder = new_folder("exporters-")
         made, calls, commands = run(agent, programs, folder)
         found = list(problems(made, calls, commands))
         told = ["%s by %s" % (one["action"], one["reason"]["code"]) for one in commands]

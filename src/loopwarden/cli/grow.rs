@@ -50,14 +50,15 @@ pub(super) fn run(args: &GrowArgs, config: &Config) -> Outcome {
     for task in tasks(partitions) {
         work.load(task)?;
     }
-    let Some(growth) = work.plan(args.partitions)? else {
+    let begun = work.begun()?;
+    let Some(growth) = work.plan(begun, args.partitions)? else {
         return output::line(&format!("the input has {} partitions already, and no growth is under way", args.partitions));
     };
     let Growth { from, to } = growth;
-    if work.is_begun()? {
+    if begun.is_some() {
         output::line(&format!("going on with the growth from {from} to {to} partitions"))?;
     } else {
-        work.expect_read(growth, args.accept_late, "nothing was changed")?;
+        work.expect_read(growth, args.accept_late, Late::BeforeAll)?;
     }
     work.mark(growth, partitions)?;
     output::line(&format!("noted in {partitions} partitions of the changelog: no process starts until the growth has ended"))?;
@@ -72,7 +73,7 @@ pub(super) fn run(args: &GrowArgs, config: &Config) -> Outcome {
         work.move_sessions(growth, partition)?;
     }
     work.begin_new(growth)?;
-    work.expect_read(growth, args.accept_late, "the input has not grown yet")?;
+    work.expect_read(growth, args.accept_late, Late::BeforeInput)?;
     if work.grower.counts().0 < to {
         output::line(&format!("growing the input to {to} partitions"))?;
         work.grower.grow_input(to)?;
@@ -105,6 +106,15 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         self.remove();
     }
+}
+
+/// When records of sessions that move are looked for.
+#[derive(Clone, Copy)]
+enum Late {
+    /// Before the first write: the processes can still read them.
+    BeforeAll,
+    /// Before the input grows, when sessions have moved.
+    BeforeInput,
 }
 
 struct Work {
@@ -143,10 +153,10 @@ impl Work {
     }
 
     /// The growth that has begun, or that is to begin; `None` where it has ended.
-    fn plan(&self, to: u32) -> Result<Option<Growth>, Failure> {
+    fn plan(&self, begun: Option<Growth>, to: u32) -> Result<Option<Growth>, Failure> {
         let refused = |why: String| Err(Failure::new(exit_code::USAGE, format!("error: {why}")));
         let (input, changelog) = self.grower.counts();
-        if let Some(begun) = self.begun()? {
+        if let Some(begun) = begun {
             if begun.to == to {
                 return Ok(Some(begun));
             }
@@ -179,13 +189,9 @@ impl Work {
         Ok(self.store.get(first, &Growth::key())?.map(|bytes| Growth::decode(&bytes)).transpose()?)
     }
 
-    fn is_begun(&self) -> Result<bool, Failure> {
-        Ok(self.begun()?.is_some())
-    }
-
     /// That of no session that moves a record lies unread in the partition that it leaves.
-    fn expect_read(&self, growth: Growth, accept_late: bool, state: &str) -> Outcome {
-        let mut late = Vec::new();
+    fn expect_read(&self, growth: Growth, accept_late: bool, late: Late) -> Outcome {
+        let mut places = Vec::new();
         let mut total = 0_u64;
         for task in tasks(growth.from) {
             let next = position(&self.store, task)?.unwrap_or_default().next_offset.0;
@@ -197,22 +203,26 @@ impl Work {
                 }
             })?;
             if records > 0 {
-                late.push(format!("partition {} from offset {first} on: {}", task.partition, grouped(records)));
+                places.push(format!("partition {} from offset {first} on: {}", task.partition, grouped(records)));
                 total += records;
             }
         }
-        if late.is_empty() {
+        if places.is_empty() {
             return Ok(());
         }
-        let (what, where_) = (format!("{} records of sessions that move were not read", grouped(total)), late.join("\n  "));
+        let (what, where_) = (format!("{} records of sessions that move were not read", grouped(total)), places.join("\n  "));
         if accept_late {
             say(format!("warning: {what}; they will be judged apart from what came before:\n  {where_}"));
             return Ok(());
         }
-        let way_out = if state.starts_with("nothing") {
-            "stop the producers, start the processes until they have read everything, and stop them"
-        } else {
-            "stop the producers, then run this again with --accept-late: those records are judged apart from what came before"
+        let (state, way_out) = match late {
+            Late::BeforeAll => {
+                ("nothing was changed", "stop the producers, start the processes until they have read everything, and stop them")
+            }
+            Late::BeforeInput => (
+                "the input has not grown yet",
+                "stop the producers, then run this again with --accept-late: those records are judged apart from what came before",
+            ),
         };
         Err(Failure::new(exit_code::FAILED, format!("error: {what}, and {state}; {way_out}\n  {where_}")))
     }
