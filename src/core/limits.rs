@@ -147,6 +147,8 @@ pub const AGENTS_SHOWN: usize = 256;
 pub const COUNTERS_SHOWN: usize = 256;
 /// Timers of a task held in memory; the rest waits in the store, in order.
 pub const TIMERS_HELD_MAX: usize = 4_096;
+/// Tenants that a task counts in a minute, where the policy limits them. Of more, those with the fewest events are counted too low.
+pub const TENANTS_COUNTED_MAX: usize = 256;
 /// Records of a lane that may wait for one commit. Together with the next bound: memory of a lane, and work lost by an abort.
 pub const OVERLAY_RECORDS_MAX: u64 = 50_000;
 /// Bytes of a lane that may wait for one commit.

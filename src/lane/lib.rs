@@ -51,6 +51,7 @@ mod supervise;
 mod swarm;
 mod task;
 mod tasks;
+mod tenants;
 mod timers;
 mod view;
 mod work;

@@ -79,6 +79,9 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     fn event(&mut self, record: &Record<'_>, event: &Event<'_>) -> Result<(), Stop> {
         self.task.advance_watermark(event.time, self.settings.lateness_ms);
         self.fire_due(record)?;
+        if !self.task.tenants.admits(&self.machine.policy().tenants, event, self.store, self.id)? {
+            return self.dead_letter(record, &Rejected::at(Reason::TenantLimit, "tenant"));
+        }
         let place = Place {
             topic: record.meta.topic,
             partition: record.meta.partition,
@@ -237,7 +240,8 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     }
 
     pub(super) fn dead_letter(&mut self, record: &Record<'_>, rejected: &Rejected) -> Result<(), Stop> {
-        if self.task.window.note(true) {
+        // A tenant that is held to its limit is no sign of a bad deploy.
+        if self.task.window.note(rejected.reason != Reason::TenantLimit) {
             self.trip("too many dead letters")?;
         }
         let ordinal = self.task.count_output(dead_letter_id(record).as_bytes());

@@ -9,6 +9,7 @@ use crate::lease::Lease;
 use crate::poison::DeadLetterWindow;
 use crate::seen::Seen;
 use crate::sources::{Reading, Sources};
+use crate::tenants::Tenants;
 use crate::timers::TimerQueue;
 
 /// A task in a state. Only [`Running`] processes records.
@@ -35,6 +36,8 @@ pub struct Running {
     pub(super) seen: Seen,
     /// Sessions of a task of the session stage.
     pub(super) census: Census,
+    /// Events of tenants that have a limit, in a task of the session stage.
+    pub(super) tenants: Tenants,
     pub(super) window: DeadLetterWindow,
     pub(super) window_committed: DeadLetterWindow,
     /// What a task of the session stage says of its source watermark.
@@ -78,6 +81,7 @@ impl Task<Restoring> {
             timers: TimerQueue::new(),
             seen: Seen::new(),
             census: Census::default(),
+            tenants: Tenants::default(),
             window: DeadLetterWindow::default(),
             window_committed: DeadLetterWindow::default(),
             reading: Reading::default(),
@@ -153,6 +157,7 @@ impl Running {
         self.timers.rewind();
         self.seen.rewind();
         self.census.rewind();
+        self.tenants.rewind();
         self.window = self.window_committed.clone();
         self.reading.rewind();
         self.sources.clone_from(&self.sources_committed);
@@ -166,6 +171,7 @@ impl Running {
         self.is_unwritten = false;
         self.seen.committed();
         self.census.committed();
+        self.tenants.committed();
         self.reading.committed();
         if self.sources_committed != self.sources {
             self.sources_committed.clone_from(&self.sources);

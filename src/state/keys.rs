@@ -28,11 +28,13 @@ pub enum KeyFamily {
     Page = 9,
     /// A growth of the input that has not ended: one record, empty key. In the session stage's changelog alone.
     Growth = 10,
+    /// Events of each tenant that the current minute has seen: one record, empty key. Only where the policy limits tenants.
+    Tenants = 11,
 }
 
 impl KeyFamily {
     /// Every family.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Position,
         Self::Head,
         Self::Timer,
@@ -42,6 +44,7 @@ impl KeyFamily {
         Self::SwarmSeen,
         Self::Page,
         Self::Growth,
+        Self::Tenants,
     ];
 
     /// The byte in keys.
@@ -61,6 +64,7 @@ impl KeyFamily {
             Self::SwarmSeen => "swarm seen",
             Self::Page => "page",
             Self::Growth => "growth",
+            Self::Tenants => "tenants",
         }
     }
 
@@ -148,15 +152,15 @@ mod tests {
     #[test]
     fn family_bytes_are_reserved_for_ever() {
         let bytes: Vec<u8> = KeyFamily::ALL.iter().map(|family| family.byte()).collect();
-        assert_eq!(bytes, [1, 2, 4, 5, 6, 7, 8, 9, 10]);
+        assert_eq!(bytes, [1, 2, 4, 5, 6, 7, 8, 9, 10, 11]);
         assert_eq!(KeyFamily::from_byte(3), None, "single steps");
         assert_eq!(KeyFamily::from_byte(0), None);
-        assert_eq!(KeyFamily::from_byte(11), None);
+        assert_eq!(KeyFamily::from_byte(12), None);
     }
 
     proptest! {
         #[test]
-        fn a_changelog_key_reads_back(family in 0usize..9, bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn a_changelog_key_reads_back(family in 0usize..10, bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             let key = StateKey::new(KeyFamily::ALL[family], bytes);
             prop_assert_eq!(StateKey::from_changelog(&key.to_changelog()), Some(key));
         }

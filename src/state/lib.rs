@@ -20,6 +20,7 @@ mod rocks;
 pub mod session;
 pub mod step;
 pub mod swarm;
+mod tenants;
 mod timer;
 mod verdict;
 
@@ -32,6 +33,7 @@ pub use memory::MemoryStore;
 pub use position::{Position, chain};
 pub use ring::StoredRing;
 pub use rocks::{Area, RocksBatch, RocksOptions, RocksStore, StoreOwner, StoreStats};
+pub use tenants::TenantMinute;
 pub use timer::{TimerKey, due_bytes};
 
 /// One change of a task's state: a value, or a deletion.

@@ -30,7 +30,8 @@ pub const fn newest(family: KeyFamily) -> u8 {
         | KeyFamily::SwarmPane
         | KeyFamily::Swarm
         | KeyFamily::SwarmSeen
-        | KeyFamily::Growth => 1,
+        | KeyFamily::Growth
+        | KeyFamily::Tenants => 1,
     }
 }
 

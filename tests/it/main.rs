@@ -44,6 +44,7 @@ mod swarm;
 mod swarm_blocks;
 #[path = "../common/swarm_cases.rs"]
 mod swarm_cases;
+mod tenants;
 mod tidy;
 mod transcript;
 mod trouble;

@@ -1,10 +1,13 @@
 //! The whole runtime from a seed: processes, lanes, group, clock, faults at every step; then calm (T18). A seed twice is the same
 //! trace; every seed ends with the outcome of one lane without faults.
 
+use std::sync::Arc;
+
+use loopwarden::policy::Policy;
 use loopwarden::task::{CommitTrigger, LaneSettings};
 use loopwarden_sim::Faults;
 
-use crate::world::{Dice, Outcome, TestWorld, config, feed, fleet, reference, settings};
+use crate::world::{Dice, Outcome, TestWorld, config, feed, fleet, policy, reference_under, settings};
 
 /// Seeds of one run of the suite.
 const SEEDS: u64 = 200;
@@ -13,6 +16,11 @@ const RECORDS: usize = 250;
 struct Simulated {
     trace: Vec<String>,
     outcome: Outcome,
+}
+
+/// Every third seed has tenants that are held to a limit.
+fn policy_of(seed: u64) -> Arc<Policy> {
+    if seed.is_multiple_of(3) { crate::tenants::limited(20) } else { policy() }
 }
 
 /// One seed: faults while the input comes in, processes that die, stall, join and leave; then no more faults.
@@ -26,6 +34,7 @@ fn simulate(seed: u64) -> Simulated {
         ..settings(trigger)
     };
     let mut world = TestWorld::new(config(1 + dice.below(30) as usize), lane_settings);
+    world.policy = policy_of(seed);
     world.broker.set_faults(Faults::seed(seed, 10 + dice.below(60) as u32));
     world.rereads = dice.below(3);
     world.start("a", 1 + dice.below(2) as usize);
@@ -92,7 +101,7 @@ fn every_seed_ends_as_if_nothing_had_happened() {
         None => 0..number("LOOPWARDEN_SIM_SEEDS").unwrap_or(SEEDS),
     };
     for seed in seeds {
-        let expected = reference(&fleet(seed, RECORDS));
+        let expected = reference_under(policy_of(seed), &fleet(seed, RECORDS));
         let simulated = std::panic::catch_unwind(|| simulate(seed)).unwrap_or_else(|_| panic!("seed {seed}"));
         simulated.outcome.assert_is(&expected, &format!("seed {seed}"));
     }

@@ -22,8 +22,8 @@ use loopwarden_sim::{Faults, MemoryBroker, MemoryConfig, MemoryLog, MemoryRecord
 pub(crate) const APP: &str = "loopwarden";
 pub(crate) const PARTITIONS: u32 = 3;
 /// Families of the session stage.
-pub(crate) const FAMILIES: [KeyFamily; 5] =
-    [KeyFamily::Position, KeyFamily::Head, KeyFamily::Page, KeyFamily::Timer, KeyFamily::Swarm];
+pub(crate) const FAMILIES: [KeyFamily; 6] =
+    [KeyFamily::Position, KeyFamily::Head, KeyFamily::Page, KeyFamily::Timer, KeyFamily::Swarm, KeyFamily::Tenants];
 /// Wall clock at virtual time 0: long after every record.
 pub(crate) const WALL_MS: i64 = 1_800_000_000_000;
 /// Virtual time after which a world that is not settled never will be.
@@ -702,7 +702,13 @@ pub(crate) fn feed(broker: &MemoryBroker, records: &[Fed]) {
 
 /// O1: one lane, a commit after each record, no fault.
 pub(crate) fn reference(records: &[Fed]) -> Outcome {
+    reference_under(policy(), records)
+}
+
+/// The same under another policy.
+pub(crate) fn reference_under(policy: Arc<Policy>, records: &[Fed]) -> Outcome {
     let mut world = TestWorld::new(config(1), settings(CommitTrigger::EveryRecords(1)));
+    world.policy = policy;
     feed(&world.broker, records);
     world.start("ref", 1);
     assert!(world.settle(), "{:?}", world.exits);

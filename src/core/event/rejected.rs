@@ -33,11 +33,13 @@ pub enum Reason {
     Panic,
     /// It kept killing the process.
     Crash,
+    /// Its tenant has had as many events judged in this minute as the policy allows.
+    TenantLimit,
 }
 
 impl Reason {
     /// Every reason, in the order of the wire's list.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::NullValue,
         Self::TooLarge,
         Self::NotUtf8,
@@ -53,6 +55,7 @@ impl Reason {
         Self::UnsupportedFormat,
         Self::Panic,
         Self::Crash,
+        Self::TenantLimit,
     ];
 
     /// The code as dead letters carry it (`dlq.reason`).
@@ -74,6 +77,7 @@ impl Reason {
             Self::UnsupportedFormat => "unsupported_format",
             Self::Panic => "panic",
             Self::Crash => "crash",
+            Self::TenantLimit => "tenant_limit",
         }
     }
 }

@@ -1,9 +1,11 @@
 //! A policy: profile, thresholds, per-tool rules. Written by people, checked all at once ([`validate`]), then only read.
 
 mod profile;
+mod tenants;
 pub mod validate;
 
 pub use profile::{PROFILES, Profile};
+pub use tenants::TenantLimits;
 
 pub use crate::detect::exact_repeat::{Evaluate, RepeatCount};
 pub use crate::detect::fleet_rate::FleetKey;
@@ -45,6 +47,8 @@ pub struct Policy {
     pub priority: [u8; Detector::COUNT],
     /// Per-tool policies.
     pub tools: ToolTable,
+    /// How many events of a tenant are judged.
+    pub tenants: TenantLimits,
     /// What the running detectors need to know of a step; the rest is not computed.
     pub needs: Needs,
 }

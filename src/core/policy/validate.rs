@@ -10,7 +10,8 @@ use crate::limits::{
     READABLE_BYTES_MAX,
 };
 use crate::policy::{
-    EpisodePolicy, EvidencePolicy, FusionPolicy, IdentityPolicy, OutcomePolicy, Policy, ProgressPolicy, SwarmRepeat, UserMessage,
+    EpisodePolicy, EvidencePolicy, FusionPolicy, IdentityPolicy, OutcomePolicy, Policy, ProgressPolicy, SwarmRepeat,
+    TenantLimits, UserMessage,
 };
 use crate::setting::{
     Check, FLAG, Key, Kind, MASKS_OR_NONE, Mode, NAMES_IN_ORDER, Problem, SHARE, Shared, Table, TextPatterns, Value, chars,
@@ -66,6 +67,7 @@ impl Policy {
                 poll_factor,
             },
         );
+        let tenants = TenantLimits::read(table);
         check.finish()?;
         Ok(Self {
             profile,
@@ -84,6 +86,7 @@ impl Policy {
             detectors,
             priority: ranks(&ranked),
             tools,
+            tenants,
         })
     }
 }
