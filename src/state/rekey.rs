@@ -185,3 +185,122 @@ fn held(store: &impl StateStore, task: TaskId, session_key: &[u8]) -> Result<Opt
     })?;
     Ok(Some(Held { time: head.time, is_blocked: head.verdicts.blocks().next().is_some(), records }))
 }
+
+#[cfg(test)]
+mod tests {
+    use loopwarden_core::detect::History;
+    use loopwarden_core::engine::Head;
+
+    use super::*;
+    use crate::{MemoryStore, StoredRing};
+
+    const GROWTH: Growth = Growth { from: 1, to: 2 };
+    const KINDS: [TimerKind; 2] = [TimerKind::Idle, TimerKind::OpenCalls];
+
+    fn key_of(session: &str) -> Vec<u8> {
+        SubjectKey::session_key(None, session, "main").as_bytes().to_vec()
+    }
+
+    /// A session with two timers and so many pages, whose last event was at that time.
+    fn put(store: &mut MemoryStore, partition: u32, session: &str, time: i64, pages: u16) {
+        let key = key_of(session);
+        let mut head = Head { time: EventTime(time), ..Head::default() };
+        let mut changes = Vec::new();
+        for (at, kind) in KINDS.into_iter().enumerate() {
+            let due = EventTime(time + 1 + at as i64);
+            head.timers.set(kind, Some(due));
+            let timer = TimerKey { due, kind: kind.number(), subject: &key };
+            changes.push(Change { task: task(partition), key: timer.to_state_key(), value: Some(vec![1]) });
+        }
+        for page in 0..pages {
+            changes.push(Change { task: task(partition), key: step::key(&key, page), value: Some(vec![2]) });
+        }
+        let bytes = session::encode_head(&head, &StoredRing::of(&History::new(8)), std::iter::empty()).unwrap();
+        changes.push(Change { task: task(partition), key: session::head_key(&key), value: Some(bytes) });
+        let counts = store.get(task(partition), &swarm::counts_key()).unwrap();
+        let [sessions, blocked] = counts.map_or([0, 0], |bytes| swarm::decode_counts(&bytes).unwrap());
+        let counts = swarm::encode_counts([sessions + 1, blocked]).unwrap();
+        changes.push(Change { task: task(partition), key: swarm::counts_key(), value: Some(counts) });
+        store.commit(changes).unwrap();
+    }
+
+    /// Records of a session, and how many sessions its task counts.
+    fn found(store: &MemoryStore, partition: u32, session: &str) -> (usize, u64) {
+        let counts = store.get(task(partition), &swarm::counts_key()).unwrap().unwrap();
+        let records = held(store, task(partition), &key_of(session)).unwrap().map_or(0, |held| held.records.len());
+        (records, swarm::decode_counts(&counts).unwrap()[0])
+    }
+
+    fn moved(store: &mut MemoryStore, session: &str) {
+        let mut rekeying = Rekeying::default();
+        rekeying.add(store, &key_of(session), 0, 1).unwrap();
+        assert!(rekeying.bytes() > 0);
+        let changes = rekeying.finish(store).unwrap();
+        store.commit(changes).unwrap();
+    }
+
+    #[test]
+    fn a_session_moves_with_timers_and_pages_and_its_neighbour_stays() {
+        let mut store = MemoryStore::new();
+        // The name of one begins with the name of the other.
+        put(&mut store, 0, "s", 100, 3);
+        put(&mut store, 0, "s1", 100, 2);
+        let position = Position { codec: 7, ..Position::default() };
+        store.commit(vec![placed(task(0), &position).unwrap()]).unwrap();
+        moved(&mut store, "s");
+        assert_eq!([found(&store, 0, "s"), found(&store, 1, "s"), found(&store, 0, "s1")], [(0, 1), (6, 1), (5, 1)]);
+        // Who cannot read that format must not take the partition.
+        assert_eq!(super::position(&store, task(1)).unwrap().unwrap().codec, 7);
+        let mut left = Vec::new();
+        let families = KeyFamily::ALL.into_iter();
+        for family in families {
+            let mut take = |key: &[u8], _: &[u8]| {
+                left.push((family, key.to_vec()));
+                ControlFlow::Continue(())
+            };
+            store.scan(task(0), family, &[], &[], &mut take).unwrap();
+        }
+        // The Position, the totals and the neighbour's records.
+        assert_eq!(left.len(), 2 + 5, "{left:?}");
+    }
+
+    #[test]
+    fn of_two_sessions_of_one_name_the_newer_one_stays_and_nothing_of_the_other() {
+        for (time_there, expected) in [(50, 6), (150, 3 + 4)] {
+            let mut store = MemoryStore::new();
+            put(&mut store, 0, "s", 100, 3);
+            put(&mut store, 1, "s", time_there, 4);
+            moved(&mut store, "s");
+            assert_eq!([found(&store, 0, "s"), found(&store, 1, "s")], [(0, 0), (expected, 1)], "{time_there}");
+        }
+    }
+
+    #[test]
+    fn what_moves_is_found_in_parts_and_each_session_once() {
+        let mut store = MemoryStore::new();
+        for number in 0..40 {
+            put(&mut store, 0, &format!("s{number:02}"), 1, 0);
+        }
+        let whole = moving(&store, GROWTH, 0, &[], 100).unwrap();
+        assert!((10..30).contains(&whole.len()), "{}", whole.len());
+        let (mut parts, mut after) = (Vec::new(), Vec::new());
+        loop {
+            let part = moving(&store, GROWTH, 0, &after, 3).unwrap();
+            assert!(part.len() <= 3 && parts.len() < 100);
+            let Some((last, _)) = part.last() else { break };
+            after.clone_from(last);
+            parts.extend(part);
+        }
+        assert_eq!(parts, whole);
+        assert!(whole.iter().all(|(_, to)| *to == 1));
+    }
+
+    #[test]
+    fn a_partition_that_is_new_begins_with_its_first_record_and_one_that_was_there_goes_on() {
+        let mut store = MemoryStore::new();
+        let change = first_position(&store, 1).unwrap().unwrap();
+        store.commit(vec![change]).unwrap();
+        assert_eq!(super::position(&store, task(1)).unwrap().unwrap().next_offset.0, 0);
+        assert_eq!(first_position(&store, 1).unwrap(), None);
+    }
+}
