@@ -12,7 +12,12 @@ const WAIT_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 /// The wall clock, Unix milliseconds. 0 on a machine whose clock stands before 1970.
 pub fn now_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+    unix_ms(SystemTime::now())
+}
+
+/// A time of the system in Unix milliseconds; what lies before 1970 is 0.
+pub fn unix_ms(time: SystemTime) -> i64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// A point in time at which waiting ends. Monotonic.

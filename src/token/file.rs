@@ -16,6 +16,16 @@ pub(crate) fn text(path: &Path, what: &str) -> Result<String, TokenError> {
     Ok(text.trim().to_owned())
 }
 
+/// The text of a small file that is sent as a secret in a header. `what` names it in messages, which do not have it: `the token in`.
+///
+/// # Errors
+/// It cannot be read, is empty or above 64 KiB, or holds what no header may.
+pub fn secret_text(path: &Path, what: &str) -> Result<String, TokenError> {
+    let text = text(path, what)?;
+    sound(&text).map_err(|cause| TokenError::passing(format!("{what} {} {cause}", path.display())))?;
+    Ok(text)
+}
+
 /// Reads the token. It may be a moment between two, so that nothing here is a refusal.
 pub(crate) fn read(path: &Path, now_ms: i64) -> Result<Token, TokenError> {
     let fail = |cause: &str| TokenError::passing(format!("the token in {} {cause}", path.display()));

@@ -1,4 +1,5 @@
-//! One bounded request to an issuer. TLS is the system's OpenSSL, as in the Kafka client.
+//! One bounded request to an issuer, and the TLS of all requests that this program sends. It is the system's OpenSSL, as in the Kafka
+//! client.
 
 use std::fs;
 use std::path::Path;
@@ -22,15 +23,22 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-/// A client that trusts these authorities, or those of the system.
-pub(crate) fn agent(ca_file: Option<&Path>) -> Result<Agent, TokenError> {
+/// TLS that trusts the authorities in a file (PEM), or those of the system.
+///
+/// # Errors
+/// The file cannot be read, or holds no certificate.
+pub fn tls(ca_file: Option<&Path>) -> Result<TlsConfig, String> {
     let roots = match ca_file {
         None => RootCerts::PlatformVerifier,
         Some(file) => RootCerts::new_with_certs(&authorities(file)?),
     };
-    let tls = TlsConfig::builder().provider(TlsProvider::NativeTls).root_certs(roots).build();
+    Ok(TlsConfig::builder().provider(TlsProvider::NativeTls).root_certs(roots).build())
+}
+
+/// A client that trusts these authorities, or those of the system.
+pub(crate) fn agent(ca_file: Option<&Path>) -> Result<Agent, TokenError> {
     let config = Agent::config_builder()
-        .tls_config(tls)
+        .tls_config(tls(ca_file).map_err(TokenError::passing)?)
         .timeout_global(Some(WAIT))
         .http_status_as_error(false)
         // Where credentials go is what the settings say, not what an answer says.
@@ -39,8 +47,8 @@ pub(crate) fn agent(ca_file: Option<&Path>) -> Result<Agent, TokenError> {
     Ok(config.build().into())
 }
 
-fn authorities(file: &Path) -> Result<Vec<Certificate<'static>>, TokenError> {
-    let fail = |cause: &str| TokenError::passing(format!("the authorities in {}: {cause}", file.display()));
+fn authorities(file: &Path) -> Result<Vec<Certificate<'static>>, String> {
+    let fail = |cause: &str| format!("the authorities in {}: {cause}", file.display());
     let pem = fs::read(file).map_err(|error| fail(&error.to_string()))?;
     let mut found = Vec::new();
     for item in parse_pem(&pem) {

@@ -1,4 +1,5 @@
-//! Tokens that brokers take for a password: from an issuer, a file or AWS. They are renewed before they expire.
+//! Tokens that brokers take for a password: from an issuer, a file or AWS. They are renewed before they expire. What the client for
+//! issuers is made of serves all other requests too: TLS, secrets in files, signatures.
 
 mod credentials;
 mod file;
@@ -11,8 +12,11 @@ mod sigv4;
 mod source;
 mod token;
 
+pub use file::secret_text;
+pub use http::tls;
 pub use issuer::Issuer;
 pub use keeper::{E_NO_TOKEN, Tokens};
 pub use msk::Msk;
+pub use sigv4::hmac_sha256;
 pub use source::Source;
 pub use token::{Token, TokenError};

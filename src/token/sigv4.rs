@@ -61,17 +61,17 @@ impl Request<'_> {
         let canonical = format!("GET\n{path}\n{query}\nhost:{host}\n\nhost\n{payload}");
         let to_sign = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{}", hex(&Sha256::digest(canonical)));
         let key = signing_key(&credentials.secret, day, self.region, self.service);
-        format!("https://{host}{path}?{query}&X-Amz-Signature={}", hex(&hmac(&key, to_sign.as_bytes())))
+        format!("https://{host}{path}?{query}&X-Amz-Signature={}", hex(&hmac_sha256(&key, to_sign.as_bytes())))
     }
 }
 
 fn signing_key(secret: &str, day: &str, region: &str, service: &str) -> [u8; 32] {
-    let first = hmac(format!("AWS4{secret}").as_bytes(), day.as_bytes());
-    [region, service, "aws4_request"].iter().fold(first, |key, part| hmac(&key, part.as_bytes()))
+    let first = hmac_sha256(format!("AWS4{secret}").as_bytes(), day.as_bytes());
+    [region, service, "aws4_request"].iter().fold(first, |key, part| hmac_sha256(&key, part.as_bytes()))
 }
 
 /// HMAC-SHA256 (RFC 2104).
-fn hmac(key: &[u8], text: &[u8]) -> [u8; 32] {
+pub fn hmac_sha256(key: &[u8], text: &[u8]) -> [u8; 32] {
     let short: Vec<u8> = if key.len() > BLOCK_BYTES { Sha256::digest(key).to_vec() } else { key.to_vec() };
     let padded = |with: u8| (0..BLOCK_BYTES).map(|at| short.get(at).copied().unwrap_or(0) ^ with).collect::<Vec<u8>>();
     let inner = Sha256::new().chain_update(padded(0x36)).chain_update(text).finalize();
@@ -105,11 +105,11 @@ mod tests {
     fn the_hash_with_a_key_is_that_of_rfc_4231() {
         let long = [0xaa; 131];
         assert_eq!(
-            hex(&hmac(b"Jefe", b"what do ya want for nothing?")),
+            hex(&hmac_sha256(b"Jefe", b"what do ya want for nothing?")),
             "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
         );
         let text = b"Test Using Larger Than Block-Size Key - Hash Key First";
-        assert_eq!(hex(&hmac(&long, text)), "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+        assert_eq!(hex(&hmac_sha256(&long, text)), "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
     }
 
     /// From AWS's "Examples of how to derive a signing key for Signature Version 4".

@@ -1,0 +1,24 @@
+//! Posts committed commands to a URL as CloudEvents: in order, each at least once (page `webhooks`).
+//!
+//! A webhook has a thread of its own and reads what is committed, as any reader does. So nothing that happens to it, or that a receiver
+//! does to it, is felt by a lane.
+
+mod answer;
+mod backoff;
+mod client;
+mod cloud_event;
+mod embedded;
+mod position;
+mod report;
+mod settings;
+mod sign;
+mod source;
+mod webhook;
+
+pub use client::Client;
+pub use embedded::{EmbeddedSource, ReaderSlot};
+pub use report::{WebhookReport, WebhookStats};
+pub use settings::{Format, Token, WebhookSettings};
+pub use sign::Secret;
+pub use source::Source;
+pub use webhook::{Open, Webhook};
