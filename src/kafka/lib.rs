@@ -6,6 +6,7 @@ pub mod admin;
 mod bearer;
 mod certificates;
 mod changelog;
+mod commands;
 mod consumer;
 mod context;
 pub mod fate;
@@ -31,6 +32,7 @@ use std::time::Duration;
 
 use certificates::{Certificates, expect_let_in};
 pub use changelog::KafkaChangelog;
+pub use commands::CommandFollower;
 use consumer::LaneConsumer;
 pub use follow::{Followed, StateFollower};
 pub use forward::Forwarder;

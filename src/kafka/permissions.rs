@@ -27,14 +27,14 @@ pub struct Missing {
     pub message: String,
 }
 
-/// The permissions that are missing, of the lanes and of what reads `inputs`. `unknown` are topics that do not exist, `hidden` those of which
+/// The permissions that are missing, of the lanes, of what reads `inputs` and of `webhooks`, by their names. `unknown` are topics that do not exist, `hidden` those of which
 /// brokers say nothing: there everything is missing.
 ///
 /// # Errors
 /// A setting librdkafka refuses.
 pub fn missing(
     options: &KafkaOptions,
-    inputs: &[String],
+    (inputs, webhooks): (&[String], &[&str]),
     unknown: &[String],
     hidden: &[String],
 ) -> Result<Vec<Missing>, LogError> {
@@ -47,7 +47,8 @@ pub fn missing(
     // What is read from elsewhere becomes events.
     writes.extend((!inputs.is_empty()).then(|| options.topics.input.clone()));
     let refused = KafkaError::Global(RDKafkaErrorCode::TopicAuthorizationFailed);
-    for topic in reads.iter().chain(inputs).filter(|topic| hidden.contains(topic)) {
+    let commands = (!webhooks.is_empty()).then(|| options.topics.commands.clone());
+    for topic in reads.iter().chain(inputs).chain(&commands).filter(|topic| hidden.contains(topic)) {
         note(Err(denied_read(topic, &refused)), Some(topic), &mut found);
     }
     for topic in writes.iter().filter(|topic| hidden.contains(topic)) {
@@ -57,8 +58,14 @@ pub fn missing(
     reads.retain(is_seen);
     writes.retain(is_seen);
     try_group(options, &reads, &mut found)?;
+    note(take_identity(options), None, &mut found);
     for topic in inputs {
-        try_group(&options.of_intake(topic), Some(topic.clone()).filter(is_seen).as_slice(), &mut found)?;
+        let options = options.of_intake(topic);
+        try_group(&options, Some(topic.clone()).filter(is_seen).as_slice(), &mut found)?;
+        note(take_identity(&options), None, &mut found);
+    }
+    for name in webhooks {
+        try_group(&options.of_webhook(name), commands.clone().filter(is_seen).as_slice(), &mut found)?;
     }
     for (topic, error) in write_probe::refused(options, &writes)? {
         note(Err(denied_write(&topic, &error)), Some(&topic), &mut found);
@@ -66,7 +73,7 @@ pub fn missing(
     Ok(found)
 }
 
-/// What the members of a group do, but for joining it and for writing.
+/// What the members of a group read, but for joining it.
 fn try_group(options: &KafkaOptions, reads: &[String], found: &mut Vec<Missing>) -> Result<(), LogError> {
     let reader = changelog::make(options, "permissions")?;
     let mut is_group_denied = false;
@@ -74,7 +81,6 @@ fn try_group(options: &KafkaOptions, reads: &[String], found: &mut Vec<Missing>)
         note(read(&reader, topic, &mut is_group_denied), Some(topic), found);
     }
     note(ask_group(&reader, options, is_group_denied), None, found);
-    note(take_identity(options), None, found);
     Ok(())
 }
 

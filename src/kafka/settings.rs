@@ -112,6 +112,13 @@ impl KafkaOptions {
         }
     }
 
+    /// The same for a webhook, which reads commands. Its group is its own: it keeps no state, and may be slow.
+    #[must_use]
+    pub fn of_webhook(&self, name: &str) -> Self {
+        let app = format!("{}-webhook-{name}", self.app);
+        Self { app, lane: 0, swarm: false, fetch_bytes_max: WEBHOOK_FETCH_BYTES_MAX, ..self.clone() }
+    }
+
     /// `{app}-{instance}-{lane}`: stable, so that a restart finishes its own leftover.
     pub fn transactional_id(&self) -> String {
         format!("{}-{}", self.app, self.group_instance_id())
@@ -198,6 +205,16 @@ pub const READER: &[Setting] = &[
     set("enable.partition.eof", "true", "a changelog ends at the EOF event, never at an offset (rule R4)"),
     set("fetch.wait.max.ms", "10", "that event follows an empty answer, and a restore waits for it"),
 ];
+
+/// For the consumer of a webhook, above what a user sets.
+pub const WEBHOOK: &[Setting] = &[
+    set("auto.offset.reset", "earliest", "what is new to the group is a partition that was added"),
+    set("max.poll.interval.ms", "300000", "above the longest request (60 s)"),
+    set("queued.min.messages", "100", "commands are few, and sent one by one"),
+];
+
+/// Bytes of fetched commands that a webhook may hold.
+const WEBHOOK_FETCH_BYTES_MAX: usize = 1024 * 1024;
 
 /// For the producer of a lane. `acks=all` and idempotence follow from the transactional id.
 pub const PRODUCER: &[Setting] = &[
@@ -306,6 +323,13 @@ pub(super) fn lane_consumer(options: &KafkaOptions) -> ClientConfig {
     config
 }
 
+/// Configuration of a webhook's consumer. It has no static name: who died is missed after the session, and nobody has to wait for it.
+pub(super) fn webhook_consumer(options: &KafkaOptions) -> ClientConfig {
+    let mut config = consumer(options, "commands", &[]);
+    apply(&mut config, WEBHOOK);
+    config
+}
+
 /// What the group knows a lane's consumer by, whichever process it is in.
 pub(super) fn member_client_id(options: &KafkaOptions) -> String {
     client_id_of(&options.transactional_id())
@@ -405,8 +429,15 @@ pub fn check(options: &KafkaOptions) -> Result<(), BadSetting> {
         let message = "is the broker's under kafka.group_protocol = \"consumer\": see group.consumer.* of the broker".to_owned();
         return Err(BadSetting { key: owned.key.to_owned(), message });
     }
-    for config in [consumer, reader(options, "reader"), producer(options), writer(options), write_probe(options), admin(options)]
-    {
+    for config in [
+        consumer,
+        webhook_consumer(options),
+        reader(options, "reader"),
+        producer(options),
+        writer(options),
+        write_probe(options),
+        admin(options),
+    ] {
         config.create_native_config().map_err(|error| match error {
             KafkaError::ClientConfig(_, message, key, _) => BadSetting { key, message },
             other => BadSetting { key: String::new(), message: other.to_string() },

@@ -40,6 +40,11 @@ pub mod workers {
     #![doc = include_str!("../docs/workers.md")]
 }
 
+/// Commands posted to a URL.
+pub mod webhooks {
+    #![doc = include_str!("../docs/webhooks.md")]
+}
+
 /// One question per call: how an agent obeys commands without following them.
 pub mod guard {
     #![doc = include_str!("../docs/guard.md")]

@@ -9,14 +9,14 @@ use loopwarden_core::limits::{LANES_MAX, POLICY_MS_MAX, RECORD_BYTES_MAX_CEILING
 use crate::diagnostic::{BAD, Diagnostic};
 use crate::entry::{Form, Leaf, Verbatim, range, settings, text, text_of, words};
 use crate::file;
+use crate::rules::{issuer, plain_name};
 use crate::tree::Value;
+use crate::webhook::WebhookConfig;
 
 /// Longest name of an instance or group: with the lane it is a transactional id.
 const NAME_MAX: usize = 128;
 /// Longest name of a topic, as brokers allow it.
 const TOPIC_MAX: usize = 249;
-/// Longest URL.
-const URL_MAX: usize = 2_048;
 const MIB: i64 = 1024 * 1024;
 const GIB: i64 = 1024 * MIB;
 const DAY_MS: i64 = 86_400_000;
@@ -50,6 +50,8 @@ settings! {
         kafka: Option<KafkaConfig>;
         /// Other topics, beside kafka.input: their records become events of kafka.input. A table for each, in a file only.
         input: Vec<InputConfig>;
+        /// Where commands are posted, besides. A table for each, in a file only.
+        webhook: Vec<WebhookConfig>;
     }
 
     /// `[[input]]`.
@@ -319,16 +321,6 @@ impl Leaf for Start {
     }
 }
 
-/// Letters, digits, `.`, `_`, `-`: what topics and ids may hold.
-fn plain_name<const CHARS_MAX: usize>(name: &str) -> Result<String, Vec<String>> {
-    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
-    if name.is_empty() || name.len() > CHARS_MAX || !is_plain || name == "." || name == ".." {
-        let shown: String = name.chars().take(64).collect();
-        return Err(vec![format!("is {shown:?}, but must be 1 to {CHARS_MAX} letters, digits, '.', '_' or '-'")]);
-    }
-    Ok(name.to_owned())
-}
-
 fn policy_name(name: &str) -> Result<String, Vec<String>> {
     match name {
         "" => Err(vec!["is empty, but must be the name of a profile or a file".to_owned()]),
@@ -350,26 +342,6 @@ fn servers(list: &str) -> Result<String, Vec<String>> {
         .map(|server| format!("holds {server:?}, but must be host:port, separated by commas"))
         .collect();
     if wrong.is_empty() { Ok(servers.join(",")) } else { Err(wrong) }
-}
-
-/// Where a secret may be sent: encrypted, or not over any network.
-fn issuer(url: &str) -> Result<String, Vec<String>> {
-    let is_of_this_host = |rest: &str| {
-        let host = rest.split(['/', '?']).next().unwrap_or_default();
-        host == "localhost" || ["localhost:", "127.0.0.1:", "[::1]:"].iter().any(|begin| host.starts_with(begin))
-    };
-    let is_plain = url.len() <= URL_MAX && url.bytes().all(|byte| byte.is_ascii_graphic()) && !url.contains(['@', '#']);
-    let is_safe = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
-        (Some(rest), _) => !rest.is_empty(),
-        (None, Some(rest)) => is_of_this_host(rest),
-        (None, None) => false,
-    };
-    let shown: String = url.chars().take(64).collect();
-    if is_plain && is_safe {
-        Ok(url.to_owned())
-    } else {
-        Err(vec![format!("is {shown:?}, but must be a URL with https, or with http on this host")])
-    }
 }
 
 impl Config {

@@ -16,11 +16,13 @@ pub mod policy;
 mod policy_schema;
 mod reference;
 mod relations;
+mod rules;
 mod schema;
 mod shape;
 mod suggest;
 mod tables;
 mod tree;
+mod webhook;
 
 pub use config::{
     ClientConfig, CommitConfig, Config, DeadLetterContent, EmbeddedConfig, GroupProtocol, HttpConfig, InputConfig, InputForm,
@@ -37,3 +39,4 @@ pub use reference::default_file;
 pub use schema::config as config_schema;
 pub use suggest::closest;
 pub use tree::Effective;
+pub use webhook::{ExpiredCommand, WebhookConfig, WebhookFormat, WebhookStart};

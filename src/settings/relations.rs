@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::config::{Config, InputForm, OtlpSignal, SaslMechanism};
 use crate::diagnostic::Origin;
 use crate::entry::Reader;
+use crate::rules::is_safe;
 use crate::tree;
 use crate::tree::{Node, Table, Value};
 
@@ -103,6 +104,41 @@ pub(super) fn inputs(reader: &mut Reader<'_>, config: Option<&Config>) {
         }
         if input.signal != OtlpSignal::Traces && !matches!(form, InputForm::OtlpProto | InputForm::OtlpJson) {
             reader.bad(&path, format!("{path}.signal is set, but is for otlp_proto and otlp_json, not for {}", form.as_str()));
+        }
+    }
+}
+
+/// Most webhooks: each is a thread, and a member of a group.
+const WEBHOOKS_MAX: usize = 16;
+
+/// Checks where commands are posted.
+pub(super) fn webhooks(reader: &mut Reader<'_>, config: Option<&Config>) {
+    let Some(Config { webhook: webhooks, .. }) = config else { return };
+    if webhooks.len() > WEBHOOKS_MAX {
+        let count = webhooks.len();
+        reader.bad("webhook", format!("there are {count} tables [[webhook]], but must not be more than {WEBHOOKS_MAX}"));
+    }
+    for (index, webhook) in webhooks.iter().enumerate() {
+        let path = format!("webhook[{index}]");
+        let name = &webhook.name;
+        if webhooks.iter().take(index).any(|other| other.name == *name) {
+            reader.bad(&path, format!("{path}.name is {name:?}, which another table [[webhook]] has"));
+        }
+        match (&webhook.url, &webhook.url_file) {
+            (Some(_), Some(_)) => reader.bad(&path, format!("{path}.url is set, but {path}.url_file is, too: use one")),
+            (None, None) => reader.bad(&path, format!("{path}.url is not set, and {path}.url_file is not either")),
+            _ => {}
+        }
+        let is_unsafe = webhook.url.as_deref().is_some_and(|url| !is_safe(url));
+        if webhook.token_file.is_some() && is_unsafe {
+            reader.bad(&path, format!("{path}.token_file is set, but {path}.url has http and another host: use https"));
+        }
+        if webhook.token_header.is_some() && webhook.token_file.is_none() {
+            reader.bad(&path, format!("{path}.token_header is set, but {path}.token_file is not"));
+        }
+        if webhook.connect_ms_max > webhook.request_ms_max {
+            let (connect, request) = (webhook.connect_ms_max, webhook.request_ms_max);
+            reader.bad(&path, format!("{path}.connect_ms_max is {connect}, but must not be above request_ms_max ({request})"));
         }
     }
 }

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use loopwarden::config::{
-    Config, DeadLetterContent, Diagnostic, Flag, InputForm, Layers, Loaded, LogFormat, OnInputLoss, OtlpSignal, PAGES,
-    ProcessMode, Start, default_file, explain, load, read_secret,
+    Config, DeadLetterContent, Diagnostic, ExpiredCommand, Flag, InputForm, Layers, Loaded, LogFormat, OnInputLoss, OtlpSignal,
+    PAGES, ProcessMode, Start, WebhookFormat, WebhookStart, default_file, explain, load, read_secret,
 };
 use loopwarden::task::{CommitTrigger, LaneSettings};
 
@@ -268,6 +268,36 @@ fn each_table_of_an_input_has_its_own_defaults_and_a_mapping_beside_the_file() {
     assert_eq!(mappings, [None, Some(scratch.0.join("map.toml")), None]);
     let shown = loaded.effective().into_iter().find(|value| value.key == "input").expect("they are shown");
     assert!(shown.value.contains("otlp_proto"), "{}", shown.value);
+}
+
+#[test]
+fn each_table_of_a_webhook_has_its_own_defaults_and_files_beside_the_file() {
+    let text = "[[webhook]]\nname = \"a\"\nurl = \"https://h.example/x\"\ntoken_file = \"t\"\n\
+                [[webhook]]\nname = \"b\"\nurl_file = \"u\"\nactions = \"block, unblock\"\ntoken_file = \"t\"\ntoken_header = \"X-Key\"\n";
+    let scratch = Scratch::new("webhooks", text);
+    let loaded = load(&layers(Some(scratch.file()), &[], &[])).unwrap_or_else(|problems| panic!("{problems}"));
+    let [first, second] = &loaded.config.webhook[..] else { panic!("two tables") };
+    assert_eq!((first.format, first.start, first.expired), (WebhookFormat::Binary, WebhookStart::Latest, ExpiredCommand::Send));
+    assert_eq!(first.actions(), ["nudge", "block", "unblock"]);
+    assert_eq!((first.connect_ms_max, first.request_ms_max), (5_000, 30_000));
+    assert_eq!(first.target(0).expect("a URL"), "https://h.example/x");
+    assert_eq!(first.token_file, Some(scratch.0.join("t")));
+    assert_eq!((second.actions(), second.token_header.as_deref()), (vec!["block".into(), "unblock".into()], Some("x-key")));
+    // Its URL may be a secret: it is not told.
+    for (url, says) in
+        [("ftp://s3cret/", "holds no URL"), ("http://s3cret/", "has http and another host"), ("", "which is empty")]
+    {
+        std::fs::write(scratch.0.join("u"), url).expect("written");
+        let told = second.target(1).expect_err(url).to_string();
+        assert!(
+            told.contains("E0202") && told.contains("webhook[1].") && told.contains(says) && !told.contains("s3cret"),
+            "{told}"
+        );
+    }
+    for url in ["https://s3cret/x?y=z", "http://localhost:8080/x", "http://127.0.0.1:80"] {
+        std::fs::write(scratch.0.join("u"), format!("{url}\n")).expect("written");
+        assert_eq!(second.target(1).expect("a URL"), url);
+    }
 }
 
 #[test]

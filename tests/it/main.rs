@@ -33,6 +33,8 @@ mod prose;
 mod protocol;
 #[path = "../common/random.rs"]
 mod random;
+#[path = "../common/receiver.rs"]
+mod receiver;
 mod reset;
 mod restore;
 mod schema;

@@ -41,10 +41,15 @@ mod swarm;
 mod takeover;
 mod topics;
 mod unknown;
+mod webhooks;
 mod world;
 
 #[path = "../common/bounded.rs"]
 mod bounded;
+
+#[path = "../common/receiver.rs"]
+#[expect(dead_code, reason = "shared with the tests without a broker")]
+mod receiver;
 
 #[path = "../common/swarm_cases.rs"]
 mod swarm_cases;

@@ -38,11 +38,12 @@ fn permissions(rules: &Value) -> Vec<Permission> {
         .collect()
 }
 
-/// What user.yaml says in a comment: with `[[input]]`, besides.
-fn documented_for_inputs() -> Vec<Permission> {
+/// What user.yaml says in a comment: with such a table, besides.
+fn documented_for(table: &str) -> Vec<Permission> {
     let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/strimzi/user.yaml")).expect("user.yaml");
-    let (_, commented) = text.split_once("# With [[input]], besides").expect("the comment");
-    let rules: String = commented.lines().skip(1).map(|line| line.replacen("# ", "", 1) + "\n").collect();
+    let (_, commented) = text.split_once(&format!("# With [[{table}]], besides")).expect("the comment");
+    let lines = commented.lines().skip(1).take_while(|line| !line.contains("# With [["));
+    let rules: String = lines.map(|line| line.replacen("# ", "", 1) + "\n").collect();
     let rules: Value = serde_saphyr::from_str(&rules).expect("YAML");
     permissions(&rules)
 }
@@ -356,7 +357,7 @@ fn each_is_needed(secured: &Secured, lacking: &[(Permission, User)]) {
 fn what_an_input_needs_is_checked_permission_by_permission_and_nothing_is_written() {
     let Some(secured) = secured() else { return };
     let world = world(secured);
-    let (documented, of_inputs) = (documented(), documented_for_inputs());
+    let (documented, of_inputs) = (documented(), documented_for("input"));
     assert_eq!(of_inputs.len(), 3, "{of_inputs:?}");
     // A user with everything, and one for each permission without it. The last one's topic does not exist.
     let users: Vec<User> = (20..25).map(|number| User::new(&format!("u{number}"), &world)).collect();
@@ -411,6 +412,45 @@ fn what_an_input_needs_is_checked_permission_by_permission_and_nothing_is_writte
     // Five checks were allowed to write to these.
     for topic in [&world.options.topics.input, &world.options.topics.commands, &world.options.topics.state] {
         assert_eq!(world.read_as(topic, "read_uncommitted"), [], "{topic}");
+    }
+}
+
+#[test]
+fn what_a_webhook_needs_is_checked_permission_by_permission() {
+    let Some(secured) = secured() else { return };
+    let world = world(secured);
+    let (documented, of_webhooks) = (documented(), documented_for("webhook"));
+    assert_eq!(of_webhooks.len(), 2, "{of_webhooks:?}");
+    // A user with everything, and one for each permission without it.
+    let users: Vec<User> = (25..28).map(|number| User::new(&format!("u{number}"), &world)).collect();
+    let mut permissions = Vec::new();
+    for (at, user) in users.iter().enumerate() {
+        let lacks = at.checked_sub(1);
+        let all = of_webhooks.iter().enumerate().filter(|(at, _)| Some(*at) != lacks).map(|(_, permission)| permission);
+        permissions.extend(translated(&all.chain(&documented).cloned().collect::<Vec<_>>(), &user.name, &user.options));
+        topics_of(user, &world);
+    }
+    secured.grant(&permissions);
+    let scratch = Scratch::new("webhooks");
+    fs::create_dir_all(&scratch.0).expect("a directory");
+    let config = scratch.0.join("webhooks.toml");
+    fs::write(&config, "[[webhook]]\nname = \"r\"\nurl = \"http://127.0.0.1:1/hook\"\n").expect("a configuration");
+    let start = |user: &User| {
+        let mut command = user.command(secured, &["check", "--connect"]);
+        command.arg("--config").arg(&config).spawn().expect("the program")
+    };
+    let started: Vec<Child> = users.iter().map(start).collect();
+    for (at, (user, child)) in users.iter().zip(started).enumerate() {
+        let output = ended(child);
+        let (code, told) = (output.status.code(), both(&output));
+        let Some(lacks) = at.checked_sub(1).map(|at| &of_webhooks[at]) else {
+            assert!(code == Some(0) && told.contains("permissions    ok"), "{told}");
+            continue;
+        };
+        let name = &translated(std::slice::from_ref(lacks), "", &user.options)[0].name;
+        let says = format!("the missing permission is {:?} on", lacks.operation);
+        let is_told = told.contains(&says) && told.contains(name.as_str());
+        assert!(code == Some(69) && told.matches("error[").count() == 1 && is_told, "{lacks:?}: {told}");
     }
 }
 

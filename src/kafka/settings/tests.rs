@@ -80,6 +80,17 @@ fn an_intake_has_a_group_and_an_identity_of_its_own() {
 }
 
 #[test]
+fn a_webhook_has_a_group_of_its_own_and_its_settings_come_last() {
+    let mut options = options();
+    options.native.consumer.insert("max.poll.interval.ms".into(), "1000".into());
+    let webhook = options.of_webhook("slack");
+    assert_eq!((webhook.app.as_str(), webhook.topics.commands.as_str()), ("app-webhook-slack", "commands"));
+    let config = webhook_consumer(&webhook);
+    assert_eq!((config.get("group.id"), config.get("group.instance.id")), (Some("app-webhook-slack"), None));
+    assert_eq!((config.get("max.poll.interval.ms"), config.get("isolation.level")), (Some("300000"), Some("read_committed")));
+}
+
+#[test]
 fn identities_name_app_instance_and_lane() {
     assert_eq!(options().transactional_id(), "app-lw-0-2");
     assert_eq!(options().group_instance_id(), "lw-0-2");

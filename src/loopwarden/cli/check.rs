@@ -48,9 +48,8 @@ pub fn run(args: &CheckArgs, log: &LogArgs) -> Outcome {
     if let Err(problem) = mapping_file::of_settings(&config) {
         failures.push(problem.into());
     }
-    if let Err(failure) = server::mappings(&config) {
-        failures.push(failure);
-    }
+    failures.extend(server::mappings(&config).err());
+    failures.extend(server::webhooks(&config).err());
     match &config.kafka {
         None => out.line("kafka          not set: embedded mode, events come in over HTTP")?,
         Some(kafka) => match native(&config, kafka) {
@@ -59,7 +58,8 @@ pub fn run(args: &CheckArgs, log: &LogArgs) -> Outcome {
                 out.line(format!("kafka          settings ok: {}", kafka.bootstrap_servers))?;
                 if args.connect {
                     setup::log_as_configured(&config)?;
-                    failures.extend(connect(&options, &topics::inputs(&config), &mut out)?);
+                    let webhooks: Vec<&str> = config.webhook.iter().map(|webhook| webhook.name.as_str()).collect();
+                    failures.extend(connect(&options, (&topics::inputs(&config), &webhooks), &mut out)?);
                 }
             }
         },
@@ -107,7 +107,7 @@ fn native(config: &Config, kafka: &KafkaConfig) -> Result<KafkaOptions, Failure>
     Ok(options)
 }
 
-fn connect(options: &KafkaOptions, inputs: &[String], out: &mut Output) -> Result<Vec<Failure>, Failure> {
+fn connect(options: &KafkaOptions, (inputs, webhooks): (&[String], &[&str]), out: &mut Output) -> Result<Vec<Failure>, Failure> {
     let admin = match Admin::new(options).and_then(|admin| admin.cluster_id().map(|cluster| (admin, cluster))) {
         Ok((admin, cluster)) => {
             out.line(format!("brokers        ok: cluster {cluster} on {}", options.bootstrap_servers))?;
@@ -129,7 +129,7 @@ fn connect(options: &KafkaOptions, inputs: &[String], out: &mut Output) -> Resul
     let is_hidden = |problem: &TopicProblem| problem.code == fate::E_NOT_AUTHORISED;
     let (hidden, unknown): (Vec<_>, Vec<_>) = errors.iter().partition(|problem| is_hidden(problem));
     let names = |problems: Vec<&&TopicProblem>| problems.iter().map(|problem| problem.topic.clone()).collect::<Vec<_>>();
-    let denied = permissions::missing(options, inputs, &names(unknown), &names(hidden))?;
+    let denied = permissions::missing(options, (inputs, webhooks), &names(unknown), &names(hidden))?;
     if denied.is_empty() && !problems.iter().any(is_hidden) {
         out.line("permissions    ok")?;
     }

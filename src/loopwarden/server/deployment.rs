@@ -26,6 +26,8 @@ use crate::server::intakes::Intakes;
 use crate::server::kafka_options::{SWARM, kafka_options};
 use crate::server::status::Sum;
 use crate::server::topics::prepare_topics;
+use crate::server::webhooks;
+use crate::server::webhooks::{Prepared, Webhooks};
 
 /// Restore threads of a lane: a restore waits for the network most of its time.
 const RESTORE_THREADS: usize = 2;
@@ -39,6 +41,8 @@ pub(super) struct Deployment {
     pub(super) fleet: Fleet,
     /// What reads other topics, if anything does.
     pub(super) intakes: Option<Intakes>,
+    /// What sends commands on.
+    pub(super) webhooks: Webhooks,
     /// Their restore threads.
     pub(super) pools: Pools,
     /// The database.
@@ -146,7 +150,7 @@ fn noted<L: Log>(
 }
 
 /// Events come in over HTTP, everything stays in the directory.
-pub(super) fn embedded(spec: &DeploymentSpec<'_>) -> Result<Deployment, Failure> {
+pub(super) fn embedded(spec: &DeploymentSpec<'_>, prepared: Vec<Prepared>) -> Result<Deployment, Failure> {
     let config = spec.config;
     let store = spec.store(None)?;
     let options = EmbeddedOptions {
@@ -175,11 +179,13 @@ pub(super) fn embedded(spec: &DeploymentSpec<'_>) -> Result<Deployment, Failure>
             noted(lane, &dir, number, &suspects)
         })?;
     }
+    let webhooks = webhooks::embedded(prepared, &broker, spec.data_dir)?;
     let place = format!("embedded log in {}", spec.data_dir.display());
     let (topic, partitions) = (InputNames::default().events, Some(broker.partitions().session));
     Ok(Deployment {
         fleet,
         intakes: None,
+        webhooks,
         pools: Pools::default(),
         store,
         leases,
@@ -201,6 +207,7 @@ pub(super) fn kafka(
     spec: &DeploymentSpec<'_>,
     kafka: &KafkaConfig,
     mappings: Vec<Option<Mapping>>,
+    prepared: Vec<Prepared>,
 ) -> Result<Deployment, Failure> {
     let config = spec.config;
     let options = kafka_options(config, kafka, 0)?;
@@ -245,5 +252,7 @@ pub(super) fn kafka(
     );
     let partitions = admin.describe(&options.topics.input)?.map(|facts| facts.partitions);
     let intakes = if config.input.is_empty() { None } else { Some(intakes::start(config, &options, mappings, spec.clock)?) };
-    Ok(Deployment { fleet, intakes, pools, store, leases, broker: None, recent, place, topic: options.topics.input, partitions })
+    let webhooks = webhooks::kafka(prepared, &options)?;
+    let topic = options.topics.input;
+    Ok(Deployment { fleet, intakes, webhooks, pools, store, leases, broker: None, recent, place, topic, partitions })
 }

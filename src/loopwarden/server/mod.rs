@@ -11,6 +11,7 @@ mod sd_notify;
 mod state;
 mod status;
 mod topics;
+mod webhooks;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
@@ -29,6 +30,7 @@ use sd_notify::SdNotify;
 use state::{Facts, InForce, ServerState};
 use status::{StatusLine, Sum};
 pub use topics::topic_problem;
+pub(crate) use webhooks::prepare as webhooks;
 
 use crate::failure::{Failure, Outcome};
 use crate::http::{Server, Token};
@@ -60,6 +62,7 @@ pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<
     let token = config.http.token()?.map(Token::new);
     let mapping = mapping_file::of_settings(config)?;
     let mappings = mappings(config)?;
+    let prepared = webhooks(config)?;
     let data_dir = config.data_dir()?;
     std::fs::create_dir_all(data_dir)
         .map_err(|error| Failure::coded("E0406", format!("cannot make data_dir {}: {error}", data_dir.display())))?;
@@ -67,8 +70,8 @@ pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<
         .map_err(|error| Failure::coded("E0406", format!("cannot write to data_dir {}: {error}", data_dir.display())))?;
     let spec = DeploymentSpec { config, policy: &policy, data_dir, clock: SystemClock::start() };
     let mut deployment = match &config.kafka {
-        Some(kafka) => deployment::kafka(&spec, kafka, mappings)?,
-        None => deployment::embedded(&spec)?,
+        Some(kafka) => deployment::kafka(&spec, kafka, mappings, prepared)?,
+        None => deployment::embedded(&spec, prepared)?,
     };
     has_begun.store(true, Ordering::Release);
     deployment.watch()?;
@@ -91,12 +94,14 @@ pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<
     let leave = ended == Ended::Told(Asked::Leave);
     let mut poisoned = deployment.sum().poisoned;
     poisoned.extend(deployment.intake_reports().into_iter().flat_map(|report| report.stopped));
-    let Deployment { fleet, intakes, pools, store, broker, .. } = deployment;
+    let Deployment { fleet, intakes, webhooks, pools, store, broker, .. } = deployment;
+    webhooks.stop();
     let ended_intakes = intakes.map_or(Exit::Stopped, |intakes| intakes.fleet.stop(leave));
     let ended_lanes = fleet.stop(leave);
     let gravest = if ended_lanes == Exit::Stopped { ended_intakes } else { ended_lanes };
     // After the lanes: their last commands still reach whoever follows.
     server.stop();
+    webhooks.join();
     if let Some(housekeeping) = housekeeping {
         housekeeping.stop();
     }
@@ -130,6 +135,7 @@ fn state(loaded: &Loaded, in_force: InForce, control: &LogControl, clock: &Syste
         lanes: deployment.fleet.handles().to_vec(),
         intakes: deployment.intakes.as_ref().map_or_else(Vec::new, |intakes| intakes.fleet.handles().to_vec()),
         intake_reports: deployment.intakes.as_ref().map_or_else(Vec::new, |intakes| intakes.reports.clone()),
+        webhook_reports: deployment.webhooks.reports.clone(),
         clock: *clock,
         store: deployment.store.clone(),
         broker: deployment.broker.clone(),

@@ -19,6 +19,7 @@ use crate::http::{Answered, Probe, ProcessStatus, Unanswered};
 use crate::server::intakes;
 use crate::server::intakes::Reports;
 use crate::server::status::Sum;
+use crate::server::webhooks;
 use crate::telemetry::guard::GuardReport;
 use crate::telemetry::logging::LogControl;
 use crate::telemetry::metrics;
@@ -59,6 +60,7 @@ pub(super) struct ServerState {
     /// What reads other topics.
     pub(super) intakes: Vec<LaneHandle>,
     pub(super) intake_reports: Reports,
+    pub(super) webhook_reports: webhooks::Reports,
     pub(super) clock: SystemClock,
     pub(super) store: RocksStore,
     pub(super) broker: Option<EmbeddedBroker>,
@@ -195,6 +197,7 @@ impl ProcessStatus for ServerState {
             topic: self.facts.topic.clone(),
             lanes: self.lanes.iter().map(LaneHandle::report).collect(),
             intakes: intakes::shown(&self.intake_reports),
+            webhooks: webhooks::shown(&self.webhook_reports),
             now_ms: clock::now_ms(),
             lateness_ms: self.facts.lateness_ms,
             store: self.store.stats().ok(),

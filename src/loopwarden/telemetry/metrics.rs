@@ -10,13 +10,14 @@ use loopwarden_core::event::Stage;
 use loopwarden_intake::IntakeReport;
 use loopwarden_lane::{BUCKETS_US, Histogram, LaneReport, Samples, Stats, TaskState, Value};
 use loopwarden_state::StoreStats;
+use loopwarden_webhook::WebhookReport;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use crate::telemetry::guard::{GuardReport, ROWS};
-use crate::telemetry::process;
+use crate::telemetry::{process, webhooks};
 
 /// Prefix of every name.
 pub const PREFIX: &str = "loopwarden";
@@ -50,6 +51,7 @@ enum Source {
     Lanes(fn(&Stats) -> Samples),
     Process(fn(&Snapshot) -> Samples),
     Guard(fn(&GuardReport) -> Samples),
+    Webhooks(fn(&WebhookReport) -> Vec<(&'static str, f64)>),
 }
 
 type Row = (Kind, &'static str, &'static [&'static str], &'static str, fn(&Snapshot) -> Samples);
@@ -177,18 +179,29 @@ pub fn metrics() -> impl Iterator<Item = Metric> {
         help,
         source: Source::Process(*read),
     });
-    own.chain(guard_metrics()).chain(of_lanes)
+    own.chain(guard_metrics()).chain(webhook_metrics()).chain(of_lanes)
 }
 
 /// Those of a guard.
 fn guard_metrics() -> impl Iterator<Item = Metric> {
-    ROWS.iter().map(|(name, labels, help, read)| Metric {
+    ROWS.iter().map(|(name, labels, help, read)| Metric { name, kind: kind(name), labels, help, source: Source::Guard(*read) })
+}
+
+/// Those of webhooks.
+fn webhook_metrics() -> impl Iterator<Item = Metric> {
+    let metric = |(name, labels, help, read): &webhooks::Row| Metric {
         name,
-        kind: if name.ends_with("_total") { Kind::Counter } else { Kind::Gauge },
+        kind: kind(name),
         labels,
         help,
-        source: Source::Guard(*read),
-    })
+        source: Source::Webhooks(*read),
+    };
+    webhooks::ROWS.iter().map(metric)
+}
+
+/// Of a metric without durations.
+fn kind(name: &str) -> Kind {
+    if name.ends_with("_total") { Kind::Counter } else { Kind::Gauge }
 }
 
 impl Metric {
@@ -197,6 +210,7 @@ impl Metric {
         match self.source {
             Source::Process(read) => read(snapshot),
             Source::Guard(read) => snapshot.guard.as_ref().map_or_else(Vec::new, read),
+            Source::Webhooks(read) => webhooks::samples(&snapshot.webhooks, read),
             Source::Lanes(read) if self.labels.first() == Some(&"topic") => {
                 let under = |(labels, value)| ([vec![snapshot.topic.clone()], labels].concat(), value);
                 read(stats).into_iter().map(under).collect()
@@ -219,6 +233,8 @@ pub struct Snapshot {
     pub lanes: Vec<LaneReport>,
     /// What reads other topics.
     pub intakes: Vec<IntakeReport>,
+    /// What sends commands on.
+    pub webhooks: Vec<WebhookReport>,
     /// Wall clock, Unix ms.
     pub now_ms: i64,
     /// By how much watermarks stay behind the newest event. Milliseconds.

@@ -7,5 +7,6 @@ pub mod logging;
 pub mod metrics;
 pub mod process;
 mod repeats;
+mod webhooks;
 #[cfg(test)]
 mod written;

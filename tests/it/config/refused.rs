@@ -44,6 +44,39 @@ pub(super) const REFUSED: &[Refused] = &[
         ],
     ),
     (
+        "[[webhook]]\nname = \"a/b\"\nurl = \"ftp://h\"\nactions = \"nudge,stop\"\ntoken_header = \"Host\"\nrequest_ms_max = 60_001\n",
+        &[],
+        &[],
+        &[
+            "error[E0202]: webhook[0].name is \"a/b\", but must be 1 to 64 letters, digits, '.', '_' or '-'\n  \
+             set in loopwarden.toml:2:8 (webhook[0].name)",
+            "error[E0202]: webhook[0].url is \"ftp://h\", but must be a URL with http or https\n  \
+             set in loopwarden.toml:3:7 (webhook[0].url)",
+            "error[E0202]: webhook[0].actions holds \"stop\", but must be nudge, block, unblock, separated by commas\n  \
+             set in loopwarden.toml:4:11 (webhook[0].actions)",
+            "error[E0202]: webhook[0].token_header is \"Host\", but must be a header of letters, digits and '-' that requests have no \
+             other use for\n  set in loopwarden.toml:5:16 (webhook[0].token_header)",
+            "error[E0202]: webhook[0].request_ms_max is 60001, but must not be above 60000\n  \
+             set in loopwarden.toml:6:18 (webhook[0].request_ms_max)",
+        ],
+    ),
+    (
+        "[[webhook]]\nname = \"a\"\n[[webhook]]\nname = \"a\"\nurl = \"http://h\"\nurl_file = \"u\"\ntoken_file = \"t\"\n\
+         [[webhook]]\nname = \"b\"\nurl = \"https://h\"\ntoken_header = \"x-key\"\nrequest_ms_max = 4_999\n",
+        &[],
+        &[],
+        &[
+            "error[E0202]: webhook[0].url is not set, and webhook[0].url_file is not either\n  set in loopwarden.toml:1:1 (webhook[0])",
+            "error[E0202]: webhook[1].name is \"a\", which another table [[webhook]] has\n  set in loopwarden.toml:3:1 (webhook[1])",
+            "error[E0202]: webhook[1].url is set, but webhook[1].url_file is, too: use one\n  set in loopwarden.toml:3:1 (webhook[1])",
+            "error[E0202]: webhook[1].token_file is set, but webhook[1].url has http and another host: use https\n  \
+             set in loopwarden.toml:3:1 (webhook[1])",
+            "error[E0202]: webhook[2].token_header is set, but webhook[2].token_file is not\n  set in loopwarden.toml:8:1 (webhook[2])",
+            "error[E0202]: webhook[2].connect_ms_max is 5000, but must not be above request_ms_max (4999)\n  \
+             set in loopwarden.toml:8:1 (webhook[2])",
+        ],
+    ),
+    (
         "lanes = 3.0\n[embedded]\npartitions = 99999999999999999999\n",
         &[],
         &[],

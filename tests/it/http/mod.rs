@@ -10,6 +10,7 @@ mod readme;
 mod reload;
 mod sidecar;
 mod table;
+mod webhooks;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

@@ -1,0 +1,61 @@
+//! What names and URLs must be.
+
+/// Longest URL.
+const URL_MAX: usize = 2_048;
+
+/// Letters, digits, `.`, `_`, `-`: what topics and ids may hold.
+pub(crate) fn plain_name<const CHARS_MAX: usize>(name: &str) -> Result<String, Vec<String>> {
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    if name.is_empty() || name.len() > CHARS_MAX || !is_plain || name == "." || name == ".." {
+        let shown: String = name.chars().take(64).collect();
+        return Err(vec![format!("is {shown:?}, but must be 1 to {CHARS_MAX} letters, digits, '.', '_' or '-'")]);
+    }
+    Ok(name.to_owned())
+}
+
+/// Whether it could be sent in a request line and names nobody's password.
+fn is_plain(url: &str) -> bool {
+    url.len() <= URL_MAX && url.bytes().all(|byte| byte.is_ascii_graphic()) && !url.contains(['@', '#'])
+}
+
+fn is_of_this_host(rest: &str) -> bool {
+    let host = rest.split(['/', '?']).next().unwrap_or_default();
+    host == "localhost" || ["localhost:", "127.0.0.1:", "[::1]:"].iter().any(|begin| host.starts_with(begin))
+}
+
+/// Whether a secret may be sent there: encrypted, or not over any network.
+pub(crate) fn is_safe(url: &str) -> bool {
+    match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
+        (Some(rest), _) => !rest.is_empty(),
+        (None, Some(rest)) => is_of_this_host(rest),
+        (None, None) => false,
+    }
+}
+
+fn shown(url: &str) -> String {
+    url.chars().take(64).collect()
+}
+
+/// Where a secret may be sent.
+pub(crate) fn issuer(url: &str) -> Result<String, Vec<String>> {
+    if is_plain(url) && is_safe(url) {
+        Ok(url.to_owned())
+    } else {
+        Err(vec![format!("is {:?}, but must be a URL with https, or with http on this host", shown(url))])
+    }
+}
+
+/// Where commands may be sent.
+pub(crate) fn target(url: &str) -> Result<String, Vec<String>> {
+    if is_target(url) {
+        Ok(url.to_owned())
+    } else {
+        Err(vec![format!("is {:?}, but must be a URL with http or https", shown(url))])
+    }
+}
+
+/// The same of a URL that may be a secret itself.
+pub(crate) fn is_target(url: &str) -> bool {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    is_plain(url) && rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', '?', ':']))
+}
