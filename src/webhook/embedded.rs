@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use loopwarden_log::embedded::{EmbeddedReader, Feed};
@@ -34,7 +34,7 @@ impl EmbeddedSource {
     /// The file cannot be read or written.
     pub fn open(reader: &ReaderSlot, dir: &Path, name: &str, from_end: bool) -> Result<Self, LogError> {
         let trouble = |error: std::io::Error| LogError::Transient(format!("the position in {}: {error}", dir.display()));
-        let range = read(reader)?.as_ref().map_or(0..0, |reader| reader.range(Feed::Commands));
+        let range = in_use(reader)?.range(Feed::Commands);
         let file = PositionFile::open(dir, name).map_err(trouble)?;
         let next = match file.read().map_err(trouble)? {
             // Before anything else: from here on nothing is left out.
@@ -54,16 +54,15 @@ impl EmbeddedSource {
     }
 }
 
-/// The reader, or nothing when the process ends.
-fn read(slot: &ReaderSlot) -> Result<MutexGuard<'_, Option<EmbeddedReader>>, LogError> {
-    let reader = slot.lock().unwrap_or_else(PoisonError::into_inner);
-    if reader.is_some() { Ok(reader) } else { Err(LogError::Lost("the log is closed".to_owned())) }
+/// The reader, for one use, or nothing when the process ends. The slot is not held meanwhile: others read too, and wait for long.
+fn in_use(slot: &ReaderSlot) -> Result<EmbeddedReader, LogError> {
+    let reader = slot.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    reader.ok_or_else(|| LogError::Lost("the log is closed".to_owned()))
 }
 
 impl Source for EmbeddedSource {
     fn next(&mut self, wait: Duration) -> Result<Option<Output>, LogError> {
-        let slot = read(&self.reader)?;
-        let Some(reader) = slot.as_ref() else { return Ok(None) };
+        let reader = in_use(&self.reader)?;
         if !reader.wait(Feed::Commands, self.next, wait)? {
             return Ok(None);
         }
@@ -86,7 +85,7 @@ impl Source for EmbeddedSource {
     }
 
     fn hold(&mut self, wait: Duration) -> Result<bool, LogError> {
-        drop(read(&self.reader)?);
+        drop(in_use(&self.reader)?);
         std::thread::park_timeout(wait);
         Ok(true)
     }
@@ -109,7 +108,7 @@ impl Source for EmbeddedSource {
     }
 
     fn behind(&self) -> Option<u64> {
-        let slot = read(&self.reader).ok()?;
-        slot.as_ref().map(|reader| reader.range(Feed::Commands).end.saturating_sub(self.next))
+        let reader = in_use(&self.reader).ok()?;
+        Some(reader.range(Feed::Commands).end.saturating_sub(self.next))
     }
 }
