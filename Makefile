@@ -58,7 +58,7 @@ browser: ## the live page and the reports in headless Chromium, where there is o
 	cargo build --release --locked
 	bash tests/browser/run.sh
 
-otel: ## two looping agents each, sent by the Python and the Node SDK of OpenTelemetry; skipped without their packages
+otel: ## two looping agents each, sent by the Python and the Node SDK of OpenTelemetry, and by way of a collector; skipped without packages
 	cargo build --release --locked
 	bash tests/otel/run.sh
 

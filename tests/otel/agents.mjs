@@ -2,7 +2,8 @@
 //
 //     PACKAGES=DIRECTORY node agents.mjs http://HOST:PORT      the directory holds node_modules
 //
-// Each asks for the same call eight times and gets the same failure or the same empty answer. Prints the session of each.
+// Each asks for the same call eight times and gets the same failure or the same empty answer. Prints the session of each, a tab, and one of
+// its calls as an event has it.
 
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
@@ -48,7 +49,8 @@ async function byHand() {
   }
   parent.end();
   await spans.shutdown();
-  return 'node-by-hand';
+  const error = { type: 'Error', message: 'no such script: test' };
+  return ['node-by-hand', { tool: 'shell', args: { command: 'npm test' }, outcome: 'error', error }];
 }
 
 /** In JSON. A model that always asks for the same call, played by a function. */
@@ -81,8 +83,8 @@ async function byAiSdk() {
     experimental_telemetry: { isEnabled: true, tracer: spans.getTracer('ai'), metadata: { sessionId: 'node-by-ai-sdk' } },
   });
   await spans.shutdown();
-  return 'node-by-ai-sdk';
+  const call = { tool: 'search', args: { query: 'loop detection' }, outcome: 'ok', result: 'no results for loop detection' };
+  return ['node-by-ai-sdk', call];
 }
 
-console.log(await byHand());
-console.log(await byAiSdk());
+for (const [session, call] of [await byHand(), await byAiSdk()]) console.log(`${session}\t${JSON.stringify(call)}`);

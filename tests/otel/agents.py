@@ -2,9 +2,11 @@
 
     agents.py http://HOST:PORT
 
-Each asks for the same call eight times and gets the same failure or the same empty answer. Prints the session of each.
+Each asks for the same call eight times and gets the same failure or the same empty answer. Prints the session of each, a tab, and one of its
+calls as an event has it.
 """
 
+import json
 import sys
 
 from opentelemetry import trace
@@ -40,7 +42,9 @@ def by_hand(tracer):
             with tracer.start_as_current_span("execute_tool shell", attributes=attributes) as span:
                 span.record_exception(RuntimeError("no such package: core"))
                 span.set_status(StatusCode.ERROR, "no such package: core")
-    return "by-hand"
+    told = {"tool": "shell", "args": {"command": "cargo test -p core"}, "outcome": "error",
+            "error": {"type": "RuntimeError", "message": "no such package: core"}}
+    return "by-hand", told
 
 
 def by_pydantic_ai(tracer_provider):
@@ -64,14 +68,15 @@ def by_pydantic_ai(tracer_provider):
         return f"no results for {query}"
 
     agent.run_sync("find out about loop detection", conversation_id="by-pydantic-ai")
-    return "by-pydantic-ai"
+    told = {"tool": "search", "args": {"query": "loop detection"}, "outcome": "ok", "result": "no results for loop detection"}
+    return "by-pydantic-ai", told
 
 
 def main():
     tracer_provider = provider(sys.argv[1])
     trace.set_tracer_provider(tracer_provider)
-    print(by_hand(tracer_provider.get_tracer("by-hand")))
-    print(by_pydantic_ai(tracer_provider))
+    for session, call in [by_hand(tracer_provider.get_tracer("by-hand")), by_pydantic_ai(tracer_provider)]:
+        print(session, json.dumps(call), sep="\t")
     if not tracer_provider.force_flush(30_000):
         sys.exit("the spans were not taken")
     tracer_provider.shutdown()

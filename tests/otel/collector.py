@@ -2,10 +2,11 @@
 
     collector.py COLLECTOR PYTHON     the program that collector/ is built to, and a Python with the SDK's packages
 
-The agents of agents.py, and Claude Code and Codex with their own exporters, loop and send to the collector. The loop of each must be found.
-What cannot be had is skipped with the reason.
+The agents of agents.py, those of agents.mjs where PACKAGES names the Node SDK's packages, and Claude Code and Codex with their own exporters,
+loop and send to the collector. The loop of each must be found. What cannot be had is skipped with the reason.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -90,16 +91,17 @@ def nudged(warden, sessions):
         time.sleep(0.2)
 
 
-def of_sdk(program, python, kind, folder):
-    """The agents of agents.py by way of a collector: what is wrong."""
+def of_sdk(program, agents_of_sdk, kind, folder):
+    """The agents of an SDK by way of a collector: what is wrong."""
     warden = kind(folder)
     collector = Collector(program, folder, warden.exporter)
     try:
-        sent = subprocess.run([python, HERE / "agents.py", collector.until_ready()], capture_output=True, text=True, timeout=PATIENCE_S)
-        if sent.returncode != 0 or not sent.stdout.split():
-            return ["agents.py: %s%s" % (sent.stdout, sent.stderr)]
+        sent = subprocess.run([*agents_of_sdk, collector.until_ready()], capture_output=True, text=True, timeout=PATIENCE_S)
+        sessions = [line.split("\t")[0] for line in sent.stdout.splitlines()]
+        if sent.returncode != 0 or not sessions:
+            return ["%s: %s%s" % (agents_of_sdk, sent.stdout, sent.stderr)]
         collector.stop()
-        return ["%s: no loop was found" % session for session in nudged(warden, sent.stdout.split())]
+        return ["%s: no loop was found" % session for session in nudged(warden, sessions)]
     finally:
         collector.process.kill()
         warden.stop()
@@ -123,8 +125,11 @@ def of_agent(program, agent, programs, folder):
 
 def main(program, python):
     programs = agents.installed()
-    rows = [("SDK over HTTP", lambda folder: of_sdk(program, python, OverHttp, folder)),
-            ("SDK over Kafka", lambda folder: of_sdk(program, python, OnKafka, folder))]
+    sdks = [("Python", [python, HERE / "agents.py"])]
+    if os.environ.get("PACKAGES"):
+        sdks.append(("Node", ["node", HERE / "agents.mjs"]))
+    rows = [("%s SDK over %s" % (name, way), lambda folder, command=command, kind=kind: of_sdk(program, command, kind, folder))
+            for name, command in sdks for way, kind in (("HTTP", OverHttp), ("Kafka", OnKafka))]
     rows += [("%s over HTTP" % agent, lambda folder, agent=agent: of_agent(program, agent, programs, folder))
              for agent in ("claude-code", "codex") if programs]
     failed = 0

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The Python and the Node SDK of OpenTelemetry, each with a real instrumentation, send two looping agents to the embedded process, which must
-# find both. A real collector, built from collector/, then stands between. What has no interpreter or no packages is skipped, with the reason.
+# find both, and say the same of the same calls sent as events. A real collector, built from collector/, then stands between. What has no
+# interpreter or no packages is skipped, with the reason.
 # `make otel` builds the program first.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -14,7 +15,7 @@ trap 'rm -rf "$scratch"' EXIT
 drive() { # NAME COMMAND…
     mkdir "$scratch/$1"
     python3 tests/otel/drive.py "$program" "$scratch/$1" "${@:2}"
-    echo "$1: both loops were found"
+    echo "$1: both loops were found, with the commands of the same calls as events"
 }
 
 # Packages are kept between runs beside the program: they are a hundred megabytes each.
@@ -48,12 +49,13 @@ of_node() {
 
 # Built again when its modules change.
 of_collector() {
-    local built=$target/otel-collector python=$target/otel-python
+    local built=$target/otel-collector python=$target/otel-python node=$target/otel-node
     command -v go >/dev/null || { echo "collector: skipped, there is no Go to build it"; return; }
     [ -e "$python/ready" ] || { echo "collector: skipped, the Python SDK is not there"; return; }
     (cd tests/otel/collector && CGO_ENABLED=0 timeout 900 go build -mod=readonly -trimpath -ldflags '-s -w' -o "$built" . >&2) ||
         { echo "collector: skipped, Go cannot build it"; return; }
-    python3 tests/otel/collector.py "$built" "$python/bin/python"
+    [ -e "$node/ready" ] || { echo "collector, Node SDK: skipped, it is not there"; node=; }
+    PACKAGES=$node python3 tests/otel/collector.py "$built" "$python/bin/python"
 }
 
 command -v python3 >/dev/null || { echo "skipped: there is no python3"; exit 0; }
