@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use loopwarden_core::event::{EventTime, Rejected};
 
-use crate::limits::NAMED_MAX;
+use crate::senders::{Became, Calls, Received, Senders};
 
 /// Kinds of refusals that a sentence lists.
 const REASONS_SHOWN: usize = 4;
@@ -18,6 +18,26 @@ pub struct Made {
     pub json: Vec<u8>,
     /// When it happened, where the source says so.
     pub time: Option<EventTime>,
+    /// Who reports it: a convention, else the form. None where another span may report the same call, and is told apart by its place.
+    pub source: Option<&'static str>,
+    /// The call in it.
+    pub calls: Calls,
+}
+
+impl Made {
+    /// Who reports the end of a call with it; none where it is no such event.
+    pub fn ends_call_of(&self) -> Option<&'static str> {
+        self.source.filter(|_| self.calls.ended > 0)
+    }
+
+    /// What became of a record that was read.
+    pub fn became(read: &Result<Option<Self>, Rejected>) -> Became {
+        match read {
+            Ok(Some(made)) => Became::Event(made.calls),
+            Ok(None) => Became::Ignored,
+            Err(_) => Became::Refused,
+        }
+    }
 }
 
 /// A record that should have been an event and cannot be one.
@@ -27,37 +47,6 @@ pub struct Refused {
     pub index: usize,
     /// Why, with the field of the native event or of the record.
     pub rejected: Rejected,
-}
-
-/// Calls that arrived without what comparisons need, and where the rest is to be had.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Blind {
-    /// Tool calls that became events.
-    pub calls: u64,
-    /// Of these, calls without arguments: only names can be compared.
-    pub without_args: u64,
-    /// Of these, calls without a result and without a whole error.
-    pub without_results: u64,
-    /// Spans of calls that were left out, since the same program's logs say more.
-    pub left_to_logs: u64,
-    /// What to switch on at the sender, a sentence each.
-    pub hints: BTreeSet<&'static str>,
-}
-
-impl Blind {
-    /// Whether only the names of some calls can be compared.
-    pub const fn only_names(&self) -> bool {
-        self.without_args > 0
-    }
-
-    /// Adds another's numbers.
-    pub fn add(&mut self, other: &Self) {
-        self.calls += other.calls;
-        self.without_args += other.without_args;
-        self.without_results += other.without_results;
-        self.left_to_logs += other.left_to_logs;
-        self.hints.extend(&other.hints);
-    }
 }
 
 /// What became of the records of one body: `records` is the sum of `events`, `refused` and `ignored`.
@@ -71,20 +60,45 @@ pub struct Batch {
     pub ignored: usize,
     /// All records.
     pub records: usize,
-    /// What was missing.
-    pub blind: Blind,
-    /// Sessions that two sources report: each call may be counted twice. Some of them by name.
+    /// The same by sender, and what was missing.
+    pub senders: Senders,
+    /// Sessions that two sources report: each call may be counted twice. Some of them by name; [`crate::Sources`] knows.
     pub twofold: BTreeSet<String>,
 }
 
 impl Batch {
-    pub(crate) fn refuse(&mut self, index: usize, rejected: Rejected) {
+    /// Counts a record that becomes no event.
+    pub(crate) fn ignore(&mut self, sender: usize) {
+        self.senders.row(sender).note(Became::Ignored);
+        self.ignored += 1;
+    }
+
+    pub(crate) fn refuse(&mut self, index: usize, sender: usize, rejected: Rejected) {
+        self.senders.row(sender).note(Became::Refused);
         self.refused.push(Refused { index, rejected });
     }
 
-    pub(crate) fn is_twofold(&mut self, session_id: &str) {
-        if self.twofold.len() < NAMED_MAX {
-            self.twofold.insert(session_id.to_owned());
+    pub(crate) fn push(&mut self, sender: usize, made: Made) {
+        self.senders.row(sender).note(Became::Event(made.calls));
+        self.events.push(made);
+    }
+
+    /// The number of one more record.
+    pub(crate) fn count(&mut self, sender: usize) -> usize {
+        let index = self.records;
+        self.senders.row(sender).records += 1;
+        self.records += 1;
+        index
+    }
+
+    /// Takes one more record of a sender, and what became of it.
+    pub fn take(&mut self, (form, name): (&'static str, &str), made: Result<Option<Made>, Rejected>) {
+        let sender = self.senders.place(form, name);
+        let index = self.count(sender);
+        match made {
+            Ok(Some(made)) => self.push(sender, made),
+            Ok(None) => self.ignore(sender),
+            Err(rejected) => self.refuse(index, sender, rejected),
         }
     }
 
@@ -109,15 +123,16 @@ impl Batch {
 
     /// What the sender should know although all was accepted. `None` where there is nothing.
     pub fn warning(&self) -> Option<String> {
-        let Blind { calls, without_args, without_results, left_to_logs, hints } = &self.blind;
+        let Received { calls, left_to_logs, hints, .. } = self.senders.total();
+        let Calls { made, without_args, ended, without_results } = calls;
         let mut parts = Vec::new();
-        if *without_args > 0 {
-            parts.push(format!("{without_args} of {calls} calls have no arguments: only names can be compared"));
+        if without_args > 0 {
+            parts.push(format!("{without_args} of {made} calls have no arguments: only names can be compared"));
         }
-        if *without_results > 0 {
-            parts.push(format!("{without_results} of {calls} calls have no result"));
+        if without_results > 0 {
+            parts.push(format!("{without_results} of {ended} calls have no result"));
         }
-        if *left_to_logs > 0 {
+        if left_to_logs > 0 {
             parts.push(format!("{left_to_logs} spans of calls have no arguments and are left to the logs of the same program"));
         }
         if !self.twofold.is_empty() {

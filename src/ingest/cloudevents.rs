@@ -16,6 +16,9 @@ use crate::limits::RECORDS_MAX;
 use crate::mapping::Mapping;
 use crate::native::is_native;
 
+/// The form of all senders here.
+pub const FORM: &str = "CloudEvents";
+
 /// How attributes stand in headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
@@ -61,6 +64,11 @@ impl<'a> Attributes<'a> {
         if place.replace(value).is_some() { Err(Rejected::at(Reason::DuplicateField, name)) } else { Ok(()) }
     }
 
+    /// Who sends it.
+    fn sender(&self) -> String {
+        self.source.as_deref().unwrap_or_default().to_owned()
+    }
+
     /// The id of an event that has none: source and id together name it, in a retry too.
     fn event_id(&self) -> String {
         format!("ce-{}", id_of(&[self.source.as_deref().unwrap_or_default(), self.id.as_deref().unwrap_or_default()]))
@@ -101,14 +109,7 @@ pub fn read(
     let media = media.and_then(|(_, value)| std::str::from_utf8(value).ok()).unwrap_or_default().trim().to_ascii_lowercase();
     let bounds = Bounds { event_bytes_max, now };
     let mut batch = Batch::default();
-    let mut take = |made: Result<Option<Made>, Rejected>| {
-        match made {
-            Ok(Some(made)) => batch.events.push(made),
-            Ok(None) => batch.ignored += 1,
-            Err(rejected) => batch.refuse(batch.records, rejected),
-        }
-        batch.records += 1;
-    };
+    let mut take = |(source, made): (String, Result<Option<Made>, Rejected>)| batch.take((FORM, &source), made);
     if media.starts_with("application/cloudevents-batch") {
         let text = valid(body).map_err(|_| Fault::NotJson)?;
         if !text.trim_ascii_start().starts_with('[') {
@@ -120,13 +121,17 @@ pub fn read(
         json::elements(text).for_each(|element| take(structured(element, mapping, bounds)));
         batch.sort();
     } else if media.starts_with("application/cloudevents") {
-        take(valid(body).and_then(|text| structured(text, mapping, bounds)));
+        take(valid(body).map_or_else(|rejected| (String::new(), Err(rejected)), |text| structured(text, mapping, bounds)));
     } else {
         let Some(attributes) = binary(transport, headers, &media) else { return Ok(None) };
-        take(attributes.and_then(|attributes| {
-            let data = if body.is_empty() { Err(Rejected::at(Reason::NullValue, "data")) } else { valid(body) };
-            event(&attributes, data?, mapping, bounds)
-        }));
+        let source = attributes.as_ref().map_or_else(|_| String::new(), Attributes::sender);
+        take((
+            source,
+            attributes.and_then(|attributes| {
+                let data = if body.is_empty() { Err(Rejected::at(Reason::NullValue, "data")) } else { valid(body) };
+                event(&attributes, data?, mapping, bounds)
+            }),
+        ));
     }
     Ok(Some(batch))
 }
@@ -200,13 +205,24 @@ fn percent_decoded(value: &[u8]) -> Option<Cow<'_, str>> {
     String::from_utf8(bytes).ok().map(Cow::Owned)
 }
 
-/// An event that is one JSON object.
-fn structured(text: &str, mapping: Option<&Mapping>, bounds: Bounds) -> Result<Option<Made>, Rejected> {
+/// An event that is one JSON object, with the name of its sender.
+fn structured(text: &str, mapping: Option<&Mapping>, bounds: Bounds) -> (String, Result<Option<Made>, Rejected>) {
+    let mut attributes = Attributes::default();
+    let made = complete(text, &mut attributes, mapping, bounds);
+    (attributes.sender(), made)
+}
+
+fn complete<'a>(
+    text: &'a str,
+    attributes: &mut Attributes<'a>,
+    mapping: Option<&Mapping>,
+    bounds: Bounds,
+) -> Result<Option<Made>, Rejected> {
     let text = text.trim_ascii();
     if !text.starts_with('{') {
         return Err(Rejected::whole(Reason::NotAnObject));
     }
-    let (mut attributes, mut data, mut encoded) = (Attributes::default(), None, None);
+    let (mut data, mut encoded) = (None, None);
     for (name, value) in json::fields(text).filter(|(_, value)| *value != "null") {
         match &*name {
             "data" if data.replace(value).is_some() => return Err(Rejected::at(Reason::DuplicateField, "data")),
@@ -221,13 +237,13 @@ fn structured(text: &str, mapping: Option<&Mapping>, bounds: Bounds) -> Result<O
         }
     }
     match (data, encoded) {
-        (Some(data), None) => event(&attributes, data, mapping, bounds),
+        (Some(data), None) => event(attributes, data, mapping, bounds),
         (None, Some(encoded)) => {
             let is_text = json::is_string(encoded);
             let bytes = is_text.then(|| STANDARD.decode(json::unquote(encoded).as_bytes()).ok()).flatten();
             let bytes = bytes.ok_or_else(|| Rejected::at(Reason::BadValue, "data_base64"))?;
             let data = valid(&bytes).map_err(|rejected| Rejected::at(rejected.reason, "data_base64"))?;
-            event(&attributes, data, mapping, bounds)
+            event(attributes, data, mapping, bounds)
         }
         (Some(_), Some(_)) => Err(Rejected::at(Reason::DuplicateField, "data_base64")),
         (None, None) => attributes.check().and_then(|()| Err(Rejected::at(Reason::NullValue, "data"))),
@@ -239,10 +255,10 @@ fn event(attributes: &Attributes<'_>, data: &str, mapping: Option<&Mapping>, bou
     attributes.check()?;
     let data = data.trim_ascii();
     if is_native(data) {
-        return bounds.check(completed(attributes, data).into_bytes()).map(Some);
+        return bounds.check(FORM, completed(attributes, data).into_bytes()).map(Some);
     }
     match mapping {
-        Some(mapping) => mapping.event(data, || attributes.event_id(), bounds),
+        Some(mapping) => mapping.event(FORM, data, || attributes.event_id(), bounds),
         None if data.starts_with('{') => Err(Rejected::at(Reason::MissingField, "data/kind")),
         None => Err(Rejected::at(Reason::NotAnObject, "data")),
     }

@@ -4,7 +4,8 @@ use loopwarden_core::event::{EventTime, RecordMeta, RecordOffset, Rejected, deco
 use loopwarden_core::identity::hash_parts;
 use serde_json::{Map, Value, json};
 
-use crate::batch::{Blind, Made};
+use crate::batch::Made;
+use crate::senders::Calls;
 use crate::text;
 
 /// A call with its answer, as some convention reports it. What is absent is not reported.
@@ -31,19 +32,6 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Counts what is missing.
-    pub(crate) fn count(&self, blind: &mut Blind, hint: &'static str) {
-        let no_args = self.args.is_none();
-        let is_known = self.result.is_some() || (self.error_message.is_some() && !self.is_cut);
-        let no_result = !is_known && self.outcome != Some("denied");
-        blind.calls += 1;
-        blind.without_args += u64::from(no_args);
-        blind.without_results += u64::from(no_result);
-        if (no_args || no_result) && !hint.is_empty() {
-            blind.hints.insert(hint);
-        }
-    }
-
     /// The fields of the event.
     pub(crate) fn fields(self) -> Map<String, Value> {
         let is_error = matches!(self.outcome, Some("error" | "timeout"));
@@ -93,7 +81,7 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     /// Reads a native event as the engine will, since nothing else may reach the topic.
-    pub(crate) fn check(self, json: Vec<u8>) -> Result<Made, Rejected> {
+    pub(crate) fn check(self, source: &'static str, json: Vec<u8>) -> Result<Made, Rejected> {
         let meta = RecordMeta {
             topic: "",
             partition: 0,
@@ -105,13 +93,15 @@ impl Bounds {
         };
         let event = decode(Some(&json), &meta)?;
         let (session_id, time) = (event.session_id.as_ref().to_owned(), event.has_time.then_some(event.time));
+        let calls = Calls::of(&event);
         drop(event);
-        Ok(Made { session_id, json, time })
+        Ok(Made { session_id, json, time, source: Some(source), calls })
     }
 
     /// Completes the fields of a kind.
     pub(crate) fn event(
         self,
+        source: &'static str,
         (kind, id, session_id): (&str, &str, &str),
         time: Option<EventTime>,
         mut fields: Map<String, Value>,
@@ -122,6 +112,6 @@ impl Bounds {
             "session_id": session_id,
             "time": time.map(EventTime::to_rfc3339),
         })));
-        self.check(Value::Object(fields).to_string().into_bytes())
+        self.check(source, Value::Object(fields).to_string().into_bytes())
     }
 }

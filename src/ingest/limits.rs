@@ -14,6 +14,10 @@ pub const SPAN_EVENTS_MAX: usize = 128;
 pub const SESSIONS_MAX: usize = 16_384;
 /// Spans remembered as the parents of calls that were counted already.
 pub const PARENTS_MAX: usize = 16_384;
+/// Senders that have a row of their own; all others share one. A fleet has a handful of programs.
+pub const SENDERS_MAX: usize = 64;
+/// The name of a sender. Characters.
+pub const SENDER_CHARS_MAX: usize = 128;
 /// Sessions of two sources that are named; more are counted.
 pub const NAMED_MAX: usize = 8;
 /// An expression of a mapping. Bytes. Its parser goes as deep as there are brackets in it.

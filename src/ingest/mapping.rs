@@ -14,6 +14,9 @@ use crate::limits::{EXPRESSION_BYTES_MAX, RECORD_BYTES_MAX};
 use crate::native::is_native;
 use crate::text;
 
+/// The form of all senders here.
+pub const FORM: &str = "mapping";
+
 /// Fields of a native event that a mapping may give; a dot leads into an object. `labels.NAME` is one, too.
 pub const FIELDS: [&str; 31] = [
     "id",
@@ -177,7 +180,7 @@ impl Mapping {
     /// Why the record is no event, with the field of the event.
     pub fn map(&self, record: &[u8], now: EventTime, event_bytes_max: usize) -> Result<Option<Made>, Rejected> {
         let text = self.unframed(record)?;
-        self.event(text, || format!("rec-{}", id_of(&[text])), Bounds { event_bytes_max, now })
+        self.event(FORM, text, || format!("rec-{}", id_of(&[text])), Bounds { event_bytes_max, now })
     }
 
     /// Whether a record that is no good native event is to be mapped: it is not meant as one.
@@ -225,7 +228,13 @@ impl Mapping {
     }
 
     /// The event of JSON text.
-    pub(crate) fn event(&self, text: &str, id: impl FnOnce() -> String, bounds: Bounds) -> Result<Option<Made>, Rejected> {
+    pub(crate) fn event(
+        &self,
+        source: &'static str,
+        text: &str,
+        id: impl FnOnce() -> String,
+        bounds: Bounds,
+    ) -> Result<Option<Made>, Rejected> {
         let data = parse(text)?;
         if let Some(filter) = &self.filter {
             let is_meant = filter.search(&data).map_err(|_| Rejected::at(Reason::BadValue, "filter"))?;
@@ -250,7 +259,7 @@ impl Mapping {
         if !event.contains_key("id") {
             event.insert("id".to_owned(), id().into());
         }
-        bounds.check(Value::Object(event).to_string().into_bytes()).map(Some)
+        bounds.check(source, Value::Object(event).to_string().into_bytes()).map(Some)
     }
 }
 

@@ -1,5 +1,6 @@
 //! A bounded memory: what was not used for long is forgotten.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::mem;
 
@@ -12,18 +13,29 @@ pub(crate) struct Recent<K, V> {
     old: BTreeMap<K, V>,
 }
 
-impl<K: Ord + Clone, V> Recent<K, V> {
+impl<K: Ord, V> Recent<K, V> {
     pub(crate) const fn new(most: usize) -> Self {
         Self { most, young: BTreeMap::new(), old: BTreeMap::new() }
     }
 
     /// The value of a key, which counts as a use.
-    pub(crate) fn get(&mut self, key: &K) -> Option<&V> {
+    pub(crate) fn get<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.get_mut(key).map(|value| &*value)
+    }
+
+    /// The same, to change it.
+    pub(crate) fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
         if !self.young.contains_key(key) {
-            let value = self.old.remove(key)?;
-            self.insert(key.clone(), value);
+            let (key, value) = self.old.remove_entry(key)?;
+            self.insert(key, value);
         }
-        self.young.get(key)
+        self.young.get_mut(key)
     }
 
     pub(crate) fn insert(&mut self, key: K, value: V) {

@@ -1,4 +1,4 @@
-//! Whose a record is: the session of a trace, decided once, and the source of a session.
+//! Whose a record is: the session of a trace, decided once.
 
 use std::collections::btree_map::{BTreeMap, Entry};
 
@@ -14,13 +14,12 @@ pub(crate) type SpanId = [u8; 8];
 #[derive(Debug)]
 pub struct Sessions {
     by_trace: Recent<TraceId, String>,
-    sources: Recent<String, &'static str>,
     counted: Recent<(TraceId, SpanId), ()>,
 }
 
 impl Default for Sessions {
     fn default() -> Self {
-        Self { by_trace: Recent::new(SESSIONS_MAX), sources: Recent::new(SESSIONS_MAX), counted: Recent::new(PARENTS_MAX) }
+        Self { by_trace: Recent::new(SESSIONS_MAX), counted: Recent::new(PARENTS_MAX) }
     }
 }
 
@@ -41,16 +40,6 @@ impl Sessions {
         if self.by_trace.get(&trace).is_none() {
             self.by_trace.insert(trace, named.to_owned());
         }
-    }
-
-    /// Notes the source of a session's calls. Whether another one was noted before.
-    pub(crate) fn is_other_source(&mut self, session_id: &str, source: &'static str) -> bool {
-        let session_id = session_id.to_owned();
-        if let Some(known) = self.sources.get(&session_id) {
-            return *known != source;
-        }
-        self.sources.insert(session_id, source);
-        false
     }
 
     /// Notes that the call of this span was counted through a span inside of it.
@@ -118,12 +107,5 @@ mod tests {
         }
         names.apply(&mut sessions);
         assert_eq!(sessions.of_trace([1; 16], None), "of a call");
-    }
-
-    #[test]
-    fn a_session_of_two_sources_is_noticed() {
-        let mut sessions = Sessions::default();
-        assert!(!sessions.is_other_source("s", "a") && !sessions.is_other_source("s", "a"));
-        assert!(sessions.is_other_source("s", "b"));
     }
 }

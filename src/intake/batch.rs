@@ -1,6 +1,9 @@
 //! What was read since the last commit: outputs in the order of the records, and what they count for.
 
+use std::collections::BTreeSet;
+
 use loopwarden_core::event::{Reason, Record, Rejected};
+use loopwarden_ingest::Senders;
 use loopwarden_lane::{dead_letter, dead_letter_why, guarded};
 use loopwarden_log::{Destination, Headers, Output};
 
@@ -21,8 +24,10 @@ pub(crate) struct Pending {
     pub(crate) outputs: Vec<Output>,
     pub(crate) bytes: usize,
     pub(crate) stats: IntakeStats,
-    /// What to switch on at the senders, a sentence each.
-    pub(crate) hints: std::collections::BTreeSet<&'static str>,
+    /// The same by sender.
+    pub(crate) senders: Senders,
+    /// Sessions with who reports ends of their calls.
+    pub(crate) sources: BTreeSet<(String, &'static str)>,
     /// When the first of its records came, monotonic ms.
     pub(crate) since_ms: Option<u64>,
 }
@@ -39,6 +44,7 @@ impl Pending {
         let source = format!("{}/{}/{}", record.meta.topic, record.meta.partition, record.meta.offset.0);
         let mut written = 0;
         for event in read.events.drain(..) {
+            let reported = event.ends_call_of.map(|source| (event.session_id.clone(), source));
             let output = written_as(event, &source, record.meta.timestamp.0);
             let bytes = bytes_of(&output);
             if bytes > WRITTEN_BYTES_MAX {
@@ -47,6 +53,7 @@ impl Pending {
                 continue;
             }
             written += 1;
+            self.sources.extend(reported);
             self.bytes += bytes;
             self.outputs.push(output);
         }
@@ -55,10 +62,11 @@ impl Pending {
         stats.events += written;
         stats.ignored += read.ignored as u64;
         stats.refused += read.refused as u64;
-        stats.calls += read.blind.calls;
-        stats.without_args += read.blind.without_args;
-        stats.without_results += read.blind.without_results;
-        self.hints.extend(&read.blind.hints);
+        let calls = read.senders.total().calls;
+        stats.calls += calls.made;
+        stats.without_args += calls.without_args;
+        stats.without_results += calls.without_results;
+        self.senders.add(&read.senders);
         let Some(cause) = &read.cause else { return false };
         stats.dead_letters += 1;
         let letter = dead_letter(record, settings.dead_letters, why(record, cause, read.refused, settings));

@@ -1,7 +1,7 @@
 //! A commit: events, dead letters and offsets in one transaction, and an arm per outcome (page `commit`).
 
 use std::mem;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use loopwarden_core::event::{NextOffset, TaskId};
 use loopwarden_lane::{Clock, Exit};
@@ -72,11 +72,17 @@ impl<L: Log> Intake<L> {
         pending.stats.committed = 1;
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         report.stats.add(&pending.stats);
-        let stats = report.stats.clone();
+        report.senders.add(&pending.senders);
+        let (stats, sources) = (report.stats.clone(), Arc::clone(&report.sources));
         drop(report);
+        let mut sources = sources.lock().unwrap_or_else(PoisonError::into_inner);
+        for (session_id, source) in &pending.sources {
+            sources.note(session_id, source);
+        }
+        drop(sources);
         if !self.has_hinted && stats.calls >= CALLS_MIN && stats.without_args * 2 > stats.calls {
             self.has_hinted = true;
-            let hints: Vec<&str> = pending.hints.iter().copied().collect();
+            let hints: Vec<&str> = pending.senders.total().hints.into_iter().collect();
             tracing::warn!(
                 code = "W0301",
                 topic = self.settings.topic,

@@ -4,7 +4,7 @@ use loopwarden_core::event::{Reason, Record, RecordMeta, Rejected, decode};
 use loopwarden_ingest::cloudevents::Transport;
 use loopwarden_ingest::limits::INFLATED_BYTES_MAX;
 use loopwarden_ingest::mapping::Mapping;
-use loopwarden_ingest::{Batch, Blind, Fault, Made, Sessions, cloudevents, otlp};
+use loopwarden_ingest::{Batch, Became, Calls, Fault, Made, Senders, Sessions, cloudevents, mapping, native, otlp};
 use loopwarden_log::Headers;
 
 /// What the records of a topic are.
@@ -28,6 +28,8 @@ pub struct Event {
     pub json: Vec<u8>,
     /// Those of a native record: an event's id may stand in one.
     pub headers: Headers,
+    /// Who reports the end of a call with it; none where it is no such event.
+    pub ends_call_of: Option<&'static str>,
 }
 
 /// What became of a record.
@@ -41,39 +43,35 @@ pub struct Read {
     pub refused: usize,
     /// Why the first of these is none, or the whole record.
     pub cause: Option<Rejected>,
-    /// What was missing in calls.
-    pub blind: Blind,
+    /// The same by sender, and what was missing in calls.
+    pub senders: Senders,
 }
 
 impl Read {
-    fn refused(cause: Rejected) -> Self {
-        Self { refused: 1, cause: Some(cause), ..Self::default() }
+    /// A record of which nothing can be read.
+    fn refused(form: &Form, cause: Rejected) -> Self {
+        let mut senders = Senders::default();
+        senders.count((form.word(), ""), Became::Refused);
+        Self { refused: 1, cause: Some(cause), senders, ..Self::default() }
     }
 
-    fn one(made: Result<Option<Made>, Rejected>) -> Self {
-        match made {
-            Ok(Some(made)) => Self { events: vec![event(made)], ..Self::default() },
-            Ok(None) => Self { ignored: 1, ..Self::default() },
-            Err(cause) => Self::refused(cause),
-        }
-    }
-
-    fn of(batch: Result<Batch, Fault>) -> Self {
+    fn of(form: &Form, batch: Result<Batch, Fault>) -> Self {
         match batch {
             Ok(batch) => Self {
                 refused: batch.refused.len(),
                 cause: batch.refused.into_iter().next().map(|refused| refused.rejected),
                 events: batch.events.into_iter().map(event).collect(),
                 ignored: batch.ignored,
-                blind: batch.blind,
+                senders: batch.senders,
             },
-            Err(fault) => Self::refused(Rejected { reason: reason(fault), field: String::new() }),
+            Err(fault) => Self::refused(form, Rejected::whole(reason(fault))),
         }
     }
 }
 
 fn event(made: Made) -> Event {
-    Event { session_id: made.session_id, json: made.json, headers: Headers::default() }
+    let ends_call_of = made.ends_call_of();
+    Event { session_id: made.session_id, json: made.json, headers: Headers::default(), ends_call_of }
 }
 
 const fn reason(fault: Fault) -> Reason {
@@ -88,7 +86,7 @@ impl Form {
     /// What becomes of a record. Its own time stands for that of events without one; no event is larger than `event_bytes_max`.
     pub fn read(&self, record: &Record<'_>, event_bytes_max: usize) -> Read {
         let now = record.meta.timestamp;
-        let whole = |reason| Read::refused(Rejected { reason, field: String::new() });
+        let whole = |reason| Read::refused(self, Rejected::whole(reason));
         if record.value.is_some_and(|value| value.len() > INFLATED_BYTES_MAX) {
             return whole(Reason::TooLarge);
         }
@@ -98,32 +96,48 @@ impl Form {
                 let headers: Vec<(&str, &[u8])> = headers.collect();
                 let value = value.unwrap_or_default();
                 let read = cloudevents::read(Transport::Kafka, &headers, value, mapping.as_ref(), now, event_bytes_max);
-                read.transpose().map_or_else(|| whole(Reason::UnsupportedFormat), Read::of)
+                read.transpose().map_or_else(|| whole(Reason::UnsupportedFormat), |read| Read::of(self, read))
             }
             (_, None) => whole(Reason::NullValue),
-            (Self::Native, Some(value)) => native(record, value, event_bytes_max),
-            (Self::Json(mapping), Some(value)) => Read::one(mapping.map(value, now, event_bytes_max)),
+            (Self::Native, Some(value)) => self.native(record, value, event_bytes_max),
+            (Self::Json(mapping), Some(value)) => {
+                let mut batch = Batch::default();
+                batch.take((mapping::FORM, ""), mapping.map(value, now, event_bytes_max));
+                Read::of(self, Ok(batch))
+            }
             (Self::Otlp(signal, form), Some(value)) => {
-                Read::of(otlp::read((*signal, *form), value, &mut Sessions::default(), now, event_bytes_max))
+                Read::of(self, otlp::read((*signal, *form), value, &mut Sessions::default(), now, event_bytes_max))
             }
         }
     }
-}
 
-/// A native record keeps its bytes and its headers.
-fn native(record: &Record<'_>, value: &[u8], event_bytes_max: usize) -> Read {
-    let meta = RecordMeta { headers: record.meta.headers.clone(), value_bytes_max: event_bytes_max, ..record.meta };
-    match decode(Some(value), &meta) {
-        Ok(event) => {
-            let session_id = event.session_id.as_ref().to_owned();
-            let mut headers = Headers::default();
-            for (name, value) in &record.meta.headers {
-                headers.push((*name).to_owned(), value.unwrap_or_default());
-            }
-            let event = Event { session_id, json: value.to_vec(), headers };
-            Read { events: vec![event], ..Read::default() }
+    /// A native record keeps its bytes and its headers.
+    fn native(&self, record: &Record<'_>, value: &[u8], event_bytes_max: usize) -> Read {
+        let meta = RecordMeta { headers: record.meta.headers.clone(), value_bytes_max: event_bytes_max, ..record.meta };
+        let event = match decode(Some(value), &meta) {
+            Ok(event) => event,
+            Err(cause) => return Read::refused(self, cause),
+        };
+        let (mut senders, calls) = (Senders::default(), Calls::of(&event));
+        senders.count((native::FORM, ""), Became::Event(calls));
+        let session_id = event.session_id.as_ref().to_owned();
+        let mut headers = Headers::default();
+        for (name, value) in &record.meta.headers {
+            headers.push((*name).to_owned(), value.unwrap_or_default());
         }
-        Err(cause) => Read::refused(cause),
+        let ends_call_of = (calls.ended > 0).then_some(native::FORM);
+        let event = Event { session_id, json: value.to_vec(), headers, ends_call_of };
+        Read { events: vec![event], senders, ..Read::default() }
+    }
+
+    /// What its senders are said to send.
+    const fn word(&self) -> &'static str {
+        match self {
+            Self::Native => native::FORM,
+            Self::Json(_) => mapping::FORM,
+            Self::CloudEvents(_) => cloudevents::FORM,
+            Self::Otlp(..) => otlp::FORM,
+        }
     }
 }
 

@@ -1,5 +1,9 @@
 //! What an intake counts. Only what is committed counts.
 
+use std::sync::{Arc, Mutex};
+
+use loopwarden_ingest::{Senders, Sources};
+
 /// Counters of one intake.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IntakeStats {
@@ -51,6 +55,10 @@ pub struct IntakeReport {
     /// The word of its form.
     pub form: &'static str,
     pub stats: IntakeStats,
+    /// What came of each sender.
+    pub senders: Senders,
+    /// Which source reports which session: shared with what else the process takes in.
+    pub sources: Arc<Mutex<Sources>>,
     /// Partitions that have stopped themselves, with the cause.
     pub stopped: Vec<String>,
     /// Records it is behind, where known.

@@ -6,7 +6,7 @@ pub const DONE: u8 = 0;
 pub const FAILED: u8 = 1;
 /// The command line makes no sense.
 pub const USAGE: u8 = 2;
-/// It worked, and the answer is no: failing cases, `--fail-on`, differences.
+/// It worked, and the answer is no: failing cases, `--fail-on`, differences, something to do.
 pub const ANSWER_IS_NO: u8 = 3;
 /// Broker, topic or permission not available.
 pub const UNAVAILABLE: u8 = 69;
@@ -26,7 +26,7 @@ pub const ALL: [(u8, &str); 10] = [
     (DONE, "done"),
     (FAILED, "failed at run time"),
     (USAGE, "usage"),
-    (ANSWER_IS_NO, "it worked, and the answer is no: failing cases, differences, `--fail-on`"),
+    (ANSWER_IS_NO, "it worked, and the answer is no: failing cases, differences, `--fail-on`, something to do for `doctor`"),
     (UNAVAILABLE, "broker, topic or permission not available"),
     (BROKEN, "poisoned task, broken invariant"),
     (STORE, "store: disk full, input or output"),

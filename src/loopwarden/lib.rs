@@ -21,7 +21,7 @@ pub mod exit_code;
 
 pub mod failure;
 
-mod input_quality;
+pub mod input_quality;
 
 mod mapping_file;
 

@@ -54,6 +54,9 @@ pub const PAGES: &[Page] = &[
     page("W0303", include_str!("../docs/errors/W0303.md")),
     page("W0304", include_str!("../docs/errors/W0304.md")),
     page("W0305", include_str!("../docs/errors/W0305.md")),
+    page("W0306", include_str!("../docs/errors/W0306.md")),
+    page("W0307", include_str!("../docs/errors/W0307.md")),
+    page("W0308", include_str!("../docs/errors/W0308.md")),
 ];
 
 /// The page of a code, in upper or lower case, with or without brackets: `E0102`, `e0102`, `error[E0102]`.

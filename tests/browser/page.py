@@ -53,6 +53,17 @@ def ask(address, calls):
                     break
 
 
+def export(address, service, session):
+    """A call as a span that says no more than its name."""
+    attribute = lambda key, text: {"key": key, "value": {"stringValue": text}}
+    span = {"traceId": session.encode().hex()[:8].rjust(32, "0"), "spanId": "1".rjust(16, "0"), "name": "execute_tool search",
+            "endTimeUnixNano": "1795613167000000000", "attributes": [attribute("gen_ai.conversation.id", session)]}
+    body = {"resourceSpans": [{"resource": {"attributes": [attribute("service.name", service)]}, "scopeSpans": [{"spans": [span]}]}]}
+    request = urllib.request.Request(f"http://{address}/v1/traces", json.dumps(body).encode(), {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+        assert answer.status == 200, answer.status
+
+
 def fleet():
     """The sample fleet, as if it ran now: old times are for replays."""
     events = [json.loads(line) for line in FLEET.read_text().splitlines()]
@@ -80,6 +91,15 @@ def look(browser, address, pictures):
     browser.wait("what the agent that asks did is shown", "(() => { const shown = name => Number([...document.querySelectorAll('#guard dt')]"
                  ".find(dt => dt.textContent === name)?.nextSibling.textContent); return !document.querySelector('#guard-card').hidden"
                  " && shown('agents') === 1 && shown('blocks obeyed') > 0 && shown('nudges delivered') > 0; })()")
+    if browser.value("document.querySelector('#senders-card').hidden") is not True:
+        raise SystemExit("browser: all came as events, and senders are shown")
+    export(address, "markup <b>service</b>", "fleet-by-spans")
+    export(address, "markup <b>service</b>", "asks")
+    browser.wait("who sends names only is shown, with what to switch on", "(() => { const row = document.querySelectorAll('#senders tr')[1];"
+                 " return row?.textContent.startsWith('markup <b>service</b>') && row.children[6].className === 'bad'"
+                 " && row.children[6].textContent === 'names only' && row.textContent.includes('CAPTURE_MESSAGE_CONTENT'); })()")
+    browser.wait("a session of two sources is told", "document.querySelector('#two-sources').textContent"
+                 " === '1 session is reported by two sources, so that calls count twice: asks (checks, GenAI semantic conventions)'")
     browser.wait("tasks are listed", "document.querySelectorAll('#tasks tr').length > 4")
 
     markup = "[...document.querySelectorAll('#feed .row')].find(row => row.textContent.includes('<img'))"

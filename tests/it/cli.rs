@@ -1,5 +1,6 @@
 //! The real binary: exit codes, help, cases, replay, demo. Everything without a broker and without a network.
 
+mod doctor;
 mod hook;
 mod input;
 mod mapping;
@@ -88,7 +89,7 @@ fn help_is_an_answer_and_a_wrong_word_is_not() {
 
 #[test]
 fn every_command_explains_itself_with_examples_where_they_help() {
-    for command in ["run", "demo", "replay", "tune", "test", "check"] {
+    for command in ["run", "demo", "replay", "tune", "test", "check", "doctor"] {
         let help = stdout(&expect(&[command, "--help"], exit_code::DONE));
         assert!(help.contains("Example"), "{command}: {help}");
     }

@@ -8,13 +8,15 @@ use serde::de::DeserializeOwned;
 use crate::gzip::Fault;
 use crate::limits::{RECORD_BYTES_MAX, RECORDS_MAX};
 use crate::otlp::form::{Form, Signal};
-use crate::otlp::message::{Resource, Scope};
+use crate::otlp::message::{Any, AnyValue, KeyValue, Resource, Scope};
 
 /// Who sent a record.
 #[derive(Debug, Default)]
 pub(super) struct Origin {
     pub(super) resource: Resource,
     pub(super) scope: Scope,
+    /// Its `service.name`, empty where it has none.
+    pub(super) service: String,
 }
 
 /// Takes a record: of its origin, or why that cannot be read.
@@ -40,7 +42,7 @@ pub(super) fn each(form: Form, signal: Signal, body: &[u8], take: &mut Take<'_>)
         let resource = one::<Resource>(form, group, "resource")?;
         for group in form.children(group, (2, scopes), true, &mut left)? {
             let origin = match (&resource, one::<Scope>(form, group, "scope")?) {
-                (Ok(resource), Ok(scope)) => Ok(Origin { resource: resource.clone(), scope }),
+                (Ok(resource), Ok(scope)) => Ok(Origin { service: service(resource), resource: resource.clone(), scope }),
                 (Err(rejected), _) => Err(rejected.clone()),
                 (_, Err(rejected)) => Err(rejected),
             };
@@ -50,6 +52,17 @@ pub(super) fn each(form: Form, signal: Signal, body: &[u8], take: &mut Take<'_>)
         }
     }
     Ok(())
+}
+
+/// The name of the program that sends.
+fn service(resource: &Resource) -> String {
+    let named = resource.attributes.iter().rev().find(|attribute| attribute.key == b"service.name");
+    match named {
+        Some(KeyValue { value: Some(AnyValue { value: Some(Any::Text(name)) }), .. }) => {
+            String::from_utf8_lossy(name).into_owned()
+        }
+        _ => String::new(),
+    }
 }
 
 /// The last child of that name, or what stands for an absent one.

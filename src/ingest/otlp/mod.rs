@@ -34,15 +34,21 @@ use message::{LogRecord, Span};
 use serde_json::{Map, Value, json};
 use view::{LogView, SpanView, checked_session};
 
-use crate::batch::{Batch, Blind, Made};
+use crate::batch::{Batch, Made};
 use crate::draft::{Bounds, id_of, known};
 use crate::gzip::Fault;
+use crate::senders::{Calls, Received};
 use crate::session::{Names, Sessions, SpanId, TraceId, hex};
 use crate::text;
+
+/// The form of all senders here.
+pub const FORM: &str = "OpenTelemetry";
 
 /// A record that is an event, before its session is known.
 struct Pending {
     index: usize,
+    /// Place of its sender.
+    sender: usize,
     meaning: Meaning,
     convention: &'static Convention,
     /// Absent for log records outside of a trace.
@@ -67,21 +73,22 @@ pub fn read(
 ) -> Result<Batch, Fault> {
     let (mut batch, mut names, mut pending) = (Batch::default(), Names::default(), Vec::new());
     envelope::each(form, signal, body, &mut |origin, source| {
-        let index = batch.records;
-        batch.records += 1;
+        let sender = batch.senders.place(FORM, origin.as_ref().map_or("", |origin| &origin.service));
+        let index = batch.count(sender);
         let read = match signal {
             Signal::Traces => read_span(form, origin, source, &mut names),
             Signal::Logs => read_log(form, origin, source, &mut names),
         };
         match read {
             Ok(Some(Pending { meaning: Meaning::LeftToLogs, convention, .. })) => {
-                batch.blind.left_to_logs += 1;
-                batch.blind.hints.insert(convention.hint);
-                batch.ignored += 1;
+                let row = batch.senders.row(sender);
+                row.left_to_logs += 1;
+                row.hints.insert(convention.hint);
+                batch.ignore(sender);
             }
-            Ok(Some(found)) => pending.push(Pending { index, ..found }),
-            Ok(None) => batch.ignored += 1,
-            Err(rejected) => batch.refuse(index, rejected),
+            Ok(Some(found)) => pending.push(Pending { index, sender, ..found }),
+            Ok(None) => batch.ignore(sender),
+            Err(rejected) => batch.refuse(index, sender, rejected),
         }
     })?;
     names.apply(sessions);
@@ -89,16 +96,30 @@ pub fn read(
         pending.iter().filter(|found| matches!(found.meaning, Meaning::Call(_))).filter_map(Pending::place).collect();
     let bounds = Bounds { event_bytes_max, now };
     for found in pending {
-        let index = found.index;
-        match finish(found, &outer, sessions, &mut batch, bounds) {
-            Ok(Some(made)) => batch.events.push(made),
-            Ok(None) => batch.ignored += 1,
-            Err(rejected) => batch.refuse(index, rejected),
+        let (index, sender, convention) = (found.index, found.sender, found.convention);
+        match finish(found, &outer, sessions, bounds) {
+            Ok(Some(made)) => {
+                note(batch.senders.row(sender), convention, &made);
+                batch.push(sender, made);
+            }
+            Ok(None) => batch.ignore(sender),
+            Err(rejected) => batch.refuse(index, sender, rejected),
         }
     }
     batch.refused.sort_by_key(|refused| refused.index);
     batch.sort();
     Ok(batch)
+}
+
+/// Notes which convention a call is of, and what could be switched on for more.
+fn note(row: &mut Received, convention: &Convention, made: &Made) {
+    let Calls { made: calls, without_args, without_results, .. } = made.calls;
+    if calls > 0 {
+        row.conventions.insert(convention.name);
+    }
+    if without_args + without_results > 0 && !convention.hint.is_empty() {
+        row.hints.insert(convention.hint);
+    }
 }
 
 /// What the first convention that knows a record makes of it.
@@ -134,6 +155,7 @@ fn read_span(
     let Some((meaning, convention)) = found else { return Ok(None) };
     Ok(Some(Pending {
         index: 0,
+        sender: 0,
         meaning,
         convention,
         trace: trace?,
@@ -161,7 +183,8 @@ fn read_log(
         names.add(trace, true, session.clone());
     }
     let (span, parent, duration_ms) = (None, None, view.attributes.number("duration_ms").and_then(|ms| u64::try_from(ms).ok()));
-    Ok(Some(Pending { index: 0, meaning, convention, trace, span, parent, named: session, time: view.time(), duration_ms }))
+    let (index, sender, time) = (0, 0, view.time());
+    Ok(Some(Pending { index, sender, meaning, convention, trace, span, parent, named: session, time, duration_ms }))
 }
 
 /// An id of `N` bytes; none where it is empty or all zeros.
@@ -197,7 +220,6 @@ fn finish(
     mut found: Pending,
     outer: &BTreeSet<(TraceId, SpanId)>,
     sessions: &mut Sessions,
-    batch: &mut Batch,
     bounds: Bounds,
 ) -> Result<Option<Made>, Rejected> {
     let meaning = std::mem::replace(&mut found.meaning, Meaning::Nothing);
@@ -213,10 +235,9 @@ fn finish(
         (None, Some(named)) => named.clone(),
         (None, None) => return Err(Rejected::at(Reason::MissingField, "session_id")),
     };
-    let (mut own_id, mut seen) = (None, Blind::default());
+    let mut own_id = None;
     let (kind, mut fields) = match meaning {
         Meaning::Call(mut call) | Meaning::Inner(mut call) => {
-            call.count(&mut seen, found.convention.hint);
             own_id = call.event_id.take();
             ("tool", call.fields())
         }
@@ -234,10 +255,9 @@ fn finish(
     if let Some(duration_ms) = found.duration_ms {
         fields.insert("duration_ms".to_owned(), duration_ms.into());
     }
-    let made = bounds.event((kind, &id, &session_id), found.time, fields)?;
-    batch.blind.add(&seen);
-    if is_call && sessions.is_other_source(&session_id, found.convention.name) {
-        batch.is_twofold(&session_id);
+    let mut made = bounds.event(found.convention.name, (kind, &id, &session_id), found.time, fields)?;
+    if is_inner {
+        made.source = None;
     }
     if let Some((trace, parent)) = around {
         // The span around it ends later, and may report the same call.

@@ -238,7 +238,13 @@ fn the_report_counts_what_is_committed() {
     };
     let mut intake = Intake::new(log, offsets, Form::Native, settings, Arc::clone(&shared));
     settled(&broker, &mut intake);
-    let stats = shared.lock().unwrap().stats.clone();
+    let IntakeReport { stats, senders, sources, .. } = shared.lock().unwrap().clone();
     assert_eq!((stats.records, stats.events, stats.dead_letters, stats.refused), (BAD, BAD - 1, 1, 1));
+    let total = senders.total();
+    assert_eq!((total.records, total.refused), (BAD, 1));
+    assert_eq!((total.calls.made, total.calls.without_args, total.calls.without_results), (BAD - 1, BAD - 1, BAD - 1));
+    // Another way in reports two of the sessions, too.
+    let mut sources = sources.lock().unwrap();
+    assert_eq!(["s1", "s2", "s9"].map(|session| sources.note(session, "hooks")), [Some("events"), Some("events"), None]);
     assert!(broker.committed(MemoryTopic::DeadLetters)[0].value.is_none(), "as the setting says");
 }

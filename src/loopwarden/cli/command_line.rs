@@ -4,9 +4,10 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::cli::args::{
-    CheckArgs, ConfigCommand, DemoArgs, ExplainArgs, HealthcheckArgs, InspectCommand, LogArgs, MapArgs, ReplayArgs, ResetCommand,
-    RunArgs, SchemaCommand, TestArgs, TopicsCommand, TuneArgs, VersionFormat,
+    CheckArgs, ConfigCommand, DemoArgs, ExplainArgs, HealthcheckArgs, InspectCommand, LogArgs, MapArgs, PlainFormat, ReplayArgs,
+    ResetCommand, RunArgs, SchemaCommand, TestArgs, TopicsCommand, TuneArgs,
 };
+use crate::cli::doctor::DoctorArgs;
 use crate::cli::guard::GuardArgs;
 use crate::cli::hook::HookCommand;
 use crate::cli::mcp_proxy::McpProxyArgs;
@@ -17,6 +18,7 @@ Examples:
   loopwarden run --data-dir ./lw                     one machine: events and commands over HTTP
   loopwarden replay events.ndjson                    what would it have said to recorded events?
   loopwarden check --config loopwarden.toml          mistakes of a configuration, then of its policy
+  loopwarden doctor                                  can what comes in be judged, and what is to be switched on?
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 the answer is no, 69 broker, topic or permission,
 70 poisoned task, 74 store, 75 fenced, 78 configuration or policy, 130 second signal.";
@@ -77,6 +79,8 @@ pub enum Command {
     /// Shows all mistakes of the configuration at once; once there are none, that of the log filter, then those of policy, secret
     /// files and Kafka settings together.
     Check(CheckArgs),
+    /// Ask a running process whether what comes in can be judged, and say what to do where it cannot
+    Doctor(DoctorArgs),
     /// Print, create or compare the topics
     Topics {
         /// What to do with them.
@@ -121,7 +125,7 @@ pub enum Command {
     Version {
         /// Form of the output
         #[arg(long, value_enum, default_value_t)]
-        output: VersionFormat,
+        output: PlainFormat,
     },
 }
 

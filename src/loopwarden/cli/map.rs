@@ -1,9 +1,7 @@
 //! `map`: a mapping of foreign JSON, tried on its records or suggested by them.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
-use std::io::{BufRead, BufReader, Read as _};
 use std::path::Path;
 
 use loopwarden_core::event::EventTime;
@@ -14,6 +12,7 @@ use loopwarden_ingest::suggest::suggest;
 use loopwarden_log::clock;
 
 use crate::cli::args::MapArgs;
+use crate::cli::lines::{lines, unreadable};
 use crate::exit_code;
 use crate::failure::{Failure, Outcome};
 use crate::mapping_file;
@@ -33,7 +32,7 @@ pub fn run(args: &MapArgs) -> Outcome {
     match (&args.suggest, args.trial.as_ref().or(args.apply.as_ref()), &args.mapping) {
         (Some(file), ..) => {
             let (mut records, mut bytes) = (Vec::new(), 0);
-            for record in lines(file)?.take(SUGGESTED_FROM) {
+            for record in lines(file, RECORD_BYTES_MAX)?.take(SUGGESTED_FROM) {
                 let record = record.map_err(|error| unreadable(file, &error))?;
                 bytes += record.len();
                 records.push(record);
@@ -54,42 +53,6 @@ pub fn run(args: &MapArgs) -> Outcome {
     }
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> Failure {
-    Failure::new(exit_code::FAILED, format!("error: {}: {error}", path.display()))
-}
-
-/// The lines of a file that are not blank, each within the bound of a record and one byte: what is longer is refused as too large.
-fn lines(path: &Path) -> Result<impl Iterator<Item = io::Result<Vec<u8>>>, Failure> {
-    let mut reader: Box<dyn BufRead> = if path == Path::new("-") {
-        Box::new(BufReader::new(io::stdin()))
-    } else {
-        Box::new(BufReader::new(File::open(path).map_err(|error| unreadable(path, &error))?))
-    };
-    let mut next = move || -> io::Result<Option<Vec<u8>>> {
-        let mut line = Vec::new();
-        if reader.by_ref().take(RECORD_BYTES_MAX as u64 + 1).read_until(b'\n', &mut line)? == 0 {
-            return Ok(None);
-        }
-        // The rest of a line that is too long.
-        let mut is_open = line.last() != Some(&b'\n');
-        while is_open {
-            let rest = reader.fill_buf()?;
-            let (length, is_end) = match rest.iter().position(|byte| *byte == b'\n') {
-                Some(at) => (at + 1, true),
-                None => (rest.len(), rest.is_empty()),
-            };
-            reader.consume(length);
-            is_open = !is_end;
-        }
-        while line.last().is_some_and(u8::is_ascii_whitespace) {
-            line.pop();
-        }
-        Ok(Some(line))
-    };
-    let all = std::iter::from_fn(move || next().transpose());
-    Ok(all.filter(|line| line.as_ref().map_or(true, |line| !line.is_empty())))
-}
-
 /// What became of all records.
 #[derive(Default)]
 struct Sums {
@@ -105,7 +68,7 @@ fn attempt(file: &Path, mapping: &Path, shown: Option<usize>) -> Outcome {
     let (about, mapping) = mapping_file::read(mapping).map_err(wrong)?;
     let now = EventTime(clock::now_ms());
     let (mut out, mut sums) = (Output::stdout(), Sums::default());
-    for record in lines(file)? {
+    for record in lines(file, RECORD_BYTES_MAX)? {
         let mut record = record.map_err(|error| unreadable(file, &error))?;
         // What a console consumer prints lost the bytes in front of it.
         if about.framing == Framing::Confluent && record.first() == Some(&b'{') {

@@ -6,12 +6,14 @@ pub mod check;
 pub mod command_line;
 pub mod config;
 pub mod demo;
+pub mod doctor;
 pub mod explain;
 mod grow;
 pub mod guard;
 pub mod healthcheck;
 pub mod hook;
 pub mod inspect;
+mod lines;
 pub mod map;
 pub mod mcp_proxy;
 mod quiet;
@@ -68,6 +70,7 @@ fn dispatch(line: &CommandLine) -> Outcome {
         Command::Tune(args) => tune::run(args, log),
         Command::Test(args) => test::run(args),
         Command::Check(args) => check::run(args, log),
+        Command::Doctor(args) => doctor::run(args, log),
         Command::Topics { command } => topics::run(command, log),
         Command::Map(args) => map::run(args),
         Command::Explain(args) => explain::run(args),

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use crate::cli::args::VersionFormat;
+use crate::cli::args::PlainFormat;
 use crate::cli::command_line::CommandLine;
 use crate::failure::Outcome;
 use crate::output::Output;
@@ -55,14 +55,14 @@ pub fn man() -> Outcome {
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub fn version(format: VersionFormat) -> Outcome {
+pub fn version(format: PlainFormat) -> Outcome {
     let mut out = Output::stdout();
     match format {
-        VersionFormat::Text => match REVISION {
+        PlainFormat::Text => match REVISION {
             Some(revision) => out.line(format!("loopwarden {VERSION} ({revision})"))?,
             None => out.line(format!("loopwarden {VERSION}"))?,
         },
-        VersionFormat::Json => out.line(serde_json::json!({ "version": VERSION, "revision": REVISION }).to_string())?,
+        PlainFormat::Json => out.line(serde_json::json!({ "version": VERSION, "revision": REVISION }).to_string())?,
     }
     Ok(out.flush()?)
 }

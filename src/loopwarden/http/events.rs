@@ -10,8 +10,9 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
-use loopwarden_core::event::{EventTime, Header, Reason, RecordMeta, RecordOffset, Rejected, allowed, decode};
+use loopwarden_core::event::{EventKind, EventTime, Header, Reason, RecordMeta, RecordOffset, Rejected, allowed, decode};
 use loopwarden_ingest::cloudevents::{self, Transport};
+use loopwarden_ingest::{Made, Senders, mapping, native};
 use loopwarden_log::embedded::Append;
 use serde_json::{Value, json};
 
@@ -56,12 +57,15 @@ pub(super) async fn post(State(shared): State<Arc<Shared>>, headers: HeaderMap, 
         let appends: Vec<Append<'_>> = sorted
             .events
             .iter()
-            .map(|(key, value)| Append { key: key.as_bytes(), value, headers: headers.clone(), timestamp_ms: now_ms })
+            .map(|Keyed { key, value, .. }| Append { key: key.as_bytes(), value, headers: headers.clone(), timestamp_ms: now_ms })
             .collect();
+        shared_too.quality.count(&sorted.senders);
         if appends.is_empty() {
             return Ok::<_, Refusal>((0, None, sorted.rejected, sorted.left_out));
         }
         let (_, written) = broker.append_unsynced(&appends).map_err(|error| refused(&error))?;
+        let ended = sorted.events.iter().filter_map(|event| event.ends_call_of.map(|source| (event.key.as_str(), source)));
+        shared_too.quality.note(ended);
         Ok((appends.len(), Some(written), sorted.rejected, sorted.left_out))
     });
     let (accepted, written, rejected, left_out) = appended.await??;
@@ -98,15 +102,29 @@ fn form(headers: &HeaderMap) -> Result<Form, Refusal> {
     }
 }
 
-/// The key and the value of an event.
-type Keyed<'a> = (String, Cow<'a, [u8]>);
+/// An event on its way in.
+struct Keyed<'a> {
+    key: String,
+    value: Cow<'a, [u8]>,
+    /// Who reports the end of a call with it; none where it is no such event.
+    ends_call_of: Option<&'static str>,
+}
+
+impl From<Made> for Keyed<'_> {
+    fn from(made: Made) -> Self {
+        Self { ends_call_of: made.ends_call_of(), key: made.session_id, value: Cow::Owned(made.json) }
+    }
+}
 
 /// Events with their keys, and what is none.
+#[derive(Default)]
 struct Sorted<'a> {
     events: Vec<Keyed<'a>>,
     rejected: Vec<Value>,
     /// Records that the filter of the mapping leaves out.
     left_out: usize,
+    /// Who sent what is no native event.
+    senders: Senders,
 }
 
 impl<'a> Sorted<'a> {
@@ -128,20 +146,25 @@ fn sort<'a>(shared: &Shared, form: Form, body: &'a [u8], headers: &[Header<'a>],
         headers: headers.to_vec(),
         value_bytes_max: shared.event_bytes_max,
     };
-    let read = |value: &'a [u8]| -> Result<Option<Keyed<'a>>, Rejected> {
+    let mut senders = Senders::default();
+    let mut read = |value: &'a [u8]| -> Result<Option<Keyed<'a>>, Rejected> {
         let rejected = match decode(Some(value), &meta) {
-            Ok(event) => return Ok(Some((event.session_id.into_owned(), Cow::Borrowed(value)))),
+            Ok(event) => {
+                let ends_call_of = matches!(event.kind, EventKind::Tool(..) | EventKind::ToolResult(_)).then_some(native::FORM);
+                return Ok(Some(Keyed { key: event.session_id.into_owned(), value: Cow::Borrowed(value), ends_call_of }));
+            }
             Err(rejected) => rejected,
         };
         match shared.mapping.as_ref().filter(|mapping| mapping.is_foreign(value)) {
             Some(mapping) => {
-                let made = mapping.map(value, EventTime(now_ms), shared.event_bytes_max)?;
-                Ok(made.map(|made| (made.session_id, Cow::Owned(made.json))))
+                let made = mapping.map(value, EventTime(now_ms), shared.event_bytes_max);
+                senders.count((mapping::FORM, ""), Made::became(&made));
+                Ok(made?.map(Keyed::from))
             }
             None => Err(rejected),
         }
     };
-    let mut sorted = Sorted { events: Vec::new(), rejected: Vec::new(), left_out: 0 };
+    let mut sorted = Sorted::default();
     // Some editors and shells begin each file with it.
     let body = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
     if form == Form::Json {
@@ -149,7 +172,7 @@ fn sort<'a>(shared: &Shared, form: Form, body: &'a [u8], headers: &[Header<'a>],
         match read(body) {
             Ok(found) => {
                 sorted.add(found);
-                return Ok(sorted);
+                return Ok(Sorted { senders, ..sorted });
             }
             // Lines under the name of one document are common; one broken document over several lines is one.
             Err(rejected) if !is_lines(body, &rejected) => {
@@ -171,7 +194,7 @@ fn sort<'a>(shared: &Shared, form: Form, body: &'a [u8], headers: &[Header<'a>],
         }
     }
     let is_empty = sorted.events.is_empty() && sorted.rejected.is_empty() && sorted.left_out == 0;
-    if is_empty { Err(empty()) } else { Ok(sorted) }
+    if is_empty { Err(empty()) } else { Ok(Sorted { senders, ..sorted }) }
 }
 
 /// The events of CloudEvents, with what is none.
@@ -187,8 +210,8 @@ fn cloud_events(shared: &Shared, headers: &HeaderMap, body: &[u8], now_ms: i64) 
     }
     let rejected = batch.refused.iter().map(|refused| rejection(refused.index, &refused.rejected, shared.event_bytes_max));
     let rejected = rejected.collect();
-    let events = batch.events.into_iter().map(|made| (made.session_id, Cow::Owned(made.json))).collect();
-    Ok(Sorted { events, rejected, left_out: batch.ignored })
+    let events = batch.events.into_iter().map(Keyed::from).collect();
+    Ok(Sorted { events, rejected, left_out: batch.ignored, senders: batch.senders })
 }
 
 fn empty() -> Refusal {

@@ -1,40 +1,40 @@
-//! What is remembered between exports of OpenTelemetry: sessions of traces, and what was logged about missing content.
+//! What is remembered between exports of OpenTelemetry: sessions of traces.
 
-use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use loopwarden_core::event::EventTime;
-use loopwarden_ingest::otlp::{Form, Signal, read};
+use loopwarden_ingest::otlp::{FORM, Form, Signal, read};
 use loopwarden_ingest::{Batch, Fault, Sessions, inflate, limits};
+
+use crate::input_quality::InputQuality;
 
 /// One at a time: what a body becomes in memory is bounded, and two bodies of one trace agree on its session.
 #[derive(Debug, Default)]
-pub(super) struct Exports(Mutex<Memory>);
-
-#[derive(Debug, Default)]
-struct Memory {
-    sessions: Sessions,
-    logged: BTreeSet<&'static str>,
-}
+pub(super) struct Exports(Mutex<Sessions>);
 
 impl Exports {
-    /// Reads a body. What its senders could switch on is logged once.
+    /// Reads a body, and tells what came of it.
     pub(super) fn read(
         &self,
         what: (Signal, Form),
         (body, is_gzip): (&[u8], bool),
         now: EventTime,
         event_bytes_max: usize,
+        quality: &InputQuality,
     ) -> Result<Batch, Fault> {
-        let mut memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Memory { sessions, logged } = &mut *memory;
-        let inflated = if is_gzip { Some(inflate(body, limits::INFLATED_BYTES_MAX)?) } else { None };
-        let batch = read(what, inflated.as_deref().unwrap_or(body), sessions, now, event_bytes_max)?;
-        for hint in &batch.blind.hints {
-            if logged.insert(hint) {
-                tracing::warn!(hint, "calls arrive without arguments or results");
+        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let inflated = if is_gzip { inflate(body, limits::INFLATED_BYTES_MAX).map(Some) } else { Ok(None) };
+        let read =
+            inflated.and_then(|inflated| read(what, inflated.as_deref().unwrap_or(body), &mut sessions, now, event_bytes_max));
+        match read {
+            Ok(mut batch) => {
+                quality.take(&mut batch);
+                Ok(batch)
+            }
+            Err(fault) => {
+                quality.refuse(FORM);
+                Err(fault)
             }
         }
-        Ok(batch)
     }
 }

@@ -60,7 +60,7 @@ pub(super) async fn respond(
     drop(body);
     let decided = match heard.check() {
         // An event that the guard cannot take is no reason to keep the agent from its call.
-        Some(check) => desk.answer(check, since).await.ok(),
+        Some(check) => desk.answer(check, since, "hooks").await.ok(),
         None => None,
     };
     Ok(answer::with_type(StatusCode::OK, "application/json", write(contract, &heard, decided.as_ref())))

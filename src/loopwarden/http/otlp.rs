@@ -73,7 +73,8 @@ async fn hand_on(
     let read = tokio::task::spawn_blocking(move || {
         let _memory = memory;
         let now = EventTime(clock::now_ms());
-        let mut batch = exports.read((signal, form), (&body, is_gzip), now, desk.event_bytes_max()).map_err(unreadable)?;
+        let read = exports.read((signal, form), (&body, is_gzip), now, desk.event_bytes_max(), desk.quality());
+        let mut batch = read.map_err(unreadable)?;
         let record = |made: Made| Record {
             session_id: made.session_id,
             // It was read as JSON, which is UTF-8.
@@ -143,7 +144,8 @@ async fn take(
     let appended = answer::blocking(&embedded.appends, move || {
         let _memory = memory;
         let now_ms = clock::now_ms();
-        let read = shared_too.exports.read((signal, form), (&body, is_gzip), EventTime(now_ms), shared_too.event_bytes_max);
+        let Shared { exports, event_bytes_max, quality, .. } = &*shared_too;
+        let read = exports.read((signal, form), (&body, is_gzip), EventTime(now_ms), *event_bytes_max, quality);
         let batch = read.map_err(unreadable)?;
         let written = {
             let appends: Vec<Append<'_>> = batch

@@ -19,6 +19,7 @@ use crate::http::process_status::ProcessStatus;
 use crate::http::shared::{APPENDS, Embedded, READS, Shared};
 use crate::http::token::Token;
 use crate::http::{body, check, connection, metrics, rate, router};
+use crate::input_quality::InputQuality;
 
 /// Threads that answer. Handlers never block them.
 const WORKERS: usize = 2;
@@ -40,6 +41,8 @@ pub struct Options {
     pub event_bytes_max: usize,
     /// Topic name of events, as records carry it.
     pub topic: String,
+    /// Who sends, and how much of it can be compared.
+    pub quality: Arc<InputQuality>,
 }
 
 /// The running listener.
@@ -74,7 +77,8 @@ impl Server {
         // Maybe long before the line that says ready: who waits for a restore may look at how it goes.
         tracing::info!(%address, "listening");
         let (stop, stopping) = watch::channel(false);
-        let desk = options.embedded.clone().map(|broker| Desk::embedded(broker, options.event_bytes_max)).transpose()?;
+        let desk = |broker| Desk::embedded(broker, options.event_bytes_max, Arc::clone(&options.quality));
+        let desk = options.embedded.clone().map(desk).transpose()?;
         let embedded = options.embedded.map(|broker| runtime.block_on(async { Embedded::new(broker) }));
         let shared = Arc::new(Shared {
             warden,
@@ -88,6 +92,7 @@ impl Server {
             asks: Arc::new(Semaphore::new(ASKS)),
             streams: Arc::new(Semaphore::new(limits::HTTP_STREAMS_MAX)),
             exports: Exports::default(),
+            quality: options.quality,
             bodies: Arc::new(Semaphore::new(limits::HTTP_BODIES_BYTES_MAX / body::BODY_UNIT)),
             stopping: stopping.clone(),
             desk,

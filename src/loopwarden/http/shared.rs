@@ -12,6 +12,7 @@ use crate::http::exports::Exports;
 use crate::http::process_status::ProcessStatus;
 use crate::http::token::Token;
 use crate::http::{answer, metrics, rate};
+use crate::input_quality::InputQuality;
 
 /// Reads of the embedded log at once.
 pub(super) const READS: usize = 8;
@@ -35,6 +36,8 @@ pub(super) struct Shared {
     pub(super) bodies: Arc<Semaphore>,
     /// What exports of OpenTelemetry leave behind for the next ones.
     pub(super) exports: Exports,
+    /// Who sends, and how much of it can be compared.
+    pub(super) quality: Arc<InputQuality>,
     pub(super) stopping: watch::Receiver<bool>,
     /// What answers checks; none with Kafka, where a guard of its own does.
     pub(super) desk: Option<Desk>,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use loopwarden_core::engine::SessionEngine;
 use loopwarden_core::event::Stage;
 use loopwarden_core::policy::Policy;
+use loopwarden_ingest::Sources;
 use loopwarden_ingest::mapping::Mapping;
 use loopwarden_intake::IntakeReport;
 use loopwarden_kafka::admin::Admin;
@@ -100,6 +101,8 @@ pub(super) struct DeploymentSpec<'a> {
     pub(super) policy: &'a Arc<Policy>,
     pub(super) data_dir: &'a Path,
     pub(super) clock: SystemClock,
+    /// Which source reports which session.
+    pub(super) sources: Arc<Mutex<Sources>>,
 }
 
 impl DeploymentSpec<'_> {
@@ -251,7 +254,8 @@ pub(super) fn kafka(
         options.bootstrap_servers, options.app, options.topics.input, options.topics.commands
     );
     let partitions = admin.describe(&options.topics.input)?.map(|facts| facts.partitions);
-    let intakes = if config.input.is_empty() { None } else { Some(intakes::start(config, &options, mappings, spec.clock)?) };
+    let intakes = || intakes::start(config, &options, mappings, spec.clock, &spec.sources);
+    let intakes = if config.input.is_empty() { None } else { Some(intakes()?) };
     let webhooks = webhooks::kafka(prepared, &options)?;
     let topic = options.topics.input;
     Ok(Deployment { fleet, intakes, webhooks, pools, store, leases, broker: None, recent, place, topic, partitions })

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use loopwarden_ingest::mapping::Mapping;
-use loopwarden_ingest::otlp;
+use loopwarden_ingest::{Sources, otlp};
 use loopwarden_intake::{Form, Intake, IntakeReport, IntakeSettings};
 use loopwarden_kafka::{KafkaLog, KafkaOptions};
 use loopwarden_lane::{Exit, Fleet, SystemClock};
@@ -69,12 +69,14 @@ pub(super) fn start(
     options: &KafkaOptions,
     mappings: Vec<Option<Mapping>>,
     clock: SystemClock,
+    sources: &Arc<Mutex<Sources>>,
 ) -> Result<Intakes, Failure> {
     let mut fleet = Fleet::new(clock, config.input.len());
     let mut reports = Vec::new();
     for (input, mapping) in config.input.iter().zip(mappings) {
         let (options, settings) = (options.of_intake(&input.topic), settings(config, input));
-        let report = IntakeReport { topic: input.topic.clone(), form: input.form.as_str(), ..IntakeReport::default() };
+        let (topic, form) = (input.topic.clone(), input.form.as_str());
+        let report = IntakeReport { topic, form, sources: Arc::clone(sources), ..IntakeReport::default() };
         let report = Arc::new(Mutex::new(report));
         reports.push(Arc::clone(&report));
         let input = input.clone();

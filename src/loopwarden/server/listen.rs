@@ -27,6 +27,7 @@ pub(super) fn start(
         embedded: state.broker.clone(),
         event_bytes_max: config.limits.record_bytes_max,
         topic: state.facts.topic.clone(),
+        quality: Arc::clone(&state.quality),
     };
     let warden: Arc<ServerState> = Arc::clone(state);
     Server::start(options, warden).map_err(|error| {

@@ -34,6 +34,7 @@ pub(crate) use webhooks::prepare as webhooks;
 
 use crate::failure::{Failure, Outcome};
 use crate::http::{Server, Token};
+use crate::input_quality::InputQuality;
 use crate::mapping_file;
 use crate::output::{Output, say};
 use crate::signals;
@@ -68,7 +69,8 @@ pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<
         .map_err(|error| Failure::coded("E0406", format!("cannot make data_dir {}: {error}", data_dir.display())))?;
     reload::keep(data_dir, &loaded_policy)
         .map_err(|error| Failure::coded("E0406", format!("cannot write to data_dir {}: {error}", data_dir.display())))?;
-    let spec = DeploymentSpec { config, policy: &policy, data_dir, clock: SystemClock::start() };
+    let quality = Arc::new(InputQuality::default());
+    let spec = DeploymentSpec { config, policy: &policy, data_dir, clock: SystemClock::start(), sources: quality.sources() };
     let mut deployment = match &config.kafka {
         Some(kafka) => deployment::kafka(&spec, kafka, mappings, prepared)?,
         None => deployment::embedded(&spec, prepared)?,
@@ -76,7 +78,7 @@ pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<
     has_begun.store(true, Ordering::Release);
     deployment.watch()?;
     let mut manager = SdNotify::of_environment();
-    let state = Arc::new(state(loaded, in_force, control, &spec.clock, &deployment));
+    let state = Arc::new(state(loaded, in_force, control, (&spec.clock, quality), &deployment));
     let server = listen::start(config, (token, mapping), &state)?;
     let housekeeping =
         deployment.broker.clone().map(|broker| Housekeeping::start(broker, config.embedded.retention_ms)).transpose()?;
@@ -121,7 +123,13 @@ pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<
 }
 
 /// What the listener may know of all this.
-fn state(loaded: &Loaded, in_force: InForce, control: &LogControl, clock: &SystemClock, deployment: &Deployment) -> ServerState {
+fn state(
+    loaded: &Loaded,
+    in_force: InForce,
+    control: &LogControl,
+    (clock, quality): (&SystemClock, Arc<InputQuality>),
+    deployment: &Deployment,
+) -> ServerState {
     ServerState {
         facts: Facts {
             mode: loaded.config.mode.as_str(),
@@ -136,6 +144,7 @@ fn state(loaded: &Loaded, in_force: InForce, control: &LogControl, clock: &Syste
         intakes: deployment.intakes.as_ref().map_or_else(Vec::new, |intakes| intakes.fleet.handles().to_vec()),
         intake_reports: deployment.intakes.as_ref().map_or_else(Vec::new, |intakes| intakes.reports.clone()),
         webhook_reports: deployment.webhooks.reports.clone(),
+        quality,
         clock: *clock,
         store: deployment.store.clone(),
         broker: deployment.broker.clone(),

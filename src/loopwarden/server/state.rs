@@ -16,6 +16,8 @@ use loopwarden_state::{RocksStore, StoreError};
 use serde_json::{Map, Value, json};
 
 use crate::http::{Answered, Probe, ProcessStatus, Unanswered};
+use crate::input_quality;
+use crate::input_quality::{InputQuality, Row};
 use crate::server::intakes;
 use crate::server::intakes::Reports;
 use crate::server::status::Sum;
@@ -61,6 +63,8 @@ pub(super) struct ServerState {
     pub(super) intakes: Vec<LaneHandle>,
     pub(super) intake_reports: Reports,
     pub(super) webhook_reports: webhooks::Reports,
+    /// Who sends, and how much of it can be compared.
+    pub(super) quality: Arc<InputQuality>,
     pub(super) clock: SystemClock,
     pub(super) store: RocksStore,
     pub(super) broker: Option<EmbeddedBroker>,
@@ -115,6 +119,18 @@ impl ServerState {
             found.extend(answer.map_err(|error| Unanswered(error.to_string()))?);
         }
         Ok(found)
+    }
+
+    /// Who sends, and what is to be said of all input.
+    fn input(&self, sum: &Sum) -> Value {
+        let (http, intakes) = (self.quality.senders(), intakes::shown(&self.intake_reports));
+        let of_topics = intakes.iter().flat_map(|intake| Row::all(Some(&intake.topic), &intake.senders));
+        let rows: Vec<Row<'_>> = Row::all(None, &http).chain(of_topics).collect();
+        let others = intakes.iter().map(|intake| intake.senders.others().records).sum::<u64>() + http.others().records;
+        let (sessions, examples) = self.quality.twofold();
+        let mut found = sum.findings(self.broker.is_some(), self.facts.partitions);
+        found.extend(input_quality::findings(&rows, (sessions, &examples)));
+        input_quality::shown(&rows, others, (sessions, &examples), &found)
     }
 
     fn policy_name(&self) -> (String, String) {
@@ -233,6 +249,10 @@ impl ProcessStatus for ServerState {
                 |(detector, row): (&Detector, &[u64; 4])| (detector.as_str().to_owned(), Value::from(row.iter().sum::<u64>()));
             Value::Object(Detector::ALL.iter().zip(rows).map(of).collect::<Map<String, Value>>())
         };
+        let [received, applied, expired, stale, shadow, failed] = stats.acks;
+        let acks = json!({
+            "received": received, "applied": applied, "ignored": expired + stale + shadow, "failed": failed,
+        });
         let [nudges, blocks, unblocks] = stats.commands.map(|modes| modes.iter().sum::<u64>());
         json!({
             "version": env!("CARGO_PKG_VERSION"),
@@ -244,9 +264,12 @@ impl ProcessStatus for ServerState {
             "events": stats.events.iter().sum::<u64>(),
             "rejected": stats.rejected.iter().sum::<u64>(),
             "duplicates": stats.duplicates,
+            "late": stats.late,
             "sessions": sum.sessions,
             "commands": { "nudge": nudges, "block": blocks, "unblock": unblocks },
             "detections": by_detector(&stats.detections),
+            "acks": acks,
+            "input": self.input(&sum),
             "tasks": { "all": sum.tasks, "running": sum.running, "poisoned": sum.poisoned.len() },
             "lag_records": sum.lag_records,
         })

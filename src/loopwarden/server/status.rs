@@ -77,6 +77,15 @@ impl Sum {
     fn events(&self) -> u64 {
         self.stats.events.iter().sum()
     }
+
+    /// What the events keep detectors from seeing, or that there are none. `partitions` of the events, where they are known.
+    pub(super) fn findings(&self, is_embedded: bool, partitions: Option<u32>) -> Vec<Diagnostic> {
+        let mut found = input_quality::of_stream(&self.stats, partitions);
+        if self.events() == 0 && self.is_ready() {
+            found.push(silence(is_embedded));
+        }
+        found
+    }
 }
 
 /// What may be the cause where nothing comes in.
@@ -134,10 +143,7 @@ impl StatusLine {
                 sum.sessions_cached, sum.running, sum.tasks
             ));
         }
-        let mut found = input_quality::of_stream(&sum.stats, self.partitions);
-        if events == 0 && sum.is_ready() {
-            found.push(silence(self.is_embedded));
-        }
+        let mut found = sum.findings(self.is_embedded, self.partitions);
         found.retain(|found| !self.told.contains(&found.code));
         self.told.extend(found.iter().map(|found| found.code));
         lines.extend(found.iter().map(ToString::to_string));

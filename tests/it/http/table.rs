@@ -90,6 +90,7 @@ fn without_lanes(token: Option<&str>) -> (Server, Client) {
         embedded: None,
         event_bytes_max: 1_024,
         topic: "t".to_owned(),
+        quality: Arc::default(),
     };
     let server = Server::start(options, Arc::new(NoLanes)).unwrap();
     let client = Client::new(&server.address().to_string());

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use loopwarden_ingest::otlp::{Form, Signal};
-use loopwarden_ingest::{Batch, Sessions};
+use loopwarden_ingest::{Batch, Received, Senders, Sessions, Sources};
 use serde_json::Value;
 
 use crate::oracle::protobuf;
@@ -17,15 +17,18 @@ use crate::{events, with};
 fn read(name: &str, is_protobuf: bool) -> Vec<Batch> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings").join(format!("{name}.otlp.ndjson"));
     let mut sessions = Sessions::default();
+    let mut sources = Sources::default();
     let batch = |line: &str| {
         let request: Value = serde_json::from_str(line).unwrap();
         let signal = if request["path"] == "/v1/traces" { Signal::Traces } else { Signal::Logs };
         let body = &request["body"];
-        if is_protobuf {
+        let mut batch = if is_protobuf {
             with(&mut sessions, signal, Form::Protobuf, &protobuf(signal, body)).unwrap()
         } else {
             with(&mut sessions, signal, Form::Json, body.to_string().as_bytes()).unwrap()
-        }
+        };
+        sources.note_all(&mut batch);
+        batch
     };
     fs::read_to_string(path).unwrap().lines().map(batch).collect()
 }
@@ -45,11 +48,13 @@ fn golden(name: &str) -> Vec<Batch> {
 
 /// Calls, those without arguments, those without results, spans left to the logs.
 fn blind(batches: &[Batch]) -> [u64; 4] {
-    let mut blind = loopwarden_ingest::Blind::default();
+    let mut senders = Senders::default();
     for batch in batches {
-        blind.add(&batch.blind);
+        senders.add(&batch.senders);
     }
-    [blind.calls, blind.without_args, blind.without_results, blind.left_to_logs]
+    assert_eq!((senders.iter().count(), senders.others()), (1, &Received::default()), "one program sent all of it");
+    let Received { calls, left_to_logs, .. } = senders.total();
+    [calls.made, calls.without_args, calls.without_results, left_to_logs]
 }
 
 #[test]

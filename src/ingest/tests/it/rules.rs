@@ -1,7 +1,7 @@
 //! Sessions, double reports, partial success, bounds.
 
 use loopwarden_ingest::otlp::{Form, Signal};
-use loopwarden_ingest::{Fault, Sessions};
+use loopwarden_ingest::{Fault, Sessions, Sources};
 use serde_json::{Value, json};
 
 use crate::oracle::{both, protobuf};
@@ -82,9 +82,22 @@ fn a_call_through_mcp_counts_once_whichever_span_comes_first() {
 fn one_session_of_two_sources_is_named() {
     let other =
         span(2, "t", &json!({ "openinference.span.kind": "TOOL", "tool.name": "t", "input.value": "{}", "output.value": "x" }));
-    let batch = of_json(Signal::Traces, &traces(&[call(1, &json!({ "session.id": "s" })), other]));
+    let mut batch = of_json(Signal::Traces, &traces(&[call(1, &json!({ "session.id": "s" })), other]));
+    Sources::default().note_all(&mut batch);
     assert_eq!(batch.twofold.iter().collect::<Vec<_>>(), ["s"]);
     assert!(batch.warning().unwrap().contains("reported by two sources, so that calls may count twice: s"));
+}
+
+#[test]
+fn a_call_that_two_spans_report_and_that_counts_once_is_no_second_source() {
+    let (mut sessions, mut sources) = (Sessions::default(), Sources::default());
+    let mcp = |number: u8| span(number, "tools/call t", &json!({ "mcp.method.name": "tools/call", "gen_ai.tool.name": "t" }));
+    for spans in [[mcp(1)], [call(2, &json!({}))], [mcp(3)]] {
+        let mut batch = with(&mut sessions, Signal::Traces, Form::Json, traces(&spans).to_string().as_bytes()).unwrap();
+        assert_eq!(batch.events.len(), 1);
+        sources.note_all(&mut batch);
+        assert!(batch.twofold.is_empty());
+    }
 }
 
 #[test]

@@ -12,8 +12,8 @@ pub use lab::{
 };
 use loopwarden_settings::LogFormat;
 pub use server::{
-    CheckArgs, ConfigCommand, DemoArgs, DemoFormat, ExplainArgs, GrowArgs, HealthcheckArgs, ResetArgs, ResetCommand,
-    ResetTaskArgs, RunArgs, SchemaCommand, SchemaName, SchemaOf, TopicFormat, TopicSize, TopicsCommand, VersionFormat,
+    CheckArgs, ConfigCommand, DemoArgs, DemoFormat, ExplainArgs, GrowArgs, HealthcheckArgs, PlainFormat, ResetArgs, ResetCommand,
+    ResetTaskArgs, RunArgs, SchemaCommand, SchemaName, SchemaOf, TopicFormat, TopicSize, TopicsCommand,
 };
 
 /// Log lines, on standard error.

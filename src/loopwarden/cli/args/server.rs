@@ -5,10 +5,10 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::ConfigArgs;
 use crate::output::OutputFormat;
 
-/// Form of `version`.
+/// Form of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum VersionFormat {
-    /// A line.
+pub enum PlainFormat {
+    /// Lines for people.
     #[default]
     Text,
     /// A JSON object.

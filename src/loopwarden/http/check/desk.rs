@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use crate::clock;
 use crate::http::check::beside::{BesideSink, Send};
 use crate::http::check::embedded::EmbeddedSink;
+use crate::input_quality::InputQuality;
 use crate::telemetry::guard::GuardReport;
 
 /// Bodies on their way in, together. Bytes.
@@ -33,6 +34,7 @@ pub struct Desk {
     sink: Sink,
     event_bytes_max: usize,
     bodies: Arc<Semaphore>,
+    quality: Arc<InputQuality>,
 }
 
 impl std::fmt::Debug for Desk {
@@ -46,22 +48,26 @@ impl Desk {
     ///
     /// # Errors
     /// The verdicts in force cannot be read.
-    pub(in crate::http) fn embedded(broker: EmbeddedBroker, event_bytes_max: usize) -> io::Result<Self> {
+    pub(in crate::http) fn embedded(
+        broker: EmbeddedBroker,
+        event_bytes_max: usize,
+        quality: Arc<InputQuality>,
+    ) -> io::Result<Self> {
         let guard = Arc::new(Mutex::new(Guard::new(Options { event_bytes_max, ..Options::default() })));
         let sink = EmbeddedSink::start(broker, &guard)?;
-        Ok(Self::new(guard, Sink::Embedded(sink), event_bytes_max))
+        Ok(Self::new(guard, Sink::Embedded(sink), event_bytes_max, quality))
     }
 
     /// Of a process beside an agent. It learns of verdicts by [`Desk::feed`], and hands on events by `send`.
     #[must_use]
     pub fn beside(options: Options, source: Source, send: Send) -> Self {
         let guard = Arc::new(Mutex::new(Guard::new(options)));
-        Self::new(guard, Sink::Beside(BesideSink::new(source, send)), options.event_bytes_max)
+        Self::new(guard, Sink::Beside(BesideSink::new(source, send)), options.event_bytes_max, Arc::default())
     }
 
-    fn new(guard: Arc<Mutex<Guard>>, sink: Sink, event_bytes_max: usize) -> Self {
+    fn new(guard: Arc<Mutex<Guard>>, sink: Sink, event_bytes_max: usize, quality: Arc<InputQuality>) -> Self {
         let bodies = Arc::new(Semaphore::new((BODIES_BYTES_MAX / event_bytes_max.max(1)).max(1)));
-        Self { guard, sink, event_bytes_max, bodies }
+        Self { guard, sink, event_bytes_max, bodies, quality }
     }
 
     /// Tells the guard of verdicts.
@@ -111,6 +117,11 @@ impl Desk {
         self.event_bytes_max
     }
 
+    /// Who sends, and how much of it can be compared.
+    pub(in crate::http) fn quality(&self) -> &InputQuality {
+        &self.quality
+    }
+
     /// Room for one more body.
     pub(in crate::http) fn body_permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.bodies).try_acquire_owned().ok()
@@ -120,16 +131,19 @@ impl Desk {
         self.guard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers a check that came `since`: before its deadline, whatever happens.
+    /// Answers a check that came `since`, by way of a source: before its deadline, whatever happens.
     ///
     /// # Errors
     /// The event is none.
-    pub async fn answer(&self, check: Check, since: Stopwatch) -> Result<Answer, BadCheck> {
+    pub async fn answer(&self, check: Check, since: Stopwatch, source: &'static str) -> Result<Answer, BadCheck> {
         let wait = Duration::from_millis(check.deadline_ms);
         let wait = wait.saturating_sub((wait / 10).max(MARGIN_MIN)).saturating_sub(since.elapsed());
         let deadline = Deadline::after(wait);
         let is_recorded = check.record;
         let mut opened = self.guard().open(check, now())?;
+        if is_recorded && opened.phase == Phase::After {
+            self.quality.note(std::iter::once((opened.who.session_id.as_str(), source)));
+        }
         let (mut taken, mut is_known) = (Ok(()), true);
         if let (Sink::Embedded(sink), Phase::After | Phase::Turn) = (&self.sink, opened.phase) {
             // The verdict about an event is in its own answer: it is recorded first.
@@ -199,11 +213,11 @@ mod tests {
         let owner = StoreOwner { app: "a".to_owned(), instance: "i".to_owned(), cluster: None };
         let store = RocksStore::open(&dir, &RocksOptions::default(), &owner).unwrap();
         let broker = EmbeddedBroker::open(store, EmbeddedOptions::default()).unwrap();
-        let desk = Desk::embedded(broker, 1_000).unwrap();
+        let desk = Desk::embedded(broker, 1_000, Arc::default()).unwrap();
         for (kind, deadline_ms, stale) in [("tool_call", 10_000, false), ("tool", 20, true)] {
             let event = format!(r#"{{"id":"{kind}","kind":"{kind}","session_id":"s","tool":"t"}}"#);
             let check = Check::new(RawValue::from_string(event).unwrap(), Client::default());
-            let answer = desk.answer(Check { deadline_ms, ..check }, Stopwatch::start()).await.unwrap();
+            let answer = desk.answer(Check { deadline_ms, ..check }, Stopwatch::start(), "checks").await.unwrap();
             assert_eq!((answer.decision, answer.state.stale), (Decision::Allow, stale), "{kind}");
             assert!(stale || answer.recorded);
         }

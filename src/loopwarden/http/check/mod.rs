@@ -45,7 +45,7 @@ pub(super) async fn respond(desk: &Desk, headers: &HeaderMap, body: Body) -> Res
     let (body, _memory) = collect(desk, body).await?;
     let check = Check::read(&body).map_err(|bad| refused(&bad))?;
     drop(body);
-    let answer = desk.answer(check, since).await.map_err(|bad| refused(&bad))?;
+    let answer = desk.answer(check, since, "checks").await.map_err(|bad| refused(&bad))?;
     // Its own type, which serialises.
     let text = serde_json::to_string(&answer).unwrap_or_default();
     Ok(answer::json_text(StatusCode::OK, text))

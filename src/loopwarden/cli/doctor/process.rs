@@ -1,0 +1,186 @@
+//! A running process, as it tells itself.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use loopwarden_lab::report::grouped;
+use serde_json::Value;
+
+use super::args::DoctorArgs;
+use super::finding::Finding;
+use super::input;
+use crate::cli::args::LogArgs;
+use crate::cli::{ask, setup};
+use crate::exit_code;
+use crate::failure::Failure;
+
+/// Bytes of an answer that are read. The overview shows what is in force, 256 rows at most.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// One dead letter, or one late event, in so many events is more than a slip.
+const SHARE: u64 = 100;
+
+/// What is to be said of it.
+///
+/// # Errors
+/// It does not answer, or lets nobody in.
+pub(super) fn findings(args: &DoctorArgs, log: &LogArgs) -> Result<Vec<Finding>, Failure> {
+    let http = setup::load(&args.config, log)?.config.http;
+    let address = args.address.as_deref().map(|address| address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/'));
+    let (address, token) = ask::process(address, &http)?;
+    let asked = |path: &str| ask(address, path, token.as_deref(), Duration::from_millis(args.timeout_ms));
+    let (code, ready) = asked("/readyz?verbose")?;
+    let mut findings = readiness(&code, &ready);
+    // No command has this number: only the numbers are wanted.
+    let (code, overview) = asked(&format!("/overview?after={}", u64::MAX))?;
+    let hint =
+        if code == "404" { "; a guard tells nothing of senders: ask the process it belongs to" } else { ask::way_in(&code) };
+    let refused = |why: &str| failed(address, "/overview", &format!("{why}{hint}"));
+    if code != "200" {
+        return Err(refused(overview.trim()));
+    }
+    let overview: Value = serde_json::from_str(&overview).map_err(|error| refused(&error.to_string()))?;
+    findings.extend(of_overview(&overview));
+    Ok(findings)
+}
+
+fn ask(address: SocketAddr, path: &str, token: Option<&str>, wait: Duration) -> Result<(String, String), Failure> {
+    let answer =
+        ask::get(address, path, token, wait, ANSWER_BYTES_MAX).map_err(|error| failed(address, path, &error.to_string()))?;
+    let (_, code, body) = ask::parts(&answer);
+    Ok((code.to_owned(), body.to_owned()))
+}
+
+fn failed(address: SocketAddr, path: &str, why: &str) -> Failure {
+    Failure::new(exit_code::FAILED, format!("error: http://{address}{path}: {why}"))
+}
+
+fn readiness(code: &str, body: &str) -> Vec<Finding> {
+    if code == "200" {
+        return vec![Finding::good("the process is ready")];
+    }
+    let wrong: Vec<Finding> = body.lines().filter_map(|line| line.strip_prefix("[-] ")).map(not_ready).collect();
+    if wrong.is_empty() { vec![not_ready(body.trim())] } else { wrong }
+}
+
+fn not_ready(why: &str) -> Finding {
+    Finding::todo(format!("the process is not ready: {why}"))
+        .help("its log says why; `loopwarden check --connect` looks at the brokers")
+}
+
+fn of_overview(overview: &Value) -> Vec<Finding> {
+    let number = |pointer: &str| overview.pointer(pointer).and_then(Value::as_u64).unwrap_or_default();
+    let is_live = overview.get("mode").is_some_and(|mode| mode == "live");
+    let mut findings = vec![if is_live {
+        Finding::good("mode live: workers are to act on commands")
+    } else {
+        Finding::note("mode shadow: commands are published, and bind nobody")
+            .help("set mode = \"live\" when you trust what you see")
+    }];
+    let (events, rejected) = (number("/events"), number("/rejected"));
+    if events > 0 {
+        findings.push(Finding::good(format!("{} events of {} sessions", grouped(events), grouped(number("/sessions")))));
+    }
+    if rejected > 0 {
+        let message = format!("{} records became dead letters, beside {} events", grouped(rejected), grouped(events));
+        let is_many = rejected * SHARE >= events;
+        let found = if is_many { Finding::todo(message).coded("W0308") } else { Finding::note(message) };
+        findings.push(found.help("the header dlq.reason of each says why"));
+    }
+    let late = number("/late");
+    if late > 0 && late * SHARE >= events {
+        let message = format!("{} of {} events came after later ones of their session", grouped(late), grouped(events));
+        findings.push(Finding::note(message).help("they are judged in the order in which they come; export in smaller batches"));
+    }
+    if let Some(lag) = overview.get("lag_records").and_then(Value::as_u64).filter(|lag| *lag > 0) {
+        findings.push(Finding::note(format!("{} records are waiting to be read", grouped(lag))));
+    }
+    match overview.get("input") {
+        Some(input) => findings.extend(input::findings(input)),
+        None => findings.push(Finding::note("the process is of an older version, which tells nothing of its senders")),
+    }
+    if is_live {
+        findings.extend(obedience(number));
+    }
+    findings
+}
+
+/// Whether anybody says what became of commands.
+fn obedience(number: impl Fn(&str) -> u64) -> Option<Finding> {
+    let commands = number("/commands/nudge") + number("/commands/block");
+    let (agents, checks) = (number("/guard/agents"), number("/guard/checks"));
+    let [received, applied, ignored, failed] =
+        ["received", "applied", "ignored", "failed"].map(|word| number(&format!("/acks/{word}")));
+    if failed > 0 {
+        let message = format!("workers failed to carry out {} commands, and carried out {}", grouped(failed), grouped(applied));
+        return Some(Finding::todo(message).help("what workers must do: the page workers"));
+    }
+    if checks > 0 {
+        return Some(Finding::good(format!("{} agents ask before and after their calls", grouped(agents))));
+    }
+    if received + applied + ignored > 0 {
+        return Some(Finding::good(format!(
+            "workers report: {} commands applied, {} ignored",
+            grouped(applied),
+            grouped(ignored)
+        )));
+    }
+    (commands > 0).then(|| {
+        Finding::note(format!("{} commands were sent, and no worker reports what it does with them", grouped(commands)))
+            .help("workers may send `ack` events; agents may ask: the pages workers and guard")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(overview: &Value) -> Vec<String> {
+        of_overview(overview).iter().flat_map(Finding::lines).collect()
+    }
+
+    #[test]
+    fn a_process_in_shadow_is_no_mistake() {
+        let told = told(&json!({ "mode": "shadow", "events": 3, "sessions": 1, "commands": { "nudge": 1 }, "input": {} }));
+        assert_eq!(told[0], "note  mode shadow: commands are published, and bind nobody");
+        assert_eq!(told[2..], ["ok    3 events of 1 sessions"]);
+    }
+
+    #[test]
+    fn what_workers_do_is_told_as_far_as_they_say_so() {
+        let base = |more: Value| {
+            let mut overview = json!({ "mode": "live", "events": 1, "commands": { "nudge": 2, "block": 1 }, "input": {} });
+            overview.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            told(&overview)[2..].join("\n")
+        };
+        assert!(base(json!({})).starts_with("note  3 commands were sent, and no worker reports"));
+        assert_eq!(
+            base(json!({ "acks": { "applied": 2, "ignored": 1 } })),
+            "ok    workers report: 2 commands applied, 1 ignored"
+        );
+        assert!(
+            base(json!({ "acks": { "failed": 2, "applied": 1 } })).starts_with("todo  workers failed to carry out 2 commands")
+        );
+        assert_eq!(base(json!({ "guard": { "agents": 1, "checks": 9 } })), "ok    1 agents ask before and after their calls");
+    }
+
+    #[test]
+    fn each_thing_that_is_not_ready_is_named() {
+        let found =
+            readiness("503", "[+] joined\n[-] lanes go on: 1 cannot commit\n[-] task session/3: stopped itself\nnot ok\n");
+        let lines: Vec<String> = found.iter().flat_map(Finding::lines).collect();
+        assert_eq!((lines.len(), lines[0].as_str()), (4, "todo  the process is not ready: lanes go on: 1 cannot commit"));
+        assert_eq!(readiness("500", "broken").len(), 1);
+    }
+
+    #[test]
+    fn many_dead_letters_are_a_thing_to_do_and_few_are_not() {
+        let of =
+            |what: &str, count: u64| told(&json!({ "mode": "live", "events": 200, what: count, "input": {} }))[2..].join("\n");
+        assert!(of("rejected", 2).starts_with("todo  [W0308] 2 records became dead letters, beside 200 events"));
+        assert!(of("rejected", 1).starts_with("note  1 records became dead letters, beside 200 events"));
+        assert!(of("late", 2).starts_with("note  2 of 200 events came after later ones of their session"));
+        assert_eq!(of("late", 1), "");
+    }
+}
