@@ -3,6 +3,7 @@
 mod doctor;
 mod hook;
 mod input;
+mod logs;
 mod mapping;
 mod reports;
 

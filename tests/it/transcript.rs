@@ -78,10 +78,17 @@ fn every_format_reads_as_its_golden_file_says() {
     let mut wrong = Vec::new();
     for (name, log) in [
         ("claude-code", "claude-code/log.jsonl"),
+        ("cline", "cline/1767603600000/api_conversation_history.json"),
+        ("cline-hostile", "cline-hostile"),
+        ("cline-older", "cline-older"),
+        ("cline-session", "cline-session"),
         ("codex", "codex/log.jsonl"),
         ("codex-older", "codex-older/log.jsonl"),
         ("gemini", "gemini/log.jsonl"),
         ("gemini-older", "gemini-older/log.json"),
+        ("goose", "goose/session.json"),
+        ("goose-hostile", "goose-hostile"),
+        ("goose-older", "goose-older"),
         ("opencode", "opencode/log.json"),
         ("openhands", "openhands/log.json"),
         ("openhands-events", "openhands-events"),
@@ -279,7 +286,12 @@ proptest::proptest! {
 fn a_broken_recording_gives_events_or_a_reason() {
     let logs = [
         (Format::ClaudeCode, "claude-code/log.jsonl"),
+        (Format::Cline, "cline/1767603600000/api_conversation_history.json"),
+        (Format::Cline, "cline-older/1741234567890/api_conversation_history.json"),
+        (Format::Cline, "cline-session/1784094124598_rruoq/1784094124598_rruoq.messages.json"),
         (Format::Codex, "codex/log.jsonl"),
+        (Format::Goose, "goose/session.json"),
+        (Format::Goose, "goose-older/20250801_100315.jsonl"),
         (Format::Gemini, "gemini/log.jsonl"),
         (Format::Gemini, "gemini-older/log.json"),
         (Format::Opencode, "opencode/log.json"),
@@ -289,7 +301,12 @@ fn a_broken_recording_gives_events_or_a_reason() {
     for (format, name) in logs {
         let text = fs::read_to_string(golden(name)).unwrap();
         let is_document = Path::new(name).extension().is_some_and(|is| is == "json");
-        let pieces: Vec<&str> = if is_document { vec![&text] } else { text.lines().collect() };
+        let elements: Vec<Box<serde_json::value::RawValue>> = serde_json::from_str(&text).unwrap_or_default();
+        let pieces: Vec<&str> = match is_document {
+            true if elements.is_empty() => vec![&text],
+            true => elements.iter().map(|element| element.get()).collect(),
+            false => text.lines().collect(),
+        };
         let (mut made, mut refused) = (Vec::new(), 0);
         for round in 0..2_000 {
             // A new log now and then: what one remembers is another input.

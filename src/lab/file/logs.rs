@@ -241,7 +241,7 @@ fn note_read(strand: &Strand, rounds: &Rounds) {
 }
 
 /// Name that stands for the session of a log without one: of the file, or of the directory where that says nothing.
-pub(super) fn session_name(input: &FileInput) -> String {
+pub(crate) fn session_name(input: &FileInput) -> String {
     let FileInput::Path(path) = input else { return "standard-input".to_owned() };
     let name = |path: &PathBuf| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let file = name(path);
@@ -250,7 +250,7 @@ pub(super) fn session_name(input: &FileInput) -> String {
     let says_nothing = stem.is_empty()
         || stem.bytes().all(|byte| byte.is_ascii_digit())
         || stem.starts_with("event-")
-        || matches!(stem, "trajectory" | "events" | "event" | "output" | "history");
+        || matches!(stem, "api_conversation_history" | "trajectory" | "events" | "event" | "output" | "history");
     let mut named = if says_nothing { path.parent().map(PathBuf::from).unwrap_or_default() } else { return stem.to_owned() };
     if name(&named) == "events" {
         named = named.parent().map(PathBuf::from).unwrap_or_default();

@@ -15,8 +15,11 @@ const CODEX: [&str; 5] = ["session_meta", "response_item", "event_msg", "turn_co
 const OPENHANDS: [&str; 5] =
     ["SystemPromptEvent", "MessageEvent", "ActionEvent", "ObservationEvent", "ConversationStateUpdateEvent"];
 
+/// Tags that Cline's first message has, which is a person's.
+const CLINE: [&str; 2] = ["<task>", "<environment_details>"];
+
 /// Fields that tell whose an object is. All else is passed over and not kept: the file may be anybody's, and of any size.
-const TELLING: [&str; 23] = [
+const TELLING: [&str; 29] = [
     "session_id",
     "kind",
     "type",
@@ -40,6 +43,12 @@ const TELLING: [&str; 23] = [
     "messages",
     "projectHash",
     "provenance",
+    "agent",
+    "ts",
+    "created",
+    "working_dir",
+    "message_count",
+    "conversation",
 ];
 
 /// How pieces lie in the file.
@@ -99,6 +108,13 @@ fn long_document(text: &str) -> Option<Format> {
         Some(Format::Opencode)
     } else if begins.starts_with(r#"{"sessionId":""#) && begins.contains(r#","projectHash":""#) {
         Some(Format::Gemini)
+    } else if begins.starts_with(r#"{"version":"#)
+        && begins.contains(r#","updated_at":""#)
+        && begins.contains(r#","sessionId":""#)
+    {
+        Some(Format::Cline)
+    } else if begins.starts_with(r#"{"id":""#) && begins.contains(r#","working_dir":""#) {
+        Some(Format::Goose)
     } else {
         None
     }
@@ -141,6 +157,13 @@ fn decide(object: &str) -> Option<Option<Format>> {
     if has("info") && fields.get("messages").is_some_and(|source| source.starts_with('[')) {
         return Some(Some(Format::Opencode));
     }
+    let is_list = |name: &str| fields.get(name).is_some_and(|source| source.starts_with('['));
+    if has("sessionId") && has("agent") && is_list("messages") {
+        return Some(Some(Format::Cline));
+    }
+    if has("working_dir") && (has("message_count") || has("conversation")) {
+        return Some(Some(Format::Goose));
+    }
     if has("uuid") && has("sessionId") && (has("provenance") || has_parts()) {
         return Some(Some(Format::Qwen));
     }
@@ -153,6 +176,8 @@ fn decide(object: &str) -> Option<Option<Format>> {
         Some("file-history-snapshot") if has("snapshot") => return Some(Some(Format::ClaudeCode)),
         Some(_) if has("sessionId") => return Some(Some(Format::ClaudeCode)),
         Some("message") if has("role") && has("content") => return Some(Some(Format::Codex)),
+        None if has("role") && has("created") && is_list("content") => return Some(Some(Format::Goose)),
+        None if has("role") && has("content") && (has("ts") || is_of_cline(object)) => return Some(Some(Format::Cline)),
         None if has("id") && has("timestamp") && has("instructions") => return Some(Some(Format::Codex)),
         _ => {}
     }
@@ -160,6 +185,11 @@ fn decide(object: &str) -> Option<Option<Format>> {
         || (has("source") && OPENHANDS.contains(&&*kind))
         || (has("instance_id") && fields.get("history").is_some_and(|source| source.starts_with('[')));
     is_openhands.then_some(Some(Format::OpenHands))
+}
+
+/// Whether a message of the model's API is one that Cline wrote, before it noted times.
+fn is_of_cline(message: &str) -> bool {
+    CLINE.iter().any(|tag| message.contains(tag))
 }
 
 #[cfg(test)]
@@ -196,6 +226,17 @@ mod tests {
                 log(Format::Qwen, Layout::Lines),
             ),
             (r#"{"uuid":"u","sessionId":"s","type":"system","provenance":"system"}"#, log(Format::Qwen, Layout::Lines)),
+            (
+                r#"[{"role":"user","content":[{"type":"text","text":"<task>\nx\n</task>"}]},{"#,
+                log(Format::Cline, Layout::Document),
+            ),
+            (r#"[{"role":"assistant","content":"x","ts":1}]"#, log(Format::Cline, Layout::Document)),
+            (r#"[{"role":"user","content":"x"}]"#, Detected::Unknown),
+            ("{\n  \"version\": 1,\n  \"updated_at\": \"t\",\n  \"sessionId\": \"s\",\n", log(Format::Cline, Layout::Document)),
+            (r#"{"sessionId":"s","agent":"lead","messages":[]}"#, log(Format::Cline, Layout::Lines)),
+            ("{\n  \"id\": \"1\",\n  \"working_dir\": \"/w\",\n", log(Format::Goose, Layout::Document)),
+            (r#"{"working_dir":"/w","description":"d","message_count":0}"#, log(Format::Goose, Layout::Lines)),
+            (r#"{"role":"user","created":1,"content":[]}"#, log(Format::Goose, Layout::Lines)),
             (r#"{"instance_id":"i","history":[]}"#, log(Format::OpenHands, Layout::Lines)),
         ] {
             assert_eq!(detect(head.as_bytes()), expected, "{head}");

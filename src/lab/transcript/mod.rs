@@ -1,16 +1,19 @@
-//! Logs that agents leave on disk, made into events: Claude Code, Codex, Gemini CLI, opencode, OpenHands, Qwen Code. A file each; facts about
-//! a format live there only.
+//! Logs that agents leave on disk, made into events: Claude Code, Cline, Codex, Gemini CLI, goose, opencode, OpenHands, Qwen Code. A file
+//! each; facts about a format live there only.
 //!
 //! A log is read in *pieces*: a line, or an element of a document. [`detect`] tells the format by content, a [`Converter`] turns
 //! pieces into events as [`loopwarden_core::event::decode`] reads them. Texts beyond a bound keep their two ends and the hash of the whole,
 //! so that what was equal stays equal. What carries nothing about calls or messages is counted by its kind.
 
 mod claude_code;
+mod cline;
+mod cline_tags;
 mod codex;
 mod detect;
 mod draft;
 mod format;
 mod gemini;
+mod goose;
 mod object;
 mod opencode;
 mod openhands;
@@ -39,8 +42,10 @@ pub struct Converter {
 #[derive(Debug)]
 enum State {
     ClaudeCode(claude_code::Claude),
+    Cline(cline::Cline),
     Codex(codex::Codex),
     Gemini(gemini::Gemini),
+    Goose(goose::Goose),
     Opencode(opencode::Opencode),
     OpenHands(openhands::OpenHands),
     Qwen(qwen::Qwen),
@@ -51,8 +56,10 @@ impl Converter {
     pub fn new(format: Format, name: &str) -> Self {
         let state = match format {
             Format::ClaudeCode => State::ClaudeCode(claude_code::Claude::new(name)),
+            Format::Cline => State::Cline(cline::Cline::new(name)),
             Format::Codex => State::Codex(codex::Codex::new(name)),
             Format::Gemini => State::Gemini(gemini::Gemini::new(name)),
+            Format::Goose => State::Goose(goose::Goose::new(name)),
             Format::Opencode => State::Opencode(opencode::Opencode::new(name)),
             Format::OpenHands => State::OpenHands(openhands::OpenHands::new(name)),
             Format::Qwen => State::Qwen(qwen::Qwen::new(name)),
@@ -71,8 +78,10 @@ impl Converter {
         let mut sink = Sink { out, tally: &mut self.tally };
         let converted = match &mut self.state {
             State::ClaudeCode(claude) => claude.piece(Object(&object), &mut sink),
+            State::Cline(cline) => cline.piece(Object(&object), &mut sink),
             State::Codex(codex) => codex.piece(Object(&object), &mut sink),
             State::Gemini(gemini) => gemini.piece(Object(&object), &mut sink),
+            State::Goose(goose) => goose.piece(Object(&object), &mut sink),
             State::Opencode(opencode) => opencode.piece(Object(&object), &mut sink),
             State::OpenHands(openhands) => openhands.piece(Object(&object), &mut sink),
             State::Qwen(qwen) => qwen.piece(Object(&object), &mut sink),
@@ -92,7 +101,13 @@ impl Converter {
         let mut sink = Sink { out, tally: &mut self.tally };
         match &mut self.state {
             State::ClaudeCode(claude) => claude.finish(&mut sink),
-            State::Codex(_) | State::Gemini(_) | State::Opencode(_) | State::OpenHands(_) | State::Qwen(_) => Ok(()),
+            State::Cline(_)
+            | State::Codex(_)
+            | State::Gemini(_)
+            | State::Goose(_)
+            | State::Opencode(_)
+            | State::OpenHands(_)
+            | State::Qwen(_) => Ok(()),
         }
     }
 

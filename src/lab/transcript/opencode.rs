@@ -101,7 +101,5 @@ impl Opencode {
 
 /// Milliseconds since 1970 in an object's `time`.
 fn time(object: Object<'_>, name: &str) -> Option<EventTime> {
-    let ms = object.object_if_any("time")?.get(name)?.as_i64()?;
-    // To the year 9999.
-    (0..253_402_300_800_000).contains(&ms).then_some(EventTime(ms))
+    text::unix_ms(object.object_if_any("time")?.get(name)?)
 }

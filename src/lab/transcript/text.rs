@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use loopwarden_core::event::{Reason, Rejected};
+use loopwarden_core::event::{EventTime, Reason, Rejected};
 use loopwarden_ingest::text::mark;
 pub(super) use loopwarden_ingest::text::{number_after, shortened, shortened_value};
 use serde_json::Value;
@@ -33,6 +33,11 @@ pub(super) fn content(value: &Value, pointer: &str) -> Result<String, Rejected> 
 fn no_text(block: &Value) -> String {
     let is_image = block.get("type").and_then(Value::as_str).is_some_and(|kind| kind.contains("image"));
     format!("[{} {}]", if is_image { "image" } else { "no text" }, mark(&block.to_string()))
+}
+
+/// Milliseconds since 1970, to the year 9999.
+pub(super) fn unix_ms(value: &Value) -> Option<EventTime> {
+    value.as_i64().filter(|ms| (0..253_402_300_800_000).contains(ms)).map(EventTime)
 }
 
 /// The answer of a shell call of Gemini CLI or Qwen Code, without the line that names a process group: it is another one at each call. And

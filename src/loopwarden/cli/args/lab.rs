@@ -21,8 +21,8 @@ Examples:
   loopwarden replay last-week.ndjson --output html > report.html
   loopwarden replay last-week.ndjson --policy mine.toml --against default
 
-Files hold one event a line, or are logs of Claude Code, Codex, Gemini CLI, OpenHands or Qwen Code
-as they lie on disk, or exports of opencode; plain or compressed (gzip, zstd); - is standard input.
+Files hold one event a line, or are logs of Claude Code, Cline, Codex, Gemini CLI, OpenHands or Qwen
+Code as they lie on disk, or exports of goose and opencode; plain or compressed (gzip, zstd); - is standard input.
 The commands are the same, in the same order, whatever --lanes says.")]
 pub struct ReplayArgs {
     /// Files of events, one a line, or logs of agents; several are read one after the other, of a directory all below it
