@@ -259,13 +259,15 @@ fn logs_of_agents_are_replayed_from_a_directory_and_what_is_none_is_told_by_file
         "Codex: 2 logs read as",
         "Gemini CLI: 2 logs read as",
         "OpenHands: 2 logs read as",
+        "Cline: 4 logs read as",
+        "goose: 3 logs read as",
         "entries ignored (",
         "file-history-snapshot",
     ] {
         assert!(told.contains(part), "{part} in\n{told}");
     }
-    assert!(told.contains("hostile.jsonl:2: no event: not_json"), "{told}");
-    assert_eq!(json["sessions"], 10, "{json:#}");
+    assert!(told.contains("goose-hostile/h.jsonl:2: no event: not_json"), "{told}");
+    assert_eq!(json["sessions"], 17, "{json:#}");
     assert!(json["rejected"].as_u64().unwrap() > 10);
     let found = json["detectors"].as_array().unwrap();
     assert!(found.iter().any(|row| row["detector"] == "similar_repeat" && row["nudges"].as_u64() >= Some(2)), "{json:#}");
