@@ -206,24 +206,22 @@ impl Admin {
     /// E0101, E0103.
     pub fn describe(&self, name: &str) -> Result<Option<TopicFacts>, LogError> {
         let asking = format!("asking for topic \"{name}\" on {}", self.bootstrap);
-        let metadata =
-            self.client()?.inner().fetch_metadata(Some(name), limits::CONNECT_WAIT).map_err(|error| {
-                match fate::of(&error, &asking) {
-                    LogError::Transient(cause) => fate::fatal(fate::E_UNREACHABLE, cause),
-                    other => other,
-                }
-            })?;
+        let metadata = self
+            .client()?
+            .inner()
+            .fetch_metadata(Some(name), limits::CONNECT_WAIT)
+            .map_err(|error| fate::unanswered(fate::of(&error, &asking)))?;
         let Some(topic) = metadata.topics().first() else { return Ok(None) };
         match topic.error() {
             Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART | RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION) => {
                 return Ok(None);
             }
-            Some(error) => return Err(fate::of(&rdkafka::error::KafkaError::Global(error.into()), &asking)),
+            Some(error) => return Err(fate::unanswered(fate::of(&rdkafka::error::KafkaError::Global(error.into()), &asking))),
             None => {}
         }
         let partitions = topic.partitions();
         let replication = partitions.iter().map(|partition| partition.replicas().len()).min().unwrap_or(0);
-        let config = self.config_of(name, &asking)?;
+        let config = self.config_of(name, &asking).map_err(fate::unanswered)?;
         Ok(Some(TopicFacts {
             partitions: partitions.len() as u32,
             replication: replication as u16,

@@ -102,6 +102,14 @@ pub(super) fn unreachable(doing: &str, failure: Option<Failure>) -> LogError {
     }
 }
 
+/// A question at the start of a process, which nobody asks again: where it may help to ask later, brokers are not available now.
+pub(super) fn unanswered(error: LogError) -> LogError {
+    match error {
+        LogError::Transient(cause) => fatal(E_UNREACHABLE, cause),
+        other => other,
+    }
+}
+
 pub(super) fn missing_permission(doing: &str, error: &KafkaError, acl: &str) -> LogError {
     fatal(E_NOT_AUTHORISED, format!("{doing}: {error}; the missing permission is {acl}"))
 }
@@ -124,6 +132,13 @@ mod tests {
     fn a_fenced_consumer_is_lost_and_says_so_by_code() {
         let fate = of_running(&KafkaError::MessageConsumptionFatal(Code::FencedInstanceId), "reading");
         assert!(matches!(fate, Some(LogError::Lost(cause)) if cause.starts_with("E0501: ")));
+    }
+
+    #[test]
+    fn a_question_that_nobody_answered_at_the_start_is_told_as_brokers_that_are_not_available() {
+        let timed_out = of(&KafkaError::AdminOp(Code::OperationTimedOut), "asking for topic \"a\"");
+        assert!(matches!(unanswered(timed_out), LogError::Fatal { code: E_UNREACHABLE, .. }));
+        assert!(matches!(unanswered(lost("gone")), LogError::Lost(_)));
     }
 
     #[test]

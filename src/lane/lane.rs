@@ -321,7 +321,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         if let Some(killer) = &mut work.killer
             && let Err(error) = killer.clear()
         {
-            work.interrupt.get_or_insert(Interrupt::Note(error.to_string()));
+            work.interrupt.get_or_insert(Interrupt::unnoted(&error));
         }
         if !work.overlay.is_empty() && work.overlay.since_ms.is_none() {
             work.overlay.since_ms = Some(clock.mono_ms());
@@ -382,7 +382,6 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 self.log.pause(id).or_else(|error| self.on_log_error(error, clock))
             }
             Interrupt::Store(error) => Err(Exit::Store(error)),
-            Interrupt::Note(error) => Err(StoreError::Io(format!("cannot note what is being applied: {error}")).into()),
         }
     }
 

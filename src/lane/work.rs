@@ -1,6 +1,7 @@
 //! What the records of a lane meet: tasks, sessions in memory, the engines, and the overlay they end in. Apart from the log, so that the
 //! log can hand records over while it is borrowed.
 
+use std::io;
 use std::sync::Arc;
 
 use loopwarden_core::engine::{Effects, SwarmEngine};
@@ -49,10 +50,15 @@ pub(super) enum Interrupt {
     Panicked(TaskId, Culprit),
     /// Too many dead letters.
     Tripped(TaskId, &'static str),
-    /// A read failed.
+    /// A read failed, or the note about what is being applied cannot be written.
     Store(StoreError),
+}
+
+impl Interrupt {
     /// The note about what is being applied cannot be written.
-    Note(String),
+    pub(super) fn unnoted(error: &io::Error) -> Self {
+        Self::Store(StoreError::of_io("cannot note what is being applied", error))
+    }
 }
 
 fn swarm_engine<M: Machine>(machine: &M, settings: &LaneSettings) -> SwarmEngine {
@@ -135,7 +141,7 @@ impl<S: StateStore, M: Machine> Work<S, M> {
         if let Some(killer) = &mut self.killer
             && let Err(error) = killer.before(id, record.meta.offset.0)
         {
-            self.interrupt = Some(Interrupt::Note(error.to_string()));
+            self.interrupt = Some(Interrupt::unnoted(&error));
             return Flow::Stop;
         }
         let Some(mut stage) = self.stage(id, settings) else { return Flow::Continue };
@@ -222,5 +228,21 @@ impl<S: StateStore, M: Machine> Work<S, M> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use loopwarden_core::event::Stage as TaskStage;
+
+    use super::*;
+
+    #[test]
+    fn a_note_that_finds_no_room_is_a_full_disk() {
+        let task = TaskId { stage: TaskStage::Session, partition: 0 };
+        let full = KillerFile::open(Path::new("/dev/full"), &[]).unwrap().before(task, 1).unwrap_err();
+        assert!(matches!(Interrupt::unnoted(&full), Interrupt::Store(StoreError::DiskFull(_))), "{full}");
     }
 }

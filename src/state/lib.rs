@@ -70,6 +70,17 @@ pub enum StoreError {
     Io(String),
 }
 
+impl StoreError {
+    /// What the operating system says of a file beside the database, sorted by fate; `what` says which file, or what for.
+    pub fn of_io(what: impl std::fmt::Display, error: &std::io::Error) -> Self {
+        let message = format!("{what}: {error}");
+        match error.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Self::DiskFull(message),
+            _ => Self::Io(message),
+        }
+    }
+}
+
 /// Whether a scan goes on.
 pub type ScanFlow = std::ops::ControlFlow<()>;
 

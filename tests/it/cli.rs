@@ -1,5 +1,6 @@
 //! The real binary: exit codes, help, cases, replay, demo. Everything without a broker and without a network.
 
+mod disk;
 mod doctor;
 mod hook;
 mod input;

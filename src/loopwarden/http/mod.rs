@@ -37,5 +37,5 @@ mod view;
 
 pub use metrics::Answered;
 pub use process_status::{Probe, ProcessStatus, Unanswered};
-pub use server::{Options, Server};
+pub use server::{Options, Server, StartError};
 pub use token::Token;

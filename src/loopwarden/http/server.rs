@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use loopwarden_core::limits;
 use loopwarden_ingest::mapping::Mapping;
+use loopwarden_log::LogError;
 use loopwarden_log::embedded::EmbeddedBroker;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
@@ -45,6 +46,17 @@ pub struct Options {
     pub quality: Arc<InputQuality>,
 }
 
+/// Why it does not listen.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address cannot be had, or threads cannot be started.
+    #[error(transparent)]
+    Listen(#[from] io::Error),
+    /// The verdicts in force cannot be read.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
 /// The running listener.
 pub struct Server {
     runtime: Runtime,
@@ -63,8 +75,8 @@ impl Server {
     /// Listens and answers.
     ///
     /// # Errors
-    /// The address is in use or not ours; threads cannot be started.
-    pub fn start(options: Options, warden: Arc<dyn ProcessStatus>) -> io::Result<Self> {
+    /// The address is in use or not ours; threads cannot be started; the embedded log cannot be read.
+    pub fn start(options: Options, warden: Arc<dyn ProcessStatus>) -> Result<Self, StartError> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(WORKERS)
             .max_blocking_threads(ASKS + READS + APPENDS + check::APPENDS)

@@ -19,7 +19,7 @@ use loopwarden_lane::{
 use loopwarden_log::embedded::{EmbeddedBroker, EmbeddedOptions, TICK_HEADER};
 use loopwarden_log::{Changelog, InputNames, Log};
 use loopwarden_settings::{Config, KafkaConfig};
-use loopwarden_state::{RocksOptions, RocksStore, StoreOwner};
+use loopwarden_state::{RocksOptions, RocksStore, StoreError, StoreOwner};
 
 use crate::failure::Failure;
 use crate::server::intakes;
@@ -136,7 +136,8 @@ impl DeploymentSpec<'_> {
     }
 
     fn suspects(&self) -> Result<Vec<Suspect>, Failure> {
-        Ok(KillerFile::leftovers(self.data_dir)?)
+        let reading = || format!("cannot read {}", self.data_dir.display());
+        Ok(KillerFile::leftovers(self.data_dir).map_err(|error| StoreError::of_io(reading(), &error))?)
     }
 }
 
@@ -148,7 +149,7 @@ fn noted<L: Log>(
     suspects: &[Suspect],
 ) -> Result<Lane<L, RocksStore, SessionEngine>, Exit> {
     let file = KillerFile::open(&KillerFile::path(dir, number as usize), suspects);
-    let file = file.map_err(|error| Exit::Failed(format!("cannot write to {}: {error}", dir.display())))?;
+    let file = file.map_err(|error| Exit::Store(StoreError::of_io(format!("cannot write to {}", dir.display()), &error)))?;
     Ok(lane.with_killer_file(file, suspects))
 }
 

@@ -1,6 +1,7 @@
 //! The listener of the running process, and what to try first.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use loopwarden_ingest::mapping::Mapping;
@@ -8,13 +9,13 @@ use loopwarden_log::clock;
 use loopwarden_settings::Config;
 
 use crate::failure::Failure;
-use crate::http::{Options, Server, Token};
+use crate::http::{Options, Server, StartError, Token};
 use crate::server::state::ServerState;
 
 /// Starts to listen.
 ///
 /// # Errors
-/// E0702 where the address cannot be had.
+/// E0702 where the address cannot be had, else the log's codes.
 pub(super) fn start(
     config: &Config,
     (token, mapping): (Option<Token>, Option<Mapping>),
@@ -30,13 +31,17 @@ pub(super) fn start(
         quality: Arc::clone(&state.quality),
     };
     let warden: Arc<ServerState> = Arc::clone(state);
-    Server::start(options, warden).map_err(|error| {
-        let message = format!(
-            "cannot listen on {}: {error}\n  set `http.listen` to another address, as 127.0.0.1:0 for any free port",
-            config.http.listen
-        );
-        Failure::coded("E0702", message)
-    })
+    Server::start(options, warden).map_err(|error| failure(error, config.http.listen))
+}
+
+fn failure(error: StartError, listen: SocketAddr) -> Failure {
+    let error = match error {
+        StartError::Log(error) => return error.into(),
+        StartError::Listen(error) => error,
+    };
+    let message =
+        format!("cannot listen on {listen}: {error}\n  set `http.listen` to another address, as 127.0.0.1:0 for any free port");
+    Failure::coded("E0702", message)
 }
 
 /// Addresses, and in embedded mode two lines to try: they work as they stand, one after the other.
@@ -72,4 +77,27 @@ pub(super) fn first_contact(config: &Config, server: &Server, is_embedded: bool)
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use loopwarden_log::LogError;
+
+    use super::*;
+    use crate::exit_code;
+
+    #[test]
+    fn a_disk_that_fails_while_the_listener_starts_is_no_matter_of_the_address() {
+        let listen = SocketAddr::from(([127, 0, 0, 1], 9_464));
+        let of_disk = LogError::Fatal { code: "E0406", message: "cannot sync the write-ahead log".to_owned() };
+        let of_disk = failure(of_disk.into(), listen);
+        assert_eq!(
+            (of_disk.exit, of_disk.message.as_deref()),
+            (exit_code::STORE, Some("error[E0406]: cannot sync the write-ahead log"))
+        );
+        let of_address = failure(io::Error::from(io::ErrorKind::AddrInUse).into(), listen);
+        assert!(of_address.message.is_some_and(|message| message.starts_with("error[E0702]: cannot listen on 127.0.0.1:9464")));
+    }
 }

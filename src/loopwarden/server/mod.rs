@@ -26,6 +26,7 @@ use loopwarden_core::policy::Policy;
 use loopwarden_lane::{Exit, LaneSettings, SystemClock};
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_settings::{Config, Loaded};
+use loopwarden_state::StoreError;
 use sd_notify::SdNotify;
 use state::{Facts, InForce, ServerState};
 use status::{StatusLine, Sum};
@@ -65,10 +66,10 @@ pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<
     let mappings = mappings(config)?;
     let prepared = webhooks(config)?;
     let data_dir = config.data_dir()?;
-    std::fs::create_dir_all(data_dir)
-        .map_err(|error| Failure::coded("E0406", format!("cannot make data_dir {}: {error}", data_dir.display())))?;
+    let place = data_dir.display();
+    std::fs::create_dir_all(data_dir).map_err(|error| StoreError::of_io(format!("cannot make data_dir {place}"), &error))?;
     reload::keep(data_dir, &loaded_policy)
-        .map_err(|error| Failure::coded("E0406", format!("cannot write to data_dir {}: {error}", data_dir.display())))?;
+        .map_err(|error| StoreError::of_io(format!("cannot write to data_dir {place}"), &error))?;
     let quality = Arc::new(InputQuality::default());
     let spec = DeploymentSpec { config, policy: &policy, data_dir, clock: SystemClock::start(), sources: quality.sources() };
     let mut deployment = match &config.kafka {

@@ -12,11 +12,7 @@ pub(super) fn store(what: &str, error: &rocksdb::Error) -> StoreError {
 }
 
 pub(super) fn io(dir: &Path, error: &io::Error) -> StoreError {
-    let message = format!("{}: {error}", dir.display());
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::DiskFull(message),
-        _ => StoreError::Io(message),
-    }
+    StoreError::of_io(dir.display(), error)
 }
 
 fn sort(what: &str, kind: &ErrorKind, text: &str) -> StoreError {

@@ -1,11 +1,11 @@
 //! Where checks are answered: the guard, and the way its events take.
 
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use loopwarden_core::event::EventTime;
 use loopwarden_guard::{Answer, BadCheck, Check, Dropped, Guard, Knowledge, Opened, Options, Phase, Record, Source};
+use loopwarden_log::LogError;
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_log::embedded::EmbeddedBroker;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -52,7 +52,7 @@ impl Desk {
         broker: EmbeddedBroker,
         event_bytes_max: usize,
         quality: Arc<InputQuality>,
-    ) -> io::Result<Self> {
+    ) -> Result<Self, LogError> {
         let guard = Arc::new(Mutex::new(Guard::new(Options { event_bytes_max, ..Options::default() })));
         let sink = EmbeddedSink::start(broker, &guard)?;
         Ok(Self::new(guard, Sink::Embedded(sink), event_bytes_max, quality))

@@ -1,7 +1,6 @@
 //! Verdicts from the lanes of this process, and events to its log.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,6 +8,7 @@ use std::time::Duration;
 use loopwarden_core::engine::SEPARATOR;
 use loopwarden_core::event::{EventTime, Stage};
 use loopwarden_guard::{Dropped, Guard, Record};
+use loopwarden_log::LogError;
 use loopwarden_log::embedded::{Append, Awaiting, EmbeddedBroker};
 use tokio::sync::{Semaphore, watch};
 
@@ -33,7 +33,7 @@ pub(super) struct EmbeddedSink {
 
 impl EmbeddedSink {
     /// Follows the lanes. What is in force already is read under the lock of the guard: what changes meanwhile comes after it.
-    pub(super) fn start(broker: EmbeddedBroker, guard: &Arc<Mutex<Guard>>) -> io::Result<Self> {
+    pub(super) fn start(broker: EmbeddedBroker, guard: &Arc<Mutex<Guard>>) -> Result<Self, LogError> {
         let (tell, committed) = watch::channel(BTreeMap::new());
         let mut held = guard.lock().unwrap_or_else(PoisonError::into_inner);
         let follower = Arc::clone(guard);
@@ -52,7 +52,7 @@ impl EmbeddedSink {
         let now = EventTime(clock::now_ms());
         for kind in ["agent", "swarm", "fleet"] {
             let prefix = format!("{kind}{SEPARATOR}");
-            let rows = broker.reader().rows(prefix.as_bytes(), &|_| true, ROWS_MAX, SYNC_WAIT).map_err(io::Error::other)?;
+            let rows = broker.reader().rows(prefix.as_bytes(), &|_| true, ROWS_MAX, SYNC_WAIT)?;
             for (key, value) in rows {
                 held.row(&key, Some(&value), now);
             }
