@@ -70,6 +70,16 @@ chaos: ## 200 kills and 2 million events on a real broker; the last run is kept 
 	bash tests/kafka/broker/fetch.sh
 	LOOPWARDEN_CHAOS_KILLS=$${LOOPWARDEN_CHAOS_KILLS:-200} LOOPWARDEN_CHAOS_EVENTS=$${LOOPWARDEN_CHAOS_EVENTS:-2000000} cargo test --release --locked --test chaos
 
+long-proof: ## 2,000 kills and 10 million events on a real broker; broker, disks and clocks are among the victims (disks need root)
+	bash tests/kafka/broker/fetch.sh
+	LOOPWARDEN_CHAOS_NAME=long LOOPWARDEN_CHAOS_KILLS=$${LOOPWARDEN_CHAOS_KILLS:-2000} LOOPWARDEN_CHAOS_EVENTS=$${LOOPWARDEN_CHAOS_EVENTS:-10000000} LOOPWARDEN_CHAOS_PAUSE_MS=$${LOOPWARDEN_CHAOS_PAUSE_MS:-1000} cargo test --release --locked --test chaos
+
+long-proof-embedded: ## as many on embedded logs
+	LOOPWARDEN_CHAOS_LOG=embedded $(MAKE) long-proof
+
+long-simulation: ## 100 million faults in the simulation, on all cores
+	LOOPWARDEN_SIM_FAULTS=$${LOOPWARDEN_SIM_FAULTS:-100000000} cargo test --release --locked --test it -- --nocapture sim_long
+
 lag: ## months of real events within a minute, a kill every one to two seconds, compared with a replay; twenty times
 	bash tests/kafka/broker/fetch.sh
 	LOOPWARDEN_LAG_RUNS=$${LOOPWARDEN_LAG_RUNS:-20} cargo test --release --locked --test chaos

@@ -15,11 +15,11 @@ use loopwarden::server::SWARM;
 use loopwarden::store::report::SOURCES_HEADER;
 use loopwarden::store::{Change, KeyFamily, MemoryStore, Position, StateKey, StateStore, chain};
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{BorrowedMessage, Headers};
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 
-use crate::outcome::{Seen, read_output};
+use crate::outcome::{Read, Seen, Spill, read_output};
 
 /// Faults kept; more say nothing new.
 const FAULTS_MAX: usize = 100;
@@ -72,6 +72,8 @@ pub(crate) struct Audit {
     births: BTreeMap<String, Stopwatch>,
     /// Milliseconds from a start to its first commit, by the reader's clock.
     pub(crate) first_commits: Vec<u64>,
+    /// The bytes of the outputs.
+    pub(crate) spill: Option<Spill>,
 }
 
 impl Default for OfTask {
@@ -141,7 +143,9 @@ impl Audit {
         store
     }
 
-    fn output(&mut self, kind: Kind, partition: i32, task: String, ordinal: u64, seen: Seen) {
+    fn output(&mut self, kind: Kind, partition: i32, read: Read) {
+        let Read { task, ordinal, id, bytes } = read;
+        let seen = self.spill.as_mut().expect("a spill").keep(id, bytes);
         if !self.ids.insert(seen.id.clone()) {
             self.fault("doubled", format!("{task}: id {} again, as {ordinal}", seen.id));
         }
@@ -235,7 +239,7 @@ impl Audit {
                     headers.iter().map(|header| (header.key.to_owned(), header.value.unwrap_or_default())).collect()
                 });
                 match read_output(key, value, &headers, message.timestamp().to_millis().unwrap_or(-1)) {
-                    Some((task, ordinal, seen)) => self.output(kind, message.partition(), task, ordinal, seen),
+                    Some(read) => self.output(kind, message.partition(), read),
                     None => {
                         self.fault("torn", format!("an output without its place at {}/{}", message.topic(), message.offset()))
                     }
@@ -262,7 +266,7 @@ pub(crate) struct Auditor {
 
 impl Auditor {
     /// Reads all topics of a group, each with so many partitions.
-    pub(crate) fn start(options: &KafkaOptions, partitions: u32) -> Self {
+    pub(crate) fn start(options: &KafkaOptions, partitions: u32, spill: Spill) -> Self {
         let mut topics = vec![
             (options.topics.commands.clone(), Kind::Commands),
             (options.topics.dead_letters.clone(), Kind::DeadLetters),
@@ -291,7 +295,8 @@ impl Auditor {
         }
         reader.assign(&list).expect("assigned");
         let kinds: BTreeMap<String, Kind> = topics.into_iter().collect();
-        let (audit, stop) = (Arc::<Mutex<Audit>>::default(), Arc::<AtomicBool>::default());
+        let audit = Arc::new(Mutex::new(Audit { spill: Some(spill), ..Audit::default() }));
+        let stop = Arc::<AtomicBool>::default();
         let (shared, stopped) = (Arc::clone(&audit), Arc::clone(&stop));
         let thread = thread::spawn(move || {
             while !stopped.load(Ordering::Acquire) {
@@ -299,7 +304,13 @@ impl Auditor {
                     Some(Ok(message)) => shared.lock().expect("not poisoned").record(kinds[message.topic()], &message),
                     // Its positions pass over markers and aborted records, which it is never handed over.
                     None => shared.lock().expect("not poisoned").came_to(&reader.position().expect("positions")),
-                    Some(Err(KafkaError::PartitionEOF(_))) => {}
+                    // A broker that died comes again, and the client with it.
+                    Some(Err(
+                        KafkaError::PartitionEOF(_)
+                        | KafkaError::MessageConsumption(
+                            RDKafkaErrorCode::AllBrokersDown | RDKafkaErrorCode::BrokerTransportFailure,
+                        ),
+                    )) => {}
                     Some(Err(error)) => eprintln!("auditor: {error}"),
                 }
             }

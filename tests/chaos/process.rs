@@ -19,6 +19,19 @@ pub(crate) fn this_program() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_loopwarden"))
 }
 
+/// A copy of the program that is tested: what is built during a long run must not get into it.
+pub(crate) fn program_of_run(folder: &Path) -> PathBuf {
+    fs::create_dir_all(folder).expect("a folder");
+    let copy = folder.join("loopwarden");
+    fs::copy(this_program(), &copy).expect("a copy of the program");
+    copy
+}
+
+/// Removes a folder as far as that goes: one in which a disk is mounted stays, and the standard library would try for ever.
+pub(crate) fn remove(folder: &Path) {
+    let _ = Command::new("rm").args(["-rf", "--"]).arg(folder).stderr(Stdio::null()).status();
+}
+
 /// One `loopwarden run`.
 pub(crate) struct Process {
     pub(crate) name: String,
@@ -27,6 +40,8 @@ pub(crate) struct Process {
     arguments: Vec<String>,
     dir: PathBuf,
     child: Option<Child>,
+    /// What starts have in their environment.
+    pub(crate) environment: Vec<(String, String)>,
     pub(crate) starts: u32,
     pub(crate) is_stopped: bool,
 }
@@ -67,18 +82,20 @@ impl Process {
         for set in sets.into_iter().chain(more) {
             arguments.extend(["--set".to_owned(), set]);
         }
-        Self { name: name.to_owned(), program: this_program(), arguments, dir, child: None, starts: 0, is_stopped: false }
+        let (name, program, environment) = (name.to_owned(), this_program(), Vec::new());
+        Self { name, program, arguments, dir, child: None, environment, starts: 0, is_stopped: false }
     }
 
     pub(crate) fn start(&mut self) {
         assert!(self.child.is_none(), "{} runs already", self.name);
         let log = File::options().create(true).append(true).open(self.log()).expect("a log file");
-        let ready = File::create(self.dir.join("ready")).expect("a file");
+        let ready = File::create(self.greeting_file()).expect("a file");
         let mut command = Command::new(&self.program);
         // What is said to this program in the environment would be a setting there.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
             command.env_remove(name);
         }
+        command.envs(self.environment.iter().cloned());
         let child = command.args(&self.arguments).stdin(Stdio::null()).stdout(ready).stderr(log).spawn().expect("a process");
         self.child = Some(child);
         self.starts += 1;
@@ -96,6 +113,11 @@ impl Process {
         let mut said: Vec<String> = log.lines().rev().take(lines).map(str::to_owned).collect();
         said.reverse();
         said
+    }
+
+    /// Of its own, with everything about it.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     /// Everything it keeps.
@@ -117,9 +139,14 @@ impl Process {
         self.id().is_some()
     }
 
+    /// Where it says, in each life, that all its tasks run.
+    pub(crate) fn greeting_file(&self) -> PathBuf {
+        self.dir.join("ready")
+    }
+
     /// What it has said when all its tasks ran.
-    pub(crate) fn greeting(&self) -> String {
-        fs::read_to_string(self.dir.join("ready")).unwrap_or_default()
+    fn greeting(&self) -> String {
+        fs::read_to_string(self.greeting_file()).unwrap_or_default()
     }
 
     /// Whether it has said that all its tasks run.
@@ -145,7 +172,7 @@ impl Process {
     /// The disk is gone with the host.
     pub(crate) fn lose_disk(&self) {
         assert!(self.child.is_none());
-        let _ = fs::remove_dir_all(self.data_dir());
+        remove(&self.data_dir());
     }
 
     pub(crate) fn freeze(&mut self) {

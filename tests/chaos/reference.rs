@@ -15,7 +15,7 @@ use loopwarden::store::{KeyFamily, MemoryStore, state_hash};
 use loopwarden::task::{CommitTrigger, Exit, InlineRestorer, Lane, LaneSettings, Leases, ProcessMode, SystemClock, run_to_end};
 
 use crate::fleet::Event;
-use crate::outcome::{Outcome, read_output};
+use crate::outcome::{Outcome, Spill, read_output};
 
 /// What the processes of the kill loop are told, too.
 pub(crate) const LATENESS_MS: i64 = 1_000;
@@ -45,6 +45,21 @@ struct Straight<I> {
     sums: VecDeque<Given>,
     staged: Vec<Output>,
     outcome: Rc<RefCell<Outcome>>,
+    content: Content,
+}
+
+/// What of an output is compared: its id, and its bytes or a part of them.
+pub(crate) type Content = fn(String, Vec<u8>) -> (String, Vec<u8>);
+
+/// What the uninterrupted run is given.
+pub(crate) struct Input<I> {
+    pub(crate) events: I,
+    pub(crate) partitions: u32,
+    /// Names of both stages' inputs.
+    pub(crate) topics: [String; 2],
+    pub(crate) app: String,
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) lateness_ms: i64,
 }
 
 fn tasks(partitions: u32) -> Vec<TaskId> {
@@ -131,11 +146,13 @@ impl<I: Iterator<Item = Event>> Log for Straight<I> {
                 Destination::Commands | Destination::DeadLetters { .. } => {
                     let timestamp_ms = output.timestamp_ms.max(1);
                     let read = read_output(&output.key, output.value.as_deref(), &output.headers, timestamp_ms);
-                    let (task, ordinal, seen) = read.expect("an output names its task and ordinal");
+                    let read = read.expect("an output names its task and ordinal");
                     let mut outcome = self.outcome.borrow_mut();
-                    let of_task = outcome.outputs.entry(task).or_default();
+                    let (id, bytes) = (self.content)(read.id, read.bytes);
+                    let seen = outcome.spill.as_mut().expect("a spill").keep(id, bytes);
+                    let of_task = outcome.outputs.entry(read.task).or_default();
                     of_task.push(seen);
-                    assert_eq!(of_task.len() as u64, ordinal, "the reference itself has a gap");
+                    assert_eq!(of_task.len() as u64, read.ordinal, "the reference itself has a gap");
                 }
                 Destination::State => {
                     let rows = &mut self.outcome.borrow_mut().rows;
@@ -191,17 +208,15 @@ pub(crate) const FAMILIES: &[KeyFamily] =
 /// The same without what names the policy that decides, by a hash over all settings there are: another program may know another one.
 pub(crate) const FAMILIES_OF_ANY_PROGRAM: &[KeyFamily] = &[KeyFamily::Page, KeyFamily::Timer];
 
-/// Runs the input through one lane. `topics` are the names of both stages' inputs; the states are those of some families.
-pub(crate) fn run(
-    events: impl Iterator<Item = Event> + 'static,
-    partitions: u32,
-    topics: [String; 2],
-    app: &str,
-    policy: Arc<Policy>,
-    lateness_ms: i64,
+/// Runs the input through one lane. The states are those of some families.
+pub(crate) fn run<I: Iterator<Item = Event> + 'static>(
+    input: Input<I>,
     families: &[KeyFamily],
+    spill: Spill,
+    content: Content,
 ) -> Outcome {
-    let outcome = Rc::new(RefCell::new(Outcome::default()));
+    let Input { events, partitions, topics, app, policy, lateness_ms } = input;
+    let outcome = Rc::new(RefCell::new(Outcome { spill: Some(spill), ..Outcome::default() }));
     let log = Straight {
         events,
         partitions,
@@ -215,6 +230,7 @@ pub(crate) fn run(
         sums: VecDeque::new(),
         staged: Vec::new(),
         outcome: Rc::clone(&outcome),
+        content,
     };
     let settings = Arc::new(LaneSettings {
         mode: ProcessMode::Live,
@@ -226,7 +242,7 @@ pub(crate) fn run(
     });
     let store = MemoryStore::new();
     let restorer = Box::new(InlineRestorer::new(store.clone(), None, Arc::clone(&settings)));
-    let mut lane = Lane::new(log, store.clone(), SessionEngine::new(app, policy), restorer, Leases::new(), settings);
+    let mut lane = Lane::new(log, store.clone(), SessionEngine::new(&app, policy), restorer, Leases::new(), settings);
     let exit = run_to_end(&mut lane, &SystemClock::start());
     assert_eq!(exit, Exit::Done, "the reference ends by itself");
     drop(lane);

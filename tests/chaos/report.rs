@@ -7,7 +7,7 @@ use std::{fmt, fs};
 use loopwarden::clock;
 use loopwarden::event::EventTime;
 
-use crate::Plan;
+use crate::kill_loop::Plan;
 use crate::scenario::Verdict;
 
 /// Lines of the processes' logs that are counted: a run in which none of this happened proves little.
@@ -38,7 +38,8 @@ pub(crate) struct Run {
     pub(crate) kills: u64,
     /// Of the earlier program and of this one, after those the group began with.
     pub(crate) starts: Option<(u64, u64)>,
-    pub(crate) done: BTreeMap<&'static str, u64>,
+    /// Rows of what was done.
+    pub(crate) done: String,
     pub(crate) produced: u64,
     pub(crate) backlog_max: u64,
     pub(crate) killed_ms: u64,
@@ -64,17 +65,26 @@ impl Run {
         self.verdict.problems.is_empty() && self.produced == self.plan.events && self.kills >= self.plan.kills
     }
 
-    /// Writes it under `tests/chaos/runs/`.
-    pub(crate) fn keep(&self) {
-        keep(if self.starts.is_some() { "-upgrade" } else { "" }, &self.to_string());
+    /// What its page is called besides the day.
+    pub(crate) const fn kind(&self) -> &'static str {
+        if self.starts.is_some() { "-upgrade" } else { "" }
     }
 }
 
-/// Writes a page under `tests/chaos/runs/`, named after the day.
+/// Writes a page under `tests/chaos/runs/`, named after the day, and after `LOOPWARDEN_CHAOS_NAME` where that is set.
 pub(crate) fn keep(kind: &str, page: &str) {
     let date: String = EventTime(clock::now_ms()).to_rfc3339().chars().take(10).collect();
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/chaos/runs/{date}{kind}.md"));
+    let name = std::env::var("LOOPWARDEN_CHAOS_NAME").map_or_else(|_| String::new(), |name| format!("-{name}"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/chaos/runs/{date}{kind}{name}.md"));
     fs::write(&path, page).expect("a file");
+}
+
+/// How many ended by themselves, and how.
+pub(crate) fn exit_counts(exits: &[String]) -> String {
+    let mut counts = BTreeMap::<&str, usize>::new();
+    exits.iter().for_each(|exit| *counts.entry(exit).or_default() += 1);
+    let parts: Vec<String> = counts.iter().map(|(exit, count)| format!("{count} with {exit}")).collect();
+    if parts.is_empty() { "0".to_owned() } else { parts.join(", ") }
 }
 
 /// The faults of a verdict, a row for each kind, none left out.
@@ -91,14 +101,14 @@ pub(crate) fn fault_rows(verdict: &Verdict) -> String {
 
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { kills, events, seed, processes, lanes, partitions, .. } = &self.plan;
+        let Plan { kills, events, seed, pause_ms, processes, lanes, partitions, .. } = &self.plan;
         let audit = &self.verdict.audit;
         let expected: usize = self.verdict.expected.outputs.values().map(Vec::len).sum();
         let seconds = |ms: u64| format!("{}.{} s", ms / 1_000, ms % 1_000 / 100);
         writeln!(f, "# Kill loop: {}\n", if self.is_good() { "exactly once" } else { "FAILED" })?;
         writeln!(
             f,
-            "    LOOPWARDEN_CHAOS_KILLS={kills} LOOPWARDEN_CHAOS_EVENTS={events} LOOPWARDEN_CHAOS_SEED={seed} cargo test --release --locked --test chaos\n"
+            "    LOOPWARDEN_CHAOS_KILLS={kills} LOOPWARDEN_CHAOS_EVENTS={events} LOOPWARDEN_CHAOS_SEED={seed} LOOPWARDEN_CHAOS_PAUSE_MS={pause_ms} cargo test --release --locked --test chaos\n"
         )?;
         writeln!(f, "| | |\n|---|---|")?;
         writeln!(f, "| when | {} |", EventTime(clock::now_ms()).to_rfc3339())?;
@@ -115,9 +125,7 @@ impl fmt::Display for Run {
         writeln!(f, "| events | {} |", self.produced)?;
         writeln!(f, "| most events of one partition without a commit, while more came | {} |", self.backlog_max)?;
         writeln!(f, "| `kill -9` | {} |", self.kills)?;
-        for (what, count) in &self.done {
-            writeln!(f, "| of these actions: {what} | {count} |")?;
-        }
+        f.write_str(&self.done)?;
         f.write_str(&fault_rows(&self.verdict))?;
         let of_swarm = |(task, _): &(&String, &Vec<_>)| task.starts_with("swarm/");
         let swarm: usize = self.verdict.expected.outputs.iter().filter(of_swarm).map(|(_, outputs)| outputs.len()).sum();
@@ -126,7 +134,7 @@ impl fmt::Display for Run {
         for (name, count) in self.told {
             writeln!(f, "| {name} | {count} |")?;
         }
-        writeln!(f, "| processes that ended by themselves | {} |", self.exits.len())?;
+        writeln!(f, "| processes that ended by themselves | {} |", exit_counts(&self.exits))?;
         let mut first = audit.first_commits.clone();
         first.sort_unstable();
         if let Some(last) = first.last() {
@@ -149,9 +157,6 @@ impl fmt::Display for Run {
             seconds(self.took_ms)
         )?;
         writeln!(f, "| the uninterrupted run | {} |", seconds(self.verdict.reference_took.as_millis() as u64))?;
-        for exit in &self.exits {
-            writeln!(f, "\nended by itself: {exit}")?;
-        }
         for (kind, words) in &self.verdict.problems {
             writeln!(f, "\n**{kind}** {words}")?;
         }

@@ -1,29 +1,26 @@
 //! A group of real processes on topics of its own, with a producer, the auditor, and what all of it must come to in the end.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::{fs, thread};
 
 use loopwarden::clock::{Deadline, Stopwatch};
-use loopwarden::event::{Stage, TaskId, partition_of};
+use loopwarden::event::{Stage, TaskId};
 use loopwarden::exit_code;
 use loopwarden::server::SWARM;
 use loopwarden::store::{Position, RocksOptions, RocksStore, StateKey, StateStore, state_hash};
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
 use crate::auditor::{Audit, Auditor};
+use crate::feeder::Feeder;
 use crate::fleet::Fleet;
-use crate::outcome::Outcome;
-use crate::process::{Process, this_program};
+use crate::outcome::{Outcome, Spill};
+use crate::process::{Process, remove, this_program};
 use crate::reference;
-use crate::reference::{FAMILIES, FAMILIES_OF_ANY_PROGRAM, LATENESS_MS};
+use crate::reference::{FAMILIES, FAMILIES_OF_ANY_PROGRAM, Input, LATENESS_MS};
 use crate::world::{PATIENCE, World};
 
 /// Without any progress for so long, nothing will come any more: longer than a session, a transaction and the broker's scans.
@@ -31,9 +28,6 @@ const STANDSTILL: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(20);
 /// Log lines that are shown of a process that ended by itself.
 const LINES: usize = 5;
-/// Events of one partition that may wait for a commit while more are written: about half an hour of the fleet's time with twelve
-/// partitions. It is compressed thirtyfold here; an earlier program (`make upgrade`) drops sums of a partition more than an hour behind.
-const BACKLOG_MAX: u64 = 20_000;
 /// Log lines that tell of a store that was not trusted: none of them may come while disks are kept.
 const WIPES: [&str; 4] = [
     "the changelog lost acknowledged records",
@@ -42,103 +36,13 @@ const WIPES: [&str; 4] = [
     "changelog and group disagree",
 ];
 
-/// Writes the fleet's events, in order, once each.
-pub(crate) struct Feeder {
-    producer: BaseProducer,
-    topic: String,
-    partitions: u32,
-    fleet: Fleet,
-    /// Events per partition.
-    pub(crate) ends: BTreeMap<u32, u64>,
-    pub(crate) produced: u64,
-    /// Most events of one partition that waited for a commit while more were written.
-    pub(crate) backlog_max: u64,
-}
-
-impl Feeder {
-    fn new(world: &World, partitions: u32, seed: u64) -> Self {
-        let producer = ClientConfig::new()
-            .set("bootstrap.servers", &world.options.bootstrap_servers)
-            .set("enable.idempotence", "true")
-            .set("linger.ms", "10")
-            .set("delivery.timeout.ms", "600000")
-            .create()
-            .expect("a producer");
-        let ends = (0..partitions).map(|partition| (partition, 0)).collect();
-        Self {
-            producer,
-            topic: world.options.topics.input.clone(),
-            partitions,
-            fleet: Fleet::new(seed),
-            ends,
-            produced: 0,
-            backlog_max: 0,
-        }
-    }
-
-    /// Writes so many more.
-    pub(crate) fn produce(&mut self, count: u64) {
-        for event in self.fleet.by_ref().take(count as usize) {
-            let partition = partition_of(event.session.as_bytes(), self.partitions);
-            let mut record = BaseRecord::to(&self.topic)
-                .partition(partition as i32)
-                .key(event.session.as_bytes())
-                .timestamp(event.timestamp_ms);
-            if let Some(value) = &event.value {
-                record = record.payload(value);
-            }
-            while let Err((error, again)) = self.producer.send(record) {
-                assert_eq!(error, KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), "producing");
-                record = again;
-                self.producer.poll(Duration::from_millis(20));
-            }
-            self.producer.poll(Duration::ZERO);
-            *self.ends.entry(partition).or_default() += 1;
-            self.produced += 1;
-        }
-    }
-
-    /// Most events of one partition that are not behind a Position.
-    fn backlog(&self, audit: &Audit) -> u64 {
-        let of = |(partition, end): (&u32, &u64)| {
-            let task = TaskId { stage: Stage::Session, partition: *partition };
-            end.saturating_sub(audit.positions.get(&task).map_or(0, |position| position.next_offset.0))
-        };
-        self.ends.iter().map(of).max().unwrap_or(0)
-    }
-
-    /// Waits until the broker has all of them.
-    pub(crate) fn flush(&self) {
-        self.producer.flush(PATIENCE).expect("delivered");
-    }
-
-    /// Writes until the target says so for the last time, on a thread of its own, and waits for partitions far behind.
-    pub(crate) fn follow(mut self, target: Arc<AtomicU64>, last: u64, audit: Arc<Mutex<Audit>>) -> thread::JoinHandle<Self> {
-        thread::spawn(move || {
-            while self.produced < last {
-                let behind = target.load(Ordering::Acquire).min(last).saturating_sub(self.produced);
-                let backlog = self.backlog(&audit.lock().expect("not poisoned"));
-                self.backlog_max = self.backlog_max.max(backlog);
-                if behind == 0 || backlog >= BACKLOG_MAX {
-                    thread::park_timeout(LOOK);
-                    continue;
-                }
-                self.produce(behind.min(500));
-            }
-            self.flush();
-            self
-        })
-    }
-}
-
 /// A process that ended without being asked.
 #[derive(Debug, Clone)]
 pub(crate) struct Exit {
     pub(crate) name: String,
     pub(crate) status: ExitStatus,
     /// The end of its log: why.
-    #[expect(dead_code, reason = "for those who read how a test failed")]
-    said: Vec<String>,
+    pub(crate) said: Vec<String>,
 }
 
 impl Exit {
@@ -157,6 +61,8 @@ pub(crate) struct Scenario {
     pub(crate) processes: Vec<Process>,
     /// What processes that are added run.
     pub(crate) program: PathBuf,
+    /// An earlier program is among them.
+    pub(crate) is_mixed: bool,
     auditor: Option<Auditor>,
     /// Processes that ended by themselves.
     pub(crate) exits: Vec<Exit>,
@@ -180,18 +86,35 @@ impl Scenario {
     pub(crate) fn on(world: World, name: &str, seed: u64, partitions: u32) -> Self {
         let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("processes-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
-        let auditor = Some(Auditor::start(&world.options, partitions));
+        let auditor = Some(Auditor::start(&world.options, partitions, Spill::new(&root, "found")));
         let feeder = Some(Feeder::new(&world, partitions, seed));
         let program = this_program();
-        Self { world, partitions, seed, root, feeder, processes: Vec::new(), program, auditor, exits: Vec::new() }
+        Self {
+            world,
+            partitions,
+            seed,
+            root,
+            feeder,
+            processes: Vec::new(),
+            program,
+            is_mixed: false,
+            auditor,
+            exits: Vec::new(),
+        }
     }
 
     /// Adds an instance and starts it; its place.
     pub(crate) fn add(&mut self, lanes: u32, more: &[&str]) -> usize {
+        let at = self.place(lanes, more);
+        self.processes[at].start();
+        at
+    }
+
+    /// Adds an instance that is to be started; its place.
+    pub(crate) fn place(&mut self, lanes: u32, more: &[&str]) -> usize {
         let name = format!("lw-{}", self.processes.len());
         let mut process = Process::new(&self.root, &self.world.options, &name, lanes, more);
         process.program.clone_from(&self.program);
-        process.start();
         self.processes.push(process);
         self.processes.len() - 1
     }
@@ -336,12 +259,12 @@ impl Scenario {
         self.open_transactions(&mut problems);
         // What was committed while they stopped is on its way to the auditor.
         let tasks = self.tasks();
-        let is_mixed = self.program != this_program();
+        let is_mixed = self.is_mixed;
         let compared = if is_mixed { FAMILIES_OF_ANY_PROGRAM } else { FAMILIES };
         let mut audit = self.read_to_the_end();
         problems.append(&mut audit.faults);
         let feeder = self.feeder.take().expect("a feeder");
-        let mut found = Outcome::default();
+        let mut found = Outcome { spill: audit.spill.take(), ..Outcome::default() };
         for (name, task) in &mut audit.tasks {
             found.outputs.insert(name.clone(), std::mem::take(&mut task.outputs));
         }
@@ -364,10 +287,15 @@ impl Scenario {
         let watch = Stopwatch::start();
         let policy = loopwarden::config::policy::load(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chaos/policy.toml"));
         let topics = [self.world.options.topics.input.clone(), self.world.options.input_topic(Stage::Swarm)];
-        let events = Fleet::new(self.seed).take(feeder.produced as usize);
-        let app = &self.world.options.app;
-        let mut expected =
-            reference::run(events, self.partitions, topics, app, Arc::new(policy.expect("a policy")), LATENESS_MS, compared);
+        let input = Input {
+            events: Fleet::new(self.seed).take(feeder.produced as usize),
+            partitions: self.partitions,
+            topics,
+            app: self.world.options.app.clone(),
+            policy: Arc::new(policy.expect("a policy")),
+            lateness_ms: LATENESS_MS,
+        };
+        let mut expected = reference::run(input, compared, Spill::new(&self.root, "expected"), |id, bytes| (id, bytes));
         if is_mixed {
             expected.forget_programs();
             found.forget_programs();
@@ -375,7 +303,7 @@ impl Scenario {
         expected.outputs.retain(|_, outputs| !outputs.is_empty());
         found.outputs.retain(|_, outputs| !outputs.is_empty());
         expected.states.retain(|task, _| feeder.ends.get(&task.partition).is_some_and(|end| *end > 0));
-        problems.extend(found.differences(&expected).into_iter().map(|words| ("reference", words)));
+        problems.extend(found.differences(&mut expected).into_iter().map(|words| ("reference", words)));
         for process in &self.processes {
             for words in WIPES {
                 if process.told(words) > 0 {
@@ -384,7 +312,7 @@ impl Scenario {
             }
         }
         if problems.is_empty() {
-            let _ = fs::remove_dir_all(&self.root);
+            remove(&self.root);
         }
         Verdict { problems, audit, expected, reference_took: watch.elapsed() }
     }

@@ -100,11 +100,6 @@ impl Soak {
         let is_whole = !self.watched.iter().any(Series::is_empty);
         is_whole && self.exits == 0 && self.verdict.problems.is_empty() && self.grown().is_empty()
     }
-
-    /// Writes it under `tests/chaos/runs/`.
-    pub(crate) fn keep(&self) {
-        report::keep("-soak", &self.to_string());
-    }
 }
 
 impl fmt::Display for Soak {

@@ -16,7 +16,7 @@ use crate::store::temp_dir::TempDir;
 use crate::world::{APP, Fed, PARTITIONS, TestWorld, config, feed, fleet, outputs_by_task, policy, settings};
 
 /// Names that are runs of a program of its own, and no test functions.
-const RUNS: [&str; 2] = ["chaos::kill_loop", "chaos::lag::runs"];
+const RUNS: [&str; 3] = ["chaos::kill_loop::run", "chaos::embedded_loop::run", "chaos::lag::runs"];
 
 /// Whether a name such as `it::lane::batch_cuts_do_not_show` is that of a test: program, module, function. The module has a file of its
 /// own, and the function is marked as a test there.

@@ -39,6 +39,7 @@ mod reset;
 mod restore;
 mod schema;
 mod sim;
+mod sim_long;
 mod skew;
 mod source;
 mod store;

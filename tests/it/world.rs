@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use loopwarden::config::policy::load_with_overrides;
@@ -35,7 +35,8 @@ pub(crate) fn session_task(partition: u32) -> TaskId {
 
 /// The shipped rules with short lives, so that timers of every kind fire in a small input.
 pub(crate) fn policy() -> Arc<Policy> {
-    policy_with("equality", 0)
+    static POLICY: OnceLock<Arc<Policy>> = OnceLock::new();
+    Arc::clone(POLICY.get_or_init(|| policy_with("equality", 0)))
 }
 
 pub(crate) fn policy_with(profile: &str, more_history: u32) -> Arc<Policy> {

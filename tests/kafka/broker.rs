@@ -53,7 +53,9 @@ pub(crate) struct Broker {
     /// Where clients connect.
     pub(crate) bootstrap: String,
     pub(crate) dir: PathBuf,
-    _running: Box<dyn Running>,
+    running: Option<Box<dyn Running>>,
+    /// Its data outlive its process, and go with this.
+    is_mortal: bool,
 }
 
 /// The shared broker: its address, and itself where it is ours.
@@ -74,7 +76,7 @@ pub(crate) fn bootstrap() -> Option<&'static str> {
         if let Ok(given) = env::var("KAFKA_BOOTSTRAP") {
             return Some((given, None));
         }
-        let broker = start("shared", None);
+        let broker = start("shared", None, "");
         Some((broker.bootstrap.clone(), Some(broker)))
     });
     if shared.is_none() {
@@ -91,7 +93,7 @@ pub(crate) fn behind(name: &str, proxy: &Proxy) -> Option<Broker> {
         println!("skipped: the given broker cannot stand behind a proxy");
         return None;
     }
-    Some(start(name, Some(proxy)))
+    Some(start(name, Some(proxy), ""))
 }
 
 /// Whether brokers can be started beside one that was given.
@@ -161,11 +163,11 @@ fn sweep(root: &Path) {
     }
 }
 
-fn start(name: &str, proxy: Option<&Proxy>) -> Broker {
+fn start(name: &str, proxy: Option<&Proxy>, more: &str) -> Broker {
     let (port, controller) = (free_port(), free_port());
     let dir = directory(name);
     let properties = server_properties(&dir, port, controller, proxy.map_or(port, |proxy| proxy.port));
-    fs::write(dir.join("server.properties"), properties).expect("server.properties");
+    fs::write(dir.join("server.properties"), properties + more).expect("server.properties");
     let broker = run(&dir, &format!("127.0.0.1:{port}"), &[]);
     if let Some(proxy) = proxy {
         proxy.serve(&broker.bootstrap);
@@ -189,10 +191,33 @@ pub(crate) fn directory(name: &str) -> PathBuf {
 /// there is a file `keep`, the data outlive the broker, and another one may be started on them.
 pub(crate) fn run(dir: &Path, bootstrap: &str, format: &[String]) -> Broker {
     let running = giver().start(dir, format).unwrap_or_else(|why| panic!("{why}"));
-    Broker { bootstrap: bootstrap.to_owned(), dir: dir.to_owned(), _running: running }
+    Broker { bootstrap: bootstrap.to_owned(), dir: dir.to_owned(), running: Some(running), is_mortal: false }
+}
+
+/// A broker of its own that can be killed and revived on its data, which go with it. `None` as for [`behind`].
+pub(crate) fn mortal(name: &str) -> Option<Broker> {
+    if env::var("LOOPWARDEN_KAFKA_TESTS").as_deref() == Ok("skip") || !can_start() {
+        return None;
+    }
+    // After an unclean end each segment that was being written is read again.
+    let mut broker = start(name, None, "log.segment.bytes=16777216\n");
+    broker.is_mortal = true;
+    fs::write(broker.dir.join("keep"), "").expect("a file");
+    Some(broker)
 }
 
 impl Broker {
+    /// `kill -9`.
+    pub(crate) fn kill(&mut self) {
+        drop(self.running.take());
+    }
+
+    /// Starts it again, on the data of a [`mortal`] one; it may not answer yet.
+    pub(crate) fn revive(&mut self) {
+        let running = giver().start(&self.dir, &["--ignore-formatted".to_owned()]);
+        self.running = Some(running.unwrap_or_else(|why| panic!("{why}")));
+    }
+
     /// Asks until it answers.
     pub(crate) fn wait_until_up(&self) {
         let client = asker(&self.bootstrap);
@@ -204,6 +229,15 @@ impl Broker {
                 self.bootstrap,
                 self.dir.join("broker.log").display()
             );
+        }
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        drop(self.running.take());
+        if self.is_mortal {
+            let _ = fs::remove_dir_all(self.dir.join("data"));
         }
     }
 }

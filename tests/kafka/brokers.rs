@@ -21,7 +21,7 @@ const BROKERS: usize = 3;
 struct Cluster {
     bootstrap: String,
     dirs: Vec<PathBuf>,
-    running: Vec<Option<Broker>>,
+    running: Vec<Broker>,
 }
 
 impl Cluster {
@@ -39,9 +39,8 @@ impl Cluster {
             let dir = broker::directory(&format!("cluster-{at}"));
             fs::write(dir.join("server.properties"), properties(at, &ports, &dir)).expect("server.properties");
             fs::write(dir.join("keep"), "").expect("a file");
+            cluster.running.push(broker::run(&dir, &cluster.bootstrap, &[]));
             cluster.dirs.push(dir);
-            cluster.running.push(None);
-            cluster.revive(at);
         }
         cluster.wait_until_whole();
         Some(cluster)
@@ -49,11 +48,11 @@ impl Cluster {
 
     /// `kill -9`; what it had acknowledged is on its disk, and on those of others.
     fn kill(&mut self, at: usize) {
-        drop(self.running[at].take());
+        self.running[at].kill();
     }
 
     fn revive(&mut self, at: usize) {
-        self.running[at] = Some(broker::run(&self.dirs[at], &self.bootstrap, &["--ignore-formatted".to_owned()]));
+        self.running[at].revive();
     }
 
     /// Waits until every partition has a leader and all its copies, and every broker answers.

@@ -12,6 +12,7 @@
     reason = "all of this binary is test code; the lints' own exemption knows test functions only"
 )]
 
+#[expect(dead_code, reason = "shared with the kill loop")]
 mod broker;
 mod brokers;
 mod certificates;
@@ -59,9 +60,13 @@ mod log_contract;
 
 #[path = "../chaos/auditor.rs"]
 mod auditor;
+#[path = "../chaos/feeder.rs"]
+#[expect(dead_code, reason = "shared with the kill loop")]
+mod feeder;
 #[path = "../chaos/fleet.rs"]
 mod fleet;
 #[path = "../chaos/outcome.rs"]
+#[expect(dead_code, reason = "shared with the kill loop of the embedded log")]
 mod outcome;
 #[path = "../chaos/process.rs"]
 #[expect(dead_code, reason = "shared with the soak of the embedded log")]

@@ -1,7 +1,7 @@
 //! Faults on demand: from a script, or from a seed.
 
 /// Where a fault may strike. The steps of a commit are S2 to S6 of the commit protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
     /// A poll.
     Poll,
@@ -20,7 +20,7 @@ pub enum Step {
 }
 
 /// What goes wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// A request times out before it does anything. Poll and Rejoin only.
     Transient,
