@@ -1,6 +1,7 @@
 //! What befalls the processes of a kill loop, their disks, their clocks and their broker, drawn from a seed; and what follows of it.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use loopwarden::clock::Stopwatch;
 
@@ -207,10 +208,9 @@ impl Victims {
         }
         for at in group.ended() {
             let again_ms = self.now_ms() + self.dice.below(1_000);
-            if self.due.contains_key(&at) {
-                self.in_vain.insert(at, again_ms);
-            } else {
-                self.due.insert(at, Due::Start(again_ms));
+            match self.due.entry(at) {
+                Entry::Occupied(_) => _ = self.in_vain.insert(at, again_ms),
+                Entry::Vacant(none) => _ = none.insert(Due::Start(again_ms)),
             }
         }
         let again: Vec<usize> = self.in_vain.iter().filter(|(_, at_ms)| **at_ms <= now_ms).map(|(at, _)| *at).collect();
