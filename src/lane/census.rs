@@ -52,7 +52,9 @@ impl Census {
         if let Some(counts) = self.now
             && self.now != self.committed
         {
-            out.push(Change { task, key: swarm::counts_key(), value: Some(swarm::encode_counts(counts)?) });
+            // Nothing is no record: whether a session that is gone was ever seen by a commit depends on where commits fell.
+            let value = if counts == Counts::default() { None } else { Some(swarm::encode_counts(counts)?) };
+            out.push(Change { task, key: swarm::counts_key(), value });
         }
         Ok(())
     }
@@ -94,5 +96,9 @@ mod tests {
             census.note(&lifted, true, &store, TASK).unwrap();
             assert_eq!(census.load(&store, TASK).unwrap(), &expected);
         }
+        let mut changes = Vec::new();
+        census.changes(TASK, &mut changes).unwrap();
+        store.commit(changes).unwrap();
+        assert_eq!(store.get(TASK, &swarm::counts_key()).unwrap(), None);
     }
 }

@@ -565,7 +565,7 @@ fn schema_and_decoder_judge_alike() {
 
 proptest! {
     #[test]
-    fn every_millisecond_prints_as_the_oracle_says_and_comes_back(ms in -62_135_596_800_000_i64..=253_402_300_799_999) {
+    fn every_millisecond_prints_as_the_oracle_says_and_comes_back(ms in -62_135_596_800_000_i64..=253_402_207_200_000) {
         let text = EventTime(ms).to_rfc3339();
         let oracle = jiff::Timestamp::from_millisecond(ms).unwrap();
         prop_assert_eq!(format!("{oracle:.3}"), text.as_str());

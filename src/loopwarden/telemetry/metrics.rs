@@ -428,6 +428,7 @@ mod tests {
             log: Some((1, 2)),
             guard: Some(GuardReport { events_sent: Some(1), ..GuardReport::default() }),
             intakes: vec![IntakeReport { topic: "otlp_spans".to_owned(), lag_records: Some(3), ..IntakeReport::default() }],
+            webhooks: vec![WebhookReport { name: "orchestrator".to_owned(), behind: Some(1), ..WebhookReport::default() }],
             topic: "t".to_owned(),
             now_ms: 99_500,
             lateness_ms: 60_000,
