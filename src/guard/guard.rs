@@ -10,8 +10,7 @@
 use std::sync::Arc;
 
 use loopwarden_core::event::{
-    CallResult, Content, Event, EventKind, EventTime, Outcome as CallOutcome, RecordMeta, RecordOffset, Role, decode,
-    json as source,
+    CallResult, Content, Event, EventKind, EventTime, Outcome as CallOutcome, RecordMeta, Role, decode, json as source,
 };
 use loopwarden_core::identity::{base32, hash_parts};
 use serde_json::json;
@@ -375,15 +374,7 @@ impl Guard {
 }
 
 fn decoded<'a>(text: &'a str, options: &Options, now: EventTime) -> Result<Event<'a>, BadCheck> {
-    let meta = RecordMeta {
-        topic: "",
-        partition: 0,
-        offset: RecordOffset(0),
-        timestamp: now,
-        key: None,
-        headers: Vec::new(),
-        value_bytes_max: options.event_bytes_max,
-    };
+    let meta = RecordMeta::without_place(now, options.event_bytes_max);
     Ok(decode(Some(text.as_bytes()), &meta)?)
 }
 

@@ -1,6 +1,6 @@
 //! Native events to be.
 
-use loopwarden_core::event::{EventTime, RecordMeta, RecordOffset, Rejected, decode};
+use loopwarden_core::event::{EventTime, RecordMeta, Rejected, decode};
 use loopwarden_core::identity::hash_parts;
 use serde_json::{Map, Value, json};
 
@@ -82,15 +82,7 @@ pub(crate) struct Bounds {
 impl Bounds {
     /// Reads a native event as the engine will, since nothing else may reach the topic.
     pub(crate) fn check(self, source: &'static str, json: Vec<u8>) -> Result<Made, Rejected> {
-        let meta = RecordMeta {
-            topic: "",
-            partition: 0,
-            offset: RecordOffset(0),
-            timestamp: self.now,
-            key: None,
-            headers: Vec::new(),
-            value_bytes_max: self.event_bytes_max,
-        };
+        let meta = RecordMeta::without_place(self.now, self.event_bytes_max);
         let event = decode(Some(&json), &meta)?;
         let (session_id, time) = (event.session_id.as_ref().to_owned(), event.has_time.then_some(event.time));
         let calls = Calls::of(&event);

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::broker;
 use crate::replay::{by_id, commands, comparable, replay, text};
-use crate::run::{Running, Scratch, program, repeats, until};
+use crate::run::{Running, Scratch, program, repeats, until, with_tables};
 use crate::world::{PATIENCE, Seen, World, session};
 
 const PARTITIONS: u32 = 4;
@@ -116,17 +116,6 @@ fn produce(world: &World, topic: &str, records: &[Made]) {
     producer.flush(PATIENCE).expect("delivered");
 }
 
-/// The program with these inputs, as one of several processes.
-fn with_inputs(world: &World, scratch: &Scratch, instance: &str, inputs: &str) -> Command {
-    fs::create_dir_all(&scratch.0).expect("a directory");
-    let config = scratch.0.join("inputs.toml");
-    fs::write(&config, inputs).expect("a configuration");
-    let dir = scratch.0.join("data").to_string_lossy().into_owned();
-    let mut command = program(world, &["run", "--data-dir", &dir, "--config", &config.to_string_lossy()]);
-    command.arg("--set").arg(format!("instance={instance}"));
-    command
-}
-
 fn header<'a>(seen: &'a Seen, name: &str) -> &'a str {
     let found = seen.headers.iter().rev().find(|(header, _)| header == name);
     std::str::from_utf8(found.map_or(&[][..], |(_, value)| value)).expect("text")
@@ -169,7 +158,7 @@ fn spans_without_a_key_become_events_by_session_once_through_the_deaths_of_every
     let scratches = [Scratch::new("intake-a"), Scratch::new("intake-b")];
     let start = |at: usize| {
         let instance = ["lw-0", "lw-1"][at];
-        Running::of(with_inputs(&world, &scratches[at], instance, &inputs), &scratches[at])
+        Running::of(with_tables(&world, &scratches[at], instance, &inputs), &scratches[at])
     };
     let records = exports(clock::now_ms() - 3_600_000);
     let events = expected(&records);
@@ -313,7 +302,7 @@ fn a_mapping_cloud_events_by_headers_and_native_events_without_a_key_are_read_be
         "[[input]]\ntopic = \"{jobs}\"\nform = \"json\"\nmapping = \"map.toml\"\n\
          [[input]]\ntopic = \"{clouds}\"\nform = \"cloudevents\"\n[[input]]\ntopic = \"{natives}\"\n"
     );
-    let running = Running::of(with_inputs(&world, &scratch, "lw-0", &inputs), &scratch);
+    let running = Running::of(with_tables(&world, &scratch, "lw-0", &inputs), &scratch);
     let native = |session: &str, number: u32| {
         json!({ "id": format!("{session}-{number}"), "kind": "tool", "session_id": session, "tool": "Bash",
             "args": { "command": "make" }, "result": "no rule", "outcome": "error" })
@@ -370,7 +359,7 @@ fn a_topic_of_another_form_is_stopped_and_the_others_go_on() {
     let inputs = format!("[[input]]\ntopic = \"{wrong}\"\nform = \"otlp_proto\"\n[[input]]\ntopic = \"{right}\"\n");
     let garbage: Vec<Made> = (0..200).map(|_| (0, b"\xff\xff\xff".to_vec(), clock::now_ms())).collect();
     produce(&world, &wrong, &garbage);
-    let running = Running::of(with_inputs(&world, &scratch, "lw-0", &inputs), &scratch);
+    let running = Running::of(with_tables(&world, &scratch, "lw-0", &inputs), &scratch);
     until(&world, &world.options.topics.dead_letters, 51);
     write(&world, &right, &[], r#"{"id":"e","kind":"tool","session_id":"s","tool":"t","outcome":"ok"}"#);
     until(&world, &world.options.topics.input, 1);

@@ -61,6 +61,17 @@ pub(crate) fn program(world: &World, arguments: &[&str]) -> Command {
     command
 }
 
+/// The program as one of several processes, with these tables in its configuration.
+pub(crate) fn with_tables(world: &World, scratch: &Scratch, instance: &str, tables: &str) -> Command {
+    fs::create_dir_all(&scratch.0).expect("a directory");
+    let config = scratch.0.join("tables.toml");
+    fs::write(&config, tables).expect("a configuration");
+    let dir = scratch.0.join("data").to_string_lossy().into_owned();
+    let mut command = program(world, &["run", "--data-dir", &dir, "--config", &config.to_string_lossy()]);
+    command.arg("--set").arg(format!("instance={instance}"));
+    command
+}
+
 /// A running process; it is killed with this value, if it still runs.
 pub(crate) struct Running(Child);
 

@@ -1,9 +1,7 @@
 //! Webhooks of a fleet: its processes share the commands of the topic, and each is delivered, whoever dies.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::ops::Range;
-use std::process::Command;
 
 use loopwarden::clock::Deadline;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -12,18 +10,8 @@ use serde_json::{Value, json};
 
 use crate::broker;
 use crate::receiver::{Receiver, Reply, TAKES, taken};
-use crate::run::{Running, Scratch, produce, program};
+use crate::run::{Running, Scratch, produce, with_tables};
 use crate::world::{PATIENCE, Seen, World};
-
-fn command(world: &World, scratch: &Scratch, instance: &str, tables: &str) -> Command {
-    fs::create_dir_all(&scratch.0).expect("a directory");
-    let config = scratch.0.join("webhooks.toml");
-    fs::write(&config, tables).expect("a configuration");
-    let data_dir = scratch.0.join("data").to_string_lossy().into_owned();
-    let mut command = program(world, &["run", "--data-dir", &data_dir, "--config", &config.to_string_lossy()]);
-    command.arg("--set").arg(format!("instance={instance}"));
-    command
-}
 
 /// Sessions that repeat one call: a nudge each, and then a block.
 fn loops(sessions: Range<u32>) -> Vec<(String, Option<Vec<u8>>)> {
@@ -82,15 +70,15 @@ fn each_command_is_delivered_in_the_order_of_its_session_through_the_death_of_a_
 
     // What was there before a webhook is not for it.
     produce(&world, &loops(0..3));
-    let without = Running::of(command(&world, &first, "lw-0", ""), &first);
+    let without = Running::of(with_tables(&world, &first, "lw-0", ""), &first);
     let before: Vec<String> = commands(&world, 3).iter().map(id).collect();
     assert_eq!(without.end("TERM"), Some(0));
 
     // It takes some, then none: whatever dies then has a command in hand.
     let receiver = Receiver::start(|_, number| if number < 6 { TAKES } else { Reply::HangsUp });
     let tables = format!("[[webhook]]\nname = \"r\"\nurl = \"http://{}/hook\"\n", receiver.address);
-    let killed = Running::of(command(&world, &first, "lw-0", &tables), &first);
-    let left = Running::of(command(&world, &second, "lw-1", &tables), &second);
+    let killed = Running::of(with_tables(&world, &first, "lw-0", &tables), &first);
+    let left = Running::of(with_tables(&world, &second, "lw-1", &tables), &second);
     until_begun(&world);
     produce(&world, &loops(3..20));
     commands(&world, 20);

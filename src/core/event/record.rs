@@ -57,6 +57,14 @@ pub struct RecordMeta<'a> {
     pub value_bytes_max: usize,
 }
 
+impl RecordMeta<'_> {
+    /// Of an event that is judged before it has a place in any log: without topic, key and headers.
+    #[must_use]
+    pub const fn without_place(timestamp: EventTime, value_bytes_max: usize) -> Self {
+        Self { topic: "", partition: 0, offset: RecordOffset(0), timestamp, key: None, headers: Vec::new(), value_bytes_max }
+    }
+}
+
 /// A record as a log hands it over. The value is null for a tombstone.
 #[derive(Debug, Clone)]
 pub struct Record<'a> {

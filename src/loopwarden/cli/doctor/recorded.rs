@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use loopwarden_core::event::{EventTime, RecordMeta, RecordOffset, decode, json};
+use loopwarden_core::event::{EventTime, RecordMeta, decode, json};
 use loopwarden_core::limits::RECORD_BYTES_MAX_DEFAULT;
 use loopwarden_ingest::cloudevents::Transport;
 use loopwarden_ingest::limits::INFLATED_BYTES_MAX;
@@ -117,15 +117,7 @@ impl Look {
     }
 
     fn native(&mut self, record: &[u8], now: EventTime) {
-        let meta = RecordMeta {
-            topic: "",
-            partition: 0,
-            offset: RecordOffset(0),
-            timestamp: now,
-            key: None,
-            headers: Vec::new(),
-            value_bytes_max: RECORD_BYTES_MAX_DEFAULT,
-        };
+        let meta = RecordMeta::without_place(now, RECORD_BYTES_MAX_DEFAULT);
         let became = decode(Some(record), &meta).map_or(Became::Refused, |event| {
             let calls = Calls::of(&event);
             if calls.ended > 0 {

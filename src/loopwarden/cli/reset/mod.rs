@@ -6,7 +6,7 @@ mod task;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use loopwarden_core::event::{EventTime, RecordMeta, RecordOffset, decode};
+use loopwarden_core::event::{EventTime, RecordMeta, decode};
 use loopwarden_core::limits::AGENTS_SHOWN;
 use loopwarden_kafka::writer::Writer;
 use loopwarden_log::clock;
@@ -83,15 +83,7 @@ fn event(args: &ResetArgs, scope: &str) -> String {
 
 /// What is no event would become a dead letter, and nobody would say so here.
 fn expect_sound(event: &str, value_bytes_max: usize) -> Outcome {
-    let meta = RecordMeta {
-        topic: "",
-        partition: 0,
-        offset: RecordOffset(0),
-        timestamp: EventTime(clock::now_ms()),
-        key: None,
-        headers: Vec::new(),
-        value_bytes_max,
-    };
+    let meta = RecordMeta::without_place(EventTime(clock::now_ms()), value_bytes_max);
     decode(Some(event.as_bytes()), &meta)
         .map(|_| ())
         .map_err(|rejected| Failure::new(exit_code::USAGE, format!("error: no such name can be: {rejected}")))
