@@ -384,11 +384,11 @@ impl<L: Log> Worker for Intake<L> {
     fn report(&mut self) -> LaneReport {
         self.show();
         let failing = self.commits.in_row_at(self.turned_ms) + self.standstill.in_row_at(self.turned_ms);
-        let is_stopped = self.places.values().any(|place| matches!(place.state, State::Stopped(_)));
         LaneReport {
             overlay_bytes: self.pending.bytes,
             has_opened: true,
-            is_held_up: is_stopped || failing > 1 || self.polls.in_row_at(self.turned_ms) > 1,
+            is_held_up: failing > 1 || self.polls.in_row_at(self.turned_ms) > 1,
+            stopped: self.places.values().filter(|place| matches!(place.state, State::Stopped(_))).count(),
             ..LaneReport::default()
         }
     }

@@ -66,6 +66,8 @@ pub struct LaneReport {
     pub has_opened: bool,
     /// It cannot commit or read.
     pub is_held_up: bool,
+    /// Partitions of an input that have stopped themselves. A lane tells that of its tasks.
+    pub stopped: usize,
     /// Where the inputs of its tasks end, as far as known.
     pub ends: Vec<InputEnd>,
     /// Changelog offsets that restores still have to read, by stage: session, swarm.
@@ -141,6 +143,7 @@ impl<L: Log, S: StateStore, M: Machine> Worker for Lane<L, S, M> {
             sessions_cached: self.sessions_cached(),
             has_opened: true,
             is_held_up: self.is_held_up(),
+            stopped: 0,
             ends: self.log().input_ends(),
             restore_left: self.restore_left(),
             census: self.census(),

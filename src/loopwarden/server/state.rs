@@ -183,6 +183,9 @@ impl ProcessStatus for ServerState {
             let name = task.split(':').next().unwrap_or_default();
             probe.check(format!("task {name}"), Err("stopped itself; see the log".to_owned()));
         }
+        if sum.stopped > 0 {
+            probe.check("inputs go on", Err(format!("{} partitions have stopped themselves; see the log", sum.stopped)));
+        }
         if let Ok(stats) = self.store.stats() {
             probe.check(
                 "store takes writes",

@@ -23,6 +23,8 @@ pub(super) struct Sum {
     pub(super) opening: usize,
     /// Lanes that cannot commit or read.
     pub(super) held_up: usize,
+    /// Partitions of inputs that have stopped themselves.
+    pub(super) stopped: usize,
     pub(super) sessions_cached: usize,
     /// Begun and not forgotten.
     pub(super) sessions: u64,
@@ -43,6 +45,7 @@ impl Sum {
             sum.sessions += sessions;
             sum.opening += usize::from(!report.has_opened);
             sum.held_up += usize::from(report.is_held_up);
+            sum.stopped += report.stopped;
             for task in &report.tasks {
                 if let Some(lag) = report.lag(task) {
                     *sum.lag_records.get_or_insert(0) += lag;
@@ -58,8 +61,8 @@ impl Sum {
         sum
     }
 
-    /// Every task was restored, and there is one; no lane is held up. A task that has stopped itself since was restored too: to start the
-    /// process again would help nobody, and send what stopped it to the dead letters once more.
+    /// Every task was restored, and there is one; no lane is held up. A task or an input that has stopped itself since is no hindrance: to
+    /// start the process again would help nobody, and send what stopped it to the dead letters once more.
     pub(super) const fn is_restored(&self) -> bool {
         self.has_joined() && self.running + self.poisoned.len() == self.tasks && self.held_up == 0
     }
@@ -69,9 +72,9 @@ impl Sum {
         self.opening == 0 && self.tasks > 0 && self.tasks >= self.tasks_min
     }
 
-    /// Every task runs, and there is one; no lane is held up.
+    /// Every task and every input runs, and there is a task; no lane is held up.
     pub(super) const fn is_ready(&self) -> bool {
-        self.has_joined() && self.running == self.tasks && self.held_up == 0
+        self.has_joined() && self.running == self.tasks && self.held_up == 0 && self.stopped == 0
     }
 
     fn events(&self) -> u64 {
@@ -157,9 +160,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_that_has_stopped_itself_is_restored_but_not_ready() {
+    fn what_has_stopped_itself_was_restored_and_is_not_ready() {
         let stopped = Sum { tasks: 2, running: 1, poisoned: vec!["0-1: panicked".to_owned()], ..Sum::default() };
         assert!(stopped.is_restored() && !stopped.is_ready());
+        let input = Sum { tasks: 2, running: 2, stopped: 1, ..Sum::default() };
+        assert!(input.is_restored() && !input.is_ready(), "its input stopped before the tasks were restored");
         let restoring = Sum { tasks: 2, running: 1, ..Sum::default() };
         assert!(!restoring.is_restored() && !restoring.is_ready());
         let half = Sum { tasks: 2, running: 2, tasks_min: 4, ..Sum::default() };
