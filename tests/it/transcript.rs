@@ -468,6 +468,39 @@ fn a_forked_rollout_keeps_its_own_name_and_a_second_one_behind_it_gets_its_own()
 }
 
 #[test]
+fn what_a_fork_copied_from_its_parent_is_left_out_and_its_own_counts() {
+    let line = |time: &str, kind: &str, payload: Value| {
+        format!("{}\n", json!({ "timestamp": format!("2026-01-05T09:00:{time}Z"), "type": kind, "payload": payload }))
+    };
+    let call = |time: &str, id: &str| {
+        line(time, "response_item", json!({ "type": "function_call", "name": "shell", "call_id": id, "arguments": "{}" }))
+    };
+    let spent = |time: &str, total: u64| {
+        let tokens = json!({ "last_token_usage": { "input_tokens": 5 }, "total_token_usage": { "total_tokens": total } });
+        line(time, "event_msg", json!({ "type": "token_count", "info": tokens }))
+    };
+    let own = [call("03.100", "c3"), spent("04", 20), call("05", "c4")];
+    let copies = [call("00.900", "c1"), spent("00.900", 10), call("01.100", "c2")].concat();
+    // The newer ones name their parent; the older ones have its line behind their own.
+    let newer = line("00", "session_meta", json!({ "id": "own", "forked_from_id": "parent" }));
+    let older = line("00", "session_meta", json!({ "id": "own" })) + &line("00.010", "session_meta", json!({ "id": "parent" }));
+    for head in [newer, older] {
+        let log = [head, copies.clone(), own.concat()].concat();
+        let (mut made, mut converter) = (Vec::new(), Converter::new(Format::Codex, "name"));
+        log.lines().for_each(|line| converter.piece(line.as_bytes(), &mut made).unwrap());
+        let events: Vec<Value> = made.iter().map(|made| serde_json::from_str(&made.json).unwrap()).collect();
+        let calls: Vec<&str> = events.iter().map(|event| event["call_id"].as_str().unwrap()).collect();
+        assert_eq!(calls, ["c3", "c4"]);
+        assert!(events.iter().all(|event| event["session_id"] == "own"), "{events:?}");
+        assert_eq!((&events[0]["usage"], &events[1]["usage"]["input_tokens"]), (&Value::Null, &json!(5)));
+        assert_eq!(converter.tally().ignored["forked"], 2);
+    }
+    // A session of its own begins at once.
+    let log = line("00", "session_meta", json!({ "id": "own" })) + &copies;
+    assert_eq!(converted(Format::Codex, &log).len(), 2);
+}
+
+#[test]
 fn equal_looks_at_a_process_that_still_runs_have_equal_results() {
     let look = |chunk: &str, seconds: &str| {
         let said =

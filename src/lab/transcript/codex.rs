@@ -1,5 +1,8 @@
 //! Codex: one JSON object a line, `{timestamp, type, payload}`. What the model said and asked for is in `response_item`; `event_msg` says
 //! most of it again, and how many tokens a reply took. Older files have the items themselves as lines, after a line about the session.
+//!
+//! **Forks.** A fork's file begins with copies of its parent's items, written at once when it is made and stamped with that time. Nothing marks
+//! the last of them. So what a fork has within [`COPIED_WITHIN_MS`] of its own beginning is its parent's, and is left out.
 
 use loopwarden_core::event::{EventTime, Rejected};
 use loopwarden_ingest::shell_output;
@@ -26,6 +29,9 @@ const NOT_A_PERSON: [&str; 10] = [
 /// Numbers of tokens that tell one total from another.
 const TOTALS: [&str; 4] = ["input_tokens", "cached_input_tokens", "output_tokens", "total_tokens"];
 
+/// Copies of a fork are written within this time of its first line; a model's first answer comes later. Milliseconds.
+const COPIED_WITHIN_MS: i64 = 2_000;
+
 /// One rollout.
 #[derive(Debug)]
 pub(super) struct Codex {
@@ -35,6 +41,10 @@ pub(super) struct Codex {
     count: u64,
     /// Events before the last line about a session. A rollout that was forked has its parent's line behind its own.
     named_at: Option<u64>,
+    /// When the session began, by the time of its line.
+    began: Option<EventTime>,
+    /// It was forked from another one, whose items come first.
+    is_fork: bool,
     turn: u64,
     /// Whatever the model says next is another reply: its tokens were counted, or it was answered. Not every version counts tokens.
     is_reply_over: bool,
@@ -46,7 +56,18 @@ pub(super) struct Codex {
 impl Codex {
     pub(super) fn new(name: &str) -> Self {
         let whose = Whose { session_id: name.to_owned(), framework: "codex", ..Whose::default() };
-        Self { whose, open: Open::default(), count: 0, named_at: None, turn: 0, is_reply_over: true, spent: None, total: None }
+        Self {
+            whose,
+            open: Open::default(),
+            count: 0,
+            named_at: None,
+            began: None,
+            is_fork: false,
+            turn: 0,
+            is_reply_over: true,
+            spent: None,
+            total: None,
+        }
     }
 
     pub(super) fn piece(&mut self, line: Object<'_>, sink: &mut Sink<'_>) -> Result<(), Rejected> {
@@ -60,20 +81,29 @@ impl Codex {
             if self.count > 0 && !line.has("instructions") {
                 line.required("type")?;
             }
-            return self.session(line);
+            return self.session(line, time);
         };
         let Some(payload) = line.object("payload")? else { return self.item(kind, line, time, sink) };
         match kind {
-            "session_meta" => self.session(payload),
+            "session_meta" => self.session(payload, time),
             "turn_context" => {
                 self.whose.model = payload.text("model")?.map(str::to_owned);
+                Ok(())
+            }
+            "response_item" if self.is_copy(time) => {
+                sink.tally.ignore("forked");
                 Ok(())
             }
             "response_item" => self.item(payload.required("type")?, payload, time, sink),
             "event_msg" => {
                 let name = payload.required("type")?;
                 if name == "token_count" {
-                    self.usage(payload)
+                    self.usage(payload)?;
+                    if self.is_copy(time) {
+                        // The parent's; its total is where the fork's begins.
+                        self.spent = None;
+                    }
+                    Ok(())
                 } else {
                     sink.tally.ignore(name);
                     Ok(())
@@ -86,15 +116,25 @@ impl Codex {
         }
     }
 
-    fn session(&mut self, about: Object<'_>) -> Result<(), Rejected> {
+    fn session(&mut self, about: Object<'_>, time: Option<EventTime>) -> Result<(), Rejected> {
         let id = match about.text("id")? {
             Some(id) => id,
             None => about.required("session_id")?,
         };
-        if self.named_at.replace(self.count) != Some(self.count) {
+        if self.named_at.replace(self.count) == Some(self.count) {
+            // Older versions name the parent by its own line only.
+            self.is_fork |= id != self.whose.session_id;
+        } else {
             id.clone_into(&mut self.whose.session_id);
+            (self.began, self.is_fork) = (time, about.text("forked_from_id")?.is_some());
         }
         Ok(())
+    }
+
+    /// Whether what was written then is a copy of the parent's.
+    fn is_copy(&self, time: Option<EventTime>) -> bool {
+        let (Some(time), Some(began)) = (time, self.began.filter(|_| self.is_fork)) else { return false };
+        time.0.saturating_sub(began.0) <= COPIED_WITHIN_MS
     }
 
     /// Comes after a reply: its usage goes with the next event.
