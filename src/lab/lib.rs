@@ -4,6 +4,8 @@ pub mod transcript;
 
 pub mod file;
 
+pub mod follow;
+
 pub mod report;
 
 pub mod known_sessions;

@@ -8,6 +8,7 @@ pub mod clock;
 pub mod embedded;
 mod headers;
 mod names;
+mod replace;
 
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ pub use headers::Headers;
 use loopwarden_core::engine::Command;
 use loopwarden_core::event::{NextOffset, Record, RecordOffset, Stage, TaskId};
 pub use names::InputNames;
+pub use replace::replace;
 
 /// Whether the handler of [`Log::poll`] wants more records now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,10 @@
 use std::fs;
 use std::fs::File;
 use std::io;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
+
+use loopwarden_log::replace;
 
 /// Longest content. Bytes: a number of 64 bits and a line end.
 const BYTES_MAX: u64 = 21;
@@ -39,12 +41,7 @@ impl PositionFile {
 
     /// Says another. After this it stays, whatever happens.
     pub(crate) fn write(&self, position: u64) -> io::Result<()> {
-        let new = self.path.with_extension("new");
-        let mut file = File::create(&new)?;
-        file.write_all(format!("{position}\n").as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, &self.path)?;
-        self.path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+        replace(&self.path, format!("{position}\n").as_bytes())
     }
 }
 

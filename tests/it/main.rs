@@ -13,6 +13,7 @@ mod deploy;
 mod detection_page;
 mod docs;
 mod expiry;
+mod follow;
 mod fuzz;
 mod golden;
 mod golden_ways;

@@ -47,6 +47,17 @@ pub(super) fn groups(input: FileInput) -> Result<Vec<Group>, LogError> {
     Ok(found)
 }
 
+/// The logs below a directory, each with its files: what there is now, which may be nothing.
+pub(crate) fn below(directory: &Path) -> std::io::Result<Vec<Vec<PathBuf>>> {
+    let mut found = Vec::new();
+    walk(directory, DEPTH_MAX, &mut FILES_MAX.clone(), &mut found)?;
+    let path = |file: FileInput| match file {
+        FileInput::Path(path) => Some(path),
+        FileInput::Stdin => None,
+    };
+    Ok(found.into_iter().map(|group| group.files.into_iter().filter_map(path).collect()).collect())
+}
+
 /// Adds what lies in a directory, by name; links are not followed.
 fn walk(directory: &Path, depth: usize, room: &mut usize, found: &mut Vec<Group>) -> std::io::Result<()> {
     let mut entries: Vec<(PathBuf, fs::FileType)> = Vec::new();

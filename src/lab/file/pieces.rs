@@ -7,7 +7,7 @@ use crate::file::line::read_line;
 use crate::transcript::Layout;
 
 /// Where the pieces of one file come from.
-pub(super) struct Pieces {
+pub(crate) struct Pieces {
     source: Box<dyn BufRead + Send>,
     layout: Layout,
     /// Line that comes next, from 1.
@@ -15,7 +15,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    pub(super) fn new(source: Box<dyn BufRead + Send>, layout: Layout) -> Self {
+    pub(crate) fn new(source: Box<dyn BufRead + Send>, layout: Layout) -> Self {
         Self { source, layout, line: 1 }
     }
 
@@ -26,7 +26,7 @@ impl Pieces {
 
     /// Reads the next piece that is not empty into `piece`; the line it begins in, none at the end. Of a longer one than
     /// `bytes_max` one byte more than that stays, and the rest is dropped unseen.
-    pub(super) fn next(&mut self, piece: &mut Vec<u8>, bytes_max: usize) -> io::Result<Option<u64>> {
+    pub(crate) fn next(&mut self, piece: &mut Vec<u8>, bytes_max: usize) -> io::Result<Option<u64>> {
         piece.clear();
         match self.layout {
             Layout::Lines => {

@@ -1,6 +1,7 @@
 //! The server: the lanes until they are told to stop, or one of them ends.
 
 mod deployment;
+mod follow;
 mod housekeeping;
 mod intakes;
 mod kafka_options;
@@ -13,12 +14,14 @@ mod status;
 mod topics;
 mod webhooks;
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use deployment::{Deployment, DeploymentSpec};
+use follow::Following;
 use housekeeping::Housekeeping;
 pub(crate) use intakes::mappings;
 pub use kafka_options::{SWARM, kafka_options};
@@ -48,11 +51,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often state that was left behind is looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
 
-/// Runs until told to stop; on SIGHUP it reads the `settings` again.
+/// Runs until told to stop; on SIGHUP it reads the `settings` again. The logs of agents below directories to `follow` are further
+/// events; they need a log of its own.
 ///
 /// # Errors
 /// By fate: configuration, brokers, store, identity.
-pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<Loaded, Failure>) -> Outcome {
+pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<Loaded, Failure>, follow: &[PathBuf]) -> Outcome {
     let loaded_policy = reload::load(&loaded.config.policy)?;
     let in_force = reload::in_force(&loaded_policy);
     let policy = Arc::clone(&in_force.policy);
@@ -83,6 +87,10 @@ pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<
     let server = listen::start(config, (token, mapping), &state)?;
     let housekeeping =
         deployment.broker.clone().map(|broker| Housekeeping::start(broker, config.embedded.retention_ms)).transpose()?;
+    let following = match &deployment.broker {
+        Some(broker) if !follow.is_empty() => Some(Following::start(follow, broker.clone(), data_dir)?),
+        _ => None,
+    };
     let ended = look_after(
         &deployment,
         &signals,
@@ -99,6 +107,9 @@ pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<
     poisoned.extend(deployment.intake_reports().into_iter().flat_map(|report| report.stopped));
     let Deployment { fleet, intakes, webhooks, pools, store, broker, .. } = deployment;
     webhooks.stop();
+    if let Some(following) = following {
+        following.stop();
+    }
     let ended_intakes = intakes.map_or(Exit::Stopped, |intakes| intakes.fleet.stop(leave));
     let ended_lanes = fleet.stop(leave);
     let gravest = if ended_lanes == Exit::Stopped { ended_intakes } else { ended_lanes };

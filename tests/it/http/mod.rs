@@ -3,6 +3,7 @@
 mod check;
 mod client;
 mod embedded;
+mod follow;
 mod hooks;
 mod hostile;
 mod otlp;
@@ -68,11 +69,16 @@ impl Running {
 
     /// The same with arguments of its own.
     fn start_with(dir: &Path, arguments: &[&str], settings: &[&str]) -> Self {
+        Self::of(dir, "run", arguments, settings)
+    }
+
+    /// A process that runs this command.
+    fn of(dir: &Path, verb: &str, arguments: &[&str], settings: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
             command.env_remove(name);
         }
-        command.arg("run").args(arguments).arg("--data-dir").arg(dir.join("data"));
+        command.arg(verb).args(arguments).arg("--set").arg(format!("data_dir={}", dir.join("data").display()));
         for setting in ["http.listen=127.0.0.1:0", "instance=lw-0", "lanes=2"].iter().chain(settings) {
             command.args(["--set", setting]);
         }

@@ -8,7 +8,8 @@ use clap::{Args, Subcommand, ValueEnum};
 #[derive(Debug, Clone, Default, Args)]
 #[command(override_usage = "\
 loopwarden replay [OPTIONS] <FILE>...
-       loopwarden replay [OPTIONS] --topic <NAME>")]
+       loopwarden replay [OPTIONS] --topic <NAME>
+       loopwarden replay --follow [--policy <NAME|FILE>] [--set <KEY=VALUE>] <DIR>...")]
 #[command(after_long_help = "\
 Examples:
   loopwarden replay events.ndjson.zst
@@ -17,6 +18,7 @@ Examples:
   loopwarden replay events.ndjson --labels labels.jsonl --outcomes outcomes.jsonl
   loopwarden replay last-week.ndjson --fail-on block
   loopwarden replay ~/.claude/projects ~/.codex/sessions
+  loopwarden replay --follow ~/.claude/projects ~/.codex/sessions
   loopwarden replay --topic agents.tool-events.v1 --from 7d --set kafka.bootstrap_servers=localhost:9092
   loopwarden replay last-week.ndjson --output html > report.html
   loopwarden replay last-week.ndjson --policy mine.toml --against default
@@ -28,10 +30,13 @@ pub struct ReplayArgs {
     /// Files of events, one a line, or logs of agents; several are read one after the other, of a directory all below it
     #[arg(required_unless_present = "topic", conflicts_with = "topic", value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Policy: the name of a shipped profile, or a file; without: default, and with --topic the setting policy
+    /// Read on what agents write below these directories, and show on the page what they would have been told
+    #[arg(long, conflicts_with_all = ["topic", "lanes", "output", "labels", "outcomes", "fail_on", "strict", "against", "report"])]
+    pub follow: bool,
+    /// Policy: the name of a shipped profile, or a file; without: default, and with --topic or --follow the setting policy
     #[arg(long, value_name = "NAME|FILE")]
     pub policy: Option<String>,
-    /// A key of the policy, as detectors.exact_repeat.threshold=5, or with --topic a setting of Kafka; may be repeated
+    /// A key of the policy, as detectors.exact_repeat.threshold=5, or with --topic a setting of Kafka, with --follow any setting of run; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Threads; 0: one per core

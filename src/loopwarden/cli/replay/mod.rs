@@ -4,6 +4,7 @@
 //! Each partition has a lane of its own whatever `--lanes` says, and a thread turns several of them: so the cuts of commits, and with
 //! them every byte, do not depend on the number of threads.
 
+mod follow;
 pub(super) mod input;
 pub(super) mod overrides;
 mod progress;
@@ -35,6 +36,9 @@ use crate::{input_quality, signals};
 /// # Errors
 /// Policy, files, brokers, or [`Failure::answer_is_no`] as `--fail-on` and `--strict` have it.
 pub fn run(args: &ReplayArgs, log: &LogArgs) -> Outcome {
+    if args.follow {
+        return follow::run(args, log);
+    }
     setup::log_quietly(log)?;
     render::check(args)?;
     let (settings, keys) = range::split_sets(&args.set);

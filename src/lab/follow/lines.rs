@@ -1,0 +1,143 @@
+//! A log of lines that is followed. It only grows; one that is shorter than before has begun anew.
+
+use std::fs::File;
+use std::io;
+use std::io::{BufRead, BufReader, Read as _, Seek as _, SeekFrom};
+use std::path::PathBuf;
+
+use crate::follow::Place;
+use crate::transcript::{Converter, Format, Made, PIECE_BYTES_MAX};
+
+/// How far a log is read, and the state of its converter.
+#[derive(Debug)]
+pub(super) struct Lines {
+    format: Format,
+    name: String,
+    /// Events of the lines before this byte are out.
+    out_bytes: u64,
+    warm: Option<Box<Warm>>,
+}
+
+/// A converter that has seen so many bytes.
+#[derive(Debug)]
+struct Warm {
+    converter: Converter,
+    bytes: u64,
+}
+
+impl Lines {
+    pub(super) const fn new(format: Format, name: String, known: Option<Place>) -> Self {
+        // What was a document before, and is none now, is another log.
+        let out_bytes = match known {
+            Some(Place::Bytes(bytes)) => bytes,
+            Some(Place::Events(_)) | None => 0,
+        };
+        Self { format, name, out_bytes, warm: None }
+    }
+
+    /// Passes over all that is there; a line that is not whole yet still counts.
+    pub(super) fn pass(&mut self, files: &[PathBuf]) -> io::Result<()> {
+        let Some(path) = files.first() else { return Ok(()) };
+        self.out_bytes = std::fs::metadata(path)?.len();
+        Ok(())
+    }
+
+    /// Adds the events of new lines. Whether more is there than `room_bytes` let in.
+    pub(super) fn read(
+        &mut self,
+        files: &[PathBuf],
+        room_bytes: usize,
+        made: &mut Vec<Made>,
+        told: &mut Vec<String>,
+    ) -> io::Result<bool> {
+        let Some(path) = files.first() else { return Ok(false) };
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        if length < self.out_bytes {
+            (self.out_bytes, self.warm) = (0, None);
+        }
+        if length == self.out_bytes {
+            return Ok(false);
+        }
+        let warm =
+            self.warm.get_or_insert_with(|| Box::new(Warm { converter: Converter::new(self.format, &self.name), bytes: 0 }));
+        file.seek(SeekFrom::Start(warm.bytes))?;
+        let (mut source, mut line, mut taken_bytes) = (BufReader::new(file), Vec::new(), 0);
+        while let Some(bytes) = whole_line(&mut source, &mut line)? {
+            warm.bytes += bytes;
+            let before = made.len();
+            if !line.trim_ascii().is_empty()
+                && let Err(rejected) = warm.converter.piece(&line, made)
+                && warm.bytes > self.out_bytes
+            {
+                told.push(format!("{}: the line that ends at byte {} is left out: {rejected}", path.display(), warm.bytes));
+            }
+            if warm.bytes <= self.out_bytes {
+                made.truncate(before);
+                continue;
+            }
+            self.out_bytes = warm.bytes;
+            taken_bytes += made.iter().skip(before).map(|made| made.json.len()).sum::<usize>();
+            if taken_bytes >= room_bytes {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    pub(super) const fn place(&self) -> Place {
+        Place::Bytes(self.out_bytes)
+    }
+
+    pub(super) const fn is_warm(&self) -> bool {
+        self.warm.is_some()
+    }
+
+    pub(super) fn cool(&mut self) {
+        self.warm = None;
+    }
+}
+
+/// Reads a line without its end, and says how many bytes it has with it; nothing where the end has not come yet. Of a longer line
+/// than a piece may be, one byte more than that is kept.
+fn whole_line(source: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<u64>> {
+    line.clear();
+    let mut bytes = source.by_ref().take(PIECE_BYTES_MAX as u64 + 2).read_until(b'\n', line)? as u64;
+    let mut is_whole = line.last() == Some(&b'\n');
+    if is_whole {
+        line.pop();
+    }
+    while !is_whole {
+        let buffer = source.fill_buf()?;
+        if buffer.is_empty() {
+            return Ok(None);
+        }
+        let end = memchr::memchr(b'\n', buffer);
+        let used = end.map_or(buffer.len(), |at| at + 1);
+        is_whole = end.is_some();
+        bytes += used as u64;
+        source.consume(used);
+    }
+    line.truncate(PIECE_BYTES_MAX + 1);
+    Ok(Some(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_without_its_end_is_not_there_yet() {
+        let mut source = BufReader::with_capacity(3, &b"ab\n\ncd"[..]);
+        let mut line = Vec::new();
+        assert_eq!(whole_line(&mut source, &mut line).expect("bytes"), Some(3));
+        assert_eq!(line, b"ab");
+        assert_eq!(whole_line(&mut source, &mut line).expect("bytes"), Some(1));
+        assert_eq!(whole_line(&mut source, &mut line).expect("bytes"), None);
+        let long = [&vec![b'x'; PIECE_BYTES_MAX + 9][..], b"\nok\n"].concat();
+        let mut source = BufReader::new(&long[..]);
+        assert_eq!(whole_line(&mut source, &mut line).expect("bytes"), Some(PIECE_BYTES_MAX as u64 + 10));
+        assert_eq!(line.len(), PIECE_BYTES_MAX + 1);
+        assert_eq!(whole_line(&mut source, &mut line).expect("bytes"), Some(3));
+    }
+}

@@ -1,0 +1,156 @@
+//! What `replay --follow` adds to a process with a log of its own: a thread that reads the logs of agents while they grow.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use loopwarden_lab::follow::{Follower, Look, Places};
+use loopwarden_lab::report::{grouped, plain};
+use loopwarden_lab::transcript::{Format, Made};
+use loopwarden_log::embedded::{Append, EmbeddedBroker};
+use loopwarden_log::{LogError, clock, replace};
+use loopwarden_state::StoreError;
+
+use crate::failure::Failure;
+use crate::output::say;
+
+/// Between two looks.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Events appended at once.
+const APPEND_EVENTS: usize = 500;
+/// Lines about what cannot be read, of one look.
+const TOLD_MAX: usize = 10;
+/// How far logs are read, in the data directory.
+const FILE: &str = "followed.json";
+/// Longest such file that is read. Bytes: a line for each of as many logs as a directory may have.
+const FILE_BYTES_MAX: u64 = 128 << 20;
+
+/// The thread; it ends when told so.
+pub(super) struct Following {
+    stop: SyncSender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Following {
+    /// Starts it, after a first look: what it finds is followed from then on.
+    ///
+    /// # Errors
+    /// The data directory, or there can be no thread.
+    pub(super) fn start(dirs: &[PathBuf], broker: EmbeddedBroker, data_dir: &Path) -> Result<Self, Failure> {
+        let path = data_dir.join(FILE);
+        let of_file = |error: &io::Error| StoreError::of_io(format!("cannot use {}", path.display()), error);
+        let known = read(&path).map_err(|error| of_file(&error))?;
+        let mut follower = Follower::new(dirs, known);
+        let first = follower.look();
+        // Kept before anything is said of it: from here on these directories are followed.
+        if first.events.is_empty() {
+            write(&path, &follower.places()).map_err(|error| of_file(&error))?;
+        }
+        say(format!("following {}", told(&follower.followed(), dirs)));
+        let (stop, stopped) = sync_channel::<()>(1);
+        let mut thread = Follow { follower, broker, path, is_full: false };
+        let thread = std::thread::Builder::new()
+            .name("follow".to_owned())
+            .spawn(move || thread.run(first, &stopped))
+            .map_err(|error| Failure::failed(format!("cannot start the thread that follows: {error}")))?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends it.
+    pub(super) fn stop(self) {
+        drop(self.stop);
+        // It does not panic; if it did, there is nothing left to do about it.
+        let _ = self.thread.join();
+    }
+}
+
+struct Follow {
+    follower: Follower,
+    broker: EmbeddedBroker,
+    path: PathBuf,
+    /// It was said that the log takes no events.
+    is_full: bool,
+}
+
+impl Follow {
+    fn run(&mut self, mut look: Look, stopped: &Receiver<()>) {
+        let mut kept = Places::default();
+        loop {
+            for line in look.told.iter().take(TOLD_MAX) {
+                say(format!("warning: {}", plain(line)));
+            }
+            // The log is full, or its disk does not answer: nothing more is read until it takes what there is.
+            while let Err(error) = self.append(&look.events) {
+                if !std::mem::replace(&mut self.is_full, true) {
+                    say(format!("warning: what agents wrote waits: {error}"));
+                }
+                if stopped.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+            }
+            self.is_full = false;
+            let places = self.follower.places();
+            if places != kept {
+                // A process that starts again reads what this one did once more; the events have the same ids.
+                if let Err(error) = write(&self.path, &places) {
+                    say(format!("warning: cannot write {}: {error}", self.path.display()));
+                }
+                kept = places;
+            }
+            let wait = if look.is_more { Duration::ZERO } else { LOOK_EVERY };
+            if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+            look = self.follower.look();
+        }
+    }
+
+    /// Appends events, and waits until they are on disk.
+    fn append(&self, events: &[Made]) -> Result<(), LogError> {
+        let timestamp_ms = clock::now_ms();
+        for events in events.chunks(APPEND_EVENTS) {
+            let append =
+                |made: &'_ Made| -> (Vec<u8>, Vec<u8>) { (made.session_id.clone().into_bytes(), made.json.clone().into_bytes()) };
+            let owned: Vec<(Vec<u8>, Vec<u8>)> = events.iter().map(append).collect();
+            let appends: Vec<Append<'_>> =
+                owned.iter().map(|(key, value)| Append { key, value, headers: Vec::new(), timestamp_ms }).collect();
+            self.broker.append(&appends)?;
+        }
+        Ok(())
+    }
+}
+
+/// How far an earlier process has read. A file that cannot be understood counts as none, and what it said is told as lost.
+fn read(path: &Path) -> io::Result<Places> {
+    let about = match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Places::default()),
+        about => about?,
+    };
+    let places = if about.len() > FILE_BYTES_MAX { None } else { serde_json::from_slice(&fs::read(path)?).ok() };
+    Ok(places.unwrap_or_else(|| {
+        say(format!(
+            "warning: {} says nothing that can be understood; what agents wrote up to now counts as read",
+            path.display()
+        ));
+        Places::default()
+    }))
+}
+
+fn write(path: &Path, places: &Places) -> io::Result<()> {
+    replace(path, &serde_json::to_vec(places).map_err(io::Error::other)?)
+}
+
+/// What is followed, for people.
+fn told(followed: &BTreeMap<Format, usize>, dirs: &[PathBuf]) -> String {
+    let of = |(format, count): (&Format, &usize)| {
+        format!("{} {} of {}", grouped(*count as u64), if *count == 1 { "log" } else { "logs" }, format.as_str())
+    };
+    let logs: Vec<String> = followed.iter().map(of).collect();
+    let logs = if logs.is_empty() { "no log yet".to_owned() } else { logs.join(", ") };
+    let dirs: Vec<String> = dirs.iter().map(|dir| plain(&dir.display().to_string())).collect();
+    format!("{}: {logs}; what is written from now on is judged", dirs.join(", "))
+}
