@@ -104,6 +104,11 @@ pub(super) fn make(options: &KafkaOptions, name: &str) -> Result<BaseConsumer<Pl
     make_from(&settings::reader(options, name), options)
 }
 
+/// A reader that stays, and looks whether it still reads.
+pub(super) fn make_watched(options: &KafkaOptions, name: &str) -> Result<BaseConsumer<PlainContext>, LogError> {
+    make_from(&settings::watched_reader(options, name), options)
+}
+
 fn make_from(config: &ClientConfig, options: &KafkaOptions) -> Result<BaseConsumer<PlainContext>, LogError> {
     let context = PlainContext::new(options.security.tokens.clone());
     let client = config.create_with_context(context).map_err(|error| fate::of(&error, "making a reader"))?;
@@ -274,6 +279,13 @@ impl Changelog for KafkaChangelog {
         }
         // The end is told once for each assignment; and after an error nothing is fetched on.
         let unassigned = client.unassign();
+        if drained.is_err() {
+            // This one may have stopped reading for good ([`crate::standstill`]): another client tries again.
+            match task.stage {
+                Stage::Session => self.session = None,
+                Stage::Swarm => self.swarm = None,
+            }
+        }
         let (Drained::Stopped(next) | Drained::End(next)) = drained?;
         unassigned.map_err(|error| fate::of(&error, &what))?;
         Ok(next)

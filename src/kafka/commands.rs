@@ -118,6 +118,9 @@ impl CommandFollower {
     }
 
     fn poll(&self, wait: Duration) -> Result<Option<Placed>, LogError> {
+        if let Some(found) = self.consumer.context().standstill.found() {
+            return Err(LogError::Transient(found));
+        }
         match self.consumer.poll(wait) {
             Some(Ok(message)) => Ok(Some(placed(&message))),
             Some(Err(error)) => self.fate_of(&error).map_or(Ok(None), Err),

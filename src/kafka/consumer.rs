@@ -149,6 +149,11 @@ impl LaneConsumer {
         self.consumer.context().ends().into_iter().filter_map(end).collect()
     }
 
+    /// A partition that this client has stopped reading, without an error, for a message.
+    pub(super) fn stands_still(&self) -> Option<String> {
+        self.consumer.context().standstill.found()
+    }
+
     pub(super) fn poll(
         &mut self,
         wait: Duration,

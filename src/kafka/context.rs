@@ -18,6 +18,7 @@ use rdkafka::{ClientContext, Message, Statistics, TopicPartitionList};
 
 use crate::bearer;
 use crate::rebalance::Rebalances;
+use crate::standstill::Standstill;
 
 fn forward(level: RDKafkaLogLevel, facility: &str, line: &str) {
     match level {
@@ -50,6 +51,7 @@ pub(super) struct Failure {
 #[derive(Debug, Default)]
 pub(super) struct PlainContext {
     failure: Mutex<Option<Failure>>,
+    pub(super) standstill: Standstill,
     tokens: Option<Tokens>,
 }
 
@@ -115,7 +117,10 @@ impl ClientContext for PlainContext {
         }
     }
 
-    fn stats_raw(&self, _statistics: &[u8]) {}
+    // Those that ask and go have none.
+    fn stats(&self, statistics: Statistics) {
+        self.standstill.note(&statistics);
+    }
 }
 
 impl ConsumerContext for PlainContext {}
@@ -126,6 +131,7 @@ pub(super) struct ConsumerSide {
     pub(super) rebalances: Rebalances,
     /// Per topic and partition, as of the last statistics.
     ends: Mutex<BTreeMap<(String, u32), Extent>>,
+    pub(super) standstill: Standstill,
     tokens: Option<Tokens>,
 }
 
@@ -188,6 +194,7 @@ impl ClientContext for ConsumerSide {
 
     // Every 5 s, some tens of kilobytes: parsing them costs the lane a fraction of a millisecond.
     fn stats(&self, statistics: Statistics) {
+        self.standstill.note(&statistics);
         let mut ends = lock(&self.ends);
         let before = std::mem::take(&mut *ends);
         let as_of_ms = statistics.time.saturating_mul(1_000);

@@ -52,7 +52,7 @@ impl StateFollower {
     /// # Errors
     /// By fate: no broker, no topic, no permission.
     pub fn open(options: &KafkaOptions) -> Result<Self, LogError> {
-        let client = changelog::make(options, "guard")?;
+        let client = changelog::make_watched(options, "guard")?;
         let topic = options.topics.state.clone();
         let asking = format!("asking for topic \"{topic}\" on {}", options.bootstrap_servers);
         let metadata = client.fetch_metadata(Some(&topic), limits::ASK_WAIT).map_err(|error| fate::of(&error, &asking))?;
@@ -74,8 +74,11 @@ impl StateFollower {
     /// One turn: at most one record, or a question to the leaders. A key without value is a tombstone.
     ///
     /// # Errors
-    /// [`LogError::OutOfRange`]: what was there is gone, so that reading begins anew; others by fate.
+    /// [`LogError::OutOfRange`]: what was there is gone, or is not read any more, so that reading begins anew; others by fate.
     pub fn turn(&mut self, wait: Duration, handler: &mut Handler<'_>) -> Result<Followed, LogError> {
+        if let Some(found) = self.client.context().standstill.found() {
+            return Err(LogError::OutOfRange(found));
+        }
         match self.client.poll(wait.min(self.beat.left())) {
             Some(Ok(message)) => {
                 self.at_end.insert(message.partition(), false);

@@ -24,6 +24,7 @@ mod producer;
 pub mod range;
 mod rebalance;
 pub mod settings;
+mod standstill;
 mod topics;
 mod write_probe;
 pub mod writer;
@@ -139,6 +140,15 @@ impl KafkaLog {
         }
     }
 
+    /// Where the client has stopped reading a partition, the lane gives its tasks up and takes a new consumer. The producer goes on.
+    fn look_for_a_standstill(&mut self) -> Result<(), LogError> {
+        let found = self.consumer.as_ref().filter(|_| self.renewal.is_none()).and_then(LaneConsumer::stands_still);
+        let Some(found) = found else { return Ok(()) };
+        tracing::warn!("{found}; a new client takes over");
+        self.renewal = Some(Renewal::Consumer);
+        Err(LogError::Lost(found))
+    }
+
     fn renew(&mut self, renewal: Renewal) -> Result<(), LogError> {
         // A static member may come again; the group takes no notice.
         self.consumer = None;
@@ -239,6 +249,7 @@ impl Log for KafkaLog {
             return Err(denied);
         }
         self.look_for_a_certificate()?;
+        self.look_for_a_standstill()?;
         self.member()?.poll(wait, handler)
     }
 

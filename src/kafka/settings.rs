@@ -206,8 +206,12 @@ pub const READER: &[Setting] = &[
     set("fetch.wait.max.ms", "10", "that event follows an empty answer, and a restore waits for it"),
 ];
 
+/// For a reader that stays.
+pub const WATCHED: &[Setting] = &[set("statistics.interval.ms", "5000", "whether each partition is still read")];
+
 /// For the consumer of a webhook, above what a user sets.
 pub const WEBHOOK: &[Setting] = &[
+    set("statistics.interval.ms", "5000", "whether each partition is still read"),
     set("auto.offset.reset", "earliest", "what is new to the group is a partition that was added"),
     set("max.poll.interval.ms", "300000", "above the longest request (60 s)"),
     set("queued.min.messages", "100", "commands are few, and sent one by one"),
@@ -344,6 +348,13 @@ pub(super) fn client_id_of(transactional_id: &str) -> String {
 pub(super) fn session_timeout(options: &KafkaOptions) -> Duration {
     let set = lane_consumer(options).get("session.timeout.ms").and_then(|value| value.parse().ok());
     Duration::from_millis(set.unwrap_or_default())
+}
+
+/// The same of a reader that stays.
+pub(super) fn watched_reader(options: &KafkaOptions, client: &str) -> ClientConfig {
+    let mut config = reader(options, client);
+    apply(&mut config, WATCHED);
+    config
 }
 
 /// Configuration of a reader that only assigns: it has the group's id to ask for its offsets, and never joins it.

@@ -23,6 +23,8 @@ use crate::outcome::{Read, Seen, Spill, read_output};
 
 /// Faults kept; more say nothing new.
 const FAULTS_MAX: usize = 100;
+/// A client may stop reading a partition for good when a broker comes back (`src/kafka/standstill.rs`): another one takes its place.
+const READER_AGE_MAX: Duration = Duration::from_secs(30);
 /// A commit seen so soon after a start is the former life's.
 const TOO_SOON_MS: u64 = 150;
 
@@ -264,6 +266,17 @@ pub(crate) struct Auditor {
     thread: JoinHandle<()>,
 }
 
+/// A reader that goes on at these places.
+fn open(config: &ClientConfig, places: &BTreeMap<(String, i32), Offset>) -> BaseConsumer {
+    let reader: BaseConsumer = config.create().expect("a reader");
+    let mut list = TopicPartitionList::new();
+    for ((topic, partition), place) in places {
+        list.add_partition_offset(topic, *partition, *place).expect("an offset");
+    }
+    reader.assign(&list).expect("assigned");
+    reader
+}
+
 impl Auditor {
     /// Reads all topics of a group, each with so many partitions.
     pub(crate) fn start(options: &KafkaOptions, partitions: u32, spill: Spill) -> Self {
@@ -277,33 +290,47 @@ impl Auditor {
             topics.push((options.changelog_topic(Stage::Swarm), Kind::Changelog(Stage::Swarm)));
             topics.push((options.input_topic(Stage::Swarm), Kind::Sums));
         }
-        let reader: BaseConsumer = ClientConfig::new()
+        let mut config = ClientConfig::new();
+        config
             .set("bootstrap.servers", &options.bootstrap_servers)
             .set("group.id", format!("{}-auditor", options.app))
             .set("isolation.level", "read_committed")
             .set("enable.auto.commit", "false")
             .set("auto.offset.reset", "error")
             .set("fetch.wait.max.ms", "100")
-            .set("queued.max.messages.kbytes", "16384")
-            .create()
-            .expect("a reader");
-        let mut list = TopicPartitionList::new();
+            .set("queued.max.messages.kbytes", "16384");
+        let mut places: BTreeMap<(String, i32), Offset> = BTreeMap::new();
         for (topic, _) in &topics {
-            for partition in 0..partitions {
-                list.add_partition_offset(topic, partition as i32, Offset::Beginning).expect("an offset");
-            }
+            places.extend((0..partitions).map(|partition| ((topic.clone(), partition as i32), Offset::Beginning)));
         }
-        reader.assign(&list).expect("assigned");
+        let mut reader = open(&config, &places);
         let kinds: BTreeMap<String, Kind> = topics.into_iter().collect();
         let audit = Arc::new(Mutex::new(Audit { spill: Some(spill), ..Audit::default() }));
         let stop = Arc::<AtomicBool>::default();
         let (shared, stopped) = (Arc::clone(&audit), Arc::clone(&stop));
         let thread = thread::spawn(move || {
+            let mut since = Stopwatch::start();
             while !stopped.load(Ordering::Acquire) {
+                if since.elapsed() > READER_AGE_MAX {
+                    reader = open(&config, &places);
+                    since = Stopwatch::start();
+                }
                 match reader.poll(Duration::from_millis(50)) {
-                    Some(Ok(message)) => shared.lock().expect("not poisoned").record(kinds[message.topic()], &message),
+                    Some(Ok(message)) => {
+                        let place = (message.topic().to_owned(), message.partition());
+                        places.insert(place, Offset::Offset(message.offset() + 1));
+                        shared.lock().expect("not poisoned").record(kinds[message.topic()], &message);
+                    }
                     // Its positions pass over markers and aborted records, which it is never handed over.
-                    None => shared.lock().expect("not poisoned").came_to(&reader.position().expect("positions")),
+                    None => {
+                        let positions = reader.position().expect("positions");
+                        for element in positions.elements() {
+                            if let Offset::Offset(next) = element.offset() {
+                                places.insert((element.topic().to_owned(), element.partition()), Offset::Offset(next));
+                            }
+                        }
+                        shared.lock().expect("not poisoned").came_to(&positions);
+                    }
                     // A broker that died comes again, and the client with it.
                     Some(Err(
                         KafkaError::PartitionEOF(_)
