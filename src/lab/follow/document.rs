@@ -34,9 +34,9 @@ impl Document {
         Self { format, name, out_events, out: None }
     }
 
-    /// Adds the events that were not there before. A document that is being written ends somewhere: its last element is then none,
+    /// Adds the events that were not there before, and says how many bytes there are. A document that is being written ends somewhere: its last element is then none,
     /// and comes with the next change.
-    pub(super) fn read(&mut self, files: &[PathBuf], made: &mut Vec<Made>) -> io::Result<()> {
+    pub(super) fn read(&mut self, files: &[PathBuf], made: &mut Vec<Made>) -> io::Result<usize> {
         let mut bytes = 0;
         let mut converter = Converter::new(self.format, &self.name);
         let (mut all, mut piece) = (Vec::new(), Vec::new());
@@ -57,7 +57,7 @@ impl Document {
             self.out.get_or_insert_with(|| all.iter().take(usize::try_from(passed).unwrap_or(usize::MAX)).map(id).collect());
         made.extend(all.into_iter().filter(|made| out.insert(id(made))));
         self.out_events = out.len() as u64;
-        Ok(())
+        Ok(bytes as usize)
     }
 
     pub(super) const fn place(&self) -> Place {

@@ -8,6 +8,9 @@ use std::path::PathBuf;
 use crate::follow::Place;
 use crate::transcript::{Converter, Format, Made, PIECE_BYTES_MAX};
 
+/// Lines of one look that are told as left out.
+const TOLD_MAX: usize = 100;
+
 /// How far a log is read, and the state of its converter.
 #[derive(Debug)]
 pub(super) struct Lines {
@@ -42,22 +45,22 @@ impl Lines {
         Ok(())
     }
 
-    /// Adds the events of new lines. Whether more is there than `room_bytes` let in.
+    /// Adds the events of new lines, of about `room_bytes`. How many bytes they had, and whether more is there.
     pub(super) fn read(
         &mut self,
         files: &[PathBuf],
         room_bytes: usize,
         made: &mut Vec<Made>,
         told: &mut Vec<String>,
-    ) -> io::Result<bool> {
-        let Some(path) = files.first() else { return Ok(false) };
+    ) -> io::Result<(usize, bool)> {
+        let Some(path) = files.first() else { return Ok((0, false)) };
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
         if length < self.out_bytes {
             (self.out_bytes, self.warm) = (0, None);
         }
         if length == self.out_bytes {
-            return Ok(false);
+            return Ok((0, false));
         }
         let warm =
             self.warm.get_or_insert_with(|| Box::new(Warm { converter: Converter::new(self.format, &self.name), bytes: 0 }));
@@ -69,6 +72,7 @@ impl Lines {
             if !line.trim_ascii().is_empty()
                 && let Err(rejected) = warm.converter.piece(&line, made)
                 && warm.bytes > self.out_bytes
+                && told.len() < TOLD_MAX
             {
                 told.push(format!("{}: the line that ends at byte {} is left out: {rejected}", path.display(), warm.bytes));
             }
@@ -77,12 +81,12 @@ impl Lines {
                 continue;
             }
             self.out_bytes = warm.bytes;
-            taken_bytes += made.iter().skip(before).map(|made| made.json.len()).sum::<usize>();
+            taken_bytes += bytes as usize;
             if taken_bytes >= room_bytes {
-                return Ok(true);
+                return Ok((taken_bytes, true));
             }
         }
-        Ok(false)
+        Ok((taken_bytes, false))
     }
 
     pub(super) const fn place(&self) -> Place {

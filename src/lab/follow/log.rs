@@ -61,12 +61,13 @@ impl FollowedLog {
     fn passed(&mut self, files: &[PathBuf]) -> io::Result<()> {
         match self.kind(files)? {
             Some(Kind::Lines(lines)) => lines.pass(files),
-            Some(Kind::Document(document)) => document.read(files, &mut Vec::new()),
+            Some(Kind::Document(document)) => document.read(files, &mut Vec::new()).map(drop),
             None => Ok(()),
         }
     }
 
-    /// Adds the events of what is new, with the times they stand in line by. Whether more is there than `room_bytes` let in.
+    /// Adds the events of what is new, of about `room_bytes`, with the times they stand in line by. How many bytes were read, and whether
+    /// more is there.
     pub(super) fn read(
         &mut self,
         files: &[PathBuf],
@@ -74,19 +75,19 @@ impl FollowedLog {
         room_bytes: usize,
         events: &mut Vec<(EventTime, Made)>,
         told: &mut Vec<String>,
-    ) -> bool {
+    ) -> (usize, bool) {
         // Before it is read: what is written meanwhile is another change.
-        let Some(stamp) = stamp(files).filter(|stamp| self.seen != Some(*stamp)) else { return false };
+        let Some(stamp) = stamp(files).filter(|stamp| self.seen != Some(*stamp)) else { return (0, false) };
         let mut made = Vec::new();
         let read = match self.kind(files) {
             Ok(Some(Kind::Lines(lines))) => lines.read(files, room_bytes, &mut made, told),
-            Ok(Some(Kind::Document(document))) => document.read(files, &mut made).map(|()| false),
-            Ok(None) => Ok(false),
+            Ok(Some(Kind::Document(document))) => document.read(files, &mut made).map(|bytes| (bytes, false)),
+            Ok(None) => Ok((0, false)),
             Err(error) => Err(error),
         };
-        let is_more = read.unwrap_or_else(|error| {
+        let (bytes, is_more) = read.unwrap_or_else(|error| {
             tell(files, &error, told);
-            false
+            (0, false)
         });
         if !is_more {
             self.seen = Some(stamp);
@@ -99,7 +100,7 @@ impl FollowedLog {
             time = made.time.map_or(time, |made| made.max(time));
             (time, made)
         }));
-        is_more
+        (bytes, is_more)
     }
 
     /// What the log is; nothing where it is none, or is too short to say.

@@ -4,7 +4,7 @@
 //! - A log of lines is read on where it ended. Its [`Place`] is a number of bytes, so nothing is read of a log that has not grown.
 //! - A document is written anew as a whole. It is read anew, and its events that were there before are left out.
 //! - Places go to whoever keeps them only with the events before them. After a kill a few events come twice, with equal ids.
-//! - A look is bounded: [`LOOK_BYTES`] of events, [`WARM_MAX`] logs whose state is kept in memory.
+//! - A look is bounded: [`LOOK_BYTES`] of new lines, [`WARM_MAX`] logs whose state is kept in memory.
 
 mod document;
 mod lines;
@@ -15,13 +15,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use log::FollowedLog;
-use loopwarden_core::event::EventTime;
 pub use places::{Place, Places};
 
 use crate::file::folder;
 use crate::transcript::{Format, Made};
 
-/// Events of one look. Bytes; a look may exceed it by what one log has in a document.
+/// What one look reads of new lines. Bytes; it may exceed that by a document, or by what it reads once more.
 const LOOK_BYTES: usize = 16 << 20;
 /// Logs whose state stays in memory. One of another is read again from its start when it grows.
 const WARM_MAX: usize = 128;
@@ -93,9 +92,9 @@ impl Follower {
                 if was_there {
                     log.pass(&files, &mut look.told);
                 } else if bytes < LOOK_BYTES {
-                    let before = events.len();
-                    look.is_more |= log.read(&files, self.looks, LOOK_BYTES - bytes, &mut events, &mut look.told);
-                    bytes += events.iter().skip(before).map(|(_, made): &(EventTime, Made)| made.json.len()).sum::<usize>();
+                    let (taken, is_more) = log.read(&files, self.looks, LOOK_BYTES - bytes, &mut events, &mut look.told);
+                    bytes += taken;
+                    look.is_more |= is_more;
                 } else {
                     look.is_more = true;
                 }

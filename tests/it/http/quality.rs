@@ -147,7 +147,7 @@ fn a_session_that_two_sources_report_is_found_and_told_everywhere() {
 }
 
 #[test]
-fn a_doctor_that_is_not_let_in_says_what_to_give() {
+fn a_doctor_with_a_token_is_let_in_and_a_process_that_is_gone_is_told() {
     let scratch = Scratch::new();
     let token = scratch.0.join("token");
     std::fs::write(&token, "s3cret\n").unwrap();
