@@ -4,7 +4,7 @@
 //! - A log of lines is read on where it ended. Its [`Place`] is a number of bytes, so nothing is read of a log that has not grown.
 //! - A document is written anew as a whole. It is read anew, and its events that were there before are left out.
 //! - Places go to whoever keeps them only with the events before them. After a kill a few events come twice, with equal ids.
-//! - A look is bounded: [`LOOK_BYTES`] of new lines, [`WARM_MAX`] logs whose state is kept in memory.
+//! - A look is bounded: `LOOK_BYTES` of new lines, `WARM_MAX` logs whose state is kept in memory.
 
 mod document;
 mod lines;
