@@ -74,10 +74,10 @@ impl StateFollower {
     /// One turn: at most one record, or a question to the leaders. A key without value is a tombstone.
     ///
     /// # Errors
-    /// [`LogError::OutOfRange`]: what was there is gone, or is not read any more, so that reading begins anew; others by fate.
+    /// [`LogError::OutOfRange`]: what was there is gone, so that reading begins anew; others by fate.
     pub fn turn(&mut self, wait: Duration, handler: &mut Handler<'_>) -> Result<Followed, LogError> {
         if let Some(found) = self.client.context().standstill.found() {
-            return Err(LogError::OutOfRange(found));
+            return Err(LogError::Transient(found));
         }
         match self.client.poll(wait.min(self.beat.left())) {
             Some(Ok(message)) => {

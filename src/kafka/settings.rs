@@ -206,7 +206,7 @@ pub const READER: &[Setting] = &[
     set("fetch.wait.max.ms", "10", "that event follows an empty answer, and a restore waits for it"),
 ];
 
-/// For a reader that stays.
+/// For a reader that stays and is polled: statistics wait for a poll, and would pile up in one that is not.
 pub const WATCHED: &[Setting] = &[set("statistics.interval.ms", "5000", "whether each partition is still read")];
 
 /// For the consumer of a webhook, above what a user sets.

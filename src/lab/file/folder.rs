@@ -49,8 +49,8 @@ pub(super) fn groups(input: FileInput) -> Result<Vec<Group>, LogError> {
 
 /// The logs below a directory, each with its files: what there is now, which may be nothing.
 pub(crate) fn below(directory: &Path) -> std::io::Result<Vec<Vec<PathBuf>>> {
-    let mut found = Vec::new();
-    walk(directory, DEPTH_MAX, &mut FILES_MAX.clone(), &mut found)?;
+    let (mut found, mut room) = (Vec::new(), FILES_MAX);
+    walk(directory, DEPTH_MAX, &mut room, &mut found)?;
     let path = |file: FileInput| match file {
         FileInput::Path(path) => Some(path),
         FileInput::Stdin => None,

@@ -14,7 +14,8 @@ use crate::follow::document::Document;
 use crate::follow::lines::Lines;
 use crate::transcript::{Detected, Format, Layout, Made, PIECE_BYTES_MAX, detect, is_undecided};
 
-/// First bytes by which a log is told; doubled while they say nothing.
+/// First bytes by which a log is told; doubled while they say nothing. Fewer than a replay takes: at the first look all logs of a home
+/// are looked into.
 const HEAD_BYTES: usize = 4 * 1024;
 
 /// A log, one file or a directory of events.

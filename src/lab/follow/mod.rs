@@ -137,11 +137,3 @@ impl Follower {
         }
     }
 }
-
-/// Whether a path can be followed.
-///
-/// # Errors
-/// It is no directory, or cannot be read.
-pub fn check(dir: &Path) -> std::io::Result<()> {
-    std::fs::read_dir(dir).map(drop)
-}

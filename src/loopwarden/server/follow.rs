@@ -113,11 +113,15 @@ impl Follow {
     fn append(&self, events: &[Made]) -> Result<(), LogError> {
         let timestamp_ms = clock::now_ms();
         for events in events.chunks(APPEND_EVENTS) {
-            let append =
-                |made: &'_ Made| -> (Vec<u8>, Vec<u8>) { (made.session_id.clone().into_bytes(), made.json.clone().into_bytes()) };
-            let owned: Vec<(Vec<u8>, Vec<u8>)> = events.iter().map(append).collect();
-            let appends: Vec<Append<'_>> =
-                owned.iter().map(|(key, value)| Append { key, value, headers: Vec::new(), timestamp_ms }).collect();
+            let appends: Vec<Append<'_>> = events
+                .iter()
+                .map(|Made { session_id, json, .. }| Append {
+                    key: session_id.as_bytes(),
+                    value: json.as_bytes(),
+                    headers: Vec::new(),
+                    timestamp_ms,
+                })
+                .collect();
             self.broker.append(&appends)?;
         }
         Ok(())
