@@ -1,12 +1,13 @@
 //! A receiver of webhooks, which keeps what it is sent and answers as a test wants it: also not at all, for ever, or one byte at a time.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
 use loopwarden::clock::Deadline;
+use native_tls::TlsAcceptor;
 use serde_json::Value;
 
 /// Far more than any delivery takes: a test that waits for so long has failed.
@@ -71,15 +72,27 @@ pub(crate) struct Receiver {
 impl Receiver {
     /// Answers by the request and its number.
     pub(crate) fn start(mood: impl FnMut(&Request, usize) -> Reply + Send + 'static) -> Self {
+        Self::serve(mood, Some)
+    }
+
+    /// The same over TLS.
+    pub(crate) fn encrypted(tls: TlsAcceptor, mood: impl FnMut(&Request, usize) -> Reply + Send + 'static) -> Self {
+        Self::serve(mood, move |stream| tls.accept(stream).ok())
+    }
+
+    fn serve<S: Read + Write>(
+        mood: impl FnMut(&Request, usize) -> Reply + Send + 'static,
+        open: impl Fn(TcpStream) -> Option<S> + Clone + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let shared = Arc::new(Shared { mood: Mutex::new(Box::new(mood)), seen: Mutex::default(), came: Condvar::new() });
         let answering = Arc::clone(&shared);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let shared = Arc::clone(&answering);
-                // Who hangs up in the middle is no business of the test.
-                thread::spawn(move || shared.answer(stream));
+                let (shared, open) = (Arc::clone(&answering), open.clone());
+                // Who hangs up in the middle is no business of the test, nor who does not trust it.
+                thread::spawn(move || open(stream).map(|stream| shared.answer(stream)));
             }
         });
         Self { address, shared }
@@ -123,7 +136,7 @@ pub(crate) fn taken(seen: &[Request]) -> Vec<String> {
 }
 
 impl Shared {
-    fn answer(&self, stream: TcpStream) -> std::io::Result<()> {
+    fn answer(&self, stream: impl Read + Write) -> std::io::Result<()> {
         let mut reader = BufReader::new(stream);
         let mut lines = Vec::new();
         loop {

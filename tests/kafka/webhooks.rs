@@ -109,3 +109,24 @@ fn each_command_is_delivered_in_the_order_of_its_session_through_the_death_of_a_
         assert_eq!(request.header("ce-subject").map(str::as_bytes), Some(&command.key[..]));
     }
 }
+
+#[test]
+fn a_webhook_that_begins_with_the_oldest_gets_what_was_there() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 4);
+    let scratch = Scratch::new("webhook-earliest");
+    produce(&world, &loops(0..3));
+    let without = Running::of(with_tables(&world, &scratch, "lw-0", ""), &scratch);
+    let mut before: Vec<String> = commands(&world, 3).iter().map(id).collect();
+    assert_eq!(without.end("TERM"), Some(0));
+
+    let receiver = Receiver::start(|_, _| TAKES);
+    let tables = format!("[[webhook]]\nname = \"r\"\nurl = \"http://{}/hook\"\nstart = \"earliest\"\n", receiver.address);
+    let with = Running::of(with_tables(&world, &scratch, "lw-0", &tables), &scratch);
+    let seen = receiver.until("all commands", |seen| taken(seen).len() >= before.len());
+    assert_eq!(with.end("TERM"), Some(0));
+    let mut came = taken(&seen);
+    came.sort();
+    before.sort();
+    assert_eq!(came, before);
+}
