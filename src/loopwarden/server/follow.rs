@@ -47,12 +47,15 @@ impl Following {
         let mut follower = Follower::new(dirs, known);
         let first = follower.look();
         // Kept before anything is said of it: from here on these directories are followed.
+        let mut kept = None;
         if first.events.is_empty() {
-            write(&path, &follower.places()).map_err(|error| of_file(&error))?;
+            let places = follower.places();
+            write(&path, &places).map_err(|error| of_file(&error))?;
+            kept = Some(places);
         }
         say(format!("following {}", told(&follower.followed(), dirs)));
         let (stop, stopped) = sync_channel::<()>(1);
-        let mut thread = Follow { follower, broker, path, is_full: false };
+        let mut thread = Follow { follower, broker, path, kept, is_full: false };
         let thread = std::thread::Builder::new()
             .name("follow".to_owned())
             .spawn(move || thread.run(first, &stopped))
@@ -72,13 +75,14 @@ struct Follow {
     follower: Follower,
     broker: EmbeddedBroker,
     path: PathBuf,
+    /// What the file says.
+    kept: Option<Places>,
     /// It was said that the log takes no events.
     is_full: bool,
 }
 
 impl Follow {
     fn run(&mut self, mut look: Look, stopped: &Receiver<()>) {
-        let mut kept = Places::default();
         loop {
             for line in look.told.iter().take(TOLD_MAX) {
                 say(format!("warning: {}", plain(line)));
@@ -94,12 +98,12 @@ impl Follow {
             }
             self.is_full = false;
             let places = self.follower.places();
-            if places != kept {
+            if self.kept.as_ref() != Some(&places) {
                 // A process that starts again reads what this one did once more; the events have the same ids.
                 if let Err(error) = write(&self.path, &places) {
                     say(format!("warning: cannot write {}: {error}", self.path.display()));
                 }
-                kept = places;
+                self.kept = Some(places);
             }
             let wait = if look.is_more { Duration::ZERO } else { LOOK_EVERY };
             if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
