@@ -72,7 +72,7 @@ impl Group for Alone {
 
     fn finish(&mut self, at: usize) {
         let status = self.processes[at].finish("TERM");
-        if !status.success() {
+        if !process::has_obeyed(status) {
             self.note(status);
         }
     }

@@ -87,7 +87,7 @@ impl Group for Killed {
 
     fn finish(&mut self, at: usize) {
         let status = self.scenario.processes[at].finish("TERM");
-        if !status.success() {
+        if !process::has_obeyed(status) {
             let exit = Exit::of(&self.scenario.processes[at], status);
             self.scenario.exits.push(exit);
         }
@@ -184,7 +184,8 @@ pub(crate) fn run(plan: &Plan) -> Option<Run> {
     let told =
         report::TOLD.map(|(name, words)| (name, scenario.processes.iter().map(|process| process.told(words)).sum::<usize>()));
     let exits = std::mem::take(&mut scenario.exits);
-    let (produced, backlog_max) = scenario.feeder.as_ref().map_or((0, 0), |feeder| (feeder.produced, feeder.backlog_max));
+    let (produced, written) = (scenario.produced(), scenario.written());
+    let backlog_max = scenario.feeder.as_ref().map_or(0, |feeder| feeder.backlog_max);
     let root = scenario.root.clone();
     let mut verdict = scenario.verify();
     let unknown = exits.iter().filter(|exit| !is_documented(exit));
@@ -195,6 +196,7 @@ pub(crate) fn run(plan: &Plan) -> Option<Run> {
         starts: (programs.len() > 1).then(|| (starts[0], starts[1])),
         done: victims.rows(),
         produced,
+        written,
         backlog_max,
         killed_ms,
         settled_ms,

@@ -30,6 +30,7 @@ mod report;
 #[expect(dead_code, reason = "shared with the tests of the log")]
 mod scenario;
 mod soak;
+mod topic;
 mod victims;
 mod wall_clock;
 

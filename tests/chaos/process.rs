@@ -1,6 +1,7 @@
 //! Real processes: started, killed, stopped, continued, asked to end. None outlives its handle.
 
 use std::fs::File;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -13,6 +14,9 @@ use crate::reference::LATENESS_MS;
 
 /// Between two looks at a process.
 const LOOK: Duration = Duration::from_millis(10);
+const SIGTERM: i32 = 15;
+/// For a call of the system to end.
+const CALL_MAX: Duration = Duration::from_secs(60);
 
 /// The program that is tested.
 pub(crate) fn this_program() -> PathBuf {
@@ -25,6 +29,11 @@ pub(crate) fn program_of_run(folder: &Path) -> PathBuf {
     let copy = folder.join("loopwarden");
     fs::copy(this_program(), &copy).expect("a copy of the program");
     copy
+}
+
+/// Whether a process that was asked to end has done so. Until it listens to signals, the signal itself ends it.
+pub(crate) fn has_obeyed(status: ExitStatus) -> bool {
+    status.success() || status.signal() == Some(SIGTERM)
 }
 
 /// Removes a folder as far as that goes: one in which a disk is mounted stays, and the standard library would try for ever.
@@ -178,6 +187,26 @@ impl Process {
     pub(crate) fn freeze(&mut self) {
         self.signal("STOP");
         self.is_stopped = true;
+    }
+
+    /// The same, and waits until none of its threads is within a call of the system.
+    pub(crate) fn freeze_between_calls(&mut self) {
+        self.freeze();
+        let deadline = Deadline::after(CALL_MAX);
+        // It may have ended by itself.
+        while !self.states().iter().all(|state| matches!(state, 'T' | 'Z' | 'X')) {
+            assert!(!deadline.is_over(), "threads of {} do not stop: {:?}", self.name, self.states());
+            thread::park_timeout(LOOK);
+        }
+    }
+
+    /// The states of its threads as the system names them: `T` is stopped.
+    fn states(&self) -> Vec<char> {
+        let threads = self.id().and_then(|id| fs::read_dir(format!("/proc/{id}/task")).ok());
+        let stats =
+            threads.into_iter().flatten().flatten().filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok());
+        // The name before it may contain anything.
+        stats.filter_map(|stat| stat.rsplit_once(')')?.1.trim_start().chars().next()).collect()
     }
 
     pub(crate) fn thaw(&mut self) {

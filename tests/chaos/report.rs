@@ -41,6 +41,8 @@ pub(crate) struct Run {
     /// Rows of what was done.
     pub(crate) done: String,
     pub(crate) produced: u64,
+    /// Events in the topic: its client writes some twice when their broker dies.
+    pub(crate) written: u64,
     pub(crate) backlog_max: u64,
     pub(crate) killed_ms: u64,
     pub(crate) settled_ms: u64,
@@ -123,6 +125,7 @@ impl fmt::Display for Run {
             writeln!(f, "| programs | all began with an earlier one; of the starts after that {old} ran it, {new} this one |")?;
         }
         writeln!(f, "| events | {} |", self.produced)?;
+        writeln!(f, "| events that the feeder's client wrote twice | {} |", self.written - self.produced)?;
         writeln!(f, "| most events of one partition without a commit, while more came | {} |", self.backlog_max)?;
         writeln!(f, "| `kill -9` | {} |", self.kills)?;
         f.write_str(&self.done)?;

@@ -1,5 +1,6 @@
 //! A group of real processes on topics of its own, with a producer, the auditor, and what all of it must come to in the end.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex};
@@ -7,20 +8,20 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use loopwarden::clock::{Deadline, Stopwatch};
-use loopwarden::event::{Stage, TaskId};
+use loopwarden::event::{NextOffset, Stage, TaskId};
 use loopwarden::exit_code;
 use loopwarden::server::SWARM;
-use loopwarden::store::{Position, RocksOptions, RocksStore, StateKey, StateStore, state_hash};
+use loopwarden::store::{KeyFamily, Position, RocksOptions, RocksStore, StateKey, StateStore, state_hash};
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use crate::auditor::{Audit, Auditor};
 use crate::feeder::Feeder;
-use crate::fleet::Fleet;
 use crate::outcome::{Outcome, Spill};
 use crate::process::{Process, remove, this_program};
 use crate::reference;
 use crate::reference::{FAMILIES, FAMILIES_OF_ANY_PROGRAM, Input, LATENESS_MS};
+use crate::topic::TopicEvents;
 use crate::world::{PATIENCE, World};
 
 /// Without any progress for so long, nothing will come any more: longer than a session, a transaction and the broker's scans.
@@ -53,9 +54,12 @@ impl Exit {
 pub(crate) struct Scenario {
     pub(crate) world: World,
     pub(crate) partitions: u32,
-    seed: u64,
     pub(crate) root: PathBuf,
     pub(crate) feeder: Option<Feeder>,
+    /// What was written, once nothing is written any more. See [`Self::settle`].
+    input: Option<TopicEvents>,
+    /// Where the partitions of the input ended then.
+    ends: BTreeMap<u32, u64>,
     pub(crate) processes: Vec<Process>,
     /// What processes that are added run.
     pub(crate) program: PathBuf,
@@ -90,9 +94,10 @@ impl Scenario {
         Self {
             world,
             partitions,
-            seed,
             root,
             feeder,
+            input: None,
+            ends: BTreeMap::new(),
             processes: Vec::new(),
             program,
             is_mixed: false,
@@ -184,6 +189,16 @@ impl Scenario {
         }
     }
 
+    /// How many events were handed over to be written.
+    pub(crate) fn produced(&self) -> u64 {
+        self.feeder.as_ref().map_or(0, |feeder| feeder.produced)
+    }
+
+    /// How many events the input has, once that is settled.
+    pub(crate) fn written(&self) -> u64 {
+        self.ends.values().sum()
+    }
+
     /// How many events are behind a Position.
     pub(crate) fn processed(&self) -> u64 {
         self.look().positions.iter().filter(|(task, _)| task.stage == Stage::Session).map(|(_, at)| at.next_offset.0).sum()
@@ -194,7 +209,6 @@ impl Scenario {
         if self.processes.iter().any(|process| process.is_running() && !process.is_ready()) {
             return false;
         }
-        let feeder = self.feeder.as_ref().expect("a feeder");
         let audit = self.look();
         let session = |(partition, end): (&u32, &u64)| {
             let task = TaskId { stage: Stage::Session, partition: *partition };
@@ -202,7 +216,7 @@ impl Scenario {
         };
         let swarm =
             |(task, end): (&TaskId, &u64)| audit.positions.get(task).is_some_and(|position| position.next_offset.0 >= *end);
-        feeder.ends.iter().all(session) && audit.sums.iter().all(swarm)
+        self.ends.iter().all(session) && audit.sums.iter().all(swarm)
     }
 
     /// No sum is on its way to the auditor any more. Positions tell of an event before its sums are read: they are other topics.
@@ -217,6 +231,10 @@ impl Scenario {
 
     /// Waits until every event and every sum is behind a Position (part of O4), and whoever was started has its tasks.
     pub(crate) fn settle(&mut self) {
+        let input = TopicEvents::of(&self.world, self.partitions);
+        self.ends = input.ends();
+        assert!(self.written() >= self.produced(), "events that were delivered are not there");
+        self.input = Some(input);
         let all = self.reader("read_uncommitted");
         let mut last = (u64::MAX, Stopwatch::start());
         loop {
@@ -231,9 +249,10 @@ impl Scenario {
                 last = (commits, Stopwatch::start());
             }
             if last.1.elapsed() > STANDSTILL {
-                let ends = &self.feeder.as_ref().expect("a feeder").ends;
                 let missing: Vec<String> = (self.look().positions.iter())
-                    .map(|(task, at)| format!("{task} {} of {:?} by {}", at.next_offset, ends.get(&task.partition), at.owner))
+                    .map(|(task, at)| {
+                        format!("{task} {} of {:?} by {}", at.next_offset, self.ends.get(&task.partition), at.owner)
+                    })
                     .collect();
                 let processes: Vec<_> =
                     self.processes.iter().map(|process| (&process.name, process.is_ready(), process.said_last(LINES))).collect();
@@ -261,17 +280,16 @@ impl Scenario {
         let compared = if is_mixed { FAMILIES_OF_ANY_PROGRAM } else { FAMILIES };
         let mut audit = self.read_to_the_end();
         problems.append(&mut audit.faults);
-        let feeder = self.feeder.take().expect("a feeder");
         let mut found = Outcome { spill: audit.spill.take(), ..Outcome::default() };
         for (name, task) in &mut audit.tasks {
             found.outputs.insert(name.clone(), std::mem::take(&mut task.outputs));
         }
         found.rows = audit.rows.iter().filter_map(|(key, row)| Some((key.clone(), row.clone()?))).collect();
+        let mut stores = Vec::new();
         for task in &tasks {
             let store = audit.restored(*task);
-            let families = loopwarden::store::KeyFamily::ALL;
-            let all = state_hash(&store, *task, &families).expect("a hash");
-            if task.stage == Stage::Session && feeder.ends.get(&task.partition).is_some_and(|end| *end > 0) {
+            let all = state_hash(&store, *task, &KeyFamily::ALL).expect("a hash");
+            if task.stage == Stage::Session && self.ends.get(&task.partition).is_some_and(|end| *end > 0) {
                 found.states.insert(*task, state_hash(&store, *task, compared).expect("a hash"));
             }
             let Some(position) = audit.positions.get(task) else { continue };
@@ -280,13 +298,14 @@ impl Scenario {
                 problems
                     .push(("offset", format!("{task}: the group stands at {group:?}, its Position at {}", position.next_offset)));
             }
-            self.compare_stores(*task, position, all, &mut problems);
+            stores.push((*task, position.next_offset, all));
         }
+        self.compare_stores(&stores, &mut problems);
         let watch = Stopwatch::start();
         let policy = loopwarden::config::policy::load(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chaos/policy.toml"));
         let topics = [self.world.options.topics.input.clone(), self.world.options.input_topic(Stage::Swarm)];
         let input = Input {
-            events: Fleet::new(self.seed).take(feeder.produced as usize),
+            events: self.input.take().expect("it has settled"),
             partitions: self.partitions,
             topics,
             app: self.world.options.app.clone(),
@@ -300,7 +319,7 @@ impl Scenario {
         }
         expected.outputs.retain(|_, outputs| !outputs.is_empty());
         found.outputs.retain(|_, outputs| !outputs.is_empty());
-        expected.states.retain(|task, _| feeder.ends.get(&task.partition).is_some_and(|end| *end > 0));
+        expected.states.retain(|task, _| self.ends.get(&task.partition).is_some_and(|end| *end > 0));
         problems.extend(found.differences(&mut expected).into_iter().map(|words| ("reference", words)));
         for process in &self.processes {
             let by_time = Some(WIPE_BY_TIME).filter(|_| process.environment.is_empty());
@@ -317,32 +336,30 @@ impl Scenario {
     }
 
     /// O3: of every process that holds a task's state as of its end, the store is a restore of the changelog.
-    fn compare_stores(&self, task: TaskId, position: &Position, expected: u64, problems: &mut Vec<(&'static str, String)>) {
-        let mut holders = 0;
-        for process in &self.processes {
-            let dir = process.state_dir();
-            if !dir.is_dir() {
-                continue;
-            }
+    fn compare_stores(&self, expected: &[(TaskId, NextOffset, u64)], problems: &mut Vec<(&'static str, String)>) {
+        let mut holders: BTreeMap<TaskId, u32> = expected.iter().map(|(task, ..)| (*task, 0)).collect();
+        for process in self.processes.iter().filter(|process| process.state_dir().is_dir()) {
             let owner = self.world.owner(&process.name);
-            let store = RocksStore::open(&dir, &RocksOptions::default(), &owner).expect("the store of a process that ended");
-            let Some(bytes) = store.get(task, &StateKey::position()).expect("a Position") else { continue };
-            if Position::decode(&bytes).expect("a Position").next_offset != position.next_offset {
-                continue;
-            }
-            holders += 1;
-            let hash = state_hash(&store, task, &loopwarden::store::KeyFamily::ALL).expect("a hash");
-            if hash != expected {
-                problems.push(("state", format!("{task}: the store of {} is not its changelog", process.name)));
+            let store = RocksStore::open(&process.state_dir(), &RocksOptions::default(), &owner);
+            let store = store.expect("the store of a process that ended");
+            for (task, end, expected) in expected {
+                let Some(bytes) = store.get(*task, &StateKey::position()).expect("a Position") else { continue };
+                if Position::decode(&bytes).expect("a Position").next_offset != *end {
+                    continue;
+                }
+                *holders.entry(*task).or_default() += 1;
+                if state_hash(&store, *task, &KeyFamily::ALL).expect("a hash") != *expected {
+                    problems.push(("state", format!("{task}: the store of {} is not its changelog", process.name)));
+                }
             }
         }
-        if holders == 0 {
-            problems.push(("state", format!("{task}: no process holds its state as of {}", position.next_offset)));
+        for (task, end, _) in expected.iter().filter(|(task, ..)| holders[task] == 0) {
+            problems.push(("state", format!("{task}: no process holds its state as of {end}")));
         }
     }
 
     /// Every partition that the processes write to.
-    fn written(&self) -> Vec<(String, i32)> {
+    fn written_to(&self) -> Vec<(String, i32)> {
         let options = &self.world.options;
         let mut topics = vec![
             options.topics.commands.clone(),
@@ -367,7 +384,7 @@ impl Scenario {
     /// O4: nothing is open; the last stable offset is the end on every topic.
     fn open_transactions(&self, problems: &mut Vec<(&'static str, String)>) {
         let (committed, all) = (self.reader("read_committed"), self.reader("read_uncommitted"));
-        for (topic, partition) in self.written() {
+        for (topic, partition) in self.written_to() {
             let end = |reader: &BaseConsumer| reader.fetch_watermarks(&topic, partition, PATIENCE).expect("watermarks").1;
             let deadline = Deadline::after(PATIENCE);
             while end(&committed) != end(&all) {
@@ -386,7 +403,7 @@ impl Scenario {
         let committed = self.reader("read_committed");
         let range =
             |(topic, partition): &(String, i32)| committed.fetch_watermarks(topic, *partition, PATIENCE).expect("watermarks");
-        let ends = self.written().into_iter().map(|at| (range(&at), at));
+        let ends = self.written_to().into_iter().map(|at| (range(&at), at));
         // An empty partition has no place that could be read up to.
         let ends: Vec<((String, i32), i64)> =
             ends.filter(|((start, end), _)| start < end).map(|((_, end), at)| (at, end)).collect();

@@ -299,7 +299,9 @@ impl Victims {
                 Due::Unhang(at_ms)
             }
             Action::DiskFails => {
+                group.processes()[at].freeze_between_calls();
                 disk.fail();
+                group.processes()[at].thaw();
                 Due::Repair(at_ms)
             }
             Action::DiskReadOnlyAtStart => {

@@ -76,3 +76,5 @@ mod reference;
 #[path = "../chaos/scenario.rs"]
 #[expect(dead_code, reason = "shared with the kill loop")]
 mod scenario;
+#[path = "../chaos/topic.rs"]
+mod topic;
