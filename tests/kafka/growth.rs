@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Output, Stdio};
 
 use loopwarden::clock::Deadline;
-use loopwarden::event::{NextOffset, Stage};
+use loopwarden::event::{NextOffset, Stage, partition_of};
 use serde_json::Value;
 
 use crate::broker;
@@ -92,10 +92,10 @@ fn commands(world: &World) -> Vec<[String; 5]> {
 }
 
 /// What a fleet says that never grew.
-fn never_grown(bootstrap: &str) -> Vec<[String; 5]> {
+fn never_grown(bootstrap: &str, calls: &[(String, Option<Vec<u8>>)]) -> Vec<[String; 5]> {
     let world = World::new(bootstrap, 4);
     let scratch = directory("never-grown");
-    produce(&world, &calls(0..6));
+    produce(&world, calls);
     read_all(&world, &scratch);
     let said = commands(&world);
     assert!(said.len() >= SESSIONS as usize, "{said:?}");
@@ -147,7 +147,7 @@ fn loops_go_on_at_the_same_step_although_the_growth_is_killed_at_every_step() {
     read_all(&world, &scratch);
     produce(&world, &calls(4..6));
     read_all(&world, &directory("growth-elsewhere"));
-    assert_eq!(commands(&world), never_grown(bootstrap));
+    assert_eq!(commands(&world), never_grown(bootstrap, &calls(0..6)));
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_growth_by_hand_is_made_up_for_and_no_process_runs_beside_it() {
     let done = grow(&world, &scratch, 8, &[]).output().expect("the program");
     assert!(done.status.success(), "{}", stderr(&done));
     read_all(&world, &scratch);
-    assert_eq!(commands(&world), never_grown(bootstrap));
+    assert_eq!(commands(&world), never_grown(bootstrap, &calls(0..6)));
 }
 
 #[test]
@@ -197,4 +197,38 @@ fn nothing_is_changed_while_processes_run_or_records_of_moving_sessions_are_unre
     read_all(&world, &scratch);
     let done = grow(&world, &scratch, 6, &[]).output().expect("the program");
     assert!(done.status.success(), "{}", stderr(&done));
+}
+
+#[test]
+fn records_that_come_too_late_stop_a_growth_and_are_judged_apart_where_that_is_accepted() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 4);
+    let scratch = directory("late");
+    produce(&world, &calls(0..2));
+    read_all(&world, &scratch);
+    killed_at(grow(&world, &scratch, 6, &[]), 2).expect("killed");
+    produce(&world, &calls(2..3));
+    let refused = grow(&world, &scratch, 6, &[]).output().expect("the program");
+    assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("the input has not grown yet"), "{}", stderr(&refused));
+    assert_eq!(partitions(&world, &world.options.topics.input), 4);
+    let accepted = grow(&world, &scratch, 6, &["--accept-late"]).output().expect("the program");
+    assert!(accepted.status.success(), "{}", stderr(&accepted));
+    assert!(stderr(&accepted).contains("they will be judged apart"), "{}", stderr(&accepted));
+    produce(&world, &calls(3..6));
+    read_all(&world, &scratch);
+
+    // Who moved has left one call behind, which alone says nothing.
+    let moves = |[session, ..]: &[String; 5]| {
+        let [before, after] = [4, 6].map(|partitions| partition_of(session.trim_matches('"').as_bytes(), partitions));
+        before != after
+    };
+    let mut expected = never_grown(bootstrap, &calls(0..6));
+    expected.retain(|said| !moves(said));
+    let stay = expected.len();
+    let without = [calls(0..2), calls(3..6)].concat();
+    expected.extend(never_grown(bootstrap, &without).into_iter().filter(moves));
+    assert!(0 < stay && stay < expected.len(), "{expected:?}");
+    expected.sort();
+    assert_eq!(commands(&world), expected);
 }
