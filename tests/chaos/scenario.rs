@@ -229,12 +229,25 @@ impl Scenario {
         })
     }
 
+    /// Notes what is to be judged: nothing is written any more. A broker that has come back may take a moment to show all of it.
+    fn take_input(&mut self) {
+        let deadline = Deadline::after(PATIENCE);
+        loop {
+            let input = TopicEvents::of(&self.world, self.partitions);
+            self.ends = input.ends();
+            let (written, produced) = (self.written(), self.produced());
+            if written >= produced {
+                self.input = Some(input);
+                return;
+            }
+            assert!(!deadline.is_over(), "{written} of {produced} delivered events are there: {:?}", self.ends);
+            thread::park_timeout(LOOK);
+        }
+    }
+
     /// Waits until every event and every sum is behind a Position (part of O4), and whoever was started has its tasks.
     pub(crate) fn settle(&mut self) {
-        let input = TopicEvents::of(&self.world, self.partitions);
-        self.ends = input.ends();
-        assert!(self.written() >= self.produced(), "events that were delivered are not there");
-        self.input = Some(input);
+        self.take_input();
         let all = self.reader("read_uncommitted");
         let mut last = (u64::MAX, Stopwatch::start());
         loop {
