@@ -211,7 +211,6 @@ pub const WATCHED: &[Setting] = &[set("statistics.interval.ms", "5000", "whether
 
 /// For the consumer of a webhook, above what a user sets.
 pub const WEBHOOK: &[Setting] = &[
-    set("statistics.interval.ms", "5000", "whether each partition is still read"),
     set("auto.offset.reset", "earliest", "what is new to the group is a partition that was added"),
     set("max.poll.interval.ms", "300000", "above the longest request (60 s)"),
     set("queued.min.messages", "100", "commands are few, and sent one by one"),
@@ -330,6 +329,7 @@ pub(super) fn lane_consumer(options: &KafkaOptions) -> ClientConfig {
 /// Configuration of a webhook's consumer. It has no static name: who died is missed after the session, and nobody has to wait for it.
 pub(super) fn webhook_consumer(options: &KafkaOptions) -> ClientConfig {
     let mut config = consumer(options, "commands", &[]);
+    apply(&mut config, WATCHED);
     apply(&mut config, WEBHOOK);
     config
 }

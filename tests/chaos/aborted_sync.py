@@ -19,7 +19,7 @@ import time
 SIZES = [200, 3_000, 40_000, 200_000]
 FILE_BYTES_MAX = 8_000_000
 IMAGE_BYTES = 1 << 30
-STATE_WAIT_S = 60
+WRITER_WAIT_S = 60
 
 
 def run(*command: str) -> int:
@@ -30,14 +30,13 @@ def write(folder: str, told: int) -> None:
     """Appends and syncs until that fails. Tells the number of each file and its size after each sync."""
     for number in range(1, 1_000_000):
         file = os.open(f"{folder}/{number}", os.O_CREAT | os.O_WRONLY, 0o644)
+        names = os.open(folder, os.O_RDONLY)
+        os.fsync(names)
+        os.close(names)
         size = 0
         while size < FILE_BYTES_MAX:
             size += os.write(file, b"x" * random.choice(SIZES))
             os.fdatasync(file)
-            if size < 200_001:
-                at = os.open(folder, os.O_RDONLY)
-                os.fsync(at)
-                os.close(at)
             os.write(told, struct.pack("<QQ", number, size))
         os.close(file)
         if number > 2:
@@ -68,7 +67,7 @@ def round_of(image: str, folder: str, is_between_calls: bool) -> bool:
     if writer == 0:
         try:
             write(folder, told)
-        except OSError:
+        finally:
             os._exit(0)
     os.close(told)
     sizes = synced(stream, time.monotonic() + random.uniform(0.02, 0.3))
@@ -79,7 +78,7 @@ def round_of(image: str, folder: str, is_between_calls: bool) -> bool:
     assert run("mount", "-o", "remount,abort", folder) == 0
     if is_between_calls:
         os.kill(writer, signal.SIGCONT)
-    sizes |= synced(stream, time.monotonic() + STATE_WAIT_S)
+    sizes |= synced(stream, time.monotonic() + WRITER_WAIT_S)
     os.waitpid(writer, 0)
     os.close(stream)
     assert run("umount", folder) == 0

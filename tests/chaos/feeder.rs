@@ -27,7 +27,7 @@ pub(crate) struct Feeder {
     partitions: u32,
     fleet: Fleet,
     /// Events per partition.
-    pub(crate) ends: BTreeMap<u32, u64>,
+    ends: BTreeMap<u32, u64>,
     pub(crate) produced: u64,
     /// Most events of one partition that waited for a commit while more were written.
     pub(crate) backlog_max: u64,

@@ -56,9 +56,7 @@ pub(crate) struct Scenario {
     pub(crate) partitions: u32,
     pub(crate) root: PathBuf,
     pub(crate) feeder: Option<Feeder>,
-    /// What was written, once nothing is written any more. See [`Self::settle`].
-    input: Option<TopicEvents>,
-    /// Where the partitions of the input ended then.
+    /// Where the partitions of the input end, once nothing is written any more. See [`Self::settle`].
     ends: BTreeMap<u32, u64>,
     pub(crate) processes: Vec<Process>,
     /// What processes that are added run.
@@ -96,7 +94,6 @@ impl Scenario {
             partitions,
             root,
             feeder,
-            input: None,
             ends: BTreeMap::new(),
             processes: Vec::new(),
             program,
@@ -229,15 +226,15 @@ impl Scenario {
         })
     }
 
-    /// Notes what is to be judged: nothing is written any more. A broker that has come back may take a moment to show all of it.
-    fn take_input(&mut self) {
+    /// Notes where the input ends: nothing is written any more. A broker that has come back may take a moment to show all of it.
+    fn note_ends(&mut self, all: &BaseConsumer) {
+        let topic = self.world.options.topics.input.clone();
+        let end = |partition: u32| all.fetch_watermarks(&topic, partition as i32, PATIENCE).expect("watermarks").1 as u64;
         let deadline = Deadline::after(PATIENCE);
         loop {
-            let input = TopicEvents::of(&self.world, self.partitions);
-            self.ends = input.ends();
+            self.ends = (0..self.partitions).map(|partition| (partition, end(partition))).collect();
             let (written, produced) = (self.written(), self.produced());
             if written >= produced {
-                self.input = Some(input);
                 return;
             }
             assert!(!deadline.is_over(), "{written} of {produced} delivered events are there: {:?}", self.ends);
@@ -247,8 +244,8 @@ impl Scenario {
 
     /// Waits until every event and every sum is behind a Position (part of O4), and whoever was started has its tasks.
     pub(crate) fn settle(&mut self) {
-        self.take_input();
         let all = self.reader("read_uncommitted");
+        self.note_ends(&all);
         let mut last = (u64::MAX, Stopwatch::start());
         loop {
             for at in self.ended() {
@@ -318,7 +315,7 @@ impl Scenario {
         let policy = loopwarden::config::policy::load(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/chaos/policy.toml"));
         let topics = [self.world.options.topics.input.clone(), self.world.options.input_topic(Stage::Swarm)];
         let input = Input {
-            events: self.input.take().expect("it has settled"),
+            events: TopicEvents::of(&self.world, &self.ends),
             partitions: self.partitions,
             topics,
             app: self.world.options.app.clone(),

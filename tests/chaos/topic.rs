@@ -9,14 +9,14 @@ use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 use crate::fleet::Event;
 use crate::world::{PATIENCE, World};
 
-/// All that a topic of events holds, partitions merged by time, each in its own order.
+/// All that a topic of events holds up to some ends, partitions merged by time, each in its own order.
 pub(crate) struct TopicEvents {
     partitions: Vec<Partition>,
 }
 
 struct Partition {
     reader: BaseConsumer,
-    /// Where it ended when this was made.
+    /// Where it ends.
     end: i64,
     /// Offset of the next event after the head.
     next: i64,
@@ -24,18 +24,13 @@ struct Partition {
 }
 
 impl TopicEvents {
-    pub(crate) fn of(world: &World, partitions: u32) -> Self {
-        Self { partitions: (0..partitions as i32).map(|partition| Partition::open(world, partition)).collect() }
-    }
-
-    /// Where each partition ended when this was made.
-    pub(crate) fn ends(&self) -> BTreeMap<u32, u64> {
-        self.partitions.iter().enumerate().map(|(partition, of)| (partition as u32, of.end as u64)).collect()
+    pub(crate) fn of(world: &World, ends: &BTreeMap<u32, u64>) -> Self {
+        Self { partitions: ends.iter().map(|(partition, end)| Partition::open(world, *partition as i32, *end as i64)).collect() }
     }
 }
 
 impl Partition {
-    fn open(world: &World, partition: i32) -> Self {
+    fn open(world: &World, partition: i32, end: i64) -> Self {
         let topic = &world.options.topics.input;
         let mut config = ClientConfig::new();
         config.set("bootstrap.servers", &world.options.bootstrap_servers).set("group.id", format!("{}-input", world.options.app));
@@ -43,7 +38,6 @@ impl Partition {
         // There are many of them.
         config.set("queued.max.messages.kbytes", "4096").set("fetch.message.max.bytes", "524288");
         let reader: BaseConsumer = config.create().expect("a reader");
-        let end = reader.fetch_watermarks(topic, partition, PATIENCE).expect("watermarks").1;
         let mut list = TopicPartitionList::new();
         list.add_partition_offset(topic, partition, Offset::Beginning).expect("an offset");
         reader.assign(&list).expect("assigned");

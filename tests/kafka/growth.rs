@@ -91,6 +91,14 @@ fn commands(world: &World) -> Vec<[String; 5]> {
     said
 }
 
+/// A fleet that has read two calls of each session: each stands in the middle of a loop.
+fn within_loops(bootstrap: &str, name: &str) -> (World, Scratch) {
+    let (world, scratch) = (World::new(bootstrap, 4), directory(name));
+    produce(&world, &calls(0..2));
+    read_all(&world, &scratch);
+    (world, scratch)
+}
+
 /// What a fleet says that never grew.
 fn never_grown(bootstrap: &str, calls: &[(String, Option<Vec<u8>>)]) -> Vec<[String; 5]> {
     let world = World::new(bootstrap, 4);
@@ -123,11 +131,7 @@ fn refuses_to_run(world: &World, scratch: &Scratch) {
 #[test]
 fn loops_go_on_at_the_same_step_although_the_growth_is_killed_at_every_step() {
     let Some(bootstrap) = broker::bootstrap() else { return };
-    let world = World::new(bootstrap, 4);
-    let scratch = directory("growth");
-    // Each session stands in the middle of a loop.
-    produce(&world, &calls(0..2));
-    read_all(&world, &scratch);
+    let (world, scratch) = within_loops(bootstrap, "growth");
     assert_eq!(commands(&world).len(), 0);
     // Six is no multiple of four: sessions move between the old partitions too.
     let mut kills = 0;
@@ -153,10 +157,7 @@ fn loops_go_on_at_the_same_step_although_the_growth_is_killed_at_every_step() {
 #[test]
 fn a_growth_by_hand_is_made_up_for_and_no_process_runs_beside_it() {
     let Some(bootstrap) = broker::bootstrap() else { return };
-    let world = World::new(bootstrap, 4);
-    let scratch = directory("by-hand");
-    produce(&world, &calls(0..2));
-    read_all(&world, &scratch);
+    let (world, scratch) = within_loops(bootstrap, "by-hand");
     add_partitions(&world, &world.options.topics.input, 8);
     produce(&world, &calls(2..6));
     let other = grow(&world, &scratch, 9, &[]).output().expect("the program");
@@ -202,10 +203,7 @@ fn nothing_is_changed_while_processes_run_or_records_of_moving_sessions_are_unre
 #[test]
 fn records_that_come_too_late_stop_a_growth_and_are_judged_apart_where_that_is_accepted() {
     let Some(bootstrap) = broker::bootstrap() else { return };
-    let world = World::new(bootstrap, 4);
-    let scratch = directory("late");
-    produce(&world, &calls(0..2));
-    read_all(&world, &scratch);
+    let (world, scratch) = within_loops(bootstrap, "late");
     killed_at(grow(&world, &scratch, 6, &[]), 2).expect("killed");
     produce(&world, &calls(2..3));
     let refused = grow(&world, &scratch, 6, &[]).output().expect("the program");

@@ -62,6 +62,15 @@ fn id(seen: &Seen) -> String {
     command["id"].as_str().expect("an id").to_owned()
 }
 
+/// The ids of what a process without webhooks said to three sessions.
+fn said_before(world: &World, scratch: &Scratch) -> Vec<String> {
+    produce(world, &loops(0..3));
+    let without = Running::of(with_tables(world, scratch, "lw-0", ""), scratch);
+    let said = commands(world, 3).iter().map(id).collect();
+    assert_eq!(without.end("TERM"), Some(0));
+    said
+}
+
 #[test]
 fn each_command_is_delivered_in_the_order_of_its_session_through_the_death_of_a_process() {
     let Some(bootstrap) = broker::bootstrap() else { return };
@@ -69,10 +78,7 @@ fn each_command_is_delivered_in_the_order_of_its_session_through_the_death_of_a_
     let [first, second] = ["webhook-a", "webhook-b"].map(Scratch::new);
 
     // What was there before a webhook is not for it.
-    produce(&world, &loops(0..3));
-    let without = Running::of(with_tables(&world, &first, "lw-0", ""), &first);
-    let before: Vec<String> = commands(&world, 3).iter().map(id).collect();
-    assert_eq!(without.end("TERM"), Some(0));
+    let before = said_before(&world, &first);
 
     // It takes some, then none: whatever dies then has a command in hand.
     let receiver = Receiver::start(|_, number| if number < 6 { TAKES } else { Reply::HangsUp });
@@ -115,11 +121,7 @@ fn a_webhook_that_begins_with_the_oldest_gets_what_was_there() {
     let Some(bootstrap) = broker::bootstrap() else { return };
     let world = World::new(bootstrap, 4);
     let scratch = Scratch::new("webhook-earliest");
-    produce(&world, &loops(0..3));
-    let without = Running::of(with_tables(&world, &scratch, "lw-0", ""), &scratch);
-    let mut before: Vec<String> = commands(&world, 3).iter().map(id).collect();
-    assert_eq!(without.end("TERM"), Some(0));
-
+    let mut before = said_before(&world, &scratch);
     let receiver = Receiver::start(|_, _| TAKES);
     let tables = format!("[[webhook]]\nname = \"r\"\nurl = \"http://{}/hook\"\nstart = \"earliest\"\n", receiver.address);
     let with = Running::of(with_tables(&world, &scratch, "lw-0", &tables), &scratch);

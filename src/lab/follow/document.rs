@@ -34,8 +34,8 @@ impl Document {
         Self { format, name, out_events, out: None }
     }
 
-    /// Adds the events that were not there before, and says how many bytes there are. A document that is being written ends somewhere: its last element is then none,
-    /// and comes with the next change.
+    /// Adds the events that were not there before, and says how many bytes there are. A document that is being written ends somewhere: its
+    /// last element is then none, and comes with the next change.
     pub(super) fn read(&mut self, files: &[PathBuf], made: &mut Vec<Made>) -> io::Result<usize> {
         let mut bytes = 0;
         let mut converter = Converter::new(self.format, &self.name);
