@@ -18,6 +18,7 @@ mod fuzz;
 mod golden;
 mod golden_ways;
 mod guarantees;
+mod hostile;
 mod http;
 mod identity;
 mod inspect;
