@@ -228,6 +228,10 @@ pub const RECENT_BYTES_MAX: usize = 1 << 20;
 
 /// Texts of people that a session remembers, to tell what is new: a harness repeats itself sooner.
 pub const USER_TEXTS_MAX: usize = 8;
+/// Texts of people whose words are kept: what they name is worked through.
+pub const USER_NAMING_TEXTS_MAX: usize = 2;
+/// Words that are kept of each: two bytes a word, in every head.
+pub const USER_WORDS_MAX: usize = 128;
 
 /// Texts of the agent that a session remembers, to tell what it repeats.
 pub const OWN_TEXTS_MAX: usize = 8;

@@ -31,6 +31,12 @@ impl KnownSessions {
         })
     }
 
+    /// The rows of all files.
+    #[must_use]
+    pub fn into_rows(self) -> (Vec<Label>, Vec<Ending>) {
+        (self.labels.unwrap_or_default(), self.endings.unwrap_or_default())
+    }
+
     /// Whether there is nothing to judge by.
     pub const fn is_empty(&self) -> bool {
         self.labels.is_none() && self.endings.is_none()

@@ -14,4 +14,6 @@ pub mod cases;
 
 pub mod explain;
 
+pub mod fit;
+
 pub mod replay;

@@ -16,14 +16,14 @@ struct Migration {
     step: Step,
 }
 
-/// Every step there is. None yet: the readers of heads and pages know both of their formats.
+/// Every step there is. None yet: the readers of heads and pages know all of their formats.
 const MIGRATIONS: &[Migration] = &[];
 
 /// Newest format of a family's values.
 pub const fn newest(family: KeyFamily) -> u8 {
     match family {
-        // What format 2 adds stands behind what format 1 had, and is read only where it is.
-        KeyFamily::Head | KeyFamily::Page => 2,
+        // What a format adds stands behind what the one before had, and is read only where it is.
+        KeyFamily::Head | KeyFamily::Page => 3,
         KeyFamily::Position
         | KeyFamily::Timer
         | KeyFamily::SwarmCounter

@@ -1,14 +1,45 @@
-//! What lies behind a head since format 2: texts of people and of the agent, and what the session has spent.
+//! What lies behind a head: since format 2 texts of people and of the agent, and what the session has spent; since format 3 the score.
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use loopwarden_core::detect::{OwnTexts, Spent};
+use loopwarden_core::detect::{OwnTexts, Score, Spent};
 use loopwarden_core::engine::Head;
 use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::{Hash64, Sketch};
-use loopwarden_core::limits::{BUDGET_TOOLS_MAX, OWN_TEXTS_MAX, USER_TEXTS_MAX};
+use loopwarden_core::limits::{BUDGET_TOOLS_MAX, OWN_TEXTS_MAX, USER_NAMING_TEXTS_MAX, USER_TEXTS_MAX, USER_WORDS_MAX};
+
+/// The score, and what people's last texts name.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Scored {
+    sum: i32,
+    raised_by: u64,
+    user_words: Vec<Vec<u16>>,
+    /// Event of the agent's last text, and the step that followed it.
+    last_text: (u64, u64),
+}
+
+impl Scored {
+    /// Of a head.
+    pub(crate) fn of(head: &Head) -> Self {
+        let (Score { sum, raised_by }, last) = (head.streaks.score, head.streaks.texts.last);
+        Self {
+            sum,
+            raised_by,
+            user_words: head.user_words.iter().map(|words| words.to_vec()).collect(),
+            last_text: (last.0.0, last.1),
+        }
+    }
+
+    /// Into a head. What is beyond the bounds is dropped.
+    pub(crate) fn put_into(self, head: &mut Head) {
+        head.streaks.score = Score { sum: self.sum, raised_by: self.raised_by };
+        head.streaks.texts.last = (Hash64(self.last_text.0), self.last_text.1);
+        let texts = self.user_words.into_iter().take(USER_NAMING_TEXTS_MAX);
+        head.user_words = texts.map(|words| words.into_iter().take(USER_WORDS_MAX).collect()).collect();
+    }
+}
 
 /// A text: the hashes of its sketch.
 type Text = Vec<u32>;

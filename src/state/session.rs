@@ -6,14 +6,16 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 
-use loopwarden_core::detect::{Category, Explored, History, Matrix, OutcomeRun, OwnTexts, Row, Run, Spent, Step, Streaks, Texts};
+use loopwarden_core::detect::{
+    Category, Explored, History, Matrix, OutcomeRun, OwnTexts, Row, Run, Score, Spent, Step, Streaks, Texts,
+};
 use loopwarden_core::engine::{CommandId, Episode, Head, PendingNudge, Session, SubjectKey, TimerKind, TimerTable};
 use loopwarden_core::event::{EventTime, TaskId};
 use loopwarden_core::identity::Hash64;
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{H64, H128, pack64, pack128, unpack64, unpack128};
-use crate::remembered::Remembered;
+use crate::remembered::{Remembered, Scored};
 use crate::ring::StoredRing;
 use crate::verdict::{StoredVerdict, corrupt, detector};
 use crate::{Change, KeyFamily, StateKey, StateStore, StoreError, codec, migrate, step};
@@ -157,7 +159,8 @@ pub fn encode_head<'a>(
     open: impl Iterator<Item = (u16, &'a Step, &'a str)>,
 ) -> Result<Vec<u8>, StoreError> {
     let bytes = codec::append(step::begin(KeyFamily::Head), &StoredHead::of(head, ring))?;
-    step::append(codec::append(bytes, &Remembered::of(head))?, open)
+    let bytes = codec::append(codec::append(bytes, &Remembered::of(head))?, &Scored::of(head))?;
+    step::append(bytes, open)
 }
 
 /// Reads a head and what the store holds of its ring; the steps in it are left alone.
@@ -191,6 +194,11 @@ fn take_head(version: u8, bytes: &[u8]) -> Result<(Head, StoredRing, &[u8]), Sto
         let remembered: Remembered;
         (remembered, rest) = codec::take(KeyFamily::Head.as_str(), rest)?;
         remembered.put_into(&mut head);
+    }
+    if version >= 3 {
+        let scored: Scored;
+        (scored, rest) = codec::take(KeyFamily::Head.as_str(), rest)?;
+        scored.put_into(&mut head);
     }
     Ok((head, ring, rest))
 }
@@ -303,6 +311,7 @@ impl<'a> StoredHead<'a> {
             policy: unpack64(self.policy),
             loops_total: self.loops_total,
             pending_nudge,
+            user_words: VecDeque::new(),
             user_texts: VecDeque::new(),
         };
         Ok((head, ring))
@@ -416,7 +425,7 @@ impl StoredStreaks {
             },
             tests: Row { count: self.test.0, first: self.test.1 },
             shell: Row { count: self.shell.0, first: self.shell.1 },
-            texts: Texts { turns: self.text.0, turn: self.text.1 },
+            texts: Texts { turns: self.text.0, turn: self.text.1, ..Texts::default() },
             exploration: self.exploration.map_or_else(Explored::default, |explored| Explored {
                 has_edited: explored.has_edited,
                 files: explored.files,
@@ -428,6 +437,7 @@ impl StoredStreaks {
             }),
             own_texts: OwnTexts::default(),
             spent: Spent::default(),
+            score: Score::default(),
         })
     }
 }

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use loopwarden_core::detect::{DetectorBits, Evidence, Flags, Hashed, Marks, Step};
+use loopwarden_core::detect::{DetectorBits, Evidence, Facts, Flags, Hashed, Marks, Named, Step};
 use loopwarden_core::engine::SEPARATOR;
 use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::{Signature, Sketch};
@@ -133,6 +133,32 @@ struct StoredEvidence<'a> {
     marks: u16,
 }
 
+/// What evidence names and shows: since format 3, behind it.
+#[derive(Serialize, Deserialize)]
+struct StoredFacts {
+    asked: Vec<u16>,
+    shown: Vec<u16>,
+    around_numbers: u32,
+    facts: u64,
+}
+
+impl StoredFacts {
+    fn of(evidence: &Evidence) -> Self {
+        let words = &evidence.words;
+        Self {
+            asked: words.asked.to_vec(),
+            shown: words.shown.to_vec(),
+            around_numbers: words.around_numbers,
+            facts: evidence.facts.0,
+        }
+    }
+
+    fn put_into(self, evidence: &mut Evidence) {
+        evidence.facts = Facts(self.facts);
+        evidence.words = Named { asked: self.asked.into(), shown: self.shown.into(), around_numbers: self.around_numbers };
+    }
+}
+
 impl<'a> StoredEvidence<'a> {
     fn of(evidence: &'a Evidence) -> Self {
         Self {
@@ -231,6 +257,7 @@ pub(super) fn append<'a>(
         bytes.push((slot % PAGE_SLOTS) as u8);
         bytes = codec::append(bytes, &Stored::of(step, tool))?;
         bytes = codec::append(bytes, &step.evidence.as_ref().map(StoredEvidence::of))?;
+        bytes = codec::append(bytes, &step.evidence.as_ref().map(StoredFacts::of))?;
     }
     Ok(bytes)
 }
@@ -247,7 +274,7 @@ pub fn decode_page(page: u16, bytes: &[u8]) -> Result<Vec<FoundStep>, StoreError
     read(page, version, bytes.get(1..).unwrap_or_default())
 }
 
-/// Reads the steps of a page, to the last byte. Format 1 has no evidence.
+/// Reads the steps of a page, to the last byte. Format 1 has no evidence, format 2 no facts.
 pub(super) fn read(page: u16, version: u8, mut rest: &[u8]) -> Result<Vec<FoundStep>, StoreError> {
     let mut steps = Vec::with_capacity(usize::from(PAGE_SLOTS));
     while let Some((slot, body)) = rest.split_first() {
@@ -261,6 +288,13 @@ pub(super) fn read(page: u16, version: u8, mut rest: &[u8]) -> Result<Vec<FoundS
             let evidence: Option<StoredEvidence<'_>>;
             (evidence, after) = codec::take(KeyFamily::Page.as_str(), after)?;
             step.evidence = evidence.map(StoredEvidence::into_evidence);
+        }
+        if version >= 3 {
+            let facts: Option<StoredFacts>;
+            (facts, after) = codec::take(KeyFamily::Page.as_str(), after)?;
+            if let Some((evidence, facts)) = step.evidence.as_mut().zip(facts) {
+                facts.put_into(evidence);
+            }
         }
         steps.push((page.saturating_mul(PAGE_SLOTS).saturating_add(slot), step, tool));
         rest = after;

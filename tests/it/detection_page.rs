@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use loopwarden::policy::{Detector, Mode, Setting};
+use loopwarden_core::detect::{Fact, Side, decimal};
 use loopwarden_lab::cases::Case;
 
 const PAGE: &str = "src/docs/detection.md";
@@ -24,12 +25,37 @@ const HEAD: &str = "\
 
 # Detection
 
-Nineteen detectors read one history. This page has the rule of each, an example, when it does not fire, its settings and the golden \
-cases that show it. [Concepts](concepts.md) explains the words, [policies](policies.md) how to change a rule. What a detector does is \
-said of the policy `default`. Three of them measure *news*, and `default` runs on these.
+One test and a few rules read one history. This page has the test, and for each detector its rule, an example, when it does not fire, \
+its settings and the golden cases that show it. [Concepts](concepts.md) explains the words, [policies](policies.md) how to change a rule. \
+What a detector does is said of the policy `default`.
 
 A case is named `profile/case`. Beside `default` there are `equality`, the rules of version 0.1; a profile for each system whose rules \
 are reproduced: `hackeurope`, `attocode`, `cortex`, `rockbot`, `ironcurtain`; and `plain`, without the newer rules.
+";
+
+const SCORE: &str = "\
+## The score
+
+Each completed step shows *facts*: true or false, each one plain sentence. The policy gives each fact a weight, positive for a loop and \
+negative for work. The points of a step are the sum of the weights of its facts and of a bias, kept between `step_min` and `step_max`. \
+They are added to the score of the agent, which never falls below 0 (CUSUM: Page 1954, Wald's sequential test). A step that brings news \
+pulls the score down, so that recovery needs no rule of its own.
+
+- At `nudge_at` the agent is told. `similar_repeat`, `similar_failures` or `no_news` puts it into words, by the facts that held.
+- At `block_at` its calls of this kind are refused, after a nudge. A block needs equal calls, failures or rounds that were compared.
+- A fact about arguments or an answer that was not reported is not known, and weighs nothing. Such steps have no points at all.
+- Who asks again for what runs elsewhere, or meets an outage, raises the score by a `poll_factor`th. Who lets 20 seconds pass, or whose \
+call takes five, does not raise it. Neither is ever blocked by the score.
+- A call of another tool than the loop's lowers the score by a quarter of its points: a look between two equal failures changes little.
+- A person's message, progress and a reset set the score to 0.
+- `confidence` of a command is the probability of a loop at this score with even odds before: 1 / (1 + exp(-score)).
+
+A worked sum: `Bash {\"command\":\"make\"}` fails three times in the same way. The first failure has only the bias, -1.24, and the score \
+stays 0. The second shows `equal_1` and `fails_1`: 1.82 + 0.91 - 1.24 = 1.49. The third shows `fails_2` as well: 1.49 + 1.36 = 2.85. The \
+score is 4.34, above 2.75, and the agent is told. `loopwarden inspect session` shows this sum for every step.
+
+`loopwarden fit` makes the weights from labelled sessions: a logistic regression that keeps each fact on its side, and drops what adds \
+nothing. Weights of `default`:
 ";
 
 fn path(name: &str) -> PathBuf {
@@ -137,6 +163,21 @@ fn page() -> String {
     for detector in Detector::ALL {
         let title = detector.about().title.split([':', '.']).next().unwrap();
         writeln!(out, "| `{}` | {title} | {} |", detector.as_str(), default_of(detector)).unwrap();
+    }
+    out.push('\n');
+    out.extend(SCORE.split("\n\n").map(|part| {
+        if part.starts_with("- ") {
+            part.split("\n").map(item).collect::<String>() + "\n"
+        } else {
+            wrapped(part.trim_end(), "") + "\n\n"
+        }
+    }));
+    out.push_str("| fact | weighs | what it says |\n|---|---|---|\n");
+    let score = loopwarden::config::policy::load("default").unwrap().score;
+    for fact in Fact::ALL {
+        let (points, side) = (score.of(fact), if fact.side() == Side::Loop { "loop" } else { "work" });
+        let weight = if points == 0 { format!("0 ({side})") } else { format!("{:+.2}", decimal(points)) };
+        writeln!(out, "| `{}` | {weight} | {} |", fact.as_str(), fact.sentence()).unwrap();
     }
     out.push_str("\n## The detectors\n");
     for detector in Detector::ALL {

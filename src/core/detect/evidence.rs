@@ -2,12 +2,18 @@
 //!
 //! What it means is seen against the steps before it: `news`.
 
+use crate::detect::facts::Facts;
 use crate::identity::SketchView;
 
 /// Answers of fewer words say little.
 pub const LITTLE_WORDS: usize = 10;
 /// Arguments that are compared one by one.
 pub const ARGUMENTS_MAX: usize = 16;
+
+/// Words of arguments that are kept as names.
+pub const ARGUMENT_WORDS_MAX: usize = 64;
+/// Words of an answer that are kept as names.
+pub const ANSWER_WORDS_MAX: usize = 160;
 
 /// What is kept of a step to compare it with others. All hashes stand in one piece of memory: a history holds many of these.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -20,6 +26,21 @@ pub struct Evidence {
     pub news: u8,
     /// Facts.
     pub marks: Marks,
+    /// What it shows.
+    pub facts: Facts,
+    /// The words of arguments and answer that could name something.
+    pub words: Named,
+}
+
+/// What a step names. A worklist is seen in it: an item was shown before it is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Named {
+    /// Hashes of the words in its arguments, ascending; at most [`ARGUMENT_WORDS_MAX`].
+    pub asked: Box<[u16]>,
+    /// Hashes of the words in its answer, ascending; at most [`ANSWER_WORDS_MAX`].
+    pub shown: Box<[u16]>,
+    /// Hash of its answer without numbers and ids.
+    pub around_numbers: u32,
 }
 
 /// The hashes that evidence is made of.
@@ -45,7 +66,13 @@ impl Evidence {
         let values = values.get(..usize::from(u8::MAX)).unwrap_or(values);
         let counted = [arguments.hashes(), values, answer.hashes(), failure.hashes()];
         let [one, two, three, four] = counted;
-        Self { hashes: [one, two, three, four, own].concat().into(), lens: counted.map(|part| part.len() as u8), news, marks }
+        Self {
+            hashes: [one, two, three, four, own].concat().into(),
+            lens: counted.map(|part| part.len() as u8),
+            news,
+            marks,
+            ..Self::default()
+        }
     }
 
     /// The values of its arguments.
@@ -87,10 +114,10 @@ impl Evidence {
         self.hashes.get(start..start + usize::from(len)).unwrap_or_default()
     }
 
-    /// Bytes held, for the cache's budget: at most 520 of a completed step.
+    /// Bytes held, for the cache's budget: at most 970 of a completed step.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.hashes)
+        size_of_val(&*self.hashes) + size_of_val(&*self.words.asked) + size_of_val(&*self.words.shown)
     }
 }
 
@@ -99,7 +126,7 @@ impl Evidence {
 pub struct Marks(pub u16);
 
 impl Marks {
-    /// Its only argument is an id or a handle: a success looks at what runs elsewhere.
+    /// Its only argument is one word with a digit, that may name something.
     pub const HANDLE: Self = Self(1);
     /// Its answer says little.
     pub const LITTLE: Self = Self(1 << 1);
@@ -107,12 +134,16 @@ impl Marks {
     pub const SLOW: Self = Self(1 << 2);
     /// No call like it was made before.
     pub const NOVEL: Self = Self(1 << 3);
-    /// It changed something: a success that says little, or of class `mutates`, that was not made before.
+    /// It changed something, and was not made before: of class `mutates`, an item of a worklist, or a receipt.
     pub const CHANGE: Self = Self(1 << 4);
-    /// It brought nothing that was not known.
-    pub const KNOWN: Self = Self(1 << 5);
-    /// A call like it got the same answer before.
-    pub const SAME: Self = Self(1 << 6);
+    /// Its arguments were not reported.
+    pub const NO_ARGUMENTS: Self = Self(1 << 7);
+    /// Its answer was not reported.
+    pub const NO_ANSWER: Self = Self(1 << 8);
+    /// It worked and brought nothing: neither news nor a change nor an item. Bits 5 and 6 were other marks in format 2.
+    pub const BARREN: Self = Self(1 << 9);
+    /// Its only argument is an id by its form: letters and digits, or a long number. Asked again, it looks at what runs elsewhere.
+    pub const ID: Self = Self(1 << 10);
 
     /// Whether all of `other` are set.
     #[must_use]

@@ -1,4 +1,4 @@
-//! What a step brought, against what the session knew: its news, and how one step is like another.
+//! How one step is like another, and which steps a session remembers. What a step shows against them is measured in `measure`.
 //!
 //! *News* is the share of an answer that none of the last [`MEMORY_STEPS`] answers of the session had. For a success that says little the
 //! arguments count instead: who writes nine files gets "ok" nine times, and brings nine files. A failure is what is left of it without the
@@ -8,7 +8,6 @@ use crate::detect::evidence::Marks;
 use crate::detect::history::History;
 use crate::detect::step::{Flags, Step};
 use crate::identity::SketchView;
-use crate::setting::ToolPolicy;
 
 /// Steps that are remembered.
 pub const MEMORY_STEPS: usize = 64;
@@ -22,10 +21,6 @@ pub const NEAR_PERCENT: usize = 50;
 const STILL_PERCENT: usize = 95;
 /// A step that brings no more brings nothing new. Percent.
 pub const NEWS_PERCENT: u8 = 20;
-/// The same for the arguments of a success that says little.
-const ARGUMENT_NEWS_PERCENT: u8 = 10;
-/// A success that says little, and of whose arguments so much is new, is one of a series.
-const SERIES_NEWS_PERCENT: u8 = 25;
 
 /// How much one call is like another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +59,13 @@ pub fn stands_still(step: &Step, other: &Step) -> bool {
     step.failed() == other.failed() && answer(step).is_alike(answer(other), STILL_PERCENT)
 }
 
+/// Whether two answers differ in numbers and ids alone: both ended well or both badly.
+#[must_use]
+pub fn differs_in_numbers(step: &Step, other: &Step) -> bool {
+    let (one, two) = (&step.evidence().words, &other.evidence().words);
+    step.failed() == other.failed() && one.around_numbers == two.around_numbers
+}
+
 fn answer(step: &Step) -> SketchView<'_> {
     step.evidence().answer()
 }
@@ -75,26 +77,16 @@ pub fn fails_alike(step: &Step, other: &Step) -> bool {
     one.failure().is_alike(two.failure(), FAILURE_PERCENT) || one.answer().is_alike(two.answer(), FAILURE_PERCENT)
 }
 
-/// Whether a step looks at what runs elsewhere: by its class, after a wait, or by its shape.
+/// Whether a step looks at what runs elsewhere: by its class, after a wait, or by an id that is its only argument.
 #[must_use]
 pub fn is_poll(step: &Step) -> bool {
-    step.flags.has(Flags::POLL) || (!step.failed() && step.evidence().marks.has(Marks::HANDLE))
+    step.flags.has(Flags::POLL) || (!step.failed() && step.evidence().marks.has(Marks::ID))
 }
 
 /// Whether a step worked and brought something that was not known.
 #[must_use]
 pub fn brings_news(step: &Step) -> bool {
     step.flags.has(Flags(Flags::OBSERVED.0 | Flags::OK.0)) && step.evidence().news > NEWS_PERCENT
-}
-
-/// How many times as many steps a finding about this one needs: who waits, or meets an outage, may ask again; a call that takes its time is
-/// cheap.
-#[must_use]
-pub fn patience(tool: &ToolPolicy, step: &Step) -> u32 {
-    let is_slow = !step.failed() && step.evidence().marks.has(Marks::SLOW);
-    let slow = if is_slow { tool.scaled(1, true) } else { 1 };
-    let waits = is_poll(step) || step.flags.has(Flags::RETRYABLE);
-    tool.scaled(1, waits).saturating_mul(slow).max(1)
 }
 
 /// The steps before one, newest first, as far as the session remembers: beyond a person's message, and back to a reset.
@@ -166,74 +158,6 @@ impl Turns {
         }
         is_first
     }
-}
-
-/// What a completed step brought, against what is remembered: its news and what follows from it.
-#[must_use]
-pub fn classify(history: &History, step: &Step) -> (u8, Marks) {
-    let evidence = step.evidence();
-    let (arguments, failure) = (evidence.arguments(), evidence.failure());
-    let brought = if failure.is_empty() { evidence.answer() } else { failure };
-    let (is_ok, is_little) = (!step.failed(), evidence.marks.has(Marks::LITTLE));
-    let speaks_by_arguments = is_ok && is_little;
-    let (mut known, mut known_arguments) = (0, 0);
-    let (mut equal, mut near, mut was_made) = (Before::default(), Before::default(), false);
-    for earlier in remembered(history, step) {
-        let other = earlier.evidence();
-        if known != brought.places() {
-            known |= brought.places_in(other.answer()) | brought.places_in(other.failure());
-        }
-        if speaks_by_arguments && known_arguments != arguments.places() {
-            known_arguments |= arguments.places_in(other.arguments());
-        }
-        was_made = was_made || step.call == earlier.call || (step.tool == earlier.tool && differs_in_one(step, earlier));
-        match likeness(step, earlier) {
-            Likeness::Equal => equal.note(step, earlier),
-            Likeness::Near => near.note(step, earlier),
-            Likeness::Other => {}
-        }
-    }
-    // A success that says little brought its arguments too.
-    let argument_news = if speaks_by_arguments { arguments.percent_beside(known_arguments) } else { 0 };
-    let answer_news = brought.percent_beside(known);
-    let is_nothing = answer_news <= NEWS_PERCENT && argument_news <= ARGUMENT_NEWS_PERCENT;
-    let news = argument_news.max(answer_news);
-    let is_novel = !equal.was_made && !near.was_made;
-    let is_of_series = argument_news > SERIES_NEWS_PERCENT;
-    let changes = step.flags.has(Flags::MUTATES) || (is_little && !is_poll(step) && (is_novel || is_of_series));
-    let is_change = is_ok && changes && !was_made;
-    let is_known_answer = equal.was_answered || (near.was_answered && !is_of_series);
-    let is_same = equal.stood_still || (near.stood_still && is_nothing);
-    let mut marks = evidence.marks;
-    marks.set(Marks::NOVEL, is_novel);
-    marks.set(Marks::CHANGE, is_change);
-    // A call like none before is a try, whatever its answer repeats.
-    let brings_nothing = is_known_answer || (is_ok && is_nothing && !is_novel);
-    marks.set(Marks::KNOWN, brings_nothing && !is_change);
-    marks.set(Marks::SAME, is_same && !is_change);
-    (news, marks)
-}
-
-/// What is known of earlier calls like one.
-#[derive(Default)]
-struct Before {
-    was_made: bool,
-    was_answered: bool,
-    stood_still: bool,
-}
-
-impl Before {
-    fn note(&mut self, step: &Step, earlier: &Step) {
-        self.was_made = true;
-        self.was_answered |= is_answered_alike(step, earlier);
-        self.stood_still |= stands_still(step, earlier);
-    }
-}
-
-/// Whether a step is one of a series: a success that says little, with arguments of its own. A series is work, whatever it is answered.
-#[must_use]
-pub fn is_of_series(step: &Step) -> bool {
-    !step.failed() && step.evidence().marks.has(Marks::LITTLE) && step.evidence().news > SERIES_NEWS_PERCENT
 }
 
 /// Whether the arguments of two calls of one tool are the same but for one of three or more.

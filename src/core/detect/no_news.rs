@@ -1,6 +1,4 @@
-//! `no_news`: step after step brings nothing that was not known, whatever is called. Page `detection`.
-
-use std::iter;
+//! `no_news`: the score says that step after step brings nothing that was not known, whatever is called. Page `detection`.
 
 use crate::detect::detector::Detector;
 use crate::detect::evidence::Marks;
@@ -10,40 +8,39 @@ use crate::detect::news::{self, Tally};
 use crate::detect::rule::{About, Rule};
 use crate::detect::step::Step;
 use crate::detect::words::{Said, Words};
-use crate::setting::{BlockScope, MODE, Mode, Needs, Shared, ToolPolicy, count, settings};
-
-/// Steps before a run in which a change makes it a check of that change.
-const CHECKED_STEPS: usize = 6;
+use crate::setting::{BlockScope, MODE, Mode, Needs, Shared, settings};
 
 settings! {
     /// `detectors.no_news`.
     pub struct Settings {
         mode: Mode = r#""off""#, MODE, "on in the profile default";
-        threshold: u32 = "5", count(2),
-            "steps in a row of a finding, one fewer where all are known calls with known answers, one more after a change";
     }
 }
 
 impl Rule for Settings {
     const ABOUT: About = About {
         title: "Step after step brings nothing that was not known.",
-        rule: "The newest `threshold` steps each repeat a known call with a known answer, or bring an answer of which four fifths were known. \
-            The calls of one turn count once. One more is asked for shortly after a change, and one fewer where calls and answers are all known.",
+        rule: "The [score](#the-score) reaches `score.nudge_at` with a step that is no call made before and no failure. It counts the steps in a row \
+            that brought nothing.",
         example: "A second sweep through a file that was read already, in other pieces.",
         silent: &[
             "A step in between changed something or brought news (`default/a-sweep-goes-on`).",
             "A person wrote something new in between.",
         ],
-        looks_through: false,
+        swept: None,
         ..About::AGENT
     };
 
     fn threshold(&self) -> u32 {
-        self.threshold
+        TOLD_FROM
     }
 
     fn block_at(&self) -> Option<u32> {
-        Some(self.threshold)
+        Some(TOLD_FROM)
+    }
+
+    fn block_scope(&self) -> BlockScope {
+        BlockScope::Tool
     }
 
     fn needs(&self, _: &Shared) -> Needs {
@@ -60,42 +57,16 @@ impl Rule for Settings {
     }
 }
 
-/// Counts the steps at the tail that brought nothing.
+/// Fewer are no repetition.
+const TOLD_FROM: u32 = 2;
+
+/// The finding about a step with which the score has reached its bound: the steps in a row that brought nothing.
 #[must_use]
-pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: &Step) -> Option<Finding> {
-    let factor = news::patience(tool, step);
-    let marks = |step: &Step| step.evidence().marks;
-    // The first counts back to a person's message, the second beyond it: what is the same in spite of the message is so.
-    let (mut known, mut same, mut turn) = (Tally::none(step), Tally::none(step), 0);
-    let mut steps = iter::once(step).chain(news::remembered(history, step));
-    let mut before = None;
-    for earlier in steps.by_ref() {
-        if !marks(earlier).has(Marks::KNOWN) {
-            before = Some(earlier);
-            break;
-        }
-        if earlier.turn == 0 || earlier.turn != turn {
-            if earlier.sequence >= history.floor() {
-                known.add(earlier);
-            }
-            if marks(earlier).has(Marks::SAME) {
-                same.add(earlier);
-            }
-        }
-        turn = earlier.turn;
-    }
-    let is_check = before.into_iter().chain(steps).take(CHECKED_STEPS).any(|earlier| marks(earlier).has(Marks::CHANGE));
-    let threshold = settings.threshold.saturating_add(u32::from(is_check)).saturating_mul(factor);
-    let same_threshold = settings.threshold.saturating_sub(1).saturating_add(u32::from(is_check)).saturating_mul(factor);
-    let is_same = same.count >= same_threshold;
-    (known.count >= threshold || is_same).then(|| {
-        let tally = if known.count >= threshold { known } else { same };
-        let finding =
-            Finding::new(Detector::NoNews, settings.mode, evidence_identity(), tally.count, same_threshold.min(threshold))
-                .confident(0.5, 0.05)
-                .spanning(tally.first, step.sequence)
-                .patient(factor);
-        let is_conclusive = factor == 1 && (is_same || known.count >= 2 * threshold);
-        if is_conclusive { finding.blocking_at(1).covering(BlockScope::Session) } else { finding }
-    })
+pub fn describe(settings: &Settings, history: &History, step: &Step) -> Finding {
+    let mut barren = Tally::of(step);
+    let before = news::since_message(history, step);
+    before.take_while(|earlier| earlier.evidence().marks.has(Marks::BARREN)).for_each(|earlier| barren.add(earlier));
+    Finding::new(Detector::NoNews, settings.mode, evidence_identity(), barren.count.max(TOLD_FROM), TOLD_FROM)
+        .spanning(barren.first, step.sequence)
+        .covering(BlockScope::Tool)
 }

@@ -8,6 +8,7 @@ use crate::detect::outcome_repeat::OutcomeRun;
 use crate::detect::own_words::OwnTexts;
 use crate::detect::progress_matrix::Matrix;
 use crate::detect::row::Row;
+use crate::detect::score::Score;
 use crate::detect::text_only::Texts;
 
 /// Counters of every detector that has one. A reset makes them the default again.
@@ -35,6 +36,8 @@ pub struct Streaks {
     pub own_texts: OwnTexts,
     /// `budget`: what the session has used.
     pub spent: Spent,
+    /// The sum of the evidence.
+    pub score: Score,
 }
 
 impl Streaks {

@@ -4,7 +4,8 @@ use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, loop_identity};
 use crate::detect::rule::{About, Rule};
 use crate::detect::words::{Said, Words};
-use crate::setting::{MODE, Mode, Needs, Shared, count, settings};
+use crate::identity::Hash64;
+use crate::setting::{MODE, Mode, Needs, Shared, count, millis, settings};
 
 settings! {
     /// `detectors.text_only`.
@@ -12,6 +13,8 @@ settings! {
         mode: Mode = r#""nudge""#, MODE, "";
         threshold: u32 = "4", count(1),
             "text turns of a finding; three refusals of a format in a row still right themselves";
+        reply_ms: i64 = "0", millis(0),
+            "texts without a turn that follow each other within so long, with nothing in between, are one reply; 0 = each is one";
     }
 }
 
@@ -55,14 +58,35 @@ pub struct Texts {
     pub turns: u32,
     /// Turn of the last of them + 1; 0 = unknown.
     pub turn: u64,
+    /// Hash of its event's id, and the number of the step that followed it.
+    pub last: (Hash64, u64),
 }
 
-/// Takes an assistant message that is neither empty nor final; several of one turn count once. `turn` is the turn + 1, 0 = unknown.
-pub fn observe(settings: &Settings, texts: &mut Texts, turn: u64, newest_step: u64) -> Option<Finding> {
-    if turn != 0 && texts.turn == turn {
+/// A text of the agent: neither empty nor final.
+#[derive(Debug, Clone, Copy)]
+pub struct Text {
+    /// Its turn + 1; 0 = unknown.
+    pub turn: u64,
+    /// Hash of its event's id.
+    pub event: Hash64,
+    /// The same of the event before it that was no call.
+    pub before: Hash64,
+    /// Event time since the event before it, milliseconds.
+    pub pause_ms: i64,
+    /// The number of the next step.
+    pub next_step: u64,
+}
+
+/// Takes a text. Several of one reply count once: those of one turn, and without a turn those that follow each other at once.
+pub fn observe(settings: &Settings, texts: &mut Texts, text: &Text) -> Option<Finding> {
+    let follows = texts.last == (text.before, text.next_step) && text.pause_ms < settings.reply_ms && texts.turns > 0;
+    texts.last = (text.event, text.next_step);
+    let is_same_reply = if text.turn == 0 { follows } else { texts.turn == text.turn };
+    if is_same_reply {
         return None;
     }
-    texts.turn = turn;
+    let newest_step = text.next_step.saturating_sub(1);
+    texts.turn = text.turn;
     texts.turns = texts.turns.saturating_add(1);
     (texts.turns >= settings.threshold).then(|| {
         Finding::new(Detector::TextOnly, settings.mode, loop_identity(Family::Text, &[]), texts.turns, settings.threshold)

@@ -75,8 +75,9 @@ impl SessionEngine {
             out.reaches_others = session.head.recent_events.contains(&reset_at(event, place));
             return;
         }
+        let pause_ms = event.time.0.saturating_sub(session.head.time.0).max(0);
         note_arrival(session, event, place.watermark, out);
-        let context = self.context(subject, session, event, id, place);
+        let context = Context { pause_ms, ..self.context(subject, session, event, id, place) };
         drop_expired(session, context.time, out);
         unblock_on_policy_change(&context, session, out);
         // What is found at the end of a turn may block the very call that ended it: it is a moment of its own, before the event.
@@ -106,7 +107,17 @@ impl SessionEngine {
         place: Place<'a>,
     ) -> Context<'a> {
         let time = event.time.max(session.head.time);
-        Context { app: &self.app, policy: &self.policy, subject, event, id, place, time, floor: session.history.floor() }
+        Context {
+            app: &self.app,
+            policy: &self.policy,
+            subject,
+            event,
+            id,
+            place,
+            time,
+            pause_ms: 0,
+            floor: session.history.floor(),
+        }
     }
 
     /// The first event of a session, or the first after it was forgotten.

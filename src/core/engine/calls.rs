@@ -1,6 +1,6 @@
 //! Calls and their answers become steps of the history, and advance the runs of equal calls.
 
-use crate::detect::{Flags, History, Step, exact_repeat, near_repeat, news};
+use crate::detect::{Flags, History, Step, Waiting, exact_repeat, measure, near_repeat};
 use crate::engine::context::Context;
 use crate::engine::due::arm_open_calls;
 use crate::engine::effects::{DeniedBy, Effects, NudgeResponse};
@@ -12,7 +12,7 @@ use crate::engine::session::{Head, Session};
 use crate::engine::swarm_calls::{count_fleet, count_made, count_unproductive};
 use crate::event::{Call, CallResult, EventTime, Outcome};
 use crate::identity::{Arguments, Hash64, call_identity, hash_text};
-use crate::policy::{Detector, Policy};
+use crate::policy::{Detector, Policy, ToolPolicy};
 
 /// How many calls after a wait look whether it was worth it: builds, deployments and what they wrote are seldom seen in one.
 const LOOKS_AFTER_A_WAIT: usize = 3;
@@ -152,9 +152,7 @@ fn finish<'a>(
         done.write(step);
         step.result_event = event;
     });
-    if policy.needs.evidence {
-        classify(session, sequence);
-    }
+    let waiting = if policy.needs.evidence { measure(context, tool, session, sequence, out) } else { Waiting::No };
     session.touch(sequence);
     // A call from before a reset is not held against the agent when it returns after it.
     let is_forgotten = sequence < context.floor;
@@ -181,21 +179,29 @@ fn finish<'a>(
         step: Some((sequence, tool)),
         compares_calls: is_counted && counts_from_now && session.head.pending_turn == 0,
         is_completed: true,
+        waiting,
         matrix_block: matrix_block(&session.head, &session.history, sequence, context.time),
         ..Recorded::default()
     }
 }
 
-/// What a completed step brought is seen against the steps before it, once.
-fn classify(session: &mut Session, sequence: u64) {
-    let Some((news, marks)) = session.history.get(sequence).map(|step| news::classify(&session.history, step)) else {
-        return;
-    };
+/// What a completed step shows is seen against the steps before it, once, and enters the score. How the agent waits with it.
+fn measure(context: &Context<'_>, tool: &ToolPolicy, session: &mut Session, sequence: u64, out: &mut Effects) -> Waiting {
+    let Some(step) = session.history.get(sequence) else { return Waiting::No };
+    let told = session.head.user_words.iter().map(|words| &**words);
+    let measured = measure::measure(&session.history, step, told);
+    // A call from before a reset is not held against the agent when it returns after it.
+    if step.is_evidence() && sequence >= context.floor {
+        let score = &mut session.head.streaks.score;
+        score.take(&context.policy.score, &measured, (&session.history, step), tool.scaled(1, true));
+    }
     session.history.update(sequence, |step| {
         if let Some(evidence) = &mut step.evidence {
-            (evidence.news, evidence.marks) = (news, marks);
+            (evidence.news, evidence.marks, evidence.facts) = (measured.news, measured.marks, measured.facts);
         }
     });
+    out.measured = Some(measured);
+    measured.waiting
 }
 
 /// A counted call enters the runs. Whether it is to be compared now with those before it: not where its turn is nudge.

@@ -24,6 +24,8 @@ pub(super) struct Context<'a> {
     pub place: Place<'a>,
     /// Session time at it.
     pub time: EventTime,
+    /// Event time since the event before it, milliseconds.
+    pub pause_ms: i64,
     /// First step that counted before the event: what was called earlier belongs to what was reset.
     pub floor: u64,
 }

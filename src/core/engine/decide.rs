@@ -200,7 +200,11 @@ fn fused_action(
 
 /// Whether no finding of evidence shares a step with what its episode has seen.
 fn is_another(findings: &[Finding], episodes: &[Episode]) -> bool {
+    // Who waits is told once, however long he waits.
     let mut of_evidence = findings.iter().filter(|finding| finding.detector.is_of_evidence());
+    if of_evidence.clone().any(|finding| finding.patience > 1) {
+        return false;
+    }
     of_evidence
         .all(|finding| episodes.iter().all(|episode| episode.identity != finding.identity || finding.first > episode.last_seen))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::detect::{Finding, Flags, Step};
+use crate::detect::{Finding, Flags, Measured, Step};
 use crate::engine::command::{Command, IdentityRecipe};
 use crate::engine::marks::Mark;
 use crate::engine::subject::SubjectKey;
@@ -14,6 +14,8 @@ use crate::policy::{Detector, Policy};
 /// Effects of one input. Reused from input to input: [`Effects::clear`] keeps the allocations.
 #[derive(Debug, Default)]
 pub struct Effects {
+    /// What the step shows that this event completed.
+    pub measured: Option<Measured>,
     /// Commands in order.
     pub commands: Vec<Command>,
     /// The subject's live verdicts changed: its state row is to be written, or its tombstone.

@@ -3,14 +3,15 @@
 use std::borrow::Cow;
 use std::cell::LazyCell;
 
-use crate::detect::evidence::{ARGUMENTS_MAX, LITTLE_WORDS};
+use crate::detect::evidence::{ANSWER_WORDS_MAX, ARGUMENT_WORDS_MAX, ARGUMENTS_MAX, LITTLE_WORDS, Named};
 use crate::detect::{Evidence, Family, Flags, Hashed, History, Marks, Step, loop_identity, test_fix};
 use crate::engine::context::Context;
 use crate::event::{Call, CallResult, Content, Outcome, View, json};
 use crate::identity::{
-    Arguments, Digest, Hash64, Hashes, Residue, Signature, Sketch, after_cd, argument_hashes, call_identity, canonical_json,
-    contains_any_word, error_key, fingerprint, hash_text, outcome_identity, own_words, readable_text, readable_text_of,
-    sketch_arguments, sketch_failure, sketch_hash, sketch_json, sketch_text, state_identity,
+    Arguments, Digest, Hash64, Hashes, NamingWords, Residue, Signature, Sketch, after_cd, argument_hashes, argument_words,
+    call_identity, canonical_json, contains_any_word, error_key, fingerprint, hash_text, naming_words, outcome_identity,
+    own_words, readable_text, readable_text_of, shape_of, sketch_arguments, sketch_failure, sketch_hash, sketch_json,
+    sketch_text, state_identity,
 };
 use crate::limits::DESCRIPTION_CHARS_MAX;
 use crate::policy::{OutcomePolicy, Policy, ToolClass, ToolPolicy};
@@ -25,6 +26,10 @@ const EDITOR_ARGS: [&str; 2] = ["command", "action"];
 /// Arguments that hold a program to be run.
 const CODE_ARGS: [&str; 1] = ["code"];
 
+/// No id is shorter. Bytes.
+const ID_BYTES_MIN: usize = 6;
+/// A number of so many digits is an id; a shorter one counts something.
+const LONG_NUMBER_DIGITS: usize = 8;
 /// No handle is longer. Bytes.
 const HANDLE_BYTES_MAX: usize = 96;
 
@@ -78,6 +83,8 @@ pub(super) fn requested(
         command.as_deref().filter(|_| asks_shell || policy.needs.fingerprint).and_then(|command| shell.simple_read(command));
     if policy.needs.fingerprint {
         let coarse = fingerprint(&call.tool, args, read.as_deref(), &policy.identity.fingerprint);
+        // A brief is what its agent is to do: what is left out of the call is left out here too.
+        let coarse = coarse.filter(|_| tool.class != ToolClass::Spawn);
         step.fingerprint = coarse.map_or(step.call, Digest::hash128);
     }
     // A fingerprint folds simple reads: who publishes it must know that no worker can make it out.
@@ -95,7 +102,7 @@ pub(super) fn requested(
         description_facts(policy, call, args, &mut step);
     }
     if policy.needs.evidence {
-        step.evidence = Some(requested_evidence(&call.tool, args, may_fail));
+        step.evidence = Some(requested_evidence(policy, call, args, may_fail));
     }
     if policy.evidence.excerpts {
         step.excerpt = call.description.as_deref().unwrap_or_default().chars().take(policy.evidence.chars).collect();
@@ -104,23 +111,40 @@ pub(super) fn requested(
 }
 
 /// What a call tells before its answer has come.
-fn requested_evidence(tool: &str, args: &Arguments<'_>, may_fail: bool) -> Evidence {
+fn requested_evidence(policy: &Policy, call: &Call<'_>, args: &Arguments<'_>, may_fail: bool) -> Evidence {
     let text = args.text();
+    let tool = &*call.tool;
     let mut marks = Marks::default();
-    marks.set(Marks::HANDLE, is_handle(text));
+    let only = only_word(text);
+    marks.set(Marks::HANDLE, only.is_some());
+    marks.set(Marks::ID, only.is_some_and(is_id));
+    marks.set(Marks::NO_ARGUMENTS, call.args.is_absent());
     let (arguments, values) = (sketch_arguments(text), argument_hashes(args, ARGUMENTS_MAX));
     let own = if may_fail { own_words(tool, text) } else { Hashes::new() };
     let hashed = Hashed { arguments: arguments.view(), values: &values, own: &own, ..Hashed::default() };
-    Evidence::new(hashed, 0, marks)
+    let mut evidence = Evidence::new(hashed, 0, marks);
+    // A hash names nothing.
+    if !matches!(call.args, Content::Sha256(_)) {
+        let modifiers = policy.identity.fingerprint.modifiers();
+        evidence.words.asked = argument_words(args, modifiers, ARGUMENT_WORDS_MAX).as_slice().into();
+    }
+    evidence
 }
 
-/// Whether arguments are one id or handle and nothing else: one word with a digit in it.
-fn is_handle(args: &str) -> bool {
+/// The only argument, if it is one word with a digit.
+fn only_word(args: &str) -> Option<&str> {
     let mut fields = json::fields(args);
-    let (Some((_, value)), None) = (fields.next(), fields.next()) else { return false };
+    let (Some((_, value)), None) = (fields.next(), fields.next()) else { return None };
     let word = value.trim_matches('"');
     let is_of_id = |byte: u8| byte.is_ascii_alphanumeric() || b"_-#".contains(&byte);
-    word.len() <= HANDLE_BYTES_MAX && word.bytes().all(is_of_id) && word.bytes().any(|byte| byte.is_ascii_digit())
+    let has_digit = word.bytes().any(|byte| byte.is_ascii_digit());
+    (word.len() <= HANDLE_BYTES_MAX && word.bytes().all(is_of_id) && has_digit).then_some(word)
+}
+
+/// Whether a word with a digit is an id by its form: letters and digits, or a long number.
+fn is_id(word: &str) -> bool {
+    let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
+    word.len() >= if is_number { LONG_NUMBER_DIGITS } else { ID_BYTES_MIN }
 }
 
 /// What an answer adds to the evidence of its call, whose own words are known. What it means is seen against the steps before it.
@@ -145,7 +169,12 @@ fn answered(result: &CallResult<'_>, (answer, canonical): (&View<'_>, Option<&st
         View::Json(source) => sketch_json(&canonical.map_or_else(|| canonical_json(source).into(), Cow::Borrowed)),
         _ => sketch_text(said),
     };
+    let read = if said.is_empty() { error } else { said };
+    let shown = if matches!(compared, View::Sha256(_)) { "" } else { read };
     Answered {
+        shown: naming_words(shown, ANSWER_WORDS_MAX),
+        around_numbers: shape_of(read),
+        is_absent: compared == &View::Absent && error.is_empty(),
         answer,
         failure: if is_ok { Sketch::default() } else { sketch_failure(if said.is_empty() { error } else { said }, own) },
         is_little: words < LITTLE_WORDS,
@@ -221,6 +250,9 @@ pub(super) struct Completion {
 /// What an answer adds to the evidence of its call.
 #[derive(Debug)]
 struct Answered {
+    shown: NamingWords,
+    around_numbers: u32,
+    is_absent: bool,
     answer: Sketch,
     failure: Sketch,
     is_little: bool,
@@ -250,10 +282,17 @@ impl Completion {
         if let Some((evidence, answered)) = step.evidence.as_mut().zip(self.answered) {
             let mut marks = evidence.marks;
             marks.set(Marks::LITTLE, answered.is_little);
+            marks.set(Marks::NO_ANSWER, answered.is_absent);
             marks.set(Marks::SLOW, answered.is_slow);
             let (answer, failure) = (answered.answer.view(), answered.failure.view());
             let (arguments, values) = (evidence.arguments(), evidence.values());
-            *evidence = Evidence::new(Hashed { arguments, values, answer, failure, own: &[] }, evidence.news, marks);
+            let mut renewed = Evidence::new(Hashed { arguments, values, answer, failure, own: &[] }, evidence.news, marks);
+            renewed.words = Named {
+                asked: std::mem::take(&mut evidence.words.asked),
+                shown: answered.shown.as_slice().into(),
+                around_numbers: answered.around_numbers,
+            };
+            *evidence = renewed;
         }
     }
 }

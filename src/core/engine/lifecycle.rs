@@ -25,6 +25,7 @@ pub(super) fn reset(context: &Context<'_>, session: &mut Session, reason: Reason
     session.head.shadow_episodes.clear();
     session.head.pending_nudge = None;
     session.head.user_texts.clear();
+    session.head.user_words.clear();
     out.verdicts_changed |= session.head.verdicts.clear();
     session.head.arm_verdicts(&mut out.timers);
     // `call_rate` reads the ring below the floor; a reset that people asked for forgets that too, as progress may.

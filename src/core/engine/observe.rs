@@ -1,9 +1,10 @@
 //! The detectors, called once per event in a fixed order. What they answer depends on what was recorded, and on nothing else.
 
+use crate::detect::text_only::Text;
 use crate::detect::{
-    Finding, Flags, History, Step, Streaks, budget, call_rate, cycle, dead_end, exact_repeat, exploration, near_repeat, no_news,
-    oscillation, outcome_repeat, own_words, progress_matrix, semantic_repeat, shell_failures, similar_failures, similar_repeat,
-    state_repeat, test_fix, text_only,
+    Fact, Facts, Finding, Flags, History, Marks, Score, Step, Streaks, Waiting, budget, call_rate, cycle, dead_end, exact_repeat,
+    exploration, near_repeat, no_news, oscillation, outcome_repeat, own_words, progress_matrix, semantic_repeat, shell_failures,
+    similar_failures, similar_repeat, state_repeat, test_fix, text_only,
 };
 use crate::event::Message;
 use crate::identity::Hash64;
@@ -20,10 +21,12 @@ pub(super) struct Recorded<'p> {
     pub compares_calls: bool,
     /// The outcome of the step has become known.
     pub is_completed: bool,
+    /// How the agent waits with it.
+    pub waiting: Waiting,
     /// Block of the progress matrix under which the step ran.
     pub matrix_block: Option<MatrixBlock>,
     /// A text of the agent, and its turn + 1; 0 = unknown.
-    pub text: Option<(&'p Message<'p>, u64)>,
+    pub text: Option<(&'p Message<'p>, Text)>,
 }
 
 /// A block of `stagnation` or `stuck` in force.
@@ -40,8 +43,8 @@ pub(super) struct MatrixBlock {
 /// What the detectors find in what was recorded. `streaks` are their counters: each detector advances its own.
 pub(super) fn observe(policy: &Policy, recorded: &Recorded<'_>, history: &History, streaks: &mut Streaks) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if let Some((text, turn)) = recorded.text {
-        observe_text(policy, (text, turn), history, streaks, &mut findings);
+    if let Some((message, text)) = recorded.text {
+        observe_text(policy, (message, text), history, streaks, &mut findings);
     }
     let step = recorded.step.and_then(|(sequence, tool)| Some((history.get(sequence)?, tool)));
     if let Some((step, tool)) = step.filter(|_| recorded.is_requested) {
@@ -66,7 +69,7 @@ pub(super) fn observe(policy: &Policy, recorded: &Recorded<'_>, history: &Histor
     }
     if let Some((step, tool)) = step.filter(|_| recorded.is_completed) {
         if step.is_evidence() {
-            observe_evidence(policy, tool, history, step, &mut findings);
+            findings.extend(observe_score(policy, (tool, recorded.waiting), history, step, streaks.score));
         }
         if !step.is_transparent() {
             observe_outcome(policy, (tool, recorded.matrix_block), history, step, streaks, &mut findings);
@@ -78,18 +81,17 @@ pub(super) fn observe(policy: &Policy, recorded: &Recorded<'_>, history: &Histor
 /// What looks at a text of the agent.
 fn observe_text(
     policy: &Policy,
-    (text, turn): (&Message<'_>, u64),
+    (message, text): (&Message<'_>, Text),
     history: &History,
     streaks: &mut Streaks,
     findings: &mut Vec<Finding>,
 ) {
     let detectors = &policy.detectors;
     if detectors.text_only.mode.is_on() {
-        let newest = history.next_sequence().saturating_sub(1);
-        findings.extend(text_only::observe(&detectors.text_only, &mut streaks.texts, turn, newest));
+        findings.extend(text_only::observe(&detectors.text_only, &mut streaks.texts, &text));
     }
     if detectors.own_words.mode.is_on() {
-        findings.extend(own_words::observe(&detectors.own_words, &mut streaks.own_texts, history, text));
+        findings.extend(own_words::observe(&detectors.own_words, &mut streaks.own_texts, history, message));
     }
 }
 
@@ -158,18 +160,41 @@ fn observe_outcome(
     }
 }
 
-/// What looks at evidence, outages included.
-fn observe_evidence(policy: &Policy, tool: &ToolPolicy, history: &History, step: &Step, findings: &mut Vec<Finding>) {
+/// A step with which the score is at its bound or above it, put into the words of the detector that describes it most tightly. Outages
+/// included.
+fn observe_score(
+    policy: &Policy,
+    (tool, waiting): (&ToolPolicy, Waiting),
+    history: &History,
+    step: &Step,
+    score: Score,
+) -> Option<Finding> {
+    let (weights, facts) = (&policy.score, step.evidence().facts);
+    if score.sum < weights.nudge_at || weights.sum(facts) <= 0 || score.raised_by != step.sequence {
+        return None;
+    }
     let detectors = &policy.detectors;
-    if detectors.similar_repeat.mode.is_on() {
-        findings.extend(similar_repeat::observe(&detectors.similar_repeat, tool, history, step));
+    let mut finding = if facts.any(Facts::EQUAL) {
+        similar_repeat::describe(&detectors.similar_repeat, history, step)
+    } else if step.failed() {
+        similar_failures::describe(&detectors.similar_failures, history, step)
+    } else if facts.any(Facts::LIKE) && !facts.has(Fact::Quiet3) {
+        similar_repeat::describe(&detectors.similar_repeat, history, step)
+    } else {
+        no_news::describe(&detectors.no_news, history, step)
+    };
+    if !finding.mode.is_on() {
+        return None;
     }
-    if detectors.similar_failures.mode.is_on() {
-        findings.extend(similar_failures::observe(&detectors.similar_failures, tool, history, step));
+    finding.confidence = score.confidence();
+    // Who waits, and what takes its time, is told at the most: a block is for what was compared and found the same.
+    let is_conclusive = waiting == Waiting::No && facts.any(Facts::CONCLUSIVE) && !step.flags.has(Flags::CUT);
+    let is_slow = !step.failed() && step.evidence().marks.has(Marks::SLOW);
+    if is_conclusive && !is_slow && score.sum >= weights.block_at {
+        finding = finding.blocking_at(1);
     }
-    if detectors.no_news.mode.is_on() {
-        findings.extend(no_news::observe(&detectors.no_news, tool, history, step));
-    }
+    let patience = if waiting == Waiting::No && !is_slow { 1 } else { tool.scaled(1, true) };
+    Some(finding.patient(patience))
 }
 
 /// The finding that renews a block of the progress matrix.

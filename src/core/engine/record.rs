@@ -1,5 +1,6 @@
 //! `record`: what an event changes in a session, before any detector looks at it.
 
+use crate::detect::text_only::Text;
 use crate::detect::{Finding, Flags};
 use crate::engine::calls::{record_call, record_result};
 use crate::engine::command::ReasonCode;
@@ -10,10 +11,12 @@ use crate::engine::lifecycle::{progress, remember, reset, reset_at};
 use crate::engine::observe::Recorded;
 use crate::engine::session::Session;
 use crate::event::{EventKind, Message, ResetScope, Role};
-use crate::identity::{sketch_message, text_identity};
-use crate::limits::USER_TEXTS_MAX;
+use crate::identity::{Hash64, naming_words, sketch_message, text_identity};
+use crate::limits::{USER_NAMING_TEXTS_MAX, USER_TEXTS_MAX, USER_WORDS_MAX};
 use crate::policy::{Detector, UserMessage};
 
+/// A text that comes so long after the last event begins a turn of its own. Milliseconds of event time.
+const ORDER_PAUSE_MS: i64 = 120_000;
 /// Texts of a person that share so much of their runs of words are alike. Percent.
 const USER_TEXT_PERCENT: usize = 50;
 
@@ -61,8 +64,8 @@ pub(super) fn record<'a>(context: &Context<'a>, session: &mut Session, out: &mut
     Recorded::default()
 }
 
-/// A message: a text of the agent that counts, and its turn + 1.
-fn record_message<'a>(context: &Context<'a>, session: &mut Session, message: &'a Message<'a>) -> Option<(&'a Message<'a>, u64)> {
+/// A message: a text of the agent that counts.
+fn record_message<'a>(context: &Context<'a>, session: &mut Session, message: &'a Message<'a>) -> Option<(&'a Message<'a>, Text)> {
     let policy = context.policy;
     let is_read = match message.role {
         Role::System => false,
@@ -73,9 +76,18 @@ fn record_message<'a>(context: &Context<'a>, session: &mut Session, message: &'a
         return None;
     }
     match (message.role, policy.progress.user_message) {
-        (Role::Assistant, _) => return (message.says_something() && !message.is_final).then(|| (message, context.turn())),
+        (Role::Assistant, _) => {
+            let text = Text {
+                turn: context.turn(),
+                event: context.id,
+                before: session.head.recent_events.back().copied().unwrap_or(Hash64::NONE),
+                pause_ms: context.pause_ms,
+                next_step: session.history.next_sequence(),
+            };
+            return (message.says_something() && !message.is_final).then_some((message, text));
+        }
         (Role::User, UserMessage::Text) => session.head.streaks.texts.turns = 0,
-        (Role::User, UserMessage::News) if !brings_news(session, message) => {}
+        (Role::User, UserMessage::News) if !brings_news(context, session, message) => {}
         (Role::User, UserMessage::Reset | UserMessage::News) => {
             session.history.raise_floor();
             session.head.streaks.begin_anew();
@@ -88,8 +100,22 @@ fn record_message<'a>(context: &Context<'a>, session: &mut Session, message: &'a
 }
 
 /// Whether a person's text brings anything: there is one, no harness wrote it, and it is not like one of the last ones.
-fn brings_news(session: &mut Session, message: &Message<'_>) -> bool {
-    if message.is_synthetic || !message.says_something() {
+fn brings_news(context: &Context<'_>, session: &mut Session, message: &Message<'_>) -> bool {
+    if !message.says_something() {
+        return false;
+    }
+    if let Some(text) = message.text().filter(|_| context.policy.needs.evidence) {
+        let known = &mut session.head.user_words;
+        if known.len() >= USER_NAMING_TEXTS_MAX {
+            known.pop_front();
+        }
+        known.push_back(naming_words(&text, USER_WORDS_MAX).as_slice().into());
+    }
+    // Minutes after the last event the turn has ended: this is an order or the tick of a schedule, whatever it repeats.
+    if context.pause_ms >= ORDER_PAUSE_MS {
+        return true;
+    }
+    if message.is_synthetic {
         return false;
     }
     let (sketch, words) = sketch_message(message);

@@ -39,6 +39,8 @@ pub struct Head {
     pub sent_texts: VecDeque<Hash64>,
     /// Texts of people, oldest first: one like them is no news. At most `USER_TEXTS_MAX`.
     pub user_texts: VecDeque<Sketch>,
+    /// Words of people's last texts that could name something, oldest first; at most `USER_WORDS_MAX` of `USER_NAMING_TEXTS_MAX` texts.
+    pub user_words: VecDeque<Box<[u16]>>,
     /// Scalars of the detectors.
     pub streaks: Streaks,
     /// Episodes of live findings, oldest first.
@@ -141,7 +143,14 @@ impl Session {
         let verdicts: usize = self.head.verdicts.iter().map(|verdict| verdict.message.len() + size_of::<Verdict>()).sum();
         let streaks = &self.head.streaks;
         let texts = (self.head.user_texts.len() + streaks.own_texts.texts.len()) * size_of::<Sketch>();
+        let named: usize = self.head.user_words.iter().map(|words| size_of_val(&**words)).sum();
         let tools = streaks.spent.tools.len() * size_of::<(Hash64, u32)>();
-        size_of::<Self>() + self.history.bytes() + verdicts + texts + tools + self.head.episodes.len() * size_of::<Episode>()
+        size_of::<Self>()
+            + self.history.bytes()
+            + verdicts
+            + texts
+            + named
+            + tools
+            + self.head.episodes.len() * size_of::<Episode>()
     }
 }

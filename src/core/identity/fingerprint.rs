@@ -22,6 +22,14 @@ pub struct FingerprintRules {
     pub shell: ShellRules,
 }
 
+impl FingerprintRules {
+    /// Top-level arguments that say which part of the target is meant, or how much of it.
+    #[must_use]
+    pub fn modifiers(&self) -> &[String] {
+        self.args.get(self.targets.len()..).unwrap_or_default()
+    }
+}
+
 /// The fingerprint of a call (page `detection`): SHA-256 of [`fingerprint_text`]; `None` where that is none, and the call identity
 /// stands for it. `read` is what [`ShellRules::simple_read`] has found in the command of a shell tool.
 #[must_use]
@@ -48,7 +56,7 @@ fn coarse<'a>(args: &'a Arguments<'_>, read: Option<&'a str>, rules: &Fingerprin
         return Some((READ_MARK, Cow::Borrowed(path)));
     }
     let kept = &rules.args;
-    let modifiers = kept.get(rules.targets.len()..).unwrap_or_default();
+    let modifiers = rules.modifiers();
     if args.has_any(&rules.targets) {
         Some((":", args.chosen(|name| holds(kept, name))))
     } else if args.has_any(modifiers) {

@@ -38,6 +38,6 @@ pub use residue::Residue;
 pub use shell::{ShellRules, after_cd, contains_any_word};
 pub use signature::{Signature, StopWords};
 pub use sketch::{
-    Hashes, argument_hashes, own_words, repeated_run, sketch_arguments, sketch_failure, sketch_hash, sketch_json, sketch_message,
-    sketch_text,
+    Hashes, NamingWords, argument_hashes, argument_words, naming_words, own_words, repeated_run, shape_of, sketch_arguments,
+    sketch_failure, sketch_hash, sketch_json, sketch_message, sketch_text,
 };

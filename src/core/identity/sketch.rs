@@ -67,7 +67,7 @@ pub fn sketch_json(source: &str) -> (Sketch, usize) {
 #[must_use]
 pub fn sketch_arguments(text: &str) -> Sketch {
     let mut sketcher = Sketcher::default();
-    values(text, &mut |value| words(value, Escapes::Json, &mut |word| sketcher.add(word.folded(false))));
+    values(text, &mut |value| words(value, Escapes::Json, &mut |word| sketcher.add(word.hash)));
     sketcher.finish().0
 }
 
@@ -102,6 +102,57 @@ pub fn own_words(tool: &str, arguments: &str) -> Hashes {
     own.sort_unstable();
     own.dedup();
     own
+}
+
+/// Hashes of words that could name something: of two letters or more, or with a digit. Ascending, each once.
+pub type NamingWords = SmallVec<[u16; 64]>;
+
+/// Those among the first `most` words of a text.
+#[must_use]
+pub fn naming_words(text: &str, most: usize) -> NamingWords {
+    let mut named = NamingWords::new();
+    add_naming_words(text, most, &mut named);
+    in_order(named)
+}
+
+/// Those among the values of arguments. A number in one of `modifiers`, which say which part is meant, names nothing.
+#[must_use]
+pub fn argument_words(args: &Arguments<'_>, modifiers: &[String], most: usize) -> NamingWords {
+    let mut named = NamingWords::new();
+    let mut has_members = false;
+    args.members(|key, value| {
+        has_members = true;
+        let is_number = value.bytes().all(|byte| byte.is_ascii_digit() || b"[]-,. ".contains(&byte));
+        if !is_number || !modifiers.iter().any(|name| name == key) {
+            values(value, &mut |value| add_naming_words(value, most, &mut named));
+        }
+    });
+    if !has_members {
+        add_naming_words(args.text(), most, &mut named);
+    }
+    in_order(named)
+}
+
+fn add_naming_words(text: &str, most: usize, named: &mut NamingWords) {
+    words(text, Escapes::Json, &mut |word| {
+        if named.len() < most && (word.bytes > 1 || word.digits > 0) {
+            named.push((small(word.hash) >> 16) as u16);
+        }
+    });
+}
+
+fn in_order(mut named: NamingWords) -> NamingWords {
+    named.sort_unstable();
+    named.dedup();
+    named
+}
+
+/// A hash of a text without its numbers and ids: two texts have the same where only these differ.
+#[must_use]
+pub fn shape_of(text: &str) -> u32 {
+    let mut shape = 0_u64;
+    words(text, Escapes::Json, &mut |word| shape = mixed(shape ^ word.folded(true)));
+    small(shape)
 }
 
 /// The template of a failure: its text without the words of the call, quoted names, numbers and ids.

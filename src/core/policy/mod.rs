@@ -10,7 +10,7 @@ pub use tenants::TenantLimits;
 pub use crate::detect::exact_repeat::{Evaluate, RepeatCount};
 pub use crate::detect::fleet_rate::FleetKey;
 pub use crate::detect::swarm_repeat::{Counted, Notify, Settings as SwarmRepeat, SwarmSteps};
-pub use crate::detect::{Detector, Detectors};
+pub use crate::detect::{Detector, Detectors, Weights};
 use crate::identity::{Digest, FingerprintRules, OutcomeRules};
 pub use crate::setting::{BlockScope, Mode, Needs, Problem, Setting, TextPatterns, ToolClass, ToolPolicy, ToolTable, Value};
 
@@ -41,6 +41,8 @@ pub struct Policy {
     pub evidence: EvidencePolicy,
     /// Confidence fusion.
     pub fusion: FusionPolicy,
+    /// What facts weigh, and from which sum on something is said.
+    pub score: Weights,
     /// Settings of each detector; `mode` is already `Off` for those not in `only`.
     pub detectors: Detectors,
     /// Rank of each detector by number; smaller speaks first.

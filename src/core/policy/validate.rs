@@ -11,7 +11,7 @@ use crate::limits::{
 };
 use crate::policy::{
     EpisodePolicy, EvidencePolicy, FusionPolicy, IdentityPolicy, OutcomePolicy, Policy, ProgressPolicy, SwarmRepeat,
-    TenantLimits, UserMessage,
+    TenantLimits, UserMessage, Weights,
 };
 use crate::setting::{
     Check, FLAG, Key, Kind, MASKS_OR_NONE, Mode, NAMES_IN_ORDER, Problem, SHARE, Shared, Table, TextPatterns, Value, chars,
@@ -51,6 +51,7 @@ impl Policy {
         check_idle(table);
         let evidence = evidence(&mut table.table("evidence"));
         let fusion = fusion(&mut table.table("fusion"));
+        let score = Weights::read(&mut table.table("score"));
         let mut detectors = Detectors::read(&mut table.table("detectors"));
         switch_off_others(&mut detectors, &only);
         let block_ms = table.table("episodes").written("block_ms");
@@ -82,6 +83,7 @@ impl Policy {
             episodes,
             evidence,
             fusion,
+            score,
             needs: detectors.needs(&shared),
             detectors,
             priority: ranks(&ranked),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use loopwarden_core::detect::{Category, Finding, Streaks};
+use loopwarden_core::detect::{Category, Finding, Measured, Streaks};
 use loopwarden_core::engine::{
     Action, Command, Effects, Fused, Input, Mark, Place, Session, SessionEngine, SubjectKey, SwarmCallKey, SwarmCounter,
     SwarmEngine, SwarmInput, SwarmSums, TimerKind, fuse,
@@ -33,6 +33,8 @@ pub struct Answer {
     pub streaks: Streaks,
     /// Counters of swarms that the event reached, with the calls and agents of the window that comes nearest to a finding.
     pub counted: Vec<(SwarmCallKey, (u32, u32))>,
+    /// What the step shows that the event completed.
+    pub measured: Option<Measured>,
     /// An event with its id was there before: it changed nothing.
     pub is_duplicate: bool,
     /// Every command of both stages in order, those of shadow detectors and lifted blocks included.
@@ -291,6 +293,7 @@ fn describe(answer: &mut Answer, policy: &Policy, session: &Session, mut effects
         effects.findings.iter().filter(|finding| finding.is_fresh && finding.mode != Mode::Shadow).cloned().collect();
     answer.fused = fuse(policy, &live);
     answer.command = effects.commands.drain(..).find(|command| !command.is_shadow && command.action != Action::Unblock);
+    answer.measured = effects.measured;
     answer.findings = effects.findings;
     let time = session.head.time;
     answer.block = session.history.newest().and_then(|step| {

@@ -3,11 +3,13 @@
 mod note;
 mod session;
 mod shown;
+mod sum;
 mod swarm;
 mod task;
 mod thresholds;
 mod why;
 
+pub(crate) use note::step_of;
 pub use session::SessionTrace;
 pub use shown::{Part, Shown};
 pub use swarm::SwarmTrace;

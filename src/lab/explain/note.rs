@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cases::Answer;
+use crate::explain::sum::SumNote;
 use crate::explain::why;
 
 /// Characters of content that are shown of one field.
@@ -32,6 +33,8 @@ pub(super) struct Note {
     call: Option<String>,
     outcome: Option<String>,
     streaks: Vec<Streak>,
+    /// The step in the sum of the evidence.
+    score: Option<SumNote>,
     /// The turn has made this call already.
     same_turn: bool,
     findings: Vec<FindingNote>,
@@ -85,6 +88,7 @@ pub(super) struct EventRow {
     call: Option<String>,
     answer: Option<String>,
     streaks: String,
+    score: String,
     seen: String,
     #[serde(rename = "said, or why not")]
     said: String,
@@ -131,6 +135,7 @@ impl Note {
             call: step.map(|step| step.call.to_string()),
             outcome: step.and_then(|step| answered(step, event)),
             streaks: streaks(session, policy, tool_policy, is_poll),
+            score: answer.measured.and_then(|measured| SumNote::of(&measured, session.head.streaks.score, &policy.score)),
             same_turn: step.is_some_and(|step| step.flags.has(Flags::SAME_TURN))
                 && !matches!(event.kind, EventKind::ToolResult(_)),
             findings: findings.collect(),
@@ -154,6 +159,7 @@ impl Note {
             call: self.call.as_deref().map(short),
             answer: self.outcome.clone(),
             streaks: streaks.collect::<Vec<_>>().join(", "),
+            score: self.score.as_ref().map(SumNote::to_text).unwrap_or_default(),
             seen: seen.collect::<Vec<_>>().join(", "),
             said: self.reasons().join("; "),
         }
@@ -199,7 +205,7 @@ impl CommandNote {
 }
 
 /// The step that an event requested or answered.
-pub(super) fn step_of<'a>(event: &Event<'_>, session: &'a Session) -> Option<&'a Step> {
+pub(crate) fn step_of<'a>(event: &Event<'_>, session: &'a Session) -> Option<&'a Step> {
     let id = hash_text(&event.id).hash64();
     session.history.ring_back().find(|step| step.event == id || step.result_event == id)
 }
@@ -245,8 +251,7 @@ fn answered(step: &Step, event: &Event<'_>) -> Option<String> {
 fn brought(evidence: &Evidence) -> String {
     let marks = [
         (Marks::CHANGE, "a change"),
-        (Marks::SAME, "same"),
-        (Marks::KNOWN, "nothing new"),
+        (Marks::BARREN, "nothing new"),
         (Marks::NOVEL, "a new call"),
         (Marks::LITTLE, "says little"),
         (Marks::HANDLE, "a handle"),

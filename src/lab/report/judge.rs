@@ -90,6 +90,8 @@ pub struct Judgement {
     /// Endings of sessions that are not in the input.
     pub endings_absent: u64,
     pub successes: Disturbed,
+    /// The same by commands outside of their labelled loops: those within are right.
+    pub successes_outside: Disturbed,
     pub failures: Disturbed,
 }
 
@@ -110,7 +112,7 @@ pub fn judge(commands: &[PublishedCommand], labels: &[Label], index: &EventIndex
     judgement.by_detector.values_mut().for_each(|found| found.delays.sort_unstable());
     let mut known = BTreeSet::new();
     for ending in endings.iter().filter(|ending| known.insert((&ending.tenant, &ending.session))) {
-        judgement.note_ending(ending, index, &by_session);
+        judgement.note_ending(ending, (labels, index), &by_session);
     }
     judgement
 }
@@ -160,18 +162,24 @@ impl Judgement {
         }
     }
 
-    fn note_ending(&mut self, ending: &Ending, index: &EventIndex, by_session: &BySession<'_>) {
+    fn note_ending(&mut self, ending: &Ending, (labels, index): (&[Label], &EventIndex), by_session: &BySession<'_>) {
         if !index.has_seen(&ending.tenant, &ending.session) {
             self.endings_absent += 1;
             return;
         }
-        let side = match ending.success {
-            Some(true) => &mut self.successes,
-            Some(false) => &mut self.failures,
-            None => return,
-        };
         let commands = by_session.get(&(ending.tenant.as_str(), ending.session.as_str()));
-        side.note(commands.into_iter().flatten().copied());
+        let commands = || commands.into_iter().flatten().copied();
+        match ending.success {
+            Some(true) => {
+                let is_of = |label: &&Label| label.is_loop && label.tenant == ending.tenant && label.session == ending.session;
+                let loops: Vec<&Label> = labels.iter().filter(is_of).collect();
+                let is_outside = |command: &&PublishedCommand| loops.iter().all(|label| index.inside(label, command).is_none());
+                self.successes.note(commands());
+                self.successes_outside.note(commands().filter(is_outside));
+            }
+            Some(false) => self.failures.note(commands()),
+            None => {}
+        }
     }
 
     /// Labelled loops that were found.
@@ -266,6 +274,11 @@ impl Judgement {
                 lines.push(format!("outcomes  of {all} {blocked} blocked ({of_blocked}), {nudged} nudged ({of_nudged})"));
             }
         }
+        let Disturbed { sessions, nudged, blocked, .. } = self.successes_outside;
+        if self.has_labels() && sessions > 0 {
+            let all = counted(sessions, "successful session");
+            lines.push(format!("          of {all} {blocked} blocked, {nudged} nudged outside of labelled loops"));
+        }
         if self.endings_absent > 0 {
             lines.push(format!("          not in this input: the sessions of {}", counted(self.endings_absent, "outcome")));
         }
@@ -288,6 +301,7 @@ impl Serialize for Judgement {
             "labels_without_event": self.off,
             "outcomes_without_session": self.endings_absent,
             "successful": self.successes,
+            "successful_outside_loops": self.successes_outside,
             "unsuccessful": self.failures,
         })
         .serialize(serializer)

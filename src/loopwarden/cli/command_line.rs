@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::cli::args::{
-    CheckArgs, ConfigCommand, DemoArgs, ExplainArgs, HealthcheckArgs, InspectCommand, LogArgs, MapArgs, PlainFormat, ReplayArgs,
-    ResetCommand, RunArgs, SchemaCommand, TestArgs, TopicsCommand, TuneArgs,
+    CheckArgs, ConfigCommand, DemoArgs, ExplainArgs, FitArgs, HealthcheckArgs, InspectCommand, LogArgs, MapArgs, PlainFormat,
+    ReplayArgs, ResetCommand, RunArgs, SchemaCommand, TestArgs, TopicsCommand, TuneArgs,
 };
 use crate::cli::doctor::DoctorArgs;
 use crate::cli::guard::GuardArgs;
@@ -70,6 +70,8 @@ pub enum Command {
         #[command(subcommand)]
         command: ResetCommand,
     },
+    /// Fit the weights of evidence on labelled sessions, and write a policy
+    Fit(FitArgs),
     /// Sweep thresholds over a grid: loops found against false alarms
     Tune(TuneArgs),
     /// Run policy cases: events, and what must be answered

@@ -8,6 +8,7 @@ pub mod config;
 pub mod demo;
 pub mod doctor;
 pub mod explain;
+pub mod fit;
 mod grow;
 pub mod guard;
 pub mod healthcheck;
@@ -67,6 +68,7 @@ fn dispatch(line: &CommandLine) -> Outcome {
         Command::Replay(args) => replay::run(args, log),
         Command::Inspect { command } => inspect::run(command, log),
         Command::Reset { command } => reset::run(command, log),
+        Command::Fit(args) => fit::run(args, log),
         Command::Tune(args) => tune::run(args, log),
         Command::Test(args) => test::run(args),
         Command::Check(args) => check::run(args, log),

@@ -219,6 +219,38 @@ pub enum InspectFormat {
     Json,
 }
 
+/// `fit`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  loopwarden fit events.ndjson --labels labels.jsonl --outcomes outcomes.jsonl
+  loopwarden fit one.ndjson two.ndjson --labels one.jsonl --labels two.jsonl --out mine.toml
+  loopwarden replay events.ndjson --policy default --against mine.toml
+
+Prints the fitted weight of each fact, and for each sum of a nudge how many loops it tells and whom
+it disturbs. Fifty labelled sessions of a fleet make a policy of its own.")]
+#[command(group = clap::ArgGroup::new("fitted").args(["labels", "outcomes"]).required(true).multiple(true))]
+pub struct FitArgs {
+    /// Files of events, one a line; several are read one after the other
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Policy whose facts are weighed: the name of a shipped profile, or a file
+    #[arg(long, value_name = "NAME|FILE", default_value = "default")]
+    pub policy: String,
+    /// Labelled stretches: {session, label, first_event_index, last_event_index, kind}; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub labels: Vec<PathBuf>,
+    /// Outcomes of sessions: {session, success}; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub outcomes: Vec<PathBuf>,
+    /// Write a policy file with the fitted weights and the proposed bounds
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Fit nothing: print the curve of the policy as it is
+    #[arg(long, conflicts_with = "out")]
+    pub judge: bool,
+}
+
 /// `tune`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\

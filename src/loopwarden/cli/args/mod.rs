@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 pub use lab::{
-    FailOn, InspectArgs, InspectCommand, InspectFormat, MapArgs, RangeArgs, ReplayArgs, ReplayFormat, TestArgs, TuneArgs,
+    FailOn, FitArgs, InspectArgs, InspectCommand, InspectFormat, MapArgs, RangeArgs, ReplayArgs, ReplayFormat, TestArgs, TuneArgs,
 };
 use loopwarden_settings::LogFormat;
 pub use server::{

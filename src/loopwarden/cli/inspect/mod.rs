@@ -4,7 +4,7 @@
 //! Names, hashes, numbers; nothing of what agents wrote or read, unless that is asked for.
 
 mod live;
-mod source;
+pub(crate) mod source;
 
 use std::sync::Arc;
 

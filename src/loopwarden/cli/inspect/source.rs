@@ -1,5 +1,6 @@
 //! Every record of the input, one after the other: files or a range of a topic, as a replay reads them.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,10 +21,10 @@ use crate::output::say;
 const WAIT: Duration = Duration::from_millis(200);
 
 /// The input of an inspection, and the policy it is judged by.
-pub(super) struct Input {
+pub(crate) struct Input {
     source: Source,
     pub(super) app: String,
-    pub(super) policy: Arc<Policy>,
+    pub(crate) policy: Arc<Policy>,
     /// Name or path of the policy, and what is changed of it.
     pub(super) policy_name: String,
     pub(super) overrides: serde_json::Value,
@@ -39,8 +40,16 @@ impl Input {
         Ok(Self { app: source.app().to_owned(), source, policy, policy_name, overrides })
     }
 
+    /// Files, read under a policy.
+    pub(crate) fn of_files(files: &[PathBuf], policy_name: &str) -> Result<Self, Failure> {
+        let source = Source::files(files);
+        let policy = Arc::new(load_with_overrides(policy_name, &serde_json::json!({}))?);
+        let (app, policy_name) = (source.app().to_owned(), policy_name.to_owned());
+        Ok(Self { app, source, policy, policy_name, overrides: serde_json::Value::Null })
+    }
+
     /// Hands over every event in order. Records that are none are counted and told: replay says where they stand.
-    pub(super) fn events(self, mut visit: impl FnMut(&Event<'_>, &Record<'_>)) -> Result<(), Failure> {
+    pub(crate) fn events(self, mut visit: impl FnMut(&Event<'_>, &Record<'_>)) -> Result<(), Failure> {
         let (mut rejected, mut first) = (0_u64, None);
         self.read(|record| match decode(record.value, &record.meta) {
             Ok(event) => visit(&event, record),

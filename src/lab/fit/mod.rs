@@ -1,0 +1,165 @@
+//! `fit`: the weights of evidence from labelled sessions, and the curve of loops against false alarms by which the bounds are chosen.
+//!
+//! The fit is a logistic regression on the facts of steps: convex, so that it has one answer; sign-constrained, so that what is evidence of a
+//! loop never counts against one; sparse by an L1 penalty. Each labelled stretch and each successful session weighs the same, however long
+//! it is. The sum of a session is then scored as production scores it, and what the bounds would tell is counted.
+
+mod curve;
+mod logistic;
+mod steps;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use loopwarden_core::detect::{Fact, Side, Weights};
+use loopwarden_core::policy::Policy;
+use serde::Serialize;
+
+use crate::report::Table;
+use crate::report::labels::{Ending, Label};
+pub use curve::Curve;
+use curve::told_at;
+use logistic::{Pattern, Penalty};
+pub use steps::Steps;
+use steps::{Known, SessionSteps};
+
+/// How much a labelled loop weighs against a successful session. There are few of them, and the prior of a loop is not what is asked for.
+const LOOP_WEIGHT: f64 = 16.0;
+/// The same of a look-alike: work that was chosen because it looks like a loop.
+const LOOK_ALIKE_WEIGHT: f64 = 10.0;
+/// L1 penalty on each weight, per unit of total weight.
+const SPARSENESS: f64 = 0.001;
+/// L2 penalty: it makes the answer unique where facts always come together.
+const SMOOTHNESS: f64 = 0.000_1;
+/// Of successful sessions, a wrong nudge in so many is what a loop that is told is worth.
+const SUCCESSES_PER_ALARM: u64 = 65;
+/// Sums at which the curve is told.
+const CURVE: std::ops::RangeInclusive<i32> = 4..=28;
+/// Their distance, in hundredths.
+const CURVE_STEP: i32 = 25;
+/// A block waits for this multiple of the sum of a nudge. Percent.
+const BLOCK_PERCENT: i32 = 220;
+
+/// What a fit found.
+#[derive(Debug, Clone)]
+pub struct Fit {
+    /// The policy's score with the fitted weights and the proposed bounds.
+    pub weights: Weights,
+    /// Steps and sessions that were fitted on.
+    pub fitted: (usize, usize),
+    /// Facts that no step of them showed: their weights are those of the policy before.
+    pub unseen: Vec<Fact>,
+    /// Loops told and false alarms by sum.
+    pub curve: Curve,
+}
+
+/// A fact in the table of a fit.
+#[derive(Debug, Clone, Serialize, Default)]
+struct Row {
+    fact: &'static str,
+    side: &'static str,
+    points: f64,
+    before: f64,
+    sentence: &'static str,
+}
+
+/// Fits the weights of a policy on measured steps.
+#[must_use]
+pub fn fit(policy: &Policy, steps: &Steps, labels: &[Label], endings: &[Ending]) -> Fit {
+    let known = known_of(steps, labels, endings);
+    let patterns = patterns(&known);
+    let seen: BTreeSet<Fact> = patterns.iter().flat_map(|pattern| pattern.facts.iter()).collect();
+    let (bias, fitted) = logistic::fit(&patterns, Penalty { sparse: SPARSENESS, smooth: SMOOTHNESS });
+    let mut weights = Weights { bias, ..policy.score.clone() };
+    for (at, fact) in Fact::ALL.into_iter().enumerate() {
+        if let (true, Some(points), Some(new)) = (seen.contains(&fact), weights.points.get_mut(at), fitted.get(at)) {
+            *points = *new;
+        }
+    }
+    let bounds: Vec<i32> = CURVE.map(|at| at * CURVE_STEP).collect();
+    let curve = told_at(&known, &weights, policy.tools.get("").scaled(1, true), &bounds);
+    if let Some(best) = curve.best(SUCCESSES_PER_ALARM) {
+        weights.nudge_at = best;
+        weights.block_at = best * BLOCK_PERCENT / 100;
+    }
+    weights.most = weights.most.max(weights.block_at);
+    let fitted_on = known.iter().filter(|(_, known)| known.is_known()).count();
+    let unseen = Fact::ALL.into_iter().filter(|fact| !seen.contains(fact)).collect();
+    Fit { weights, fitted: (patterns.iter().map(|pattern| pattern.steps).sum(), fitted_on), unseen, curve }
+}
+
+/// What the bounds of a policy as it is would tell.
+#[must_use]
+pub fn judged(policy: &Policy, steps: &Steps, labels: &[Label], endings: &[Ending]) -> Curve {
+    let known = known_of(steps, labels, endings);
+    let bounds: Vec<i32> = CURVE.map(|at| at * CURVE_STEP).chain([policy.score.nudge_at]).collect();
+    told_at(&known, &policy.score, policy.tools.get("").scaled(1, true), &bounds)
+}
+
+/// The agents of an input with what is known of them.
+fn known_of<'a>(steps: &'a Steps, labels: &[Label], endings: &[Ending]) -> Vec<(&'a SessionSteps, Known)> {
+    let mut of: std::collections::BTreeMap<(&str, &str), (Vec<&Label>, bool)> = std::collections::BTreeMap::new();
+    for label in labels {
+        of.entry((&label.tenant, &label.session)).or_default().0.push(label);
+    }
+    for ending in endings {
+        of.entry((&ending.tenant, &ending.session)).or_default().1 |= ending.success == Some(true);
+    }
+    let known = |session: &SessionSteps| {
+        of.get(&(session.tenant.as_str(), session.session.as_str()))
+            .map_or_else(Known::default, |(labels, has_succeeded)| Known::of(session, labels, *has_succeeded))
+    };
+    steps.sessions().map(|session| (session, known(session))).collect()
+}
+
+/// Steps of one set of facts, with the weight of those in loops and of those outside.
+fn patterns(known: &[(&SessionSteps, Known)]) -> Vec<Pattern> {
+    let mut patterns = std::collections::BTreeMap::new();
+    for (session, known) in known {
+        let stretches = known.stretches(session, LOOP_WEIGHT, LOOK_ALIKE_WEIGHT);
+        for (step, (is_loop, weight)) in session.steps.iter().zip(stretches).filter_map(|(step, known)| Some((step, known?))) {
+            // A step of which nothing is known weighs nothing, and says nothing about weights.
+            if step.facts.0 != 0 {
+                let pattern: &mut Pattern = patterns.entry(step.facts.0).or_insert_with(|| Pattern::of(step.facts));
+                pattern.steps += 1;
+                *(if is_loop { &mut pattern.of_loops } else { &mut pattern.of_work }) += weight;
+            }
+        }
+    }
+    patterns.into_values().collect()
+}
+
+impl Fit {
+    /// The weights, one row for each fact that weighs anything now or did before.
+    #[must_use]
+    pub fn table(&self, before: &Weights) -> Table {
+        let decimal = |points: i32| f64::from(points) / 100.0;
+        let rows = Fact::ALL.into_iter().map(|fact| Row {
+            fact: fact.as_str(),
+            side: if fact.side() == Side::Loop { "loop" } else { "work" },
+            points: decimal(self.weights.of(fact)),
+            before: decimal(before.of(fact)),
+            sentence: fact.sentence(),
+        });
+        Table::of(rows.filter(|row| row.points != 0.0 || row.before != 0.0))
+    }
+
+    /// A policy file that begins from `base` and has the fitted weights; `name` and `fit` say what it is.
+    #[must_use]
+    pub fn policy_file(&self, name: &str, base: &str, fit: &str) -> String {
+        let decimal = |points: i32| format!("{:.2}", f64::from(points) / 100.0);
+        let weights = &self.weights;
+        let mut file = format!(
+            "profile = {name:?}\nbase = {base:?}\n\n[score]\nfit = {fit:?}\nnudge_at = {}\nblock_at = {}\nmost = {}\n\n[score.weights]\nbias = {}\n",
+            decimal(weights.nudge_at),
+            decimal(weights.block_at),
+            decimal(weights.most),
+            decimal(weights.bias)
+        );
+        for fact in Fact::ALL {
+            // A text in memory takes everything.
+            let _ = writeln!(file, "{} = {}", fact.as_str(), decimal(weights.of(fact)));
+        }
+        file
+    }
+}

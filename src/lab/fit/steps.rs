@@ -1,0 +1,144 @@
+//! The steps of an input as the engine measures them: their facts, and where they stand in their sessions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use loopwarden_core::detect::{Facts, Waiting};
+use loopwarden_core::event::{Event, Record};
+use loopwarden_core::policy::Policy;
+
+use crate::cases::Bench;
+use crate::explain::step_of;
+use crate::report::labels::Label;
+
+/// A completed step.
+#[derive(Debug, Clone, Copy)]
+pub struct MeasuredStep {
+    /// Index of the event that completed it, among the events of the session: its `seq`, or what came before it.
+    pub index: u64,
+    /// What it shows.
+    pub facts: Facts,
+    /// How its agent waits with it.
+    pub waiting: Waiting,
+    /// Its tool, by a number of the session.
+    pub tool: usize,
+    /// A person's text began everything anew before it.
+    pub begins_anew: bool,
+}
+
+/// The steps of one agent, in order.
+#[derive(Debug, Clone, Default)]
+pub struct SessionSteps {
+    /// Tenant; empty = none.
+    pub tenant: String,
+    /// Session.
+    pub session: String,
+    /// Agent.
+    pub agent: String,
+    /// Its steps.
+    pub steps: Vec<MeasuredStep>,
+    tools: Vec<String>,
+    floor: u64,
+}
+
+/// All steps of an input.
+#[derive(Debug)]
+pub struct Steps {
+    bench: Bench,
+    seen: BTreeMap<(String, String), u64>,
+    sessions: BTreeMap<(String, String, String), SessionSteps>,
+}
+
+impl Steps {
+    /// Nothing is read yet.
+    #[must_use]
+    pub fn new(policy: Arc<Policy>) -> Self {
+        Self { bench: Bench::new(policy), seen: BTreeMap::new(), sessions: BTreeMap::new() }
+    }
+
+    /// Takes an event of the input, in its order.
+    pub fn visit(&mut self, event: &Event<'_>, record: &Record<'_>) {
+        let tenant = event.tenant.as_deref().unwrap_or_default().to_owned();
+        let seen = self.seen.entry((tenant.clone(), event.session_id.to_string())).or_default();
+        let index = event.seq.unwrap_or(*seen);
+        *seen += 1;
+        let answer = self.bench.apply(event, (record.meta.topic, record.meta.partition, record.meta.offset.0));
+        let Some(session) = self.bench.session(event) else { return };
+        let Some((step, waiting)) = step_of(event, session).zip(answer.measured.map(|measured| measured.waiting)) else { return };
+        let key = (tenant.clone(), event.session_id.to_string(), event.agent_id.to_string());
+        let steps = self.sessions.entry(key).or_insert_with(|| SessionSteps {
+            tenant,
+            session: event.session_id.to_string(),
+            agent: event.agent_id.to_string(),
+            ..SessionSteps::default()
+        });
+        let name = session.history.tool(step);
+        let tool = steps.tools.iter().position(|tool| tool == name).unwrap_or_else(|| {
+            steps.tools.push(name.to_owned());
+            steps.tools.len() - 1
+        });
+        let floor = session.history.floor();
+        let begins_anew = floor > std::mem::replace(&mut steps.floor, floor);
+        steps.steps.push(MeasuredStep { index, facts: step.evidence().facts, waiting, tool, begins_anew });
+    }
+
+    /// The agents of the input, each with its steps.
+    pub fn sessions(&self) -> impl Iterator<Item = &SessionSteps> {
+        self.sessions.values()
+    }
+}
+
+/// What is known of a session.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Loops, and what only looks like one: first and last event.
+    pub loops: Vec<(u64, u64)>,
+    /// The same of look-alikes.
+    pub look_alikes: Vec<(u64, u64)>,
+    /// It ended well.
+    pub has_succeeded: bool,
+}
+
+impl Known {
+    /// Of the labels of a session.
+    pub(super) fn of(session: &SessionSteps, labels: &[&Label], has_succeeded: bool) -> Self {
+        let mut known = Self { has_succeeded, ..Self::default() };
+        for label in labels {
+            if label.agent.as_ref().is_none_or(|agent| *agent == session.agent) {
+                (if label.is_loop { &mut known.loops } else { &mut known.look_alikes }).push((label.first, label.last));
+            }
+        }
+        known
+    }
+
+    /// Whether anything is.
+    pub(super) const fn is_known(&self) -> bool {
+        self.has_succeeded || !self.loops.is_empty() || !self.look_alikes.is_empty()
+    }
+
+    /// For each step whether it is of a loop, and its weight; none of a step of which that is not known. A stretch has its weight as a whole,
+    /// and so have the other steps of a session that succeeded.
+    pub(super) fn stretches(&self, session: &SessionSteps, of_loop: f64, of_look_alike: f64) -> Vec<Option<(bool, f64)>> {
+        let inside =
+            |stretches: &[(u64, u64)], index: u64| stretches.iter().position(|(first, last)| (*first..=*last).contains(&index));
+        let place = |index: u64| {
+            if let Some(at) = inside(&self.loops, index) {
+                Some((0_u8, at))
+            } else if let Some(at) = inside(&self.look_alikes, index) {
+                Some((1, at))
+            } else {
+                // What follows a loop at once may still be it.
+                let is_behind_loop = self.loops.iter().any(|(_, last)| index == last + 1);
+                (self.has_succeeded && !is_behind_loop).then_some((2, 0))
+            }
+        };
+        let places: Vec<Option<(u8, usize)>> = session.steps.iter().map(|step| place(step.index)).collect();
+        let count = |place: (u8, usize)| places.iter().filter(|other| **other == Some(place)).count().max(1) as f64;
+        let weighed = |place: (u8, usize)| match place.0 {
+            0 => (true, of_loop / count(place)),
+            1 => (false, of_look_alike / count(place)),
+            _ => (false, 1.0 / count(place)),
+        };
+        places.iter().map(|place| place.map(weighed)).collect()
+    }
+}
