@@ -6,6 +6,9 @@ use std::time::Duration;
 pub const RECORD_BYTES_MAX_DEFAULT: usize = 256 * 1024;
 /// The largest `RECORD_BYTES_MAX_DEFAULT` a setting may ask for. Bytes.
 pub const RECORD_BYTES_MAX_CEILING: usize = 1024 * 1024;
+/// What a guard adds to an event that its agent sent: the id of the call, the refusal and the command behind it. Bytes. A lane takes records
+/// so much larger than those an agent may send, or a refusal would make a dead letter of a call.
+pub const REWRITTEN_BYTES_MAX: usize = 2 * 1024;
 /// Nesting of a record's JSON. Deeper is a dead letter: recursion over hostile input must be bounded.
 pub const JSON_DEPTH_MAX: usize = 64;
 /// Characters of a name (`id`, `session_id`, `tool` …). Longer is a dead letter, since cutting would merge two ids.
@@ -155,12 +158,18 @@ pub const OVERLAY_RECORDS_MAX: u64 = 50_000;
 pub const OVERLAY_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Largest dead letter, headers and key included. Bytes. Kafka's default for a whole message is 1,048,588.
 pub const DEAD_LETTER_BYTES_MAX: usize = 1_000_000;
-/// Dead letters among the last [`BREAKER_RECORDS`] records of a task that stop it: a bad deploy must not drain the topic.
-pub const BREAKER_DEAD_LETTERS: usize = 50;
-/// See [`BREAKER_DEAD_LETTERS`].
+/// Senders (record keys) of whom one record or more among the last [`BREAKER_RECORDS`] of a task has not the form of an event; one more
+/// stops the task: a bad deploy must not drain the topic, and no sender alone is a deploy.
+pub const BREAKER_SENDERS: usize = 50;
+/// See [`BREAKER_SENDERS`].
 pub const BREAKER_RECORDS: usize = 1_000;
-/// Panics of a task within a minute of record time that stop it.
+/// Senders whose records or timers panicked within a minute of record time that stop a task.
 pub const BREAKER_PANICS: usize = 10;
+/// Dead letters of one sender within a minute of record time that hold its records; the next ones say which record and why. A sender
+/// costs the topic of dead letters no more than so many records, however much it sends.
+pub const LETTERS_WHOLE_PER_MINUTE: u32 = 100;
+/// Key of a record in a dead letter that does not hold its record. Bytes: a name of 256 characters fits.
+pub const LETTER_KEY_BYTES_MAX: usize = 1_024;
 /// Deaths of the process at one record after which it becomes a dead letter.
 pub const CRASHES_MAX: u8 = 3;
 /// Timers that one record makes due of which a commit takes no more: each reads a session, and a lane must turn before its watchdog misses it.

@@ -33,7 +33,7 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    /// Takes a record. Whether nothing came of it but a dead letter.
+    /// Takes a record. Whether nothing came of it but a dead letter, because it has another form.
     pub(crate) fn take(&mut self, record: &Record<'_>, form: &Form, settings: &IntakeSettings) -> bool {
         let read = guarded(|| form.read(record, settings.event_bytes_max));
         let mut read = read.unwrap_or_else(|_| Read {
@@ -72,7 +72,7 @@ impl Pending {
         let letter = dead_letter(record, settings.dead_letters, why(record, cause, read.refused, settings));
         self.bytes += bytes_of(&letter);
         self.outputs.push(letter);
-        written == 0
+        written == 0 && cause.reason.is_of_the_form()
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use loopwarden_core::event::{NextOffset, TaskId};
-use loopwarden_core::limits::{BREAKER_DEAD_LETTERS, BREAKER_RECORDS, CONFIRM_WAIT};
-use loopwarden_lane::{Clock, Exit, LaneReport, OnInputLoss, Order, RetryState, Turn, Worker};
+use loopwarden_core::limits::{BREAKER_RECORDS, BREAKER_SENDERS, CONFIRM_WAIT};
+use loopwarden_lane::{Clock, Exit, LaneReport, OnInputLoss, Order, RetryState, Sender, Turn, Worker};
 use loopwarden_log::{Changelog, Flow, Log, LogError, LogEvent};
 
 use crate::batch::Pending;
@@ -153,11 +153,17 @@ impl<L: Log> Intake<L> {
             let running = places.get_mut(&id).filter(|place| is_feeding && place.state == State::Running);
             // What is below the next offset was read already (rule C12); what is paused delivers nothing, or is read again after the seek.
             let Some(place) = running.filter(|place| record.meta.offset.0 >= place.next.0) else { return Flow::Continue };
-            let is_dead = pending.take(record, form, settings);
+            let is_malformed = pending.take(record, form, settings);
             place.next = NextOffset(record.meta.offset.0 + 1);
-            if place.window.note(is_dead) {
-                let why =
-                    format!("more than {BREAKER_DEAD_LETTERS} of the last {BREAKER_RECORDS} records are no {}", settings.form);
+            let is_wave = is_malformed && place.window.note_malformed(Sender::of(record));
+            if !is_malformed {
+                place.window.note_event();
+            }
+            if is_wave {
+                let why = format!(
+                    "more than {BREAKER_SENDERS} senders sent what is no {}, within {BREAKER_RECORDS} records",
+                    settings.form
+                );
                 place.state = State::Stopped(why);
                 return Flow::Stop;
             }

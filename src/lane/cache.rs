@@ -247,6 +247,7 @@ impl Cache {
 
     /// The session is committed: it may leave again. One that has no state leaves now.
     pub(super) fn committed(&mut self, id: EntryId, keeps_changelog: bool) {
+        self.held.unpinned();
         let Some(entry) = self.held.get_mut(id) else { return };
         entry.unpin();
         entry.before = None;
@@ -261,6 +262,7 @@ impl Cache {
 
     /// What the session was changed to since the last commit never happened.
     pub(super) fn rewind(&mut self, id: EntryId) {
+        self.held.unpinned();
         let before = self.held.get_mut(id).and_then(|entry| {
             entry.unpin();
             let Before { session, stale, changed } = *entry.before.take()?;

@@ -156,6 +156,7 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
                 task.seen.changes(*id, &mut changes)?;
                 task.census.changes(*id, &mut changes)?;
                 task.tenants.changes(*id, &mut changes)?;
+                task.letters.changes(*id, &mut changes)?;
                 owner.clone_into(&mut task.now.owner);
                 task.now.codec = NEWEST_FORMAT;
             }

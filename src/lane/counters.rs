@@ -116,6 +116,24 @@ impl Counters {
         Ok(at)
     }
 
+    /// The same for a counter that is to go: its panes are not read.
+    pub(super) fn find_without_panes(
+        &mut self,
+        id: &(TaskId, Vec<u8>),
+        store: &impl StateStore,
+    ) -> Result<CounterId, StoreError> {
+        if let Some(at) = self.index.get(id) {
+            return Ok(*at);
+        }
+        let (loaded, panes) = swarm::load_head(store, id.0, &id.1)?.unzip();
+        let entry = Entry { stored_panes: panes.unwrap_or_default(), ..Entry::new(id.clone(), loaded) };
+        self.make_room();
+        let bytes = entry.measure();
+        let at = self.held.insert(entry, bytes);
+        self.index.insert(id.clone(), at);
+        Ok(at)
+    }
+
     /// The counter looked up last.
     pub(super) fn get(&mut self, at: CounterId) -> Result<&mut Entry, StoreError> {
         let entry = self.held.get_mut(at);
@@ -184,6 +202,7 @@ impl Counters {
                 self.remove(at);
             }
         }
+        self.held.unpinned();
         // A lane that looks up no new one must come below its bound too, or it would commit after each record.
         self.make_room();
     }
@@ -191,6 +210,7 @@ impl Counters {
     /// It never happened.
     pub(super) fn discard(&mut self) {
         self.floors.clear();
+        self.held.unpinned();
         for at in std::mem::take(&mut self.dirty) {
             self.remove(at);
         }

@@ -61,11 +61,25 @@ pub(super) struct Pinned<T> {
     hand: usize,
     bytes: usize,
     bytes_max: usize,
+    /// Calls of [`Self::make_room`] that are left out, since the last one found nothing that may leave.
+    left_out: usize,
+    /// Values that searches looked at.
+    #[cfg(test)]
+    looked_at: usize,
 }
 
 impl<T> Pinned<T> {
     pub(super) const fn new(bytes_max: usize) -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), hand: 0, bytes: 0, bytes_max }
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            hand: 0,
+            bytes: 0,
+            bytes_max,
+            left_out: 0,
+            #[cfg(test)]
+            looked_at: 0,
+        }
     }
 
     pub(super) const fn bytes(&self) -> usize {
@@ -118,12 +132,26 @@ impl<T> Pinned<T> {
         slots.filter(|(_, slot)| slot.as_ref().is_some_and(|slot| is_meant(slot))).map(|(place, _)| place).collect()
     }
 
-    /// Lets values leave until the rest fits, and hands them over.
+    /// Values were unpinned: the next search for room finds them.
+    pub(super) const fn unpinned(&mut self) {
+        self.left_out = 0;
+    }
+
+    /// Lets values leave until the rest fits, and hands them over. A search that finds all of them pinned is not repeated for every value
+    /// that comes: what comes is pinned too, and between two commits the bound is the commit's.
     pub(super) fn make_room(&mut self, mut gone: impl FnMut(T)) {
+        if self.left_out > 0 && self.bytes > self.bytes_max {
+            self.left_out -= 1;
+            return;
+        }
         // Twice around: once to take the second chances away, once to evict. What is pinned stays; the next commit frees it.
         let mut left = 2 * self.slots.len();
         while self.bytes > self.bytes_max && left > 0 {
             left -= 1;
+            #[cfg(test)]
+            {
+                self.looked_at += 1;
+            }
             self.hand = if self.hand + 1 < self.slots.len() { self.hand + 1 } else { 0 };
             if let Some(Some(slot)) = self.slots.get_mut(self.hand)
                 && !slot.is_pinned
@@ -132,5 +160,30 @@ impl<T> Pinned<T> {
                 self.remove(Place(self.hand as u32)).into_iter().for_each(&mut gone);
             }
         }
+        self.left_out = if self.bytes > self.bytes_max { self.slots.len() / 2 } else { 0 };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_while_nothing_may_leave_costs_no_search_each() {
+        let mut held = Pinned::new(10);
+        for number in 0..1_000 {
+            let place = held.insert(number, 10);
+            held.get_mut(place).unwrap().pin();
+        }
+        for number in 0..1_000 {
+            held.make_room(|_| panic!("pinned"));
+            let place = held.insert(number, 10);
+            held.get_mut(place).unwrap().pin();
+        }
+        assert!(held.looked_at < 20_000, "{} values looked at", held.looked_at);
+        held.iter_mut().for_each(Slot::unpin);
+        held.unpinned();
+        held.make_room(drop);
+        assert!(held.bytes() <= 10, "{}", held.bytes());
     }
 }

@@ -9,8 +9,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use loopwarden_core::event::{EventTime, Reason, Stage, TaskId};
-use loopwarden_core::limits::{BREAKER_DEAD_LETTERS, BREAKER_PANICS, BREAKER_RECORDS, CAREFUL_RECORDS, CRASHES_MAX};
+use loopwarden_core::event::{EventTime, Reason, Record, Stage, TaskId};
+use loopwarden_core::identity::hash_bytes;
+use loopwarden_core::limits::{BREAKER_PANICS, BREAKER_RECORDS, BREAKER_SENDERS, CAREFUL_RECORDS, CRASHES_MAX};
 
 /// A detector panicked. Its message may hold content, so it is not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,43 +66,68 @@ impl Marks {
     }
 }
 
-const WORDS: usize = BREAKER_RECORDS.div_ceil(64);
+/// Who sent a record, as far as a record says so: its key. Records without one have nobody in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sender(u64);
 
-/// The last records of a task: which became dead letters, and when detectors panicked (rule I10).
+impl Sender {
+    /// The sender of a record.
+    pub fn of(record: &Record<'_>) -> Self {
+        match record.meta.key {
+            Some(key) if !key.is_empty() => Self::named(key),
+            _ => Self::named(&record.meta.offset.0.to_be_bytes()),
+        }
+    }
+
+    /// The sender with this key, or the subject with this one.
+    pub(super) fn named(key: &[u8]) -> Self {
+        Self(hash_bytes(key).hash64().0)
+    }
+
+    /// Its name where senders are counted.
+    pub(super) fn name(self) -> String {
+        format!("{:016x}", self.0)
+    }
+}
+
+/// The last records of a task: which senders sent what has not the form of an event, and when detectors panicked on whose records
+/// (rule I10). What one sender does counts once, so that nobody stops a task for the others.
 #[derive(Debug, Clone, Default)]
 pub struct DeadLetterWindow {
-    bits: [u64; WORDS],
-    at: usize,
-    dead: usize,
-    panics: VecDeque<EventTime>,
+    /// Records so far.
+    at: u64,
+    /// Senders with the number of their last such record, in that order; those of the window, and one more than may be.
+    malformed: VecDeque<(Sender, u64)>,
+    panics: VecDeque<(Sender, EventTime)>,
 }
 
 impl DeadLetterWindow {
-    /// Notes a record; true when there were too many dead letters among the last ones.
-    pub fn note(&mut self, is_dead: bool) -> bool {
-        let bit = 1_u64 << (self.at % 64);
-        if let Some(word) = self.bits.get_mut(self.at / 64) {
-            if *word & bit != 0 {
-                self.dead -= 1;
-            }
-            if is_dead {
-                *word |= bit;
-                self.dead += 1;
-            } else {
-                *word &= !bit;
-            }
-        }
-        self.at = (self.at + 1) % BREAKER_RECORDS;
-        self.dead > BREAKER_DEAD_LETTERS
+    /// Notes a record that was an event.
+    pub fn note_event(&mut self) {
+        self.at += 1;
     }
 
-    /// Notes a panic at a record time; true when it is one too many within a minute.
-    pub fn note_panic(&mut self, time: EventTime) -> bool {
-        self.panics.push_back(time);
+    /// Notes a record that was none; true when there were too many senders of such ones among the last records.
+    pub fn note_malformed(&mut self, sender: Sender) -> bool {
+        self.at += 1;
+        let begin = self.at.saturating_sub(BREAKER_RECORDS as u64);
+        self.malformed.retain(|(of, at)| *of != sender && *at > begin);
+        self.malformed.push_back((sender, self.at));
+        // Where nothing stops, the oldest makes room: as many are held as decide.
+        while self.malformed.len() > BREAKER_SENDERS + 1 {
+            self.malformed.pop_front();
+        }
+        self.malformed.len() > BREAKER_SENDERS
+    }
+
+    /// Notes a panic at a record time; true when it is that of one sender too many within a minute.
+    pub fn note_panic(&mut self, sender: Sender, time: EventTime) -> bool {
+        self.panics.retain(|(of, _)| *of != sender);
+        self.panics.push_back((sender, time));
         if self.panics.len() > BREAKER_PANICS {
             self.panics.pop_front();
         }
-        let first = self.panics.front().copied().unwrap_or(time);
+        let first = self.panics.front().map_or(time, |(_, first)| *first);
         self.panics.len() == BREAKER_PANICS && time.0.saturating_sub(first.0) <= 60_000
     }
 }
@@ -257,31 +283,51 @@ mod tests {
         assert!(marks.is_empty());
     }
 
-    #[test]
-    fn fifty_dead_letters_in_a_thousand_records_pass_and_one_more_does_not() {
-        let mut window = DeadLetterWindow::default();
-        for number in 0..2_000 {
-            assert!(!window.note(number % 20 == 0), "{number}");
-        }
-        // The first of these takes the place of one that leaves the window.
-        assert!(!window.note(true));
-        assert!(window.note(true));
+    fn sender(number: u64) -> Sender {
+        Sender::named(&number.to_be_bytes())
     }
 
     #[test]
-    fn a_wave_counts_from_the_first_record() {
+    fn fifty_senders_in_a_thousand_records_pass_and_one_more_does_not() {
         let mut window = DeadLetterWindow::default();
-        assert_eq!((0..60).position(|_| window.note(true)), Some(50));
+        for number in 0..2_000 {
+            if number % 20 == 0 {
+                assert!(!window.note_malformed(sender(number)), "{number}");
+            } else {
+                window.note_event();
+            }
+        }
+        // The first of these takes the place of one that leaves the window.
+        assert!(!window.note_malformed(sender(2_000)));
+        assert!(window.note_malformed(sender(2_001)));
+    }
+
+    #[test]
+    fn a_wave_counts_from_the_first_record_and_goes_on_where_nothing_stops() {
+        let mut window = DeadLetterWindow::default();
+        assert_eq!((0..60).position(|number| window.note_malformed(sender(number))), Some(50));
+        assert!((60..5_000).all(|number| window.note_malformed(sender(number))));
+        assert_eq!(window.malformed.len(), BREAKER_SENDERS + 1);
+    }
+
+    #[test]
+    fn one_sender_counts_once_whatever_it_sends() {
+        let mut window = DeadLetterWindow::default();
+        assert!((0..10_000).all(|number| !window.note_malformed(sender(number % 50))));
+        assert!(window.note_malformed(sender(50)));
+        let mut window = DeadLetterWindow::default();
+        assert!((0..1_000).all(|number| !window.note_panic(sender(number % 9), EventTime(0))));
+        assert!(window.note_panic(sender(9), EventTime(0)));
     }
 
     #[test]
     fn ten_panics_within_a_minute_are_too_many() {
         let mut window = DeadLetterWindow::default();
         for number in 0..30 {
-            assert!(!window.note_panic(EventTime(number * 7_000)), "{number}");
+            assert!(!window.note_panic(sender(number), EventTime(number as i64 * 7_000)), "{number}");
         }
         let mut window = DeadLetterWindow::default();
-        assert_eq!((0..30).position(|number| window.note_panic(EventTime(number * 6_000))), Some(9));
+        assert_eq!((0..30).position(|number| window.note_panic(sender(number), EventTime(number as i64 * 6_000))), Some(9));
     }
 
     #[test]

@@ -1,5 +1,9 @@
-//! How many counters a swarm task has, and which of them was unseen longest: the bound of its state.
+//! How many counters a swarm task has, which of them was unseen longest, and whose they are: the bound of its state, and each tenant's
+//! share of it.
 
+use std::collections::BTreeMap;
+
+use loopwarden_core::engine::SEPARATOR;
 use loopwarden_core::event::{EventTime, TaskId};
 use loopwarden_state::swarm::CounterKind;
 use loopwarden_state::{Change, KeyFamily, StateStore, StoreError, swarm};
@@ -14,6 +18,54 @@ pub(super) fn grain(time: EventTime) -> EventTime {
     EventTime(time.0 - time.0.rem_euclid(GRAIN_MS).min(time.0.saturating_sub(i64::MIN)))
 }
 
+/// The next time above it.
+fn next_grain(time: EventTime) -> EventTime {
+    grain(time.plus_ms(GRAIN_MS))
+}
+
+/// Whose a counter or swarm is: the first part of its key.
+fn tenant_of(subject: &[u8]) -> &[u8] {
+    subject.split(|byte| *byte == SEPARATOR as u8).next().unwrap_or_default()
+}
+
+/// Counters of each tenant. Read from the order when there are too many counters for the first time, and kept from then on.
+#[derive(Debug, Default)]
+struct Shares {
+    counts: BTreeMap<Vec<u8>, u64>,
+    /// Since the last commit: a tenant, and whether it got a counter or lost one.
+    changes: Vec<(Vec<u8>, bool)>,
+}
+
+impl Shares {
+    fn note(&mut self, tenant: &[u8], is_more: bool) {
+        self.count(tenant, is_more);
+        self.changes.push((tenant.to_vec(), is_more));
+    }
+
+    fn count(&mut self, tenant: &[u8], is_more: bool) {
+        if is_more {
+            *self.counts.entry(tenant.to_vec()).or_default() += 1;
+        } else if let Some(count) = self.counts.get_mut(tenant) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.counts.remove(tenant);
+            }
+        }
+    }
+
+    fn rewind(&mut self) {
+        for (tenant, is_more) in std::mem::take(&mut self.changes).into_iter().rev() {
+            self.count(&tenant, !is_more);
+        }
+    }
+
+    /// Whether a tenant has more than its part of so many: as many as each other one may have.
+    fn is_over(&self, tenant: &[u8], keys_max: u64) -> bool {
+        let count = self.counts.get(tenant).copied().unwrap_or_default();
+        u128::from(count) * self.counts.len() as u128 > u128::from(keys_max)
+    }
+}
+
 /// The order of a task's counters.
 #[derive(Debug)]
 pub(super) struct Seen {
@@ -21,6 +73,8 @@ pub(super) struct Seen {
     /// How many of each kind; `None` = to be read.
     counts: Option<[u64; 2]>,
     committed: Option<[u64; 2]>,
+    /// By kind; `None` = not needed yet.
+    shares: [Option<Shares>; 2],
     /// Something of the task's swarm state changed since the last commit.
     is_touched: bool,
 }
@@ -34,6 +88,7 @@ impl Seen {
             ],
             counts: None,
             committed: None,
+            shares: [None, None],
             is_touched: false,
         }
     }
@@ -77,7 +132,10 @@ impl Seen {
         }
         match was {
             Some(was) => drop(self.order(kind).remove(&swarm::seen_key(kind, was, subject))),
-            None => *count_of(self.load(store, task)?, kind) += 1,
+            None => {
+                *count_of(self.load(store, task)?, kind) += 1;
+                self.note_share(kind, subject, true);
+            }
         }
         // A subject stands under one time: under another one the store does not know it.
         self.order(kind).insert_new(swarm::seen_key(kind, now, subject));
@@ -96,7 +154,45 @@ impl Seen {
         self.order(kind).remove(&swarm::seen_key(kind, was, subject));
         let count = count_of(self.load(store, task)?, kind);
         *count = count.saturating_sub(1);
+        self.note_share(kind, subject, false);
         Ok(())
+    }
+
+    /// A subject is spared although it was unseen longest: it goes behind what was seen until `until`. The time it stands under.
+    pub(super) fn spare(&mut self, (kind, subject): (CounterKind, &[u8]), was: EventTime, until: EventTime) -> EventTime {
+        let now = next_grain(was).max(grain(until));
+        self.is_touched = true;
+        self.order(kind).remove(&swarm::seen_key(kind, was, subject));
+        self.order(kind).insert_new(swarm::seen_key(kind, now, subject));
+        now
+    }
+
+    /// Whether the tenant of a subject has more than its share of `keys_max`: that divided by the tenants that have any.
+    pub(super) fn is_over_share(
+        &mut self,
+        (kind, subject): (CounterKind, &[u8]),
+        keys_max: u64,
+        store: &impl StateStore,
+        task: TaskId,
+    ) -> Result<bool, StoreError> {
+        if self.shares.get(kind as usize).is_some_and(Option::is_none) {
+            let mut shares = Shares::default();
+            self.order(kind).each(store, task, |key| shares.count(tenant_of(swarm::seen_subject(key)), true))?;
+            if let Some(slot) = self.shares.get_mut(kind as usize) {
+                *slot = Some(shares);
+            }
+        }
+        Ok(self
+            .shares
+            .get(kind as usize)
+            .and_then(Option::as_ref)
+            .is_some_and(|shares| shares.is_over(tenant_of(subject), keys_max)))
+    }
+
+    fn note_share(&mut self, kind: CounterKind, subject: &[u8], is_more: bool) {
+        if let Some(Some(shares)) = self.shares.get_mut(kind as usize) {
+            shares.note(tenant_of(subject), is_more);
+        }
     }
 
     /// The key of the one unseen longest.
@@ -129,10 +225,13 @@ impl Seen {
     pub(super) fn committed(&mut self) {
         self.committed = self.counts;
         self.is_touched = false;
+        self.shares.iter_mut().flatten().for_each(|shares| shares.changes.clear());
     }
 
     pub(super) fn rewind(&mut self) {
-        *self = Self::new();
+        let mut shares = std::mem::take(&mut self.shares);
+        shares.iter_mut().flatten().for_each(Shares::rewind);
+        *self = Self { shares, ..Self::new() };
     }
 }
 
@@ -213,5 +312,34 @@ mod tests {
         assert_eq!(seen.count(CounterKind::Swarm, &store, TASK), Ok(2));
         assert_eq!(seen.count(CounterKind::Fleet, &store, TASK), Ok(0));
         assert_eq!(swarm::seen_subject(&first(&mut seen, &store)), b"a");
+    }
+
+    #[test]
+    fn a_tenant_is_over_its_share_when_it_has_more_than_each_may_have_and_an_abort_does_not_show() {
+        let (mut store, mut seen) = (MemoryStore::new(), Seen::new());
+        let note = |seen: &mut Seen, store: &MemoryStore, subject: &str| {
+            seen.note((CounterKind::Swarm, subject.as_bytes()), None, EventTime(0), store, TASK).unwrap();
+        };
+        let is_over = |seen: &mut Seen, store: &MemoryStore, subject: &str| {
+            seen.is_over_share((CounterKind::Swarm, subject.as_bytes()), 4, store, TASK).unwrap()
+        };
+        (0..3).for_each(|number| note(&mut seen, &store, &format!("a\u{1f}w{number}\u{1f}0")));
+        let mut changes = Vec::new();
+        seen.changes(TASK, &mut changes).unwrap();
+        store.commit(changes).unwrap();
+        seen.committed();
+        assert!(!is_over(&mut seen, &store, "a\u{1f}w"));
+        note(&mut seen, &store, "b\u{1f}w\u{1f}0");
+        assert!(is_over(&mut seen, &store, "a\u{1f}w") && !is_over(&mut seen, &store, "b\u{1f}w"));
+        // What was not committed never was, and what is counted anew is the same.
+        seen.rewind();
+        assert!(!is_over(&mut seen, &store, "a\u{1f}w"));
+        note(&mut seen, &store, "b\u{1f}w\u{1f}0");
+        assert!(is_over(&mut seen, &store, "a\u{1f}w"));
+        // Spared, it stands behind the others, also where all were seen in one minute.
+        let spared = seen.spare((CounterKind::Swarm, b"a\x1fw0\x1f0"), EventTime(0), EventTime(0));
+        assert_eq!(spared, EventTime(60_000));
+        let first = seen.first(CounterKind::Swarm, &store, TASK).unwrap().unwrap();
+        assert_eq!(swarm::seen_subject(&first), b"a\x1fw1\x1f0");
     }
 }

@@ -16,7 +16,7 @@ use crate::context::{Cause, Handled, Stage, Stop};
 use crate::effects::{move_timers, send_commands};
 use crate::encode::{Row, dead_letter_id};
 use crate::overlay::Audited;
-use crate::poison::{Culprit, guarded};
+use crate::poison::{Culprit, Sender, guarded};
 use crate::processor::Machine;
 use crate::settings::{Breaker, LaneSettings};
 use crate::stats::{Kind, Stats, bump};
@@ -37,8 +37,8 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             if reason == Reason::Panic {
                 self.pass_time(record)?;
             }
-            if reason == Reason::Panic && self.task.window.note_panic(record.meta.timestamp) {
-                self.trip("too many panics within a minute")?;
+            if reason == Reason::Panic && self.task.window.note_panic(Sender::of(record), record.meta.timestamp) {
+                self.trip("records of too many senders panic")?;
             }
             self.dead_letter(record, &Rejected::whole(reason))?;
             // The next one may kill too, and what is known of this one dies with the process.
@@ -105,7 +105,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         if reaches_others {
             self.reset_others(event, place, cause)?;
         }
-        self.task.window.note(false);
+        self.task.window.note_event();
         count_event(&mut self.overlay.stats, record, event, self.settings);
         Ok(())
     }
@@ -168,10 +168,12 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
 
     /// A timer that panicked becomes a dead letter.
     fn put_aside(&mut self, bytes: &[u8], record: &Record<'_>, reason: Reason) -> Result<(), Stop> {
-        if self.task.window.note_panic(record.meta.timestamp) {
-            self.trip("too many panics within a minute")?;
+        let timer = TimerKey::decode(bytes);
+        let of = timer.as_ref().map_or_else(|| Sender::of(record), |timer| Sender::named(timer.subject));
+        if self.task.window.note_panic(of, record.meta.timestamp) {
+            self.trip("timers of too many sessions panic")?;
         }
-        let kind = TimerKey::decode(bytes).and_then(|timer| TimerKind::from_number(timer.kind));
+        let kind = timer.and_then(|timer| TimerKind::from_number(timer.kind));
         // The record that moved the watermark is not to blame: the letter names its place and the timer, and has no value.
         let rejected = Rejected { reason, field: format!("timer:{}", kind.map_or("unknown", TimerKind::as_str)) };
         let blamed = Record::new(record.meta.clone(), None);
@@ -240,12 +242,16 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     }
 
     pub(super) fn dead_letter(&mut self, record: &Record<'_>, rejected: &Rejected) -> Result<(), Stop> {
-        // A tenant that is held to its limit is no sign of a bad deploy.
-        if self.task.window.note(rejected.reason != Reason::TenantLimit) {
-            self.trip("too many dead letters")?;
+        let sender = Sender::of(record);
+        // Nothing that an agent says is a sign of a bad deploy. What the swarm stage reads, this program wrote.
+        let is_sign = rejected.reason.is_of_the_form()
+            || (self.id.stage == TaskStage::Swarm && !matches!(rejected.reason, Reason::Panic | Reason::Crash));
+        if is_sign && self.task.window.note_malformed(sender) {
+            self.trip("too many senders send what is no event")?;
         }
+        let is_whole = self.task.letters.is_whole(sender, record.meta.timestamp, self.store, self.id)?;
         let ordinal = self.task.count_output(dead_letter_id(record).as_bytes());
-        let letter = self.encoder.dead_letter(record, rejected, self.id, ordinal);
+        let letter = self.encoder.dead_letter((record, is_whole), rejected, self.id, ordinal);
         let stats = &mut self.overlay.stats;
         bump(&mut stats.rejected, Reason::ALL.iter().position(|reason| *reason == rejected.reason).unwrap_or_default());
         stats.limit_dead_letters += u64::from(letter.headers.get("dlq.bytes").is_some());

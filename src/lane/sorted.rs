@@ -62,6 +62,18 @@ impl SortedKeys {
         Ok(self.held.first())
     }
 
+    /// Every key, in no order.
+    pub(super) fn each(&self, store: &impl StateStore, task: TaskId, mut visit: impl FnMut(&[u8])) -> Result<(), StoreError> {
+        store.scan(task, self.family, self.prefix, self.prefix, &mut |key, _| {
+            if !self.changed.contains_key(key) {
+                visit(key);
+            }
+            ControlFlow::Continue(())
+        })?;
+        self.changed.iter().filter(|(_, pending)| **pending != Pending::Removed).for_each(|(key, _)| visit(key));
+        Ok(())
+    }
+
     pub(super) fn insert(&mut self, key: Key) {
         self.set(key, false);
     }

@@ -22,6 +22,9 @@ use crate::poison::{Culprit, guarded};
 use crate::processor::Machine;
 use crate::sums::SUM_BYTES;
 
+/// Counters that are spared for one that comes; more would make a newcomer dear. Each is spared once in as many as may be kept.
+const SPARED_MAX: usize = 4;
+
 /// A record of `swarm-counts`, read.
 enum Incoming {
     Report(SwarmCallKey, SwarmReport),
@@ -149,12 +152,12 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         match incoming {
             Incoming::Report(of, report) => {
                 self.report(record, &of, key.to_vec(), report)?;
-                self.task.window.note(false);
+                self.task.window.note_event();
                 self.overlay.stats.swarm_reports += 1;
             }
             Incoming::Reset(time) => {
                 self.swarm_reset(record, key, time)?;
-                self.task.window.note(false);
+                self.task.window.note_event();
             }
         }
         Ok(())
@@ -263,7 +266,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             self.task.seen.note((CounterKind::Swarm, &id.1), before.map(|floor| floor.seen), until, self.store, self.id)?;
         self.counters.set_floor(id, Some(Floor { time, due, seen }));
         self.overlay.bytes += SUM_BYTES;
-        self.make_room_for(CounterKind::Swarm, &id.1)
+        self.make_room_for(CounterKind::Swarm, &id.1, seen)
     }
 
     fn forget_floor(&mut self, id: &(TaskId, Vec<u8>), floor: Floor) -> Result<(), Stop> {
@@ -343,20 +346,30 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
             (was, false) => {
                 let seen = self.task.seen.note(subject, was, now, self.store, self.id)?;
                 self.counters.get(place)?.seen = Some(seen);
-                if was.is_none() { self.make_room_for(kind_of(of), key) } else { Ok(()) }
+                if was.is_none() { self.make_room_for(kind_of(of), key, seen) } else { Ok(()) }
             }
         }
     }
 
-    /// Drops what was unseen longest while there is more than may be kept; the newcomer only where it stands alone.
-    fn make_room_for(&mut self, kind: CounterKind, newcomer: &[u8]) -> Result<(), Stop> {
+    /// Drops what was unseen longest while there is more than may be kept, of tenants that have more than their share; the newcomer only
+    /// where it stands alone, or where too many come first that are to be spared.
+    fn make_room_for(&mut self, kind: CounterKind, newcomer: &[u8], until: EventTime) -> Result<(), Stop> {
         let keys_max = self.swarm.keys_max(match kind {
             CounterKind::Swarm => Detector::SwarmRepeat,
             CounterKind::Fleet => Detector::FleetRate,
         });
+        let mut spared = 0;
         while self.task.seen.count(kind, self.store, self.id)? > keys_max {
             let Some(first) = self.task.seen.first(kind, self.store, self.id)? else { return Ok(()) };
-            let subject = swarm::seen_subject(&first).to_vec();
+            let mut subject = swarm::seen_subject(&first).to_vec();
+            if !self.task.seen.is_over_share((kind, &subject), keys_max, self.store, self.id)? {
+                if spared < SPARED_MAX {
+                    spared += 1;
+                    self.spare_subject(kind, &(self.id, subject), until)?;
+                    continue;
+                }
+                newcomer.clone_into(&mut subject);
+            }
             let is_newcomer = subject == newcomer;
             self.drop_subject(kind, &(self.id, subject))?;
             self.overlay.stats.limit_swarm_keys += 1;
@@ -367,17 +380,38 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         Ok(())
     }
 
+    /// A counter, or a swarm's floor, of a tenant that has no more than its share is not to go for others: it stands behind them.
+    fn spare_subject(&mut self, kind: CounterKind, id: &(TaskId, Vec<u8>), until: EventTime) -> Result<(), Stop> {
+        if parse_report_key(&id.1).is_none() {
+            if let Some(floor) = self.counters.floor(id, self.store)? {
+                let seen = self.task.seen.spare((kind, &id.1), floor.seen, until);
+                self.counters.set_floor(id, Some(Floor { seen, ..floor }));
+                self.overlay.bytes += SUM_BYTES;
+            }
+            return Ok(());
+        }
+        let place = self.counters.find(id, self.store)?;
+        let was = self.seen_of(place)?;
+        let seen = self.task.seen.spare((kind, &id.1), was, until);
+        self.counters.get(place)?.seen = Some(seen);
+        self.overlay.bytes += SUM_BYTES + self.counters.touched(place, []);
+        Ok(())
+    }
+
+    fn seen_of(&mut self, place: CounterId) -> Result<EventTime, Stop> {
+        let seen = self.counters.get(place)?.seen;
+        Ok(seen.ok_or_else(|| StoreError::Corrupt(format!("{}: a counter in the order of counters does not exist", self.id)))?)
+    }
+
     fn drop_subject(&mut self, kind: CounterKind, id: &(TaskId, Vec<u8>)) -> Result<(), Stop> {
         let Some(of) = parse_report_key(&id.1) else {
             let floor = self.counters.floor(id, self.store)?;
             return floor.map_or(Ok(()), |floor| self.forget_floor(id, floor));
         };
         let at = self.task.now.watermark;
-        let place = self.counters.find(id, self.store)?;
+        let place = self.counters.find_without_panes(id, self.store)?;
+        let was = self.seen_of(place)?;
         let entry = self.counters.get(place)?;
-        let Some(was) = entry.seen else {
-            return Err(StoreError::Corrupt(format!("{}: a counter in the order of counters does not exist", self.id)).into());
-        };
         let had_verdicts = !entry.counter.verdicts.is_empty();
         entry.counter.verdicts.clear();
         let row = had_verdicts.then(|| self.encoder.row(&of.subject(), &Row::of_counter(&entry.counter), at, self.id)).flatten();

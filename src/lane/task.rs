@@ -6,6 +6,7 @@ use loopwarden_state::Position;
 
 use crate::census::Census;
 use crate::lease::Lease;
+use crate::letters::Letters;
 use crate::poison::DeadLetterWindow;
 use crate::seen::Seen;
 use crate::sources::{Reading, Sources};
@@ -38,6 +39,8 @@ pub struct Running {
     pub(super) census: Census,
     /// Events of tenants that have a limit, in a task of the session stage.
     pub(super) tenants: Tenants,
+    /// Dead letters of senders.
+    pub(super) letters: Letters,
     pub(super) window: DeadLetterWindow,
     pub(super) window_committed: DeadLetterWindow,
     /// What a task of the session stage says of its source watermark.
@@ -82,6 +85,7 @@ impl Task<Restoring> {
             seen: Seen::new(),
             census: Census::default(),
             tenants: Tenants::default(),
+            letters: Letters::default(),
             window: DeadLetterWindow::default(),
             window_committed: DeadLetterWindow::default(),
             reading: Reading::default(),
@@ -158,6 +162,7 @@ impl Running {
         self.seen.rewind();
         self.census.rewind();
         self.tenants.rewind();
+        self.letters.rewind();
         self.window = self.window_committed.clone();
         self.reading.rewind();
         self.sources.clone_from(&self.sources_committed);
@@ -172,6 +177,7 @@ impl Running {
         self.seen.committed();
         self.census.committed();
         self.tenants.committed();
+        self.letters.committed();
         self.reading.committed();
         if self.sources_committed != self.sources {
             self.sources_committed.clone_from(&self.sources);

@@ -28,7 +28,8 @@ pub enum KeyFamily {
     Page = 9,
     /// A growth of the input that has not ended: one record, empty key. In the session stage's changelog alone.
     Growth = 10,
-    /// Events of each tenant that the current minute has seen: one record, empty key. Only where the policy limits tenants.
+    /// What the current minute has seen. Empty key: events of each tenant, only where the policy limits tenants. Key `letters`: dead
+    /// letters of each sender that held its record, only where there are any.
     Tenants = 11,
 }
 

@@ -16,7 +16,7 @@ struct Migration {
     step: Step,
 }
 
-/// Every step there is. None yet: the readers of heads and pages know all of their formats.
+/// Every step there is. None yet: the readers of heads, pages and counters know all of their formats.
 const MIGRATIONS: &[Migration] = &[];
 
 /// Newest format of a family's values.
@@ -24,9 +24,9 @@ pub const fn newest(family: KeyFamily) -> u8 {
     match family {
         // What a format adds stands behind what the one before had, and is read only where it is.
         KeyFamily::Head | KeyFamily::Page => 3,
+        KeyFamily::SwarmCounter => 2,
         KeyFamily::Position
         | KeyFamily::Timer
-        | KeyFamily::SwarmCounter
         | KeyFamily::SwarmPane
         | KeyFamily::Swarm
         | KeyFamily::SwarmSeen

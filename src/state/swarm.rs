@@ -110,7 +110,11 @@ struct StoredPane<'a> {
     further: Option<(u32, i64)>,
 }
 
-/// Value of a counter's head.
+/// Panes that a head lists; those of a counter with more are looked for where they lie.
+const PANES_LISTED_MAX: usize = 16;
+
+/// Value of a counter's head. Behind what format 1 had, format 2 lists the panes, where they are few: who reads a counter, or drops it,
+/// asks for their keys, and searches no range.
 ///
 /// # Errors
 /// As [`codec::encode`].
@@ -127,7 +131,9 @@ pub fn encode_head(counter: &SwarmCounter, seen: EventTime) -> Result<Vec<u8>, S
         verdict_due: counter.timers.due(TimerKind::SwarmVerdicts).map(|due| due.0),
         seen: seen.0,
     };
-    codec::encode(migrate::newest(KeyFamily::SwarmCounter), &stored)
+    let is_listed = counter.panes.len() <= PANES_LISTED_MAX;
+    let listed: Option<Vec<i64>> = is_listed.then(|| counter.panes.keys().map(|start| start.0).collect());
+    codec::append(codec::encode(migrate::newest(KeyFamily::SwarmCounter), &stored)?, &listed)
 }
 
 /// Reads a head: a counter without its panes.
@@ -135,9 +141,18 @@ pub fn encode_head(counter: &SwarmCounter, seen: EventTime) -> Result<Vec<u8>, S
 /// # Errors
 /// As [`codec::decode`].
 pub fn decode_head(bytes: &[u8]) -> Result<LoadedCounter, StoreError> {
+    take_head(bytes).map(|(loaded, _)| loaded)
+}
+
+/// The same with where its panes begin; `None` where the head does not say so.
+fn take_head(bytes: &[u8]) -> Result<(LoadedCounter, Option<Vec<EventTime>>), StoreError> {
     let family = KeyFamily::SwarmCounter;
-    let bytes = migrate::current(family, bytes)?;
-    let stored: StoredCounter<'_> = codec::decode(family.as_str(), migrate::newest(family), &bytes)?;
+    let version = migrate::version(family, bytes)?;
+    let (stored, rest): (StoredCounter<'_>, _) = codec::take(family.as_str(), bytes.get(1..).unwrap_or_default())?;
+    let (listed, rest): (Option<Vec<i64>>, _) = if version >= 2 { codec::take(family.as_str(), rest)? } else { (None, rest) };
+    if !rest.is_empty() {
+        return Err(StoreError::Corrupt(format!("{}: {} bytes too many", family.as_str(), rest.len())));
+    }
     let period = |(start, epoch, seq, step, episode)| (start, Period { epoch, seq, step, episode: CommandId(episode) });
     let counter = SwarmCounter {
         tool: stored.tool.into_owned(),
@@ -152,7 +167,8 @@ pub fn decode_head(bytes: &[u8]) -> Result<LoadedCounter, StoreError> {
             (TimerKind::SwarmVerdicts, stored.verdict_due.map(EventTime)),
         ]),
     };
-    Ok(LoadedCounter { counter, seen: EventTime(stored.seen) })
+    let listed = listed.map(|panes| panes.into_iter().map(EventTime).collect());
+    Ok((LoadedCounter { counter, seen: EventTime(stored.seen) }, listed))
 }
 
 /// Value of a pane that begins at `start`.
@@ -193,23 +209,56 @@ pub fn decode_pane(start: EventTime, bytes: &[u8]) -> Result<Pane, StoreError> {
 /// See [`StoreError`].
 pub fn load(store: &impl StateStore, task: TaskId, counter: &[u8]) -> Result<Option<LoadedCounter>, StoreError> {
     let Some(bytes) = store.get(task, &head_key(counter))? else { return Ok(None) };
-    let mut loaded = decode_head(&bytes)?;
+    let (mut loaded, listed) = take_head(&bytes)?;
+    if let Some(starts) = listed {
+        for start in starts {
+            let pane = store.get(task, &pane_key(counter, start))?;
+            let pane = pane.ok_or_else(|| StoreError::Corrupt(format!("{task}: a counter lists a pane that is not there")))?;
+            loaded.counter.panes.insert(start, decode_pane(start, &pane)?);
+        }
+        return Ok(Some(loaded));
+    }
+    let panes = &mut loaded.counter.panes;
+    scan_panes(store, task, counter, &mut |start, value| decode_pane(start, value).map(|pane| drop(panes.insert(start, pane))))?;
+    Ok(Some(loaded))
+}
+
+/// Reads what a counter's head says, and where its panes begin.
+///
+/// # Errors
+/// See [`StoreError`].
+pub fn load_head(
+    store: &impl StateStore,
+    task: TaskId,
+    counter: &[u8],
+) -> Result<Option<(LoadedCounter, Vec<EventTime>)>, StoreError> {
+    let Some(bytes) = store.get(task, &head_key(counter))? else { return Ok(None) };
+    let (loaded, listed) = take_head(&bytes)?;
+    if let Some(starts) = listed {
+        return Ok(Some((loaded, starts)));
+    }
+    let mut starts = Vec::new();
+    scan_panes(store, task, counter, &mut |start, _| {
+        starts.push(start);
+        Ok(())
+    })?;
+    Ok(Some((loaded, starts)))
+}
+
+fn scan_panes(
+    store: &impl StateStore,
+    task: TaskId,
+    counter: &[u8],
+    visit: &mut dyn FnMut(EventTime, &[u8]) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     let prefix = pane_prefix(counter);
     let mut failed = None;
     store.scan(task, KeyFamily::SwarmPane, &prefix, &prefix, &mut |key, value| {
         let start = key.last_chunk().map(|start| start_of(*start)).unwrap_or_default();
-        match decode_pane(start, value) {
-            Ok(pane) => {
-                loaded.counter.panes.insert(start, pane);
-                ControlFlow::Continue(())
-            }
-            Err(error) => {
-                failed = Some(error);
-                ControlFlow::Break(())
-            }
-        }
+        failed = visit(start, value).err();
+        if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
-    failed.map_or(Ok(Some(loaded)), Err)
+    failed.map_or(Ok(()), Err)
 }
 
 fn start_of(bytes: [u8; 8]) -> EventTime {
@@ -369,12 +418,10 @@ mod tests {
         let pane = Pane { further_calls: 1, ..Pane::default() };
         let (short, long) = (b"\x1fw\x1f07", b"\x1fw\x1f079");
         let mut changes = Vec::new();
-        for key in [&short[..], &long[..]] {
-            changes.push(Change {
-                task: TASK,
-                key: head_key(key),
-                value: Some(encode_head(&SwarmCounter::default(), EventTime(0)).unwrap()),
-            });
+        for (key, panes) in [(&short[..], 0), (&long[..], 1)] {
+            let panes = (0..panes).map(|_| (EventTime(5), pane.clone())).collect();
+            let counter = SwarmCounter { panes, ..SwarmCounter::default() };
+            changes.push(Change { task: TASK, key: head_key(key), value: Some(encode_head(&counter, EventTime(0)).unwrap()) });
         }
         changes.push(Change {
             task: TASK,
@@ -384,6 +431,33 @@ mod tests {
         store.commit(changes).unwrap();
         assert!(load(&store, TASK, short).unwrap().unwrap().counter.panes.is_empty());
         assert_eq!(load(&store, TASK, long).unwrap().unwrap().counter.panes.len(), 1);
+    }
+
+    #[test]
+    fn a_head_that_lists_no_panes_has_those_that_lie_behind_it() {
+        // As format 1 wrote it, and as one with many panes is written.
+        let pane = Pane { further_calls: 1, ..Pane::default() };
+        for panes in [1, PANES_LISTED_MAX as i64 + 1] {
+            let mut store = MemoryStore::new();
+            let key = b"\x1fw\x1f07";
+            let all = (0..panes).map(|start| (EventTime(start), pane.clone())).collect();
+            let counter = SwarmCounter { panes: all, ..SwarmCounter::default() };
+            let mut head = encode_head(&counter, EventTime(0)).unwrap();
+            if panes == 1 {
+                head.truncate(encode_head(&SwarmCounter::default(), EventTime(0)).unwrap().len() - 2);
+                head[0] = 1;
+            }
+            let mut changes = vec![Change { task: TASK, key: head_key(key), value: Some(head) }];
+            changes.extend(counter.panes.iter().map(|(start, pane)| Change {
+                task: TASK,
+                key: pane_key(key, *start),
+                value: Some(encode_pane(*start, pane).unwrap()),
+            }));
+            store.commit(changes).unwrap();
+            assert_eq!(load(&store, TASK, key).unwrap().unwrap().counter, counter);
+            let (_, starts) = load_head(&store, TASK, key).unwrap().unwrap();
+            assert_eq!(starts.len() as i64, panes);
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! How many events of each tenant a task has judged in the current minute. Kept with the state, so that a restart inside of a minute
-//! forgets nothing and a replay counts alike.
+//! How many events of each tenant a task has judged in the current minute, and how many dead letters of each sender held their records. Kept
+//! with the state, so that a restart inside of a minute forgets nothing and a replay counts alike.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{KeyFamily, StateKey, StoreError, codec, migrate};
 
 const MINUTE_MS: i64 = 60_000;
 
-/// Events of the tenants of a task within a minute of record time.
+/// What tenants, or senders, have had of their share within a minute of record time.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TenantMinute {
     /// Record time divided by a minute.
@@ -48,9 +48,14 @@ impl TenantMinute {
         true
     }
 
-    /// Where it is kept.
+    /// Where events of tenants are kept.
     pub const fn key() -> StateKey {
         StateKey::new(KeyFamily::Tenants, Vec::new())
+    }
+
+    /// Where dead letters of senders are kept.
+    pub fn letters_key() -> StateKey {
+        StateKey::new(KeyFamily::Tenants, b"letters".to_vec())
     }
 
     /// Its bytes.

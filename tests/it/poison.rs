@@ -45,12 +45,18 @@ fn a_bad_record_becomes_a_dead_letter_with_its_place_and_its_own_headers() {
     assert_eq!(header(letter, "dlq.bytes"), None);
 }
 
-#[test]
-fn a_wave_of_bad_records_stops_its_task_in_front_of_the_51st_and_no_other() {
-    let mut world = TestWorld::new(config(20), settings(TIMED));
-    for _ in 0..60 {
-        world.broker.append(session_task(0), Some(b"k"), Some(b"rubbish"), 1_795_291_200_000);
+/// What a bad deploy sends: many senders, and none of them an event.
+fn wave(world: &TestWorld) {
+    for number in 0..60 {
+        let sender = format!("k{number}");
+        world.broker.append(session_task(0), Some(sender.as_bytes()), Some(b"rubbish"), 1_795_291_200_000);
     }
+}
+
+#[test]
+fn a_wave_of_bad_records_stops_its_task_in_front_of_the_51st_sender_and_no_other() {
+    let mut world = TestWorld::new(config(20), settings(TIMED));
+    wave(&world);
     world.broker.append(session_task(1), Some(b"k"), Some(b"rubbish"), 1_795_291_200_000);
     world.start("lw", 1);
     for _ in 0..200 {
@@ -70,9 +76,7 @@ fn a_wave_of_bad_records_stops_its_task_in_front_of_the_51st_and_no_other() {
 fn a_replay_only_reports_a_wave() {
     let settings = LaneSettings { breaker: loopwarden::task::Breaker::Report, ..settings(TIMED) };
     let mut world = TestWorld::new(config(20), settings);
-    for _ in 0..60 {
-        world.broker.append(session_task(0), Some(b"k"), Some(b"rubbish"), 1_795_291_200_000);
-    }
+    wave(&world);
     world.start("lw", 1);
     assert!(world.settle());
     assert_eq!(world.broker.committed(MemoryTopic::DeadLetters).len(), 60);

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use loopwarden::event::{Stage, TaskId, partition_of};
 use loopwarden::log::Partitions;
-use loopwarden::store::{Change, KeyFamily, Position, ScanFlow, StateKey, StateStore, migrate, state_hash};
+use loopwarden::store::{Change, KeyFamily, Position, ScanFlow, StateKey, StateStore, migrate, state_hash, swarm};
 use loopwarden::task::CommitTrigger;
 use loopwarden_sim::MemoryConfig;
 use serde_json::{Value, json};
@@ -169,8 +169,15 @@ fn a_program_goes_on_from_the_state_of_every_format_as_from_its_own() {
             let outputs = outputs_by_task(&world.broker);
             let said_then = outputs.values().map(Vec::len).sum::<usize>() - said;
             assert!(said_then > 20, "the second part says little: {said_then} after {said}");
-            let hashes = world.tasks.iter().map(|task| state_hash(world.store_of(*task), *task, &KeyFamily::ALL).unwrap());
-            (outputs, hashes.collect::<Vec<_>>())
+            // What the minute of the upgrade has seen of dead letters, the program before did not count; and where nobody calls any more, a
+            // counter keeps its format, and its panes each agent of a session.
+            let by_bytes =
+                |family: &KeyFamily| !matches!(family, KeyFamily::Tenants | KeyFamily::SwarmCounter | KeyFamily::SwarmPane);
+            let families: Vec<KeyFamily> = KeyFamily::ALL.into_iter().filter(by_bytes).collect();
+            let hashes = world.tasks.iter().map(|task| state_hash(world.store_of(*task), *task, &families).unwrap());
+            let heads = state(&world).into_iter().filter(|((_, key), _)| key.family == KeyFamily::SwarmCounter);
+            let heads = heads.map(|(at, head)| (at, format!("{:?}", swarm::decode_head(&head).unwrap())));
+            (outputs, hashes.collect::<Vec<_>>(), heads.collect::<Vec<_>>())
         });
         assert_eq!(ours, theirs, "format {format}");
     }

@@ -58,6 +58,30 @@ impl Reason {
         Self::TenantLimit,
     ];
 
+    /// Whether the form is wrong that a producer's program gives all of its records. No text, argument or result of an agent brings that
+    /// about in a producer that works: what they can do is be too large, nest too deep, or hold names and characters that may not be.
+    #[must_use]
+    pub const fn is_of_the_form(self) -> bool {
+        match self {
+            Self::NullValue
+            | Self::NotUtf8
+            | Self::NotJson
+            | Self::NotAnObject
+            | Self::MissingField
+            | Self::BadType
+            | Self::UnknownKind
+            | Self::UnsupportedVersion
+            | Self::UnsupportedFormat => true,
+            Self::TooLarge
+            | Self::TooDeep
+            | Self::BadValue
+            | Self::DuplicateField
+            | Self::Panic
+            | Self::Crash
+            | Self::TenantLimit => false,
+        }
+    }
+
     /// The code as dead letters carry it (`dlq.reason`).
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -2,7 +2,7 @@
 
 use loopwarden_core::event::{Record, Rejected};
 use loopwarden_core::identity::hash_bytes;
-use loopwarden_core::limits::DEAD_LETTER_BYTES_MAX;
+use loopwarden_core::limits::{DEAD_LETTER_BYTES_MAX, LETTER_KEY_BYTES_MAX};
 use loopwarden_log::{Destination, Headers, Output};
 
 use crate::settings::DeadLetterContent;
@@ -77,6 +77,22 @@ pub fn output(record: &Record<'_>, content: DeadLetterContent, own: Headers) -> 
     }
 }
 
+/// What says which record it was: for a sender whose share of whole ones is spent. Its record stays where it was read, as long as that
+/// topic keeps it.
+pub(super) fn name(record: &Record<'_>, own: Headers) -> Output {
+    let meta = &record.meta;
+    let mut headers = own;
+    headers.push_display("dlq.bytes", record.value.map_or(0, <[u8]>::len));
+    let key = meta.key.unwrap_or_default();
+    Output {
+        destination: Destination::DeadLetters { source_partition: meta.partition },
+        key: key.get(..key.len().min(LETTER_KEY_BYTES_MAX)).unwrap_or_default().to_vec(),
+        value: None,
+        headers,
+        timestamp_ms: meta.timestamp.0,
+    }
+}
+
 fn headers_bytes(headers: &Headers) -> usize {
     headers.iter().map(|(name, value)| name.len() + value.len() + FRAME_BYTES).sum()
 }
@@ -118,6 +134,23 @@ mod tests {
         }
         let whole = letter(DeadLetterContent::Full, b"k", Some(&large[..990_000]), b"v");
         assert_eq!(whole.value.unwrap().len(), 990_000);
+    }
+
+    #[test]
+    fn what_names_its_record_is_small_whatever_the_record_is() {
+        let large = vec![b'x'; 1_200_000];
+        let meta = RecordMeta {
+            topic: "t",
+            partition: 3,
+            offset: RecordOffset(9),
+            timestamp: EventTime(1),
+            key: Some(&large),
+            headers: vec![("h", Some(&large))],
+            value_bytes_max: 1,
+        };
+        let output = name(&Record::new(meta, Some(&large)), Headers::default());
+        assert!(bytes(&output) < LETTER_KEY_BYTES_MAX + 100, "{}", bytes(&output));
+        assert_eq!((output.value, output.headers.get("dlq.bytes")), (None, Some(&b"1200000"[..])));
     }
 
     #[test]

@@ -119,13 +119,14 @@ impl Encoder {
         })
     }
 
-    /// A dead letter of at most `DEAD_LETTER_BYTES_MAX` bytes: the record as it came, with why.
-    pub fn dead_letter(&self, record: &Record<'_>, rejected: &Rejected, task: TaskId, ordinal: u64) -> Output {
+    /// A dead letter of at most `DEAD_LETTER_BYTES_MAX` bytes, with why: the record as it came, or where it is not to be `whole` the name
+    /// of the record alone.
+    pub fn dead_letter(&self, (record, whole): (&Record<'_>, bool), rejected: &Rejected, task: TaskId, ordinal: u64) -> Output {
         let mut own = dead_letter::why(record, rejected, &self.app);
         own.push("dlq.policy", &self.policy);
         own.push("dlq.version", VERSION);
         push_place(&mut own, task, ordinal);
-        dead_letter::output(record, self.content, own)
+        if whole { dead_letter::output(record, self.content, own) } else { dead_letter::name(record, own) }
     }
 
     fn cloud_event(&self, id: &str, kind: &str, subject: &str, time: EventTime, schema: &str) -> Headers {
