@@ -69,7 +69,9 @@ impl Rule for Settings {
     }
 
     fn words(&self, words: &Words<'_>) -> Said {
-        let (n, tool, minutes) = (words.finding.threshold.saturating_sub(1), words.tool, words.finding.window / 60_000);
+        let (n, minutes) = (words.finding.threshold.saturating_sub(1), words.finding.window / 60_000);
+        // Where the definition alone is counted, each session starts it by a name of its own.
+        let tool = if words.tool.is_empty() { "a call" } else { words.tool };
         let refused = if words.is_block { "This call is refused. " } else { "" };
         let text = format!(
             "CIRCUIT BREAKER: {tool} was started {n} times with this definition within {minutes} min by the whole fleet. {refused}Try a different \

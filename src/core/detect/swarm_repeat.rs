@@ -12,7 +12,9 @@ settings! {
         count: Counted = r#""unproductive""#, words(&COUNTED),
             "unproductive | no_news | all: calls that failed or brought an answer known to the agent, no_news by what was new; fifty that read one file are work";
         threshold: u32 = "10", count(1), "calls of a finding";
-        workers_min: u32 = "2", WorkersMin, "distinct agents of a finding: one agent is another detector's business";
+        workers_min: u32 = "2", WorkersMin, "distinct workers of a finding: one alone is another detector's business";
+        worker: Worker = r#""session""#, words(&WORKERS),
+            "session | agent: what counts as one worker; a session may give its calls as many agents as it likes";
         window_ms: i64 = "1_800_000", WholePanes { panes_max: Some(SWARM_PANES_MAX as i64) },
             "sliding window, ms of event time; 0 = never forgets, and tells each step once for ever";
         pane_ms: i64 = "60_000", PaneMs, "slice of the window, ms; must divide window_ms and cooldown_ms";
@@ -23,9 +25,19 @@ settings! {
             "contributors | latest: each agent at its next such call, or the one whose call came last";
         cooldown_ms: i64 = "600_000", WholePanes { panes_max: None }, "period within which a step is told once, ms; 0 = one endless period";
         workers_max: u32 = "256", steps(1, SWARM_WORKERS_MAX),
-            "agents kept per pane, 768 KiB of them; more saturate the number";
+            "workers kept per pane, 768 KiB of them; more saturate the number";
         keys_max: u32 = "65_536", steps(1, SWARM_KEYS_MAX), "counters kept per partition; longest unseen goes first";
     }
+}
+
+/// What counts as one worker of a swarm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Worker {
+    /// A session, whatever agents it says its calls are of: names within a session cost it nothing.
+    #[default]
+    Session,
+    /// Each agent of a session (attocode).
+    Agent,
 }
 
 /// Which steps of a swarm counter are told.
@@ -74,6 +86,7 @@ impl Counted {
 /// Words of [`Counted`].
 pub(super) const COUNTED: [(&str, Counted); 3] =
     [("unproductive", Counted::Unproductive), ("no_news", Counted::NoNews), ("all", Counted::All)];
+const WORKERS: [(&str, Worker); 2] = [("session", Worker::Session), ("agent", Worker::Agent)];
 const STEPS: [(&str, SwarmSteps); 3] = [("once", SwarmSteps::Once), ("double", SwarmSteps::Double), ("each", SwarmSteps::Each)];
 const NOTIFY: [(&str, Notify); 2] = [("contributors", Notify::Contributors), ("latest", Notify::Latest)];
 
@@ -133,7 +146,7 @@ impl Kind for WholePanes {
     }
 }
 
-/// Agents of a finding: no more than are kept.
+/// Workers of a finding: no more than are kept.
 struct WorkersMin;
 
 impl Kind for WorkersMin {
@@ -154,8 +167,8 @@ impl Kind for WorkersMin {
 impl Rule for Settings {
     const ABOUT: About = About {
         title: "One call all over a swarm.",
-        rule: "At least `workers_min` agents of one swarm make `threshold` calls of one fingerprint within \
-            `window_ms`. With `count = \"unproductive\"` only calls that got their agent nowhere count, once their \
+        rule: "At least `workers_min` sessions of one swarm make `threshold` calls of one fingerprint within \
+            `window_ms`. With `worker = \"agent\"` each agent of a session counts. With `count = \"unproductive\"` only calls that got their agent nowhere count, once their \
             outcome is known. With `count = \"all\"` every call counts when it is requested.",
         example: "Six crawlers each try one dead endpoint twice. Each agent is nudged at its next such call, once.",
         silent: &[
@@ -168,8 +181,9 @@ impl Rule for Settings {
             "The first outage an agent meets at one address (`equality/swarm-let-in-at-the-second-try`).",
             "A success whose answer is new to the agent, says nothing, or differs only in masked parts, and a \
                 call that waits (`equality/swarm-answers-that-say-nothing`, `equality/swarm-that-waits`).",
-            "One agent loops and others pass by: a block also needs `threshold` calls beside those of the busiest \
-                agent (`equality/swarm-one-loops-and-one-passes-by`).",
+            "One session alone, however many agents it names (`equality/swarm-one-session-of-many-agents`).",
+            "One worker loops and others pass by: a block also needs `threshold` calls beside those of the busiest \
+                one (`equality/swarm-one-loops-and-one-passes-by`).",
             "A step was published less than `cooldown_ms` ago (`equality/swarm-told-once`).",
         ],
         swept: None,

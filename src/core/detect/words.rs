@@ -17,7 +17,7 @@ pub struct Words<'a> {
     pub tier: u8,
     /// Nudges the loop has had before.
     pub nudges: u32,
-    /// Tool of the looping call.
+    /// Tool of the looping call; empty where what was counted does not fix it: then its name is another agent's word.
     pub tool: &'a str,
     /// Tools of a cycle, in order.
     pub cycle: &'a [String],

@@ -9,7 +9,7 @@ pub use tenants::TenantLimits;
 
 pub use crate::detect::exact_repeat::{Evaluate, RepeatCount};
 pub use crate::detect::fleet_rate::FleetKey;
-pub use crate::detect::swarm_repeat::{Counted, Notify, Settings as SwarmRepeat, SwarmSteps};
+pub use crate::detect::swarm_repeat::{Counted, Notify, Settings as SwarmRepeat, SwarmSteps, Worker};
 pub use crate::detect::{Detector, Detectors, Weights};
 use crate::identity::{Digest, FingerprintRules, OutcomeRules};
 pub use crate::setting::{BlockScope, Mode, Needs, Problem, Setting, TextPatterns, ToolClass, ToolPolicy, ToolTable, Value};

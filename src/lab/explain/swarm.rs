@@ -155,7 +155,7 @@ fn show(
     };
     let sessions = Table::of(members.iter().take(wanted.limit).map(member));
     let head = format!(
-        "swarm {}{}: {events} events of {} sessions; policy {}: {} calls of {} agents within {} min, {} calls counted\n",
+        "swarm {}{}: {events} events of {} sessions; policy {}: {} calls of {} workers within {} min, {} calls counted\n",
         wanted.id,
         wanted.of_tenant(),
         members.len(),
@@ -193,7 +193,7 @@ fn why(policy: &Policy, one: &Counted) -> String {
         () if !said.is_empty() => said.join(", "),
         () if !settings.mode.is_on() => "swarm_repeat is off".to_owned(),
         () if one.calls < settings.threshold => format!("{} calls, {} needed", one.calls, settings.threshold),
-        () if one.agents < settings.workers_min => format!("{} agents, {} needed", one.agents, settings.workers_min),
+        () if one.agents < settings.workers_min => format!("{} workers, {} needed", one.agents, settings.workers_min),
         () => "told before, in the same cooldown".to_owned(),
     }
 }

@@ -298,7 +298,7 @@ fn a_looping_swarm_is_named_in_every_form_for_people_and_programs() {
     let report = json(&["replay", &fleet()], exit_code::DONE);
     let swarm = &report["swarms"][0];
     assert_eq!((swarm["swarm"].as_str(), swarm["tool"].as_str()), (Some("price-crawl"), Some("http_get")), "{report:#}");
-    assert_eq!((swarm["calls"].as_u64(), swarm["agents"].as_u64(), swarm["nudges"].as_u64()), (Some(10), Some(6), Some(1)));
+    assert_eq!((swarm["calls"].as_u64(), swarm["agents"].as_u64(), swarm["nudges"].as_u64()), (Some(10), Some(3), Some(1)));
     assert!(stdout(&expect(&["replay", &fleet()], exit_code::DONE)).contains("price-crawl"));
     let page = stdout(&expect(&["replay", &fleet(), "--output", "html"], exit_code::DONE));
     assert!(page.contains("<h2>Swarms that loop</h2>") && page.contains("price-crawl"));

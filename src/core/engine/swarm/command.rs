@@ -21,7 +21,7 @@ pub(super) struct Crossing {
     pub step: u32,
     /// Calls of the window.
     pub sum: u32,
-    /// Agents of the window.
+    /// Workers of the window.
     pub workers: u32,
     /// Pane that the window ends with.
     pub end: EventTime,
@@ -53,8 +53,10 @@ pub(super) fn command(
     let reason = ReasonCode::Detector(rules.detector);
     let level = if is_block { 3 } else { 1 };
     let expires_at = expiry(policy, counter, rules, crossing, (issued_at, is_block));
+    let bound = bound_tool(counter, &recipe);
+    let tool = bound.map_or_else(String::new, |tool| safe(tool, TOOL_NAME_CHARS_SHOWN));
+    let said = said(policy, rules, &tool, crossing, is_block);
     let begun = Command::new(origin, (action, reason), scope(key, counter, rules, crossing, recipe), level, expires_at);
-    let said = said(policy, rules, &safe(&counter.tool, TOOL_NAME_CHARS_SHOWN), crossing, is_block);
     Command {
         episode: published.map_or(begun.id, |period| period.episode),
         is_shadow: rules.mode == Mode::Shadow,
@@ -78,6 +80,15 @@ pub(super) fn command(
     }
 }
 
+/// The tool of every call that was counted. Calls that are equal in their arguments alone were made by tools of any name: the first one
+/// is the word of whoever came first, and no other agent is told it.
+const fn bound_tool<'a>(counter: &'a SwarmCounter, recipe: &IdentityRecipe) -> Option<&'a String> {
+    match recipe {
+        IdentityRecipe::Args => None,
+        IdentityRecipe::Call { .. } | IdentityRecipe::Coarse { .. } | IdentityRecipe::Opaque => Some(&counter.tool),
+    }
+}
+
 fn scope(key: &SwarmCallKey, counter: &SwarmCounter, rules: &Rules, crossing: &Crossing, recipe: IdentityRecipe) -> Scope {
     let (kind, fingerprint) = match key {
         SwarmCallKey::Swarm { fingerprint, .. } => (ScopeKind::Swarm, *fingerprint),
@@ -87,8 +98,7 @@ fn scope(key: &SwarmCallKey, counter: &SwarmCounter, rules: &Rules, crossing: &C
         Notify::Latest => latest(&counter.panes, rules, crossing.end).into_iter().collect(),
         Notify::Contributors => Vec::new(),
     };
-    let is_tool_bound = !matches!(recipe, IdentityRecipe::Args);
-    Scope { kind, tool: is_tool_bound.then(|| counter.tool.clone()), fingerprint: Some((fingerprint, recipe)), only }
+    Scope { kind, tool: bound_tool(counter, &recipe).cloned(), fingerprint: Some((fingerprint, recipe)), only }
 }
 
 fn expiry(

@@ -12,7 +12,7 @@ use crate::engine::timer::{TimerKind, TimerTable};
 use crate::engine::verdicts::Verdicts;
 use crate::event::EventTime;
 use crate::limits::{SWARM_PANE_BYTES_MAX, SWARM_PANES_MAX};
-use crate::policy::SwarmRepeat;
+use crate::policy::{SwarmRepeat, Worker};
 
 /// Panes of a counter where time waits for a source: a window of as many panes as a policy may ask for, and as many beside it.
 const SWARM_LAG_PANES_MAX: usize = 2 * SWARM_PANES_MAX;
@@ -54,20 +54,20 @@ pub struct SwarmCounter {
 }
 
 impl SwarmCounter {
-    /// Calls and agents of the newest window, as they are judged by.
+    /// Calls and workers of the newest window, as they are judged by.
     #[must_use]
     pub fn newest_window(&self, policy: &SwarmRepeat) -> (u32, u32) {
         let newest = self.panes.keys().next_back().copied();
-        newest.map_or((0, 0), |end| window(&self.panes, policy.window_ms, end))
+        newest.map_or((0, 0), |end| window(&self.panes, policy, end))
     }
 
-    /// Calls and agents of the window that comes nearest to a finding, of those that hold one of these panes: the fullest of those with
-    /// enough agents, or else the fullest.
+    /// Calls and workers of the window that comes nearest to a finding, of those that hold one of these panes: the fullest of those with
+    /// enough workers, or else the fullest.
     #[must_use]
     pub fn nearest_window(&self, policy: &SwarmRepeat, touched: &[EventTime]) -> (u32, u32) {
         let ends = self.panes.keys().filter(|end| touched.iter().any(|pane| is_in_window(policy.window_ms, *pane, **end)));
-        let windows = ends.map(|end| window(&self.panes, policy.window_ms, *end));
-        windows.max_by_key(|(calls, agents)| (*agents >= policy.workers_min, *calls)).unwrap_or_default()
+        let windows = ends.map(|end| window(&self.panes, policy, *end));
+        windows.max_by_key(|(calls, workers)| (*workers >= policy.workers_min, *calls)).unwrap_or_default()
     }
 
     /// Adds the calls of a report's entries to their panes; the panes that were touched. `start_of` is the pane that keeps the calls of
@@ -93,27 +93,12 @@ impl SwarmCounter {
                 continue;
             }
             self.time = self.time.max(entry.last);
-            let start = start_of(entry.pane);
+            let (reported, start) = (entry.pane, start_of(entry.pane));
             let pane = self.panes.entry(start).or_default();
-            let mut bytes = sized.filter(|(start, _)| *start == entry.pane).map_or_else(|| pane_bytes(pane), |(_, bytes)| bytes);
-            let has_place = pane.agents.len() < rules.workers_max;
-            match pane.agents.entry((entry.session_id, entry.agent_id)) {
-                Entry::Occupied(known) => {
-                    let agent = known.into_mut();
-                    agent.calls = agent.calls.saturating_add(entry.calls);
-                    agent.last = agent.last.max(entry.last);
-                }
-                Entry::Vacant(new) if has_place && bytes + agent_bytes(new.key()) <= SWARM_PANE_BYTES_MAX => {
-                    bytes += agent_bytes(new.key());
-                    new.insert(Contribution { calls: entry.calls, last: entry.last });
-                }
-                Entry::Vacant(_) => {
-                    pane.further_calls = pane.further_calls.saturating_add(entry.calls);
-                    pane.further_last = pane.further_last.max(entry.last);
-                    out.counters.swarm_further = out.counters.swarm_further.saturating_add(entry.calls);
-                }
-            }
-            sized = Some((entry.pane, bytes));
+            let mut bytes = sized.filter(|(start, _)| *start == reported).map_or_else(|| pane_bytes(pane), |(_, bytes)| bytes);
+            let further = pane.take(rules, entry, &mut bytes);
+            out.counters.swarm_further = out.counters.swarm_further.saturating_add(further);
+            sized = Some((reported, bytes));
             if !touched.contains(&start) {
                 touched.push(start);
             }
@@ -195,6 +180,55 @@ impl SwarmCounter {
             self.timers.arm(kind, None, &mut out.timers);
         }
         out.forgotten = true;
+    }
+}
+
+impl Pane {
+    /// Adds calls of an agent; `bytes` is what the agents of the pane take. Returns the calls of those for whom there is no place.
+    ///
+    /// In any order of reports the same remains: of a session that counts as one, the agent that called last, of two at once the one whose
+    /// name is the greater.
+    fn take(&mut self, rules: &Rules, entry: SwarmEntry, bytes: &mut usize) -> u32 {
+        let SwarmEntry { session_id, agent_id, calls, last, .. } = entry;
+        let mut who = (session_id, agent_id);
+        let mut made = Contribution { calls, last };
+        if rules.worker == Worker::Session
+            && let Some(known) = self.of_session(&who.0).filter(|known| *known != who)
+            && let Some(before) = self.agents.get(&known).copied()
+        {
+            let is_later = (last, &who.1) > (before.last, &known.1);
+            if is_later && *bytes - agent_bytes(&known) + agent_bytes(&who) <= SWARM_PANE_BYTES_MAX {
+                *bytes -= agent_bytes(&known);
+                self.agents.remove(&known);
+                made.calls = made.calls.saturating_add(before.calls);
+            } else {
+                who = known;
+            }
+        }
+        let has_place = self.agents.len() < rules.workers_max;
+        match self.agents.entry(who) {
+            Entry::Occupied(known) => {
+                let agent = known.into_mut();
+                agent.calls = agent.calls.saturating_add(made.calls);
+                agent.last = agent.last.max(made.last);
+            }
+            Entry::Vacant(new) if has_place && *bytes + agent_bytes(new.key()) <= SWARM_PANE_BYTES_MAX => {
+                *bytes += agent_bytes(new.key());
+                new.insert(made);
+            }
+            Entry::Vacant(_) => {
+                self.further_calls = self.further_calls.saturating_add(calls);
+                self.further_last = self.further_last.max(last);
+                return calls;
+            }
+        }
+        0
+    }
+
+    /// The agent that stands for a session.
+    fn of_session(&self, session: &str) -> Option<(String, String)> {
+        let from = (session.to_owned(), String::new());
+        self.agents.range(from..).next().map(|(who, _)| who).filter(|(of, _)| of == session).cloned()
     }
 }
 

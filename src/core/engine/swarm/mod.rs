@@ -151,7 +151,7 @@ impl SwarmEngine {
             if sum < rules.threshold || new_steps(rules, published_step, sum).next().is_none() {
                 continue;
             }
-            let workers = window_workers(&counter.panes, rules.window_ms, end);
+            let workers = window_workers(&counter.panes, (rules.worker, rules.window_ms), end);
             if workers < rules.workers_min {
                 continue;
             }

@@ -2,7 +2,7 @@
 
 use crate::engine::effects::SwarmCallKey;
 use crate::limits::SWARM_PANE_LIFE_MS_MIN;
-use crate::policy::{Detector, Mode, Notify, Policy, SwarmSteps};
+use crate::policy::{Detector, Mode, Notify, Policy, SwarmSteps, Worker};
 
 /// The settings that a counter is judged by: `swarm_repeat`'s or `fleet_rate`'s.
 pub(super) struct Rules {
@@ -10,9 +10,10 @@ pub(super) struct Rules {
     pub(super) mode: Mode,
     pub(super) threshold: u32,
     pub(super) block_at: u32,
-    /// Calls that a block needs beside the busiest agent's, and in its own period; 0 = no such bound.
+    /// Calls that a block needs beside the busiest worker's, and in its own period; 0 = no such bound.
     pub(super) block_shared_min: u32,
     pub(super) workers_min: u32,
+    pub(super) worker: Worker,
     pub(super) window_ms: i64,
     pub(super) period_ms: i64,
     pub(super) steps: SwarmSteps,
@@ -32,13 +33,14 @@ impl Rules {
                 mode: swarm.mode,
                 threshold: tool.scaled(swarm.threshold, false),
                 block_at: tool.scaled(swarm.block_at, false),
-                // A single agent's loop is its own, where more than one are asked for.
+                // A single worker's loop is its own, where more than one are asked for.
                 block_shared_min: if swarm.workers_min > 1 {
                     tool.scaled(swarm.threshold.min(swarm.block_at / 2), false)
                 } else {
                     0
                 },
                 workers_min: swarm.workers_min,
+                worker: swarm.worker,
                 window_ms: swarm.window_ms,
                 period_ms: period_ms(policy, key),
                 steps: swarm.steps,
@@ -52,6 +54,7 @@ impl Rules {
                 block_at: fleet.limit.saturating_add(1),
                 block_shared_min: 0,
                 workers_min: 1,
+                worker: swarm.worker,
                 window_ms: fleet.window_ms,
                 period_ms: period_ms(policy, key),
                 steps: SwarmSteps::Once,

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use crate::engine::swarm::rules::Rules;
 use crate::event::EventTime;
 use crate::limits::SWARM_STEPS_MAX;
-use crate::policy::{Mode, SwarmSteps};
+use crate::policy::{Mode, SwarmRepeat, SwarmSteps, Worker};
 
 /// Contributing sessions named in a command, for people.
 const CONTRIBUTORS_MAX: usize = 8;
 
-/// Calls of one agent in one pane.
+/// Calls of one agent, or one session, in one pane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contribution {
     /// How many.
@@ -19,10 +19,10 @@ pub struct Contribution {
     pub last: EventTime,
 }
 
-/// One pane: agents by (session, agent).
+/// One pane.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pane {
-    /// Agents of the pane; at most `workers_max`, and [`crate::limits::SWARM_PANE_BYTES_MAX`] of them.
+    /// Agents of the pane, by (session, agent). Where sessions count, each stands once, with the agent that called last. At most `workers_max`, and [`crate::limits::SWARM_PANE_BYTES_MAX`] of them.
     pub agents: BTreeMap<(String, String), Contribution>,
     /// Calls of agents beyond these bounds: they count, their number saturates.
     pub further_calls: u32,
@@ -80,32 +80,40 @@ pub(super) const fn is_block(rules: &Rules, step: u32) -> bool {
     matches!(rules.mode, Mode::Block) && rules.block_at > 0 && step >= rules.block_at
 }
 
-/// Whether enough of a window's calls are recent, and are not its busiest agent's, for a block of all. One agent that loops is that agent's
+/// Whether enough of a window's calls are recent, and are not its busiest worker's, for a block of all. One agent that loops is that agent's
 /// detectors' business, and after a block that has expired a single call is no proof that all go on.
 pub(super) fn is_shared(panes: &Panes, rules: &Rules, period_start: i64, end: EventTime) -> bool {
     let of_period = panes_between(panes, period_start, end.0).map(|(_, pane)| pane);
     if calls_of(of_period) < rules.block_shared_min {
         return false;
     }
-    let mut agents: BTreeMap<&(String, String), u32> = BTreeMap::new();
+    let mut workers: BTreeMap<(&str, &str), u32> = BTreeMap::new();
     for (who, contribution) in in_window(panes, rules.window_ms, end) {
-        let calls = agents.entry(who).or_default();
+        let calls = workers.entry(worker_of(rules.worker, who)).or_default();
         *calls = calls.saturating_add(contribution.calls);
     }
     let all = calls_of(panes_of(panes, rules.window_ms, end));
-    all.saturating_sub(agents.values().max().copied().unwrap_or(0)) >= rules.block_shared_min
+    all.saturating_sub(workers.values().max().copied().unwrap_or(0)) >= rules.block_shared_min
 }
 
-/// Calls and agents of the window that ends with a pane.
-pub(super) fn window(panes: &Panes, window_ms: i64, end: EventTime) -> (u32, u32) {
-    (calls_of(panes_of(panes, window_ms, end)), window_workers(panes, window_ms, end))
+/// Whom calls of an agent are put down to.
+fn worker_of(worker: Worker, (session, agent): &(String, String)) -> (&str, &str) {
+    match worker {
+        Worker::Session => (session, ""),
+        Worker::Agent => (session, agent),
+    }
 }
 
-pub(super) fn window_workers(panes: &Panes, window_ms: i64, end: EventTime) -> u32 {
-    let mut agents: Vec<&(String, String)> = in_window(panes, window_ms, end).map(|(who, _)| who).collect();
-    agents.sort_unstable();
-    agents.dedup();
-    agents.len() as u32
+/// Calls and workers of the window that ends with a pane.
+pub(super) fn window(panes: &Panes, policy: &SwarmRepeat, end: EventTime) -> (u32, u32) {
+    (calls_of(panes_of(panes, policy.window_ms, end)), window_workers(panes, (policy.worker, policy.window_ms), end))
+}
+
+pub(super) fn window_workers(panes: &Panes, (worker, window_ms): (Worker, i64), end: EventTime) -> u32 {
+    let mut workers: Vec<(&str, &str)> = in_window(panes, window_ms, end).map(|(who, _)| worker_of(worker, who)).collect();
+    workers.sort_unstable();
+    workers.dedup();
+    workers.len() as u32
 }
 
 /// The steps to be published at a sum: those above the greatest one published. A block has a step of its own, out of order or among the others.
