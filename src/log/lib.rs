@@ -9,6 +9,7 @@ pub mod embedded;
 mod headers;
 mod names;
 mod replace;
+mod steady;
 
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use loopwarden_core::engine::Command;
 use loopwarden_core::event::{NextOffset, Record, RecordOffset, Stage, TaskId};
 pub use names::InputNames;
 pub use replace::replace;
+pub use steady::SteadyClock;
 
 /// Whether the handler of [`Log::poll`] wants more records now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

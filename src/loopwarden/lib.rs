@@ -23,7 +23,11 @@ pub mod failure;
 
 pub mod input_quality;
 
+mod descriptors;
+
 mod mapping_file;
+
+mod private;
 
 pub mod output;
 

@@ -9,6 +9,7 @@
 //! | `Meta` | `i`, stage, partition (4) | extent of an input: four numbers of 8 bytes |
 //! | `Meta` | `f`, feed | extent of a feed |
 //! | `Meta` | `p`, stage, partition (4) | committed offset (8) |
+//! | `Meta` | `clock` | the time that is believed, how far the wall clock is ahead, and for how long: three numbers of 8 bytes |
 //!
 //! Numbers are big endian, so that key order is the order of the log.
 
@@ -22,6 +23,8 @@ use crate::embedded::shared::{Extent, Writer};
 
 const LAYOUT: &[u8] = b"layout";
 const LAYOUT_VERSION: u8 = 1;
+/// Where the clock is kept that says how old a record is.
+pub(super) const CLOCK: &[u8] = b"clock";
 const INPUT: u8 = b'i';
 const FEED: u8 = b'f';
 const POSITION: u8 = b'p';

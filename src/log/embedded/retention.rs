@@ -6,13 +6,13 @@ use std::ops::ControlFlow;
 use loopwarden_core::event::TaskId;
 use loopwarden_state::Area;
 
-use crate::LogError;
 use crate::embedded::broker::EmbeddedBroker;
 use crate::embedded::feed::Feed;
 use crate::embedded::layout;
 use crate::embedded::record::Stored;
-use crate::embedded::scan::{corrupt, scan};
+use crate::embedded::scan::{corrupt, fatal, scan};
 use crate::embedded::shared::Extent;
+use crate::{LogError, SteadyClock};
 
 /// Records looked at per partition or feed and call. The rest waits for the next call.
 const RECORDS_MAX: usize = 100_000;
@@ -75,6 +75,27 @@ impl Quota {
 }
 
 impl EmbeddedBroker {
+    /// The clock that says how old a record is, as an earlier process left it; in a new log it believes `wall_ms`.
+    ///
+    /// # Errors
+    /// [`LogError::Fatal`] where the disk fails.
+    pub fn age_clock(&self, wall_ms: i64, mono_ms: u64, doubt_ms_max: i64) -> Result<SteadyClock, LogError> {
+        let kept = self.shared.store.get_raw(Area::Meta, layout::CLOCK).map_err(fatal)?;
+        let kept = kept.and_then(|bytes| SteadyClock::decode(&bytes, mono_ms, doubt_ms_max));
+        Ok(kept.unwrap_or_else(|| SteadyClock::new(wall_ms, mono_ms, doubt_ms_max)))
+    }
+
+    /// Keeps it for a later process.
+    ///
+    /// # Errors
+    /// [`LogError::Fatal`] where the disk fails.
+    pub fn keep_age_clock(&self, clock: &SteadyClock) -> Result<(), LogError> {
+        let mut batch = self.shared.store.batch();
+        batch.put(Area::Meta, layout::CLOCK, &clock.encode());
+        let mut writer = self.shared.writer();
+        self.write(&mut writer, batch).map(drop)
+    }
+
     /// Deletes from the old end what is older or more than `keep` allows. One caller at a time, now and then. Returns bytes removed.
     ///
     /// # Errors

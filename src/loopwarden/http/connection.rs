@@ -18,6 +18,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
 
+use crate::descriptors;
+
 /// Pause when the operating system has no connection to give: out of descriptors, most often.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -32,7 +34,7 @@ impl Listener {
     pub(super) async fn bind(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        Ok(Self { tcp: listener, address, slots: Arc::new(Semaphore::new(limits::HTTP_CONNECTIONS_MAX)) })
+        Ok(Self { tcp: listener, address, slots: Arc::new(Semaphore::new(descriptors::connections_max())) })
     }
 
     pub(super) const fn address(&self) -> SocketAddr {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use loopwarden_core::engine::SessionEngine;
 use loopwarden_core::event::Stage;
+use loopwarden_core::limits::REWRITTEN_BYTES_MAX;
 use loopwarden_core::policy::Policy;
 use loopwarden_ingest::Sources;
 use loopwarden_ingest::mapping::Mapping;
@@ -100,6 +101,8 @@ pub(super) struct DeploymentSpec<'a> {
     pub(super) config: &'a Config,
     pub(super) policy: &'a Arc<Policy>,
     pub(super) data_dir: &'a Path,
+    /// Files that the database may hold open.
+    pub(super) open_files: u32,
     pub(super) clock: SystemClock,
     /// Which source reports which session.
     pub(super) sources: Arc<Mutex<Sources>>,
@@ -130,6 +133,7 @@ impl DeploymentSpec<'_> {
         let sizes = RocksOptions {
             block_cache_bytes: limits.block_cache_bytes,
             write_buffer_bytes: limits.write_buffer_bytes,
+            open_files_max: self.open_files,
             ..RocksOptions::default()
         };
         Ok(RocksStore::open(&self.data_dir.join("state"), &sizes, &owner)?)
@@ -162,7 +166,7 @@ pub(super) fn embedded(spec: &DeploymentSpec<'_>, prepared: Vec<Prepared>) -> Re
         instance: config.instance.clone(),
         partitions: config.embedded.partitions,
         lanes: config.lanes,
-        value_bytes_max: config.limits.record_bytes_max,
+        value_bytes_max: config.limits.record_bytes_max + REWRITTEN_BYTES_MAX,
         ..EmbeddedOptions::default()
     };
     let broker = EmbeddedBroker::open(store.clone(), options)?;

@@ -1,6 +1,7 @@
 //! Kafka as the settings have it.
 
 use loopwarden_core::event::Stage;
+use loopwarden_core::limits::REWRITTEN_BYTES_MAX;
 use loopwarden_kafka::{KafkaOptions, NativeSettings, Secret, Security, TopicNames};
 use loopwarden_settings::{Config, KafkaConfig, SaslMechanism, read_secret};
 use loopwarden_token::{Issuer, Msk, Source, Tokens};
@@ -46,7 +47,7 @@ pub fn kafka_options(config: &Config, kafka: &KafkaConfig, lane: u32) -> Result<
         fetch_bytes_max: config.limits.fetch_queue_bytes,
         swarm: SWARM,
         reads: &[Stage::Session],
-        value_bytes_max: config.limits.record_bytes_max,
+        value_bytes_max: config.limits.record_bytes_max + REWRITTEN_BYTES_MAX,
         rekeyed_to: None,
     })
 }

@@ -23,6 +23,7 @@ use std::time::Duration;
 use deployment::{Deployment, DeploymentSpec};
 use follow::Following;
 use housekeeping::Housekeeping;
+pub use housekeeping::Upkeep;
 pub(crate) use intakes::mappings;
 pub use kafka_options::{SWARM, kafka_options};
 use loopwarden_core::policy::Policy;
@@ -44,7 +45,7 @@ use crate::output::{Output, say};
 use crate::signals;
 use crate::signals::Asked;
 use crate::telemetry::logging::LogControl;
-use crate::{clock, task};
+use crate::{clock, descriptors, private, task};
 
 /// How often the process looks after its lanes.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -57,6 +58,8 @@ const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
 /// # Errors
 /// By fate: configuration, brokers, store, identity.
 pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<Loaded, Failure>, follow: &[PathBuf]) -> Outcome {
+    private::by_default();
+    let open_files = descriptors::raise()?;
     let loaded_policy = reload::load(&loaded.config.policy)?;
     let in_force = reload::in_force(&loaded_policy);
     let policy = Arc::clone(&in_force.policy);
@@ -71,11 +74,12 @@ pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<
     let prepared = webhooks(config)?;
     let data_dir = config.data_dir()?;
     let place = data_dir.display();
-    std::fs::create_dir_all(data_dir).map_err(|error| StoreError::of_io(format!("cannot make data_dir {place}"), &error))?;
+    private::dir(data_dir).map_err(|error| StoreError::of_io(format!("cannot make data_dir {place}"), &error))?;
     reload::keep(data_dir, &loaded_policy)
         .map_err(|error| StoreError::of_io(format!("cannot write to data_dir {place}"), &error))?;
     let quality = Arc::new(InputQuality::default());
-    let spec = DeploymentSpec { config, policy: &policy, data_dir, clock: SystemClock::start(), sources: quality.sources() };
+    let spec =
+        DeploymentSpec { config, policy: &policy, data_dir, open_files, clock: SystemClock::start(), sources: quality.sources() };
     let mut deployment = match &config.kafka {
         Some(kafka) => deployment::kafka(&spec, kafka, mappings, prepared)?,
         None => deployment::embedded(&spec, prepared)?,

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::{fs, io};
 
+use loopwarden_log::replace;
 use loopwarden_settings::Loaded;
 use loopwarden_settings::policy::LoadedPolicy;
 
@@ -45,9 +46,8 @@ pub(super) fn keep(data_dir: &Path, loaded: &LoadedPolicy) -> io::Result<()> {
     let dir = data_dir.join(POLICIES);
     fs::create_dir_all(&dir)?;
     let hash = loaded.policy.hash.to_string();
-    let (half, whole) = (dir.join(format!("{hash}.half")), dir.join(format!("{hash}.toml")));
-    fs::write(&half, loaded.to_toml())?;
-    fs::rename(&half, &whole)?;
+    let whole = dir.join(format!("{hash}.toml"));
+    replace(&whole, loaded.to_toml().as_bytes())?;
     let mut files = Vec::new();
     for entry in fs::read_dir(&dir)? {
         let entry = entry?;

@@ -11,7 +11,8 @@ use loopwarden::event::{NextOffset, Stage, TaskId};
 use loopwarden::log::embedded::{
     Append, EmbeddedBroker, EmbeddedLog, EmbeddedOptions, EmbeddedOutput, Feed as EmbeddedFeed, Retention, TICK_HEADER,
 };
-use loopwarden::log::{CommitOutcome, Destination, Log, LogError, LogEvent, Output, Partitions};
+use loopwarden::log::{CommitOutcome, Destination, Flow, Log, LogError, LogEvent, Output, Partitions};
+use loopwarden::server::Upkeep;
 use loopwarden::store::{KeyFamily, RocksOptions, RocksStore, StateStore, StoreOwner};
 
 use super::log_contract;
@@ -452,6 +453,60 @@ fn retention_removes_what_is_old_and_consumed_and_nothing_else() {
     let mut world = Embedded { broker, dir: world.dir };
     let mut log = world.ready();
     assert_eq!(read(&mut log, 1)[0].offset, 9);
+}
+
+#[test]
+fn a_wall_clock_that_runs_a_month_ahead_deletes_nothing_and_fires_nothing() {
+    const DAY_MS: i64 = 24 * 3_600_000;
+    const NOW_MS: i64 = 1_795_291_200_000;
+    let mut world = Embedded::new();
+    let mut log = world.ready();
+    for n in 0..5 {
+        world.append(0, "s", "event", NOW_MS - n);
+    }
+    read(&mut log, 5);
+    for n in 0..5 {
+        log.stage(Output { timestamp_ms: NOW_MS - n, ..command("s", &n.to_string()) });
+    }
+    commit(&mut log, &[(session(0), 5)]);
+    settle(&world.broker);
+    let mut mono_ms = 0;
+    // So many turns, so many seconds apart, with a wall clock so far ahead of the true one.
+    let mut lives = |broker: &EmbeddedBroker, upkeep: &mut Option<Upkeep>, (turns, apart_s): (u64, u64), ahead_ms: i64| {
+        for _ in 0..turns {
+            mono_ms += apart_s * 1_000;
+            let now = (NOW_MS + mono_ms as i64 + ahead_ms, mono_ms);
+            let upkeep = upkeep.get_or_insert_with(|| Upkeep::new(broker, 7 * DAY_MS, now).unwrap());
+            assert!(upkeep.turn(broker, now).is_empty());
+        }
+    };
+    let held =
+        |broker: &EmbeddedBroker| (broker.input_range(session(0)).start, broker.reader().range(EmbeddedFeed::Commands).start);
+    // Ticks wait for nobody here: who reads them sees what time they say.
+    let last_tick = |log: &mut EmbeddedLog| {
+        let mut last = 0;
+        let mut visit = |_, record: &loopwarden::event::Record<'_>| {
+            last = last.max(record.meta.timestamp.0);
+            Flow::Continue
+        };
+        while !matches!(log.poll(Duration::ZERO, &mut visit).unwrap(), LogEvent::Records(0)) {}
+        last
+    };
+    let mut upkeep = None;
+    lives(&world.broker, &mut upkeep, (12, 10), 0);
+    lives(&world.broker, &mut upkeep, (12, 10), 30 * DAY_MS);
+    assert_eq!(held(&world.broker), (0, 0));
+    assert!(last_tick(&mut log) < NOW_MS + DAY_MS, "a tick of next month ends every session and block");
+    // A process that starts while the clock is wrong doubts it like the one before.
+    upkeep = None;
+    lives(&world.broker, &mut upkeep, (12, 10), 30 * DAY_MS);
+    assert_eq!(held(&world.broker), (0, 0));
+    assert!(last_tick(&mut log) < NOW_MS + DAY_MS);
+    // The clock is right again, and a week passes in truth.
+    lives(&world.broker, &mut upkeep, (7 * 24 * 6 - 2, 600), 0);
+    assert_eq!(held(&world.broker), (0, 0), "not yet a week");
+    lives(&world.broker, &mut upkeep, (18, 100), 0);
+    assert_eq!(held(&world.broker), (5, 5));
 }
 
 #[test]

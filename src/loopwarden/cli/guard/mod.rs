@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, ValueEnum};
+use loopwarden_core::limits::REWRITTEN_BYTES_MAX;
 use loopwarden_guard::{Options, STALE_AFTER_MS, WithoutChannel};
 use loopwarden_settings::read_secret;
 use works::Works;
@@ -20,10 +21,10 @@ use crate::http::Token;
 use crate::http::check::Desk;
 use crate::http::sidecar::{Place, Sidecar};
 use crate::output::Output;
-use crate::signals;
 use crate::signals::Asked;
 use crate::telemetry::guard::GuardReport;
 use crate::telemetry::metrics;
+use crate::{private, signals};
 
 /// `guard`.
 #[derive(Debug, Args)]
@@ -90,6 +91,7 @@ pub enum NudgeWithoutChannel {
 /// # Errors
 /// Settings; the place to listen on.
 pub fn run(args: &GuardArgs, log: &LogArgs) -> Outcome {
+    private::by_default();
     let loaded = setup::load(&args.config, log)?;
     setup::log_as_configured(&loaded.config)?;
     let place = place(args)?;
@@ -97,7 +99,7 @@ pub fn run(args: &GuardArgs, log: &LogArgs) -> Outcome {
     let signals = signals::listen()?;
     let stop = Arc::new(AtomicBool::new(false));
     let options = Options {
-        event_bytes_max: loaded.config.limits.record_bytes_max,
+        event_bytes_max: event_bytes_max(loaded.config.limits.record_bytes_max, args.upstream.is_some()),
         without_channel: match args.nudge_without_channel {
             NudgeWithoutChannel::DenyOnce => WithoutChannel::DenyOnce,
             NudgeWithoutChannel::Drop => WithoutChannel::Drop,
@@ -127,6 +129,12 @@ pub fn run(args: &GuardArgs, log: &LogArgs) -> Outcome {
         let _ = thread.join();
     }
     Ok(())
+}
+
+/// What an agent may send: with what is added to it, the process that takes it must take it too. A lane has room for that, a listener does
+/// not know who added it.
+const fn event_bytes_max(record_bytes_max: usize, is_posted: bool) -> usize {
+    if is_posted { record_bytes_max.saturating_sub(REWRITTEN_BYTES_MAX) } else { record_bytes_max }
 }
 
 /// `deliveries`: events that were taken, and those lost on their way.

@@ -21,6 +21,8 @@ pub(super) fn unit(program: &Path, address: SocketAddr) -> String {
          ExecStart=\"{program}\" run --data-dir %S/loopwarden --set http.listen={address} --set mode=live\n\
          StateDirectory=loopwarden\n\
          StateDirectoryMode=0700\n\
+         UMask=0077\n\
+         LimitNOFILE=65536\n\
          Restart=on-failure\n\
          RestartSec=2\n\
          RestartPreventExitStatus=2 75 78\n\
