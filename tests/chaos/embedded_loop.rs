@@ -27,8 +27,8 @@ const AGO_MS: i64 = 6 * 3_600_000;
 const SLOWER: i64 = 100;
 /// No timer fires, wherever the clock is: what fires when would hang on the moment of a tick.
 const LATENESS_MS: i64 = 12 * 3_600_000;
-/// More than a clock jumps.
-const RETENTION_MS: i64 = 24 * 3_600_000;
+/// More than so long ago and a long run, less than so long ago and a jump: a clock that is believed at once deletes what was not read.
+const RETENTION_MS: i64 = 27_000_000;
 /// So long without a command, and nothing more will come.
 const QUIET: Duration = Duration::from_secs(10);
 /// A process that does not come back is stuck.

@@ -286,6 +286,38 @@ fn what_is_no_event_becomes_one_dead_letter_with_its_reason_and_place_and_the_st
 }
 
 #[test]
+fn one_agent_that_sends_what_is_no_event_stops_no_partition() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, 1);
+    let scratch = Scratch::new("alone");
+    fs::create_dir_all(&scratch.0).expect("a directory");
+    // Far more than a wave, in the one partition that all have in common.
+    let deep = format!("{}1{}", "[".repeat(65), "]".repeat(65));
+    let records: Vec<(String, Option<Vec<u8>>)> = (0..300)
+        .map(|number| {
+            let value = match number % 3 {
+                0 => format!(r#"{{"id":"e{number}","session_id":"evil","kind":"tool","tool":"t","args":{deep}}}"#),
+                1 => format!(r#"{{"id":"e{number}","session_id":"evil","kind":"tool","tool":"{}"}}"#, "n".repeat(257)),
+                _ => "no json".to_owned(),
+            };
+            ("evil".to_owned(), Some(value.into_bytes()))
+        })
+        .chain(events(0..2))
+        .collect();
+    produce(&world, &records);
+    let running = Running::start(&world, &scratch);
+    let letters = until(&world, &world.options.topics.dead_letters, 300);
+    let deadline = Deadline::after(PATIENCE);
+    while !repeats(&world.read(&world.options.topics.commands)).contains(&"s1".to_owned()) {
+        assert!(!deadline.is_over(), "the stream does not go on\n{}", scratch.log());
+    }
+    assert_eq!(running.end("TERM"), Some(0));
+    assert_eq!(letters.len(), 300, "each has its letter");
+    let copies = letters.iter().filter(|letter| letter.value.is_some()).count();
+    assert!((100..=200).contains(&copies), "a share of each minute: {copies}");
+}
+
+#[test]
 fn a_broker_that_is_not_there_has_a_code_and_a_way_out() {
     let Some(bootstrap) = broker::bootstrap() else { return };
     let mut world = World::named(bootstrap);

@@ -10,23 +10,23 @@ use serde_json::Value;
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone)]
-pub(super) struct Client {
-    pub(super) address: String,
+pub(crate) struct Client {
+    pub(crate) address: String,
 }
 
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) head: String,
-    pub(super) text: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) text: String,
 }
 
 impl Answer {
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
 
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (found, value) = line.split_once(':')?;
             found.eq_ignore_ascii_case(name).then(|| value.trim())
@@ -35,31 +35,31 @@ impl Answer {
 }
 
 impl Client {
-    pub(super) fn new(address: &str) -> Self {
+    pub(crate) fn new(address: &str) -> Self {
         Self { address: address.to_owned() }
     }
 
-    pub(super) fn address(&self) -> &str {
+    pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    pub(super) fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream
     }
 
-    pub(super) fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Answer {
         self.send("GET", path, &[], b"")
     }
 
-    pub(super) fn post(&self, path: &str, media: &str, body: &[u8]) -> Answer {
+    pub(crate) fn post(&self, path: &str, media: &str, body: &[u8]) -> Answer {
         self.send("POST", path, &[("content-type", media)], body)
     }
 
     /// One request on a connection of its own; `host` among the headers replaces the usual one.
-    pub(super) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    pub(crate) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
         if !headers.iter().any(|(name, _)| *name == "host") {
             head = format!("{head}host: {}\r\n", self.address);
@@ -76,7 +76,7 @@ impl Client {
     }
 
     /// Bytes as they are; nothing comes back from a connection that is cut.
-    pub(super) fn raw(&self, bytes: &[u8]) -> Option<Answer> {
+    pub(crate) fn raw(&self, bytes: &[u8]) -> Option<Answer> {
         let mut stream = self.connect();
         let _ = stream.write_all(bytes);
         let mut text = Vec::new();
@@ -85,7 +85,7 @@ impl Client {
     }
 
     /// Opens the stream of commands.
-    pub(super) fn follow(&self, query: &str, last: Option<&str>) -> Follower {
+    pub(crate) fn follow(&self, query: &str, last: Option<&str>) -> Follower {
         let mut stream = self.connect();
         let last = last.map_or_else(String::new, |last| format!("last-event-id: {last}\r\n"));
         let request =
@@ -112,20 +112,20 @@ fn parse(bytes: &[u8]) -> Answer {
 }
 
 /// A stream of server-sent events.
-pub(super) struct Follower {
+pub(crate) struct Follower {
     lines: BufReader<TcpStream>,
 }
 
 impl Follower {
     /// The next line; none at the end.
-    pub(super) fn line(&mut self) -> Option<String> {
+    pub(crate) fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         let read = self.lines.read_line(&mut line).unwrap();
         (read > 0).then(|| line.trim_end().to_owned())
     }
 
     /// Id and text of the next command. Chunk sizes, comments and other fields are lines of their own, and skipped.
-    pub(super) fn command(&mut self) -> Option<(String, Value)> {
+    pub(crate) fn command(&mut self) -> Option<(String, Value)> {
         let (mut id, mut data) = (None, None);
         while id.is_none() || data.is_none() {
             let line = self.line()?;

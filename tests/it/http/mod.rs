@@ -34,10 +34,10 @@ const PAUSE: Duration = Duration::from_millis(40);
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// A directory of one test. Not the system's temporary one: state is refused there.
-struct Scratch(PathBuf);
+pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let name = format!("http-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
         // A process that was killed may have had the same id, and left its state.
@@ -54,27 +54,37 @@ impl Drop for Scratch {
 }
 
 /// A running process, killed with this value.
-struct Running {
+pub(crate) struct Running {
     child: Child,
-    client: Client,
+    pub(crate) client: Client,
     /// What it printed when it was ready.
     greeting: String,
 }
 
 impl Running {
     /// Starts it on a directory and waits until it is ready.
-    fn start(dir: &Path, settings: &[&str]) -> Self {
+    pub(crate) fn start(dir: &Path, settings: &[&str]) -> Self {
         Self::start_with(dir, &["--log-level", "warn"], settings)
     }
 
     /// The same with arguments of its own.
-    fn start_with(dir: &Path, arguments: &[&str], settings: &[&str]) -> Self {
+    pub(crate) fn start_with(dir: &Path, arguments: &[&str], settings: &[&str]) -> Self {
         Self::of(dir, "run", arguments, settings)
+    }
+
+    /// A process that may open so many files.
+    pub(crate) fn limited(dir: &Path, files: u32, settings: &[&str]) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -n {files} && exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_loopwarden")]);
+        Self::by(command, dir, "run", &["--log-level", "warn"], settings)
     }
 
     /// A process that runs this command.
     fn of(dir: &Path, verb: &str, arguments: &[&str], settings: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
+        Self::by(Command::new(env!("CARGO_BIN_EXE_loopwarden")), dir, verb, arguments, settings)
+    }
+
+    fn by(mut command: Command, dir: &Path, verb: &str, arguments: &[&str], settings: &[&str]) -> Self {
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
             command.env_remove(name);
         }
@@ -105,13 +115,13 @@ impl Running {
     }
 
     /// As the power goes: no farewell.
-    fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
     /// Asks it to end, and waits. Its exit code.
-    fn terminate(mut self) -> Option<i32> {
+    pub(crate) fn terminate(mut self) -> Option<i32> {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         self.child.wait().unwrap().code()
@@ -119,7 +129,7 @@ impl Running {
 
     /// Posts one event; it must be accepted.
     #[track_caller]
-    fn accept(&self, event: &Value) {
+    pub(crate) fn accept(&self, event: &Value) {
         let answer = self.client.post("/v1/events", "application/json", event.to_string().as_bytes());
         assert_eq!((answer.status, answer.text.trim()), (202, r#"{"accepted":1,"rejected":[]}"#), "{event}");
     }
@@ -136,7 +146,7 @@ impl Running {
 
     /// Commands from the beginning, until there are enough.
     #[track_caller]
-    fn commands_until(&self, query: &str, done: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    pub(crate) fn commands_until(&self, query: &str, done: impl Fn(&[Value]) -> bool) -> Vec<Value> {
         let (mut all, mut after) = (Vec::new(), "0".to_owned());
         while !done(&all) {
             let (more, next) = self.commands(&format!("wait=30s&{query}&after={after}"));
@@ -149,7 +159,7 @@ impl Running {
 
     /// Asks until the answer is so.
     #[track_caller]
-    fn until(&self, path: &str, is_so: impl Fn(&Answer) -> bool) -> Answer {
+    pub(crate) fn until(&self, path: &str, is_so: impl Fn(&Answer) -> bool) -> Answer {
         let deadline = Deadline::after(PATIENCE);
         loop {
             let answer = self.client.get(path);
@@ -163,13 +173,13 @@ impl Running {
 
     /// Asks until the answer, JSON, is so.
     #[track_caller]
-    fn json_until(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn json_until(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         self.until(path, |answer| is_so(&answer.json())).json()
     }
 
     /// Waits until the only agent of a session has so many steps, and what was said about them is in the feed.
     #[track_caller]
-    fn until_said(&self, session_id: &str, steps: usize) {
+    pub(crate) fn until_said(&self, session_id: &str, steps: usize) {
         let has_all = |session: &Value| session["agents"][0]["steps"].as_array().is_some_and(|found| found.len() == steps);
         self.json_until(&format!("/sessions/{session_id}"), has_all);
         // This answer waits for the sync of all that is written: what is not durable is not in the feed.
@@ -185,7 +195,7 @@ impl Drop for Running {
 }
 
 /// A call that failed, always the same one in its session.
-fn failed_call(session_id: &str, number: usize) -> Value {
+pub(crate) fn failed_call(session_id: &str, number: usize) -> Value {
     serde_json::json!({
         "id": format!("{session_id}-{number}"),
         "kind": "tool",
