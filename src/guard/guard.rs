@@ -51,6 +51,8 @@ pub struct Opened {
     /// The event itself waits for the decision.
     waits: bool,
     dropped: Option<Dropped>,
+    /// What was forgotten of this agent's verdicts, once it was looked up.
+    found: Option<Rows>,
 }
 
 impl Opened {
@@ -106,6 +108,34 @@ impl Guard {
         self.counts.not_understood += u64::from(!is_taken);
     }
 
+    /// A row of the state topic that was not read: whoever it may concern is told so, or it is looked up for him.
+    pub fn row_was_not_read(&mut self, key: &[u8]) {
+        if let Ok(key) = std::str::from_utf8(key) {
+            self.rows.was_not_read(key);
+        }
+    }
+
+    /// Beginnings of the keys of rows that were forgotten and may be in force for a check. Where they can be looked up, what was found is
+    /// to be given to [`Guard::found`] before it is decided; else the answer is stale.
+    #[must_use]
+    pub fn missing(&self, opened: &Opened, now: EventTime) -> Vec<String> {
+        if opened.found.is_some() { Vec::new() } else { self.rows.missing(&opened.who, now) }
+    }
+
+    /// All rows that begin as asked. They are for this check alone: the table has no room for them.
+    pub fn found<'a>(&mut self, opened: &mut Opened, rows: impl IntoIterator<Item = (&'a [u8], &'a [u8])>, now: EventTime) {
+        let mut found = Rows::default();
+        for (key, value) in rows {
+            if let Ok(key) = std::str::from_utf8(key) {
+                found.row(key, read_row(value), now);
+            }
+        }
+        // What is still known is newer.
+        found.forget_known(&self.rows);
+        opened.found = Some(found);
+        self.counts.looked_up += 1;
+    }
+
     /// Takes a command as it is published.
     pub fn command(&mut self, json: &[u8], now: EventTime) {
         match read_command(json) {
@@ -151,8 +181,16 @@ impl Guard {
         let heard = self.told.heard(&who.key, now.0);
         self.counts.nudges_delivered += heard.confirmed.len() as u64;
         self.counts.nudges_dropped += heard.dropped;
-        let mut opened =
-            Opened { phase: phase(&event), who, check, call_id: None, events: Vec::new(), waits: false, dropped: None };
+        let mut opened = Opened {
+            phase: phase(&event),
+            who,
+            check,
+            call_id: None,
+            events: Vec::new(),
+            waits: false,
+            dropped: None,
+            found: None,
+        };
         for command_id in heard.confirmed {
             let ack = ack(&opened.who, &command_id);
             opened.push(ack);
@@ -220,7 +258,8 @@ impl Guard {
     /// Decides about a check that was opened.
     pub fn decide(&mut self, opened: &mut Opened, knowledge: Knowledge, now: EventTime) -> Answer {
         let text = opened.check.event.get().to_owned();
-        let (trust, state) = self.trust(knowledge, now);
+        let (trust, mut state) = self.trust(knowledge, now);
+        state.stale |= !self.missing(opened, now).is_empty();
         self.counts.stale += u64::from(state.stale);
         // It was decoded before.
         let Ok(event) = decoded(&text, &self.options, now) else { return Answer::allow(state) };
@@ -273,8 +312,9 @@ impl Guard {
     fn candidates(&self, opened: &Opened, call: Option<&Call<'_>>, now: EventTime) -> Vec<Candidate> {
         let who = &opened.who;
         let is_due = |verdict: &Verdict| self.told.is_open(&who.key, &verdict.command_id, verdict.issued_at.0);
-        let own = self.rows.own(who, now);
-        let others = call.map(|call| self.rows.of_others(who, call, now)).unwrap_or_default();
+        let tables = || std::iter::once(&self.rows).chain(&opened.found);
+        let own: Vec<_> = tables().flat_map(|rows| rows.own(who, now)).collect();
+        let others = call.map(|call| tables().flat_map(|rows| rows.of_others(who, call, now)).collect::<Vec<_>>());
         let mut candidates: Vec<Candidate> = own
             .iter()
             .map(|verdict| Candidate {
@@ -289,8 +329,9 @@ impl Guard {
             own.iter().any(|own| own.scope.tool.is_none() || verdict.scope.tool.is_none() || own.scope.tool == verdict.scope.tool)
         };
         let held = if opened.phase == Phase::After { self.told.held(&who.key) } else { Vec::new() };
-        let held = held.into_iter().filter(|verdict| verdict.expires_at > now && self.rows.holds(who, verdict));
-        for verdict in others.into_iter().chain(held) {
+        let is_held = |verdict: &Verdict| tables().any(|rows| rows.holds(who, verdict));
+        let held = held.into_iter().filter(|verdict| verdict.expires_at > now && is_held(verdict));
+        for verdict in others.into_iter().flatten().chain(held) {
             let is_known = candidates.iter().any(|known| known.verdict.command_id == verdict.command_id);
             if !is_known && !has_own(&verdict) {
                 let is_due = is_due(&verdict);
@@ -343,19 +384,23 @@ impl Guard {
         self.told.lease(agent, nudge, now.0);
     }
 
+    /// A source that is not heard may have lifted any block since. One that is heard but behind has not lifted those that are known, and
+    /// whoever floods it must not do so either.
     fn trust(&self, knowledge: Knowledge, now: EventTime) -> (Trust, Freshness) {
-        let lag_ms = knowledge.as_of.map(|as_of| now.0.saturating_sub(as_of.0).max(0));
+        let Knowledge { as_of, late_ms, source } = knowledge;
+        let unheard_ms = as_of.map(|as_of| now.0.saturating_sub(as_of.0).max(0));
+        let lag_ms = unheard_ms.map(|unheard_ms| unheard_ms.saturating_add(late_ms.max(0)));
         let stale_after_ms = self.options.stale_after_ms;
-        let trust = match lag_ms {
-            Some(lag_ms) if lag_ms <= stale_after_ms => Trust::Fresh,
-            Some(lag_ms) if lag_ms <= stale_after_ms.saturating_mul(BLOCKS_STAND) => Trust::Aging,
+        let trust = match (unheard_ms, lag_ms) {
+            (_, Some(lag_ms)) if lag_ms <= stale_after_ms => Trust::Fresh,
+            (Some(unheard_ms), _) if unheard_ms <= stale_after_ms.saturating_mul(BLOCKS_STAND) => Trust::Aging,
             _ => Trust::Gone,
         };
         let state = Freshness {
-            as_of: knowledge.as_of.map(EventTime::to_rfc3339),
+            as_of: lag_ms.map(|lag_ms| now.plus_ms(-lag_ms).to_rfc3339()),
             lag_ms: lag_ms.map(i64::unsigned_abs),
             stale: trust != Trust::Fresh,
-            source: knowledge.source,
+            source,
         };
         (trust, state)
     }

@@ -10,12 +10,14 @@ mod check;
 mod decide;
 mod groups;
 mod guard;
+mod lost;
 mod matching;
 mod message;
 mod pairs;
 mod refusals;
 mod rewrite;
 mod rows;
+mod shares;
 mod terms;
 #[cfg(test)]
 mod tests;

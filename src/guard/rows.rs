@@ -1,7 +1,8 @@
 //! The verdicts in force, by session, swarm and fleet: fed with commands or with state rows, in any mixture of sessions.
 //!
 //! A row replaces all that was known of its subject, a command adds to it or lifts. An update that is not newer than the last one of its
-//! subject (`epoch`, `seq`) changes nothing.
+//! subject (`epoch`, `seq`) changes nothing. When there are too many subjects, those leave first that the tenant with the most of them
+//! holds, and what left is known to be missing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,16 +12,19 @@ use loopwarden_core::event::EventTime;
 use loopwarden_core::limits::ACTIVE_VERDICTS_MAX;
 
 use crate::groups::Group;
+use crate::lost::Lost;
 use crate::matching::Call;
+use crate::shares;
+use crate::shares::{Measure, Shares};
 use crate::verdict::{CommandUpdate, RowUpdate, ScopeKind, Verdict};
 use crate::who::Who;
 
-/// Subjects that are held; beyond them those leave whose verdicts end first.
+/// Subjects that are held, of all tenants.
 pub(crate) const SUBJECTS_MAX: usize = 65_536;
 /// What their verdicts may take, about. Bytes.
 pub(crate) const BYTES_MAX: usize = 48 << 20;
-/// What part of all leaves at once when there are too many.
-const LEAVING_PART: usize = 16;
+/// What the places take by which a subject is found. Bytes.
+const PLACES_BYTES: usize = 256;
 
 /// Verdicts in force.
 #[derive(Debug, Default)]
@@ -31,6 +35,8 @@ pub(crate) struct Rows {
     /// By swarm, or by fleet.
     groups: BTreeMap<String, Group>,
     bytes: usize,
+    shares: Shares,
+    lost: Lost,
     /// Subjects that left because there were too many.
     pub(crate) evicted: u64,
 }
@@ -132,9 +138,34 @@ impl Rows {
         held.into_iter().any(|held| held.command_id == verdict.command_id)
     }
 
+    /// Beginnings of the keys under which something may be missing that is in force for an agent.
+    pub(crate) fn missing(&self, who: &Who, now: EventTime) -> Vec<String> {
+        if self.lost.is_empty() {
+            return Vec::new();
+        }
+        let Who { tenant, session_id, swarm_id, .. } = who;
+        let session = joined(&["agent", tenant, session_id, ""]);
+        let swarm = swarm_id.as_ref().map(|swarm_id| joined(&["swarm", tenant, swarm_id, ""]));
+        let beginnings = [Some(session), swarm, Some(joined(&["fleet", tenant, ""]))].into_iter().flatten();
+        beginnings.filter(|beginning| self.lost.may_have(tenant, beginning, now)).collect()
+    }
+
+    /// A row that is in force, for all one knows, and was not read.
+    pub(crate) fn was_not_read(&mut self, key: &str) {
+        if place_of(key).is_some() {
+            self.lost.add(tenant_of(key), beginning_of(key), EventTime(i64::MAX));
+        }
+    }
+
+    /// Forgets the subjects that another table knows.
+    pub(crate) fn forget_known(&mut self, other: &Self) {
+        self.remove_where(|key, _| other.subjects.contains_key(key));
+    }
+
     /// Forgets what is in force no more.
     pub(crate) fn sweep(&mut self, now: EventTime) {
-        self.remove_where(|subject| subject.ends_at <= now);
+        self.remove_where(|_, subject| subject.ends_at <= now);
+        self.lost.sweep(now);
     }
 
     /// Subjects that are held.
@@ -151,16 +182,19 @@ impl Rows {
                 subject.verdicts.iter().for_each(|verdict| group.add(verdict));
             }
         }
-        self.bytes += bytes_of(&key, &subject);
+        let bytes = bytes_of(&key, &subject);
+        self.bytes += bytes;
+        self.shares.add(tenant_of(&key), subject.place(&key), bytes);
         self.subjects.insert(key, subject);
-        if self.subjects.len() > SUBJECTS_MAX || self.bytes > BYTES_MAX {
-            self.make_room();
-        }
+        while self.subjects.len() > SUBJECTS_MAX && self.evict(Measure::Subjects) {}
+        while self.bytes > BYTES_MAX && self.evict(Measure::Bytes) {}
     }
 
     fn remove(&mut self, key: &str, place: &Place) -> Option<Subject> {
         let (key, subject) = self.subjects.remove_entry(key)?;
-        self.bytes = self.bytes.saturating_sub(bytes_of(&key, &subject));
+        let bytes = bytes_of(&key, &subject);
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.shares.remove(tenant_of(&key), &subject.place(&key), bytes);
         match place {
             Place::Session(name) => {
                 if let Some(keys) = self.sessions.get_mut(name) {
@@ -182,26 +216,29 @@ impl Rows {
         Some(subject)
     }
 
-    fn remove_where(&mut self, leaves: impl Fn(&Subject) -> bool) -> u64 {
-        let leaving = self.subjects.iter().filter(|(_, subject)| leaves(subject)).map(|(key, _)| Arc::clone(key));
-        let leaving: Vec<Arc<str>> = leaving.collect();
-        for key in &leaving {
-            if let Some(place) = place_of(key) {
-                self.remove(key, &place);
+    fn remove_where(&mut self, leaves: impl Fn(&str, &Subject) -> bool) {
+        let leaving = self.subjects.iter().filter(|(key, subject)| leaves(key, subject)).map(|(key, _)| Arc::clone(key));
+        for key in leaving.collect::<Vec<_>>() {
+            if let Some(place) = place_of(&key) {
+                self.remove(&key, &place);
             }
         }
-        leaving.len() as u64
     }
 
-    fn make_room(&mut self) {
-        let mut ends: Vec<EventTime> = self.subjects.values().map(|subject| subject.ends_at).collect();
-        let leaving = ends.len() / LEAVING_PART;
-        if leaving >= ends.len() {
-            return;
-        }
-        let (_, last, _) = ends.select_nth_unstable(leaving);
-        let last = *last;
-        self.evicted += self.remove_where(|subject| subject.ends_at <= last);
+    /// The next one leaves, and it is noted. False where there is none.
+    fn evict(&mut self, by: Measure) -> bool {
+        let Some(key) = self.shares.next(by) else { return false };
+        let Some(subject) = place_of(&key).and_then(|place| self.remove(&key, &place)) else { return false };
+        self.lost.add(tenant_of(&key), beginning_of(&key), subject.ends_at);
+        self.evicted += 1;
+        true
+    }
+}
+
+impl Subject {
+    fn place(&self, key: &Arc<str>) -> shares::Place {
+        let has_block = self.verdicts.iter().any(|verdict| verdict.is_block());
+        shares::Place { has_block, ends_at: self.ends_at, key: Arc::clone(key) }
     }
 }
 
@@ -211,7 +248,7 @@ fn shared(verdicts: Vec<Verdict>) -> Vec<Arc<Verdict>> {
 
 fn bytes_of(key: &str, subject: &Subject) -> usize {
     let verdicts: usize = subject.verdicts.iter().map(|verdict| verdict.bytes()).sum();
-    2 * key.len() + size_of::<Subject>() + verdicts
+    2 * key.len() + size_of::<Subject>() + PLACES_BYTES + verdicts
 }
 
 /// What a command takes the place of: all of its episode where it lifts, else nudges, and a block of the same calls.
@@ -234,6 +271,16 @@ fn place_of(key: &str) -> Option<Place> {
         ["fleet", tenant, _] => Some(Place::Group(joined(&["fleet", tenant]))),
         _ => None,
     }
+}
+
+/// Whose subject it is; empty = none's.
+fn tenant_of(key: &str) -> &str {
+    key.split(SEPARATOR).nth(1).unwrap_or_default()
+}
+
+/// What the keys of a session, of a swarm or of the fleet of a tenant have in common.
+fn beginning_of(key: &str) -> &str {
+    key.rfind(SEPARATOR).and_then(|at| key.get(..=at)).unwrap_or(key)
 }
 
 #[cfg(test)]
@@ -375,18 +422,76 @@ mod tests {
         assert_eq!(found, ["any", "bash"]);
     }
 
+    fn of_tenant(tenant: &str, number: usize, action: &str) -> Value {
+        let mut own = command(&format!("{tenant}-{number}"), action, 1);
+        own["tenant"] = tenant.into();
+        own["session_id"] = format!("s{number}").into();
+        own["expires_at"] = now().plus_ms(60_000 + number as i64).to_rfc3339().into();
+        own
+    }
+
+    fn is_held(rows: &Rows, tenant: &str, number: usize) -> bool {
+        !rows.own(&Who::new(tenant, &format!("s{number}"), "main", None), now()).is_empty()
+    }
+
     #[test]
-    fn too_many_subjects_push_out_those_that_end_first() {
+    fn a_tenant_that_fills_the_table_pushes_out_its_own_nudges_then_its_own_blocks() {
+        let mut rows = Rows::default();
+        // It ends before all that the other tenant has.
+        take(&mut rows, &of_tenant("acme", 0, "nudge"));
+        take(&mut rows, &of_tenant("acme", 1, "block"));
+        for number in 2..4 {
+            take(&mut rows, &of_tenant("", number, "nudge"));
+        }
+        let room = SUBJECTS_MAX - rows.len();
+        for number in 4..room + 7 {
+            take(&mut rows, &of_tenant("", number, "block"));
+        }
+        assert_eq!((rows.len(), rows.evicted), (SUBJECTS_MAX, 3));
+        assert!(is_held(&rows, "acme", 0) && is_held(&rows, "acme", 1), "a tenant within its share gives nothing");
+        assert!(!is_held(&rows, "", 2) && !is_held(&rows, "", 3), "nudges leave before blocks");
+        assert!(!is_held(&rows, "", 4) && is_held(&rows, "", 5), "then what ends first");
+    }
+
+    #[test]
+    fn room_that_was_lent_is_taken_back_from_who_holds_most() {
+        let mut rows = Rows::default();
+        for number in 0..SUBJECTS_MAX {
+            take(&mut rows, &of_tenant(if number % 4 == 0 { "b" } else { "a" }, number, "block"));
+        }
+        for number in 0..SUBJECTS_MAX / 4 {
+            take(&mut rows, &of_tenant("c", number, "block"));
+        }
+        let held = |tenant: &str| rows.subjects.keys().filter(|key| tenant_of(key) == tenant).count();
+        assert_eq!((held("a"), held("b"), held("c")), (SUBJECTS_MAX / 2, SUBJECTS_MAX / 4, SUBJECTS_MAX / 4));
+    }
+
+    #[test]
+    fn large_verdicts_push_out_those_of_the_tenant_that_holds_most_bytes() {
+        let mut rows = Rows::default();
+        for number in 0..100 {
+            take(&mut rows, &of_tenant("small", number, "nudge"));
+        }
+        for number in 0..60 {
+            let mut large = of_tenant("large", number, "block");
+            large["message"] = "x".repeat(1 << 20).into();
+            take(&mut rows, &large);
+        }
+        assert!(rows.bytes <= BYTES_MAX && rows.evicted > 0, "{} bytes", rows.bytes);
+        assert!((0..100).all(|number| is_held(&rows, "small", number)));
+    }
+
+    #[test]
+    fn what_left_is_missing_and_nothing_else_is() {
         let mut rows = Rows::default();
         for number in 0..=SUBJECTS_MAX {
-            let mut own = command(&number.to_string(), "block", 1);
-            own["session_id"] = format!("s{number}").into();
-            own["expires_at"] = now().plus_ms(60_000 + number as i64).to_rfc3339().into();
-            take(&mut rows, &own);
+            take(&mut rows, &of_tenant("", number, "block"));
         }
-        assert!(rows.len() <= SUBJECTS_MAX && rows.len() > SUBJECTS_MAX / 2);
-        assert_eq!(rows.evicted as usize, SUBJECTS_MAX + 1 - rows.len());
-        assert!(rows.own(&who("s0", "main"), now()).is_empty());
-        assert_eq!(rows.own(&who(&format!("s{SUBJECTS_MAX}"), "main"), now()).len(), 1);
+        let missing = |session: &str| rows.missing(&Who::new("", session, "main", Some("w")), now());
+        assert_eq!(missing("s0"), [joined(&["agent", "", "s0", ""])]);
+        assert!(missing(&format!("s{SUBJECTS_MAX}")).is_empty() && missing("another").is_empty());
+        assert!(rows.missing(&Who::new("acme", "s0", "main", None), now()).is_empty());
+        rows.sweep(now().plus_ms(60_000));
+        assert!(rows.missing(&Who::new("", "s0", "main", None), now()).is_empty(), "it has ended");
     }
 }

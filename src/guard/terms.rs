@@ -32,8 +32,10 @@ impl Default for Options {
 /// How much is known at the moment of a decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Knowledge {
-    /// Verdicts up to then are known; none: nothing is, or not in time.
+    /// When their source was heard last; none: never, or not in time.
     pub as_of: Option<EventTime>,
+    /// How far its judging was behind the events then. Milliseconds.
+    pub late_ms: i64,
     /// Where they come from.
     pub source: Source,
 }
@@ -76,6 +78,8 @@ pub struct Counts {
     pub not_understood: u64,
     /// Subjects that were forgotten because there were too many.
     pub evicted: u64,
+    /// Answers for which what had been forgotten was looked up.
+    pub looked_up: u64,
     /// Agents that asked within the last five minutes; of a crowd, as many as are remembered.
     pub asking: u64,
 }

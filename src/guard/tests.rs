@@ -16,6 +16,7 @@ struct Talk {
     guard: Guard,
     now_ms: i64,
     as_of_ms: i64,
+    late_ms: i64,
     can: Can,
     number: u32,
 }
@@ -29,7 +30,7 @@ struct Told {
 impl Talk {
     fn new(words: &[&str]) -> Self {
         let can = serde_json::from_value(json!(words)).unwrap();
-        Self { guard: Guard::new(Options::default()), now_ms: START_MS, as_of_ms: i64::MAX, can, number: 0 }
+        Self { guard: Guard::new(Options::default()), now_ms: START_MS, as_of_ms: i64::MAX, late_ms: 0, can, number: 0 }
     }
 
     fn now(&self) -> EventTime {
@@ -53,7 +54,8 @@ impl Talk {
 
     fn put(&mut self, check: Check) -> Told {
         let now = self.now();
-        let knowledge = Knowledge { as_of: Some(EventTime(self.as_of_ms.min(self.now_ms))), source: Source::Kafka };
+        let knowledge =
+            Knowledge { as_of: Some(EventTime(self.as_of_ms.min(self.now_ms))), late_ms: self.late_ms, source: Source::Kafka };
         let mut opened = self.guard.open(check, now).unwrap();
         let mut events = opened.take_events();
         let answer = self.guard.decide(&mut opened, knowledge, now);
@@ -347,4 +349,66 @@ fn an_event_that_is_none_is_named_with_its_place() {
     assert_eq!(bad(r#"{"id":"a","kind":"tool_call","session_id":"s"}"#), ("missing_field", "/event/tool".to_owned()));
     assert_eq!(bad("[]"), ("unsupported_format", "/event".to_owned()));
     assert_eq!(bad(&format!("{}1{}", "[".repeat(100), "]".repeat(100))), ("too_deep", "/event".to_owned()));
+}
+
+#[test]
+fn lanes_that_are_behind_are_said_to_be_and_known_blocks_stand_for_as_long_as_they_last() {
+    let mut talk = Talk::new(&["deny"]);
+    talk.take(&command("b", "block", 1));
+    talk.late_ms = 9_000;
+    let told = talk.before("1").answer;
+    assert_eq!((told.decision, told.state.lag_ms, told.state.stale), (Decision::Deny, Some(9_000), false));
+    talk.late_ms = 300_000;
+    let told = talk.before("2").answer;
+    assert_eq!((told.decision, told.state.lag_ms, told.state.stale), (Decision::Deny, Some(300_000), true));
+    let as_of = EventTime(START_MS - 300_000).to_rfc3339();
+    assert_eq!(told.state.as_of.as_deref(), Some(as_of.as_str()));
+    // A nudge may be outdated.
+    let mut talk = Talk::new(&["deny", "context_before"]);
+    talk.take(&command("n", "nudge", 1));
+    talk.late_ms = 300_000;
+    assert_eq!(talk.before("1").answer.message, None);
+    talk.late_ms = 0;
+    assert!(talk.before("2").answer.message.is_some());
+}
+
+/// A guard whose table has forgotten the verdict of the agent, with what the store still says of it.
+fn forgetful() -> (Talk, String, String) {
+    let mut talk = Talk::new(&["deny"]);
+    let block = command("b", "block", 1);
+    talk.take(&block);
+    for number in 0..crate::rows::SUBJECTS_MAX {
+        let mut other = command(&format!("other-{number}"), "block", 1);
+        other["session_id"] = format!("other-{number}").into();
+        other["expires_at"] = "2026-01-01T00:20:00Z".into();
+        talk.take(&other);
+    }
+    assert_eq!(talk.counts().evicted, 1);
+    (talk, "agent\u{1f}\u{1f}s\u{1f}main".to_owned(), row(1, &[block]))
+}
+
+#[test]
+fn a_verdict_that_was_forgotten_is_stale_where_nobody_can_look_it_up() {
+    let (mut talk, ..) = forgetful();
+    let told = talk.before("1").answer;
+    assert_eq!((told.decision, told.state.stale, told.state.lag_ms), (Decision::Allow, true, Some(0)));
+    let mut event = talk.event("tool_call", Some("2"));
+    event["session_id"] = "nobody".into();
+    assert!(!talk.ask(&event).answer.state.stale, "of this session nothing was forgotten");
+}
+
+#[test]
+fn a_verdict_that_was_forgotten_and_looked_up_binds_as_ever() {
+    let (mut talk, key, value) = forgetful();
+    let now = talk.now();
+    let event = talk.event("tool_call", Some("1"));
+    let check = Check::new(RawValue::from_string(event.to_string()).unwrap(), Client { can: talk.can, ..Client::default() });
+    let mut opened = talk.guard.open(check, now).unwrap();
+    assert_eq!(talk.guard.missing(&opened, now), ["agent\u{1f}\u{1f}s\u{1f}"]);
+    talk.guard.found(&mut opened, [(key.as_bytes(), value.as_bytes())], now);
+    assert!(talk.guard.missing(&opened, now).is_empty());
+    let knowledge = Knowledge { as_of: Some(now), late_ms: 0, source: Source::Embedded };
+    let told = talk.guard.decide(&mut opened, knowledge, now);
+    assert_eq!((told.decision, told.state.stale), (Decision::Deny, false));
+    assert_eq!((talk.counts().looked_up, talk.guard.held().0), (1, crate::rows::SUBJECTS_MAX));
 }

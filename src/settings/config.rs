@@ -82,6 +82,12 @@ settings! {
         token_file: Option<PathBuf> as "/run/secrets/loopwarden-token";
         /// mapping (TOML, loopwarden map) of what POST /v1/events gets and is no native event; without: that is refused
         mapping: Option<PathBuf> as "/etc/loopwarden/map.toml";
+        /// ms; events for lanes that are further behind are refused (429); 0 = never; only without Kafka
+        intake_lag_ms_max: u64 = 10_000 where range(0..=3_600_000);
+        /// ms for which events of all senders together may wait to be judged; each has a share of it; 0 = no shares; only without Kafka
+        intake_share_ms_max: u64 = 1_000 where range(0..=60_000);
+        /// ms; a process that is further behind is not ready; 0 = it only says so
+        ready_lag_ms_max: u64 = 0 where range(0..=3_600_000);
     }
 
     /// `[limits]`.

@@ -49,6 +49,7 @@ pub const PAGES: &[Page] = &[
     page("E0602", include_str!("../docs/errors/E0602.md")),
     page("E0701", include_str!("../docs/errors/E0701.md")),
     page("E0702", include_str!("../docs/errors/E0702.md")),
+    page("E0703", include_str!("../docs/errors/E0703.md")),
     page("W0301", include_str!("../docs/errors/W0301.md")),
     page("W0302", include_str!("../docs/errors/W0302.md")),
     page("W0303", include_str!("../docs/errors/W0303.md")),

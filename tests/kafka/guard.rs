@@ -11,12 +11,13 @@ use std::{io, thread};
 
 use loopwarden::clock::Deadline;
 use loopwarden::event::partition_of;
+use loopwarden::log::Destination;
 use serde_json::{Value, json};
 
 use crate::bounded::{START_WAIT, bounded};
 use crate::proxy::Proxy;
 use crate::run::{Scratch, program, until};
-use crate::world::{PATIENCE, World};
+use crate::world::{PATIENCE, World, output};
 use crate::{broker, surface};
 
 const PARTITIONS: u32 = 4;
@@ -166,6 +167,45 @@ fn a_block_of_the_engine_is_obeyed_and_a_broker_that_dies_holds_up_nobody() {
     );
     assert_eq!((&allowed["action"], &allowed["state"]["stale"]), (&json!("none"), &json!(true)));
     assert_eq!(guard.metric("connected"), 0);
+}
+
+/// Sends a signal to a process.
+fn signal(child: &Child, name: &str) {
+    let sent = std::process::Command::new("kill").args([name, &child.id().to_string()]).status();
+    assert!(sent.expect("kill").success());
+}
+
+#[test]
+fn lanes_that_stand_still_are_late_verdicts_and_lift_no_block() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(&bootstrap, PARTITIONS);
+    let scratch = Scratch::new("guard-late");
+    let dir = scratch.0.to_string_lossy().into_owned();
+    let engine = Running::start(&world, &scratch, &["run", "--data-dir", &dir, "--set", "mode=live"]);
+    let arguments = ["guard", "--state", "kafka", "--listen", "127.0.0.1:0", "--stale-after-ms", "5000"];
+    let guard = Running::start(&world, &scratch, &arguments);
+    // A transaction ends with a record that no group reads: a partition of nothing else is not late for it.
+    let other = (0..).map(|number| format!("t{number}"));
+    let mut other = other.filter(|key| partition_of(key.as_bytes(), PARTITIONS) != partition_of(b"s", PARTITIONS));
+    let written = output(Destination::Events, &other.next().expect("a key"), &event(0, "tool_call").to_string());
+    world.write_open(&world.options.topics.input, &written).end(true);
+    until_so(
+        "block",
+        |number| {
+            guard.check(&event(number, "tool_result"));
+            guard.check(&event(number, "tool_call"))
+        },
+        |before| before["decision"] == "deny" && before["state"]["stale"] == false,
+    );
+
+    signal(&engine.child, "-STOP");
+    let ask = |number| guard.check(&event(number + 10_000, "tool_call"));
+    let late = until_so("late verdict", ask, |before| before["state"]["stale"] == true);
+    assert_eq!(late["decision"], "deny", "{late}");
+    assert!(late["state"]["lag_ms"].as_u64().is_some_and(|lag_ms| lag_ms > 5_000), "{late}");
+    signal(&engine.child, "-CONT");
+    let ask = |number| guard.check(&event(number + 20_000, "tool_call"));
+    until_so("fresh verdict", ask, |before| before["state"]["stale"] == false);
 }
 
 /// Ends the agent, also where the test has failed: it would be waited for.

@@ -163,15 +163,15 @@ impl EmbeddedLog {
         }
         let (inputs, feeds) = self.number(&mut batch, &writer, &numbered);
         self.broker.write(&mut writer, batch)?;
-        let wakes = !inputs.is_empty();
+        let ends: Vec<(TaskId, u64)> = inputs.iter().map(|(task, extent)| (*task, extent.next)).collect();
         writer.inputs.extend(inputs);
         writer.feeds.extend(feeds);
         writer.offsets.extend(offsets.iter().map(|(task, next)| (*task, next.0)));
         drop(writer);
-        if wakes {
+        if !ends.is_empty() {
             shared.arrived.notify_all();
         }
-        let committed = Committed { rows: &rows, offsets };
+        let committed = Committed { rows: &rows, offsets, ends: &ends };
         for callback in shared.commit_callbacks.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             callback(&committed);
         }

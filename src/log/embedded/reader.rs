@@ -149,6 +149,25 @@ impl EmbeddedReader {
         wait: Duration,
     ) -> Result<Vec<StateRow>, LogError> {
         let mut rows = Vec::new();
+        self.visit_rows(prefix, &mut |key, value| {
+            if rows.len() >= rows_max {
+                return ControlFlow::Break(());
+            }
+            if is_wanted(value) {
+                rows.push((key.to_vec(), value.to_vec()));
+            }
+            ControlFlow::Continue(())
+        })?;
+        let written = Written(self.broker.shared.writer().written);
+        if self.broker.wait_synced(written, wait)? { Ok(rows) } else { Err(LogError::Transient("no sync in time".to_owned())) }
+    }
+
+    /// Visits state rows whose key begins with `prefix`, in key order: as the lanes have committed them, synced or not. A power cut may
+    /// still take back what was seen, and then the events behind it too.
+    ///
+    /// # Errors
+    /// [`LogError::Fatal`] where the disk fails.
+    pub fn visit_rows(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<(), LogError> {
         let (from, mut to) = (layout::row_key(prefix), layout::row_key(prefix));
         while to.last() == Some(&u8::MAX) {
             to.pop();
@@ -158,18 +177,10 @@ impl EmbeddedReader {
             *last += 1;
         }
         scan(&self.broker.shared.store, Area::Outputs, &from, &to, &mut |key, value| {
-            if rows.len() >= rows_max {
-                return Ok(ControlFlow::Break(()));
-            }
             let value =
                 Stored::decode(value).and_then(|record| record.value).ok_or_else(|| corrupt("a state row is unreadable"))?;
-            if is_wanted(value) {
-                rows.push((key.get(1..).unwrap_or_default().to_vec(), value.to_vec()));
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
-        let written = Written(self.broker.shared.writer().written);
-        if self.broker.wait_synced(written, wait)? { Ok(rows) } else { Err(LogError::Transient("no sync in time".to_owned())) }
+            Ok(visit(key.get(1..).unwrap_or_default(), value))
+        })
     }
 }
 

@@ -114,6 +114,8 @@ pub struct Committed<'a> {
     pub rows: &'a [(Vec<u8>, Option<Vec<u8>>)],
     /// How far its tasks are.
     pub offsets: &'a [(TaskId, NextOffset)],
+    /// Next offset of each input that it has appended to: sums of swarms.
+    pub ends: &'a [(TaskId, u64)],
 }
 
 pub(super) type CommitCallback = Box<dyn Fn(&Committed<'_>) + Send + Sync>;

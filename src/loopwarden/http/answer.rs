@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use crate::http::backlog::Full;
+
 /// Wait for a thread that may block.
 const TURN_WAIT: Duration = Duration::from_secs(5);
 
@@ -108,6 +110,24 @@ pub(super) fn later(status: StatusCode, word: &str, message: impl AsRef<str>, se
     let mut response = error(status, word, message);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     response
+}
+
+/// Too many events wait to be judged.
+pub(super) fn full(full: Full) -> Response {
+    let (word, message) = match full {
+        Full::Behind(late_ms) => {
+            let seconds = late_ms / 1_000;
+            ("behind", format!("E0703: events are judged {seconds} s late (http.intake_lag_ms_max); send them again later"))
+        }
+        Full::Share(most) => (
+            "share_full",
+            format!(
+                "E0703: too many events of this sender wait to be judged (http.intake_share_ms_max); send them again later, at most {most} \
+                 at once"
+            ),
+        ),
+    };
+    later(StatusCode::TOO_MANY_REQUESTS, word, message, 1)
 }
 
 pub(super) fn busy() -> Response {

@@ -216,8 +216,13 @@ async fn poll(shared: &Shared, embedded: &Embedded, wanted: &Wanted, from: u64, 
         }
     };
     let commands: Vec<String> = found.into_iter().map(|found| found.json).collect();
+    // How late verdicts are: those of now are all in this answer, or before it.
+    let lag_ms = embedded.backlog.longest_ms();
     let missed = if missed > 0 { format!(",\"missed\":{missed}") } else { String::new() };
-    Ok(answer::json_text(StatusCode::OK, format!("{{\"commands\":[{}],\"next\":\"{next}\"{missed}}}", commands.join(","))))
+    Ok(answer::json_text(
+        StatusCode::OK,
+        format!("{{\"commands\":[{}],\"next\":\"{next}\",\"lag_ms\":{lag_ms}{missed}}}", commands.join(",")),
+    ))
 }
 
 /// Waits until there is a command beyond a position. Whether there is: not where the time or the process ended first.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use loopwarden_core::event::{EventKind, EventTime, Header, Reason, RecordMeta, RecordOffset, Rejected, allowed, decode};
@@ -18,7 +18,9 @@ use serde_json::{Value, json};
 
 use crate::http::answer;
 use crate::http::answer::Refusal;
+use crate::http::backlog::{Sender, tenant_of};
 use crate::http::body::collect;
+use crate::http::connection::Peer;
 use crate::http::durable::{durable, refused};
 use crate::http::shared::Shared;
 use crate::{clock, limits};
@@ -38,14 +40,19 @@ enum Form {
 }
 
 /// Answers.
-pub(super) async fn post(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Result<Response, Refusal> {
+pub(super) async fn post(
+    State(shared): State<Arc<Shared>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
     let embedded = shared.embedded.as_ref().ok_or_else(answer::embedded_only)?;
     let form = form(&headers)?;
     let (body, memory) = collect(&shared, &headers, body).await?;
     let traceparent = headers.get("traceparent").map(|value| value.as_bytes().to_vec());
     let traceparent = traceparent.filter(|value| value.len() <= TRACEPARENT_BYTES_MAX);
     let about = (form == Form::CloudEvents).then_some(headers);
-    let (broker, shared_too) = (embedded.broker.clone(), Arc::clone(&shared));
+    let (broker, backlog, shared_too) = (embedded.broker.clone(), Arc::clone(&embedded.backlog), Arc::clone(&shared));
     let appended = answer::blocking(&embedded.appends, move || {
         let _memory = memory;
         let headers: Vec<Header<'_>> = traceparent.iter().map(|value| ("traceparent", Some(value.as_slice()))).collect();
@@ -63,14 +70,19 @@ pub(super) async fn post(State(shared): State<Arc<Shared>>, headers: HeaderMap, 
         if appends.is_empty() {
             return Ok::<_, Refusal>((0, None, sorted.rejected, sorted.left_out));
         }
-        let (_, written) = broker.append_unsynced(&appends).map_err(|error| refused(&error))?;
+        let peer = peer.ip.to_string();
+        let senders = sorted.events.iter().map(|event| (event.key.as_str(), Sender { tenant: &event.tenant, peer: &peer }));
+        let admitted = backlog.admit(senders).map_err(answer::full)?;
+        let (places, written) = broker.append_unsynced(&appends).map_err(|error| refused(&error))?;
+        let appended = admitted.appended(&places);
         let ended = sorted.events.iter().filter_map(|event| event.ends_call_of.map(|source| (event.key.as_str(), source)));
         shared_too.quality.note(ended);
-        Ok((appends.len(), Some(written), sorted.rejected, sorted.left_out))
+        Ok((appends.len(), Some((written, appended)), sorted.rejected, sorted.left_out))
     });
     let (accepted, written, rejected, left_out) = appended.await??;
-    if let Some(written) = written {
+    if let Some((written, appended)) = written {
         durable(embedded, written).await?;
+        appended.settled().await;
     }
     // Whoever looks at the status only must not take a lost event for an accepted one.
     let is_lost = accepted == 0 && left_out == 0;
@@ -105,6 +117,8 @@ fn form(headers: &HeaderMap) -> Result<Form, Refusal> {
 /// An event on its way in.
 struct Keyed<'a> {
     key: String,
+    /// As the event names it; empty: none.
+    tenant: String,
     value: Cow<'a, [u8]>,
     /// Who reports the end of a call with it; none where it is no such event.
     ends_call_of: Option<&'static str>,
@@ -112,7 +126,8 @@ struct Keyed<'a> {
 
 impl From<Made> for Keyed<'_> {
     fn from(made: Made) -> Self {
-        Self { ends_call_of: made.ends_call_of(), key: made.session_id, value: Cow::Owned(made.json) }
+        let (ends_call_of, tenant) = (made.ends_call_of(), tenant_of(&made.json));
+        Self { ends_call_of, tenant, key: made.session_id, value: Cow::Owned(made.json) }
     }
 }
 
@@ -151,7 +166,8 @@ fn sort<'a>(shared: &Shared, form: Form, body: &'a [u8], headers: &[Header<'a>],
         let rejected = match decode(Some(value), &meta) {
             Ok(event) => {
                 let ends_call_of = matches!(event.kind, EventKind::Tool(..) | EventKind::ToolResult(_)).then_some(native::FORM);
-                return Ok(Some(Keyed { key: event.session_id.into_owned(), value: Cow::Borrowed(value), ends_call_of }));
+                let tenant = event.tenant.unwrap_or_default().into_owned();
+                return Ok(Some(Keyed { key: event.session_id.into_owned(), tenant, value: Cow::Borrowed(value), ends_call_of }));
             }
             Err(rejected) => rejected,
         };

@@ -11,6 +11,7 @@
 mod access;
 mod admin;
 mod answer;
+mod backlog;
 mod body;
 pub mod check;
 mod commands;
@@ -35,6 +36,7 @@ mod state;
 mod token;
 mod view;
 
+pub use backlog::{Backlog, BacklogLimits, tenant_of};
 pub use metrics::Answered;
 pub use process_status::{Probe, ProcessStatus, Unanswered};
 pub use server::{Options, Server, StartError};

@@ -1,10 +1,11 @@
 //! `POST /v1/traces`, `/v1/logs`, `/v1/metrics`: OTLP over HTTP. Calls become events and go the way of `POST /v1/events`, those of a guard
 //! the way of its checks' events. Metrics are taken and dropped, since an exporter reports an error where it is refused.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use loopwarden_core::event::EventTime;
@@ -16,34 +17,52 @@ use loopwarden_log::embedded::Append;
 use crate::clock;
 use crate::http::answer;
 use crate::http::answer::Refusal;
+use crate::http::backlog::{Sender, tenant_of};
 use crate::http::body::collect;
 use crate::http::check::Desk;
+use crate::http::connection::Peer;
 use crate::http::durable::{durable, refused};
 use crate::http::exports::Exports;
 use crate::http::hooks;
 use crate::http::shared::Shared;
 
 /// Answers an export of spans.
-pub(super) async fn traces(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Response {
-    post(shared, Some(Signal::Traces), headers, body).await
+pub(super) async fn traces(
+    State(shared): State<Arc<Shared>>,
+    peer: ConnectInfo<Peer>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    post(shared, Some(Signal::Traces), &peer, headers, body).await
 }
 
 /// Answers an export of log records.
-pub(super) async fn logs(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Response {
-    post(shared, Some(Signal::Logs), headers, body).await
+pub(super) async fn logs(State(shared): State<Arc<Shared>>, peer: ConnectInfo<Peer>, headers: HeaderMap, body: Body) -> Response {
+    post(shared, Some(Signal::Logs), &peer, headers, body).await
 }
 
 /// Answers an export of metrics.
-pub(super) async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Response {
-    post(shared, None, headers, body).await
+pub(super) async fn metrics(
+    State(shared): State<Arc<Shared>>,
+    peer: ConnectInfo<Peer>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    post(shared, None, &peer, headers, body).await
 }
 
-async fn post(shared: Arc<Shared>, signal: Option<Signal>, headers: HeaderMap, body: Body) -> Response {
+async fn post(
+    shared: Arc<Shared>,
+    signal: Option<Signal>,
+    ConnectInfo(peer): &ConnectInfo<Peer>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
     let form = match form(&headers) {
         Ok(form) => form,
         Err(refusal) => return refusal.into_response(),
     };
-    answered(form, signal, take(&shared, signal, form, &headers, body).await)
+    answered(form, signal, take(&shared, signal, (form, peer.ip), &headers, body).await)
 }
 
 /// Answers an export on the listener of a guard. Where there is no room for all of its events, the exporter sends it again.
@@ -132,7 +151,7 @@ fn is_gzip(headers: &HeaderMap) -> Result<bool, Refusal> {
 async fn take(
     shared: &Arc<Shared>,
     signal: Option<Signal>,
-    form: Form,
+    (form, ip): (Form, IpAddr),
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Batch, Refusal> {
@@ -140,7 +159,7 @@ async fn take(
     let is_gzip = is_gzip(headers)?;
     let (body, memory) = collect(shared, headers, body).await?;
     let Some(signal) = signal else { return Ok(Batch::default()) };
-    let (broker, shared_too) = (embedded.broker.clone(), Arc::clone(shared));
+    let (broker, backlog, shared_too) = (embedded.broker.clone(), Arc::clone(&embedded.backlog), Arc::clone(shared));
     let appended = answer::blocking(&embedded.appends, move || {
         let _memory = memory;
         let now_ms = clock::now_ms();
@@ -161,15 +180,21 @@ async fn take(
             if appends.is_empty() {
                 None
             } else {
-                let (_, written) = broker.append_unsynced(&appends).map_err(|error| refused(&error))?;
-                Some(written)
+                let tenants: Vec<String> = batch.events.iter().map(|made| tenant_of(&made.json)).collect();
+                let peer = ip.to_string();
+                let senders = batch.events.iter().zip(&tenants);
+                let senders = senders.map(|(made, tenant)| (made.session_id.as_str(), Sender { tenant, peer: &peer }));
+                let admitted = backlog.admit(senders).map_err(answer::full)?;
+                let (places, written) = broker.append_unsynced(&appends).map_err(|error| refused(&error))?;
+                Some((written, admitted.appended(&places)))
             }
         };
         Ok::<_, Refusal>((batch, written))
     });
     let (batch, written) = appended.await??;
-    if let Some(written) = written {
+    if let Some((written, appended)) = written {
         durable(embedded, written).await?;
+        appended.settled().await;
     }
     Ok(batch)
 }

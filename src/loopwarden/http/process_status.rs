@@ -1,8 +1,11 @@
 //! What the listener asks of the process it belongs to. Answers are committed state; none waits for a broker.
 
+use std::sync::Arc;
+
 use loopwarden_lane::{AgentView, CounterView, Numbered, TaskView};
 use serde_json::Value;
 
+use crate::http::backlog::Backlog;
 use crate::http::metrics::Answered;
 use crate::telemetry::guard::GuardReport;
 
@@ -10,7 +13,8 @@ use crate::telemetry::guard::GuardReport;
 pub trait ProcessStatus: Send + Sync + 'static {
     /// Whether each lane turns. Never depends on brokers.
     fn live(&self) -> Probe;
-    /// Whether it takes its share: joined, store open, nothing poisoned, not draining. Never depends on lag.
+    /// Whether it takes its share: joined, store open, nothing poisoned, not draining. Says how far behind it is, which alone makes it not
+    /// ready only where the settings say so.
     fn ready(&self) -> Probe;
     /// Whether every assigned task was restored once.
     fn started(&self) -> Probe;
@@ -45,6 +49,10 @@ pub trait ProcessStatus: Send + Sync + 'static {
     fn swarm(&self, tenant: &str, swarm_id: &str) -> Result<Vec<CounterView>, Unanswered>;
     /// Commands after a number that are still kept, and the number of the last one; without Kafka there are none, since there is a feed.
     fn recent(&self, after: u64) -> (Vec<Numbered>, u64);
+    /// What waits to be judged, where the log is its own.
+    fn backlog(&self) -> Option<Arc<Backlog>> {
+        None
+    }
     /// Where a session of this name lives, for people: its partition.
     fn place_of(&self, session_id: &str) -> String;
 }

@@ -14,6 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
+use crate::http::backlog::{Backlog, BacklogLimits};
 use crate::http::check::Desk;
 use crate::http::exports::Exports;
 use crate::http::process_status::ProcessStatus;
@@ -79,7 +80,7 @@ impl Server {
     pub fn start(options: Options, warden: Arc<dyn ProcessStatus>) -> Result<Self, StartError> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(WORKERS)
-            .max_blocking_threads(ASKS + READS + APPENDS + check::APPENDS)
+            .max_blocking_threads(ASKS + READS + APPENDS + check::APPENDS + check::LOOK_UPS)
             .thread_name("http")
             .enable_io()
             .enable_time()
@@ -89,9 +90,13 @@ impl Server {
         // Maybe long before the line that says ready: who waits for a restore may look at how it goes.
         tracing::info!(%address, "listening");
         let (stop, stopping) = watch::channel(false);
-        let desk = |broker| Desk::embedded(broker, options.event_bytes_max, Arc::clone(&options.quality));
-        let desk = options.embedded.clone().map(desk).transpose()?;
-        let embedded = options.embedded.map(|broker| runtime.block_on(async { Embedded::new(broker) }));
+        let (mut desk, mut embedded) = (None, None);
+        if let Some(broker) = options.embedded {
+            let backlog = warden.backlog().map_or_else(|| Backlog::open(&broker, BacklogLimits::default()), Ok)?;
+            let quality = Arc::clone(&options.quality);
+            desk = Some(Desk::embedded(broker.clone(), Arc::clone(&backlog), options.event_bytes_max, quality)?);
+            embedded = Some(runtime.block_on(async { Embedded::new(broker, backlog) }));
+        }
         let shared = Arc::new(Shared {
             warden,
             token: options.token,

@@ -7,6 +7,7 @@ use loopwarden_ingest::mapping::Mapping;
 use loopwarden_log::embedded::{EmbeddedBroker, EmbeddedReader, Feed};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use crate::http::backlog::Backlog;
 use crate::http::check::desk::Desk;
 use crate::http::exports::Exports;
 use crate::http::process_status::ProcessStatus;
@@ -55,6 +56,8 @@ impl Shared {
 pub(super) struct Embedded {
     pub(super) broker: EmbeddedBroker,
     pub(super) reader: EmbeddedReader,
+    /// What waits to be judged.
+    pub(super) backlog: Arc<Backlog>,
     pub(super) reads: Arc<Semaphore>,
     pub(super) appends: Arc<Semaphore>,
     /// Changes after each sync.
@@ -65,7 +68,7 @@ pub(super) struct Embedded {
 
 impl Embedded {
     /// Must be called inside of the runtime.
-    pub(super) fn new(broker: EmbeddedBroker) -> Self {
+    pub(super) fn new(broker: EmbeddedBroker, backlog: Arc<Backlog>) -> Self {
         let reader = broker.reader();
         let (announce, synced) = watch::channel(());
         let (tell_end, commands_end) = watch::channel(reader.range(Feed::Commands).end);
@@ -79,6 +82,6 @@ impl Embedded {
             }
         });
         let (reads, appends) = (Arc::new(Semaphore::new(READS)), Arc::new(Semaphore::new(APPENDS)));
-        Self { broker, reader, reads, appends, synced, commands_end }
+        Self { broker, reader, backlog, reads, appends, synced, commands_end }
     }
 }

@@ -23,6 +23,7 @@ use loopwarden_settings::{Config, KafkaConfig};
 use loopwarden_state::{RocksOptions, RocksStore, StoreError, StoreOwner};
 
 use crate::failure::Failure;
+use crate::http::{Backlog, BacklogLimits};
 use crate::server::intakes;
 use crate::server::intakes::Intakes;
 use crate::server::kafka_options::{SWARM, kafka_options};
@@ -53,6 +54,8 @@ pub(super) struct Deployment {
     pub(super) leases: Leases,
     /// The embedded log, in embedded mode.
     pub(super) broker: Option<EmbeddedBroker>,
+    /// What waits in it to be judged.
+    pub(super) backlog: Option<Arc<Backlog>>,
     /// With Kafka, its last commands.
     pub(super) recent: Recent,
     /// Topics and brokers, for people.
@@ -170,6 +173,8 @@ pub(super) fn embedded(spec: &DeploymentSpec<'_>, prepared: Vec<Prepared>) -> Re
         ..EmbeddedOptions::default()
     };
     let broker = EmbeddedBroker::open(store.clone(), options)?;
+    let limits = BacklogLimits { lag_ms_max: config.http.intake_lag_ms_max, share_ms_max: config.http.intake_share_ms_max };
+    let backlog = Backlog::open(&broker, limits)?;
     let settings =
         Arc::new(LaneSettings { partitions: Some(broker.partitions()), tick_header: Some(TICK_HEADER), ..spec.settings() });
     let suspects = Arc::new(spec.suspects()?);
@@ -198,6 +203,7 @@ pub(super) fn embedded(spec: &DeploymentSpec<'_>, prepared: Vec<Prepared>) -> Re
         store,
         leases,
         broker: Some(broker),
+        backlog: Some(backlog),
         recent: Recent::default(),
         place,
         topic,
@@ -263,5 +269,18 @@ pub(super) fn kafka(
     let intakes = if config.input.is_empty() { None } else { Some(intakes()?) };
     let webhooks = webhooks::kafka(prepared, &options)?;
     let topic = options.topics.input;
-    Ok(Deployment { fleet, intakes, webhooks, pools, store, leases, broker: None, recent, place, topic, partitions })
+    Ok(Deployment {
+        fleet,
+        intakes,
+        webhooks,
+        pools,
+        store,
+        leases,
+        broker: None,
+        backlog: None,
+        recent,
+        place,
+        topic,
+        partitions,
+    })
 }

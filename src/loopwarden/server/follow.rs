@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use loopwarden_log::{LogError, clock, replace};
 use loopwarden_state::StoreError;
 
 use crate::failure::Failure;
+use crate::http::Backlog;
 use crate::output::say;
 
 /// Between two looks.
@@ -40,7 +42,11 @@ impl Following {
     ///
     /// # Errors
     /// The data directory, or there can be no thread.
-    pub(super) fn start(dirs: &[PathBuf], broker: EmbeddedBroker, data_dir: &Path) -> Result<Self, Failure> {
+    pub(super) fn start(
+        dirs: &[PathBuf],
+        (broker, backlog): (EmbeddedBroker, Option<Arc<Backlog>>),
+        data_dir: &Path,
+    ) -> Result<Self, Failure> {
         let path = data_dir.join(FILE);
         let of_file = |error: &io::Error| StoreError::of_io(format!("cannot use {}", path.display()), error);
         let known = read(&path).map_err(|error| of_file(&error))?;
@@ -55,7 +61,7 @@ impl Following {
         }
         say(format!("following {}", told(&follower.followed(), dirs)));
         let (stop, stopped) = sync_channel::<()>(1);
-        let mut thread = Follow { follower, broker, path, kept, is_full: false };
+        let mut thread = Follow { follower, broker, backlog, path, kept, is_full: false };
         let thread = std::thread::Builder::new()
             .name("follow".to_owned())
             .spawn(move || thread.run(first, &stopped))
@@ -74,6 +80,7 @@ impl Following {
 struct Follow {
     follower: Follower,
     broker: EmbeddedBroker,
+    backlog: Option<Arc<Backlog>>,
     path: PathBuf,
     /// What the file says.
     kept: Option<Places>,
@@ -126,7 +133,8 @@ impl Follow {
                     timestamp_ms,
                 })
                 .collect();
-            self.broker.append(&appends)?;
+            let places = self.broker.append(&appends)?;
+            self.backlog.iter().for_each(|backlog| backlog.note(&places));
         }
         Ok(())
     }

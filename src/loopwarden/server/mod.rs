@@ -92,7 +92,9 @@ pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<
     let housekeeping =
         deployment.broker.clone().map(|broker| Housekeeping::start(broker, config.embedded.retention_ms)).transpose()?;
     let following = match &deployment.broker {
-        Some(broker) if !follow.is_empty() => Some(Following::start(follow, broker.clone(), data_dir)?),
+        Some(broker) if !follow.is_empty() => {
+            Some(Following::start(follow, (broker.clone(), deployment.backlog.clone()), data_dir)?)
+        }
         _ => None,
     };
     let ended = look_after(
@@ -154,6 +156,7 @@ fn state(
             partitions: deployment.partitions,
             tasks_min: deployment.tasks_min(),
             lateness_ms: loaded.config.time.lateness_ms,
+            ready_lag_ms_max: loaded.config.http.ready_lag_ms_max,
             config: state::values(loaded.effective()),
         },
         lanes: deployment.fleet.handles().to_vec(),
@@ -164,6 +167,7 @@ fn state(
         clock: *clock,
         store: deployment.store.clone(),
         broker: deployment.broker.clone(),
+        backlog: deployment.backlog.clone(),
         recent: deployment.recent.clone(),
         control: control.clone(),
         in_force: Mutex::new(in_force),

@@ -15,7 +15,7 @@ use loopwarden_settings::Effective;
 use loopwarden_state::{RocksStore, StoreError};
 use serde_json::{Map, Value, json};
 
-use crate::http::{Answered, Probe, ProcessStatus, Unanswered};
+use crate::http::{Answered, Backlog, Probe, ProcessStatus, Unanswered};
 use crate::input_quality;
 use crate::input_quality::{InputQuality, Row};
 use crate::server::intakes;
@@ -45,6 +45,8 @@ pub(super) struct Facts {
     pub(super) tasks_min: usize,
     /// By how much watermarks stay behind the newest event. Milliseconds.
     pub(super) lateness_ms: i64,
+    /// A process that is further behind is not ready; 0: it only says so. Milliseconds.
+    pub(super) ready_lag_ms_max: u64,
     /// Settings in force.
     pub(super) config: Value,
 }
@@ -68,6 +70,8 @@ pub(super) struct ServerState {
     pub(super) clock: SystemClock,
     pub(super) store: RocksStore,
     pub(super) broker: Option<EmbeddedBroker>,
+    /// What waits in it to be judged.
+    pub(super) backlog: Option<Arc<Backlog>>,
     /// With Kafka, the last commands.
     pub(super) recent: Recent,
     pub(super) control: LogControl,
@@ -119,6 +123,27 @@ impl ServerState {
             found.extend(answer.map_err(|error| Unanswered(error.to_string()))?);
         }
         Ok(found)
+    }
+
+    /// How far behind the events its judging is. Of a topic that is the newest event time that was judged. Milliseconds.
+    fn late_ms(&self) -> u64 {
+        if let Some(backlog) = &self.backlog {
+            return backlog.longest_ms();
+        }
+        let (now_ms, lateness_ms) = (clock::now_ms(), self.facts.lateness_ms);
+        let reports = self.lanes.iter().map(LaneHandle::report);
+        let late_ms = reports.filter_map(|report| {
+            report
+                .tasks
+                .iter()
+                .filter_map(|task| {
+                    let watermark = task.position.as_ref().filter(|position| position.watermark.0 > 0)?.watermark;
+                    report.lag(task).filter(|lag| *lag > 0)?;
+                    Some(now_ms.saturating_sub(watermark.plus_ms(lateness_ms).0).max(0).unsigned_abs())
+                })
+                .max()
+        });
+        late_ms.max().unwrap_or(0)
     }
 
     /// Who sends, and what is to be said of all input.
@@ -186,6 +211,13 @@ impl ProcessStatus for ServerState {
         if sum.stopped > 0 {
             probe.check("inputs go on", Err(format!("{} partitions have stopped themselves; see the log", sum.stopped)));
         }
+        let late_ms = self.late_ms();
+        let (limit_ms, seconds) = (self.facts.ready_lag_ms_max, late_ms as f64 / 1e3);
+        let is_late = limit_ms > 0 && late_ms > limit_ms;
+        probe.check(
+            format!("events are judged {seconds:.1} s late"),
+            if is_late { Err(format!("more than {} s (http.ready_lag_ms_max)", limit_ms as f64 / 1e3)) } else { Ok(()) },
+        );
         if let Ok(stats) = self.store.stats() {
             probe.check(
                 "store takes writes",
@@ -220,6 +252,7 @@ impl ProcessStatus for ServerState {
             now_ms: clock::now_ms(),
             lateness_ms: self.facts.lateness_ms,
             store: self.store.stats().ok(),
+            backlog: self.backlog.as_ref().map(|backlog| (backlog.each_ms(), backlog.refused())),
             log: self.broker.as_ref().map(|broker| (broker.input_bytes(), readers)),
             http,
             guard,
@@ -308,6 +341,10 @@ impl ProcessStatus for ServerState {
 
     fn recent(&self, after: u64) -> (Vec<Numbered>, u64) {
         self.recent.after(after)
+    }
+
+    fn backlog(&self) -> Option<Arc<Backlog>> {
+        self.backlog.clone()
     }
 
     fn place_of(&self, session_id: &str) -> String {

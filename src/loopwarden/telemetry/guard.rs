@@ -14,6 +14,8 @@ pub struct GuardReport {
     pub subjects: u64,
     /// Events that were sent on; none where they go to the log of the process, which counts them itself.
     pub events_sent: Option<u64>,
+    /// Those of them that are no events to who got them.
+    pub events_rejected: Option<u64>,
     /// Events that found no room, or were not taken in time.
     pub events_dropped: u64,
 }
@@ -45,6 +47,9 @@ pub(super) const ROWS: &[Row] = &[
     ("guard_nudges_dropped_total", &[], "Nudges that nobody confirmed", |guard| one(guard.counts.nudges_dropped)),
     ("guard_echoes_total", &[], "Failures reported of calls that were refused", |guard| one(guard.counts.echoes)),
     ("guard_events_sent_total", &[], "Events sent on", |guard| guard.events_sent.map_or_else(Vec::new, one)),
+    ("guard_events_rejected_total", &[], "Events sent on that were refused as none", |guard| {
+        guard.events_rejected.map_or_else(Vec::new, one)
+    }),
     (
         "guard_events_dropped_total",
         &[],
@@ -53,6 +58,9 @@ pub(super) const ROWS: &[Row] = &[
     ),
     ("guard_not_understood_total", &[], "State rows and commands that were not understood", |guard| {
         one(guard.counts.not_understood)
+    }),
+    ("guard_verdicts_looked_up_total", &[], "Answers for which forgotten verdicts were read from the store", |guard| {
+        one(guard.counts.looked_up)
     }),
     ("guard_subjects_evicted_total", &[], "Subjects forgotten because there were too many", |guard| one(guard.counts.evicted)),
 ];

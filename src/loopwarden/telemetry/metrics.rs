@@ -17,7 +17,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use crate::telemetry::guard::{GuardReport, ROWS};
-use crate::telemetry::{process, webhooks};
+use crate::telemetry::{lag, process, webhooks};
 
 /// Prefix of every name.
 pub const PREFIX: &str = "loopwarden";
@@ -67,15 +67,17 @@ const OWN: &[Row] = &[
         vec![(vec![profile, hash, mode], Value::Number(1.0))]
     }),
     (Kind::Gauge, "overlay_bytes", &["lane"], "Uncommitted work", |process| by_lane(process, |lane| lane.overlay_bytes as f64)),
-    (Kind::Gauge, "lag_records", &["stage", "partition"], "Own position to last stable offset", |process| lag(false, process)),
+    (Kind::Gauge, "lag_records", &["stage", "partition"], "Own position to last stable offset", |process| {
+        lag::lag(false, process)
+    }),
     (
         Kind::Gauge,
         "lag_seconds",
         &["stage", "partition"],
         "Newest event time behind the clock, while there is something to read",
-        |process| lag(true, process),
+        |process| lag::lag(true, process),
     ),
-    (Kind::Gauge, "lso_lag_records", &["stage"], "Records of the input behind a transaction that stays open", held_back),
+    (Kind::Gauge, "lso_lag_records", &["stage"], "Records of the input behind a transaction that stays open", lag::held_back),
     (Kind::Gauge, "tasks", &["stage", "state"], "Tasks by what they are doing", tasks),
     (Kind::Gauge, "restore_records_left", &["stage"], "Changelog records still to be read", |process| {
         let left = process.lanes.iter().fold([0; 2], |[session, swarm], lane| {
@@ -110,6 +112,20 @@ const OWN: &[Row] = &[
     (Kind::Gauge, "log_readers", &[], "Followers of the embedded log", |process| {
         optional(process.log.map(|(_, readers)| readers as f64))
     }),
+    (
+        Kind::Gauge,
+        "judged_lag_seconds",
+        &["stage", "partition"],
+        "How long the oldest record of the embedded log has waited to be judged",
+        lag::judged,
+    ),
+    (
+        Kind::Counter,
+        "intake_refused_total",
+        &["why"],
+        "Events sent away: lanes are behind, or too many of a sender wait",
+        lag::refused,
+    ),
     (Kind::Counter, "intake_records_total", &["topic", "form"], "Records read of other topics", |process| {
         intakes(process, |intake| vec![(intake.form, intake.stats.records)])
     }),
@@ -241,6 +257,8 @@ pub struct Snapshot {
     pub lateness_ms: i64,
     /// RocksDB.
     pub store: Option<StoreStats>,
+    /// How long each partition of each stage of the embedded log has waited, in milliseconds; events sent away: behind, share.
+    pub backlog: Option<(Vec<(Stage, u32, u64)>, [u64; 2])>,
     /// Bytes and readers of the embedded log.
     pub log: Option<(u64, u64)>,
     /// Requests by route and status, with how long they took.
@@ -318,7 +336,7 @@ impl Collector for Scrape {
     }
 }
 
-const STAGES: [&str; 2] = ["session", "swarm"];
+pub(super) const STAGES: [&str; 2] = ["session", "swarm"];
 
 fn one(value: f64) -> Samples {
     vec![(Vec::new(), Value::Number(value))]
@@ -336,7 +354,7 @@ fn by_lane(snapshot: &Snapshot, of: fn(&LaneReport) -> f64) -> Samples {
     snapshot.lanes.iter().enumerate().map(|(lane, report)| (vec![lane.to_string()], Value::Number(of(report)))).collect()
 }
 
-fn list(words: &[&str], counts: &[u64]) -> Samples {
+pub(super) fn list(words: &[&str], counts: &[u64]) -> Samples {
     words.iter().zip(counts).map(|(word, count)| (vec![(*word).to_owned()], Value::Number(*count as f64))).collect()
 }
 
@@ -356,31 +374,6 @@ fn tasks(snapshot: &Snapshot) -> Samples {
         }
     }
     samples
-}
-
-fn lag(in_seconds: bool, snapshot: &Snapshot) -> Samples {
-    let mut samples = Vec::new();
-    for (lane, task) in snapshot.lanes.iter().flat_map(|lane| lane.tasks.iter().map(move |task| (lane, task))) {
-        let (Some(position), Some(records)) = (&task.position, lane.lag(task)) else { continue };
-        let value = match (in_seconds, records) {
-            (false, _) => records as f64,
-            // Nothing to read is no lag, however old the last event.
-            (true, 0) => 0.0,
-            // Nothing was read yet: nobody knows how old it is.
-            (true, _) if position.watermark.0 <= 0 => continue,
-            (true, _) => snapshot.now_ms.saturating_sub(position.watermark.plus_ms(snapshot.lateness_ms).0).max(0) as f64 / 1e3,
-        };
-        samples.push((vec![task.id.stage.as_str().to_owned(), task.id.partition.to_string()], Value::Number(value)));
-    }
-    samples
-}
-
-fn held_back(snapshot: &Snapshot) -> Samples {
-    let of = |stage: Stage| -> u64 {
-        let ends = snapshot.lanes.iter().flat_map(|lane| &lane.ends);
-        ends.filter(|end| end.task.stage == stage).map(|end| end.held_back).sum()
-    };
-    list(&STAGES, &[of(Stage::Session), of(Stage::Swarm)])
 }
 
 #[cfg(test)]
@@ -426,7 +419,8 @@ mod tests {
             store: Some(StoreStats { sst_bytes: 7, ..StoreStats::default() }),
             http: vec![("/metrics", 200, Histogram::default())],
             log: Some((1, 2)),
-            guard: Some(GuardReport { events_sent: Some(1), ..GuardReport::default() }),
+            backlog: Some((vec![(Stage::Session, 3, 1_500)], [1, 2])),
+            guard: Some(GuardReport { events_sent: Some(1), events_rejected: Some(1), ..GuardReport::default() }),
             intakes: vec![IntakeReport { topic: "otlp_spans".to_owned(), lag_records: Some(3), ..IntakeReport::default() }],
             webhooks: vec![WebhookReport { name: "orchestrator".to_owned(), behind: Some(1), ..WebhookReport::default() }],
             topic: "t".to_owned(),
@@ -449,6 +443,8 @@ mod tests {
             "loopwarden_lso_lag_records{stage=\"swarm\"} 4",
             "loopwarden_lso_lag_records{stage=\"session\"} 0",
             "loopwarden_restore_records_left{stage=\"session\"} 2",
+            "loopwarden_judged_lag_seconds{stage=\"session\",partition=\"3\"} 1.5",
+            "loopwarden_intake_refused_total{why=\"share\"} 2",
             "loopwarden_sessions{} 10",
             "loopwarden_sessions_blocked{} 4",
             "loopwarden_swarm_counters{} 14",

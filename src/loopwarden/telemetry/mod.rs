@@ -2,6 +2,7 @@
 
 pub mod guard;
 mod json;
+mod lag;
 mod lines;
 pub mod logging;
 pub mod metrics;

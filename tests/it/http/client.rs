@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 /// Far more than any answer takes: a test that waits for so long has failed.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Clone)]
 pub(crate) struct Client {

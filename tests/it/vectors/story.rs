@@ -54,7 +54,7 @@ fn mostly<T: Copy>(random: &mut Random, list: &[T]) -> T {
 fn guard_answer(guard: &mut Guard, event: Value, can: &[&str], now: EventTime) -> Answer {
     let check = json!({ "event": event, "record": false, "client": { "name": "vectors", "can": can } });
     let mut opened = guard.open(Check::read(check.to_string().as_bytes()).unwrap(), now).unwrap();
-    guard.decide(&mut opened, Knowledge { as_of: Some(now), source: Source::Kafka }, now)
+    guard.decide(&mut opened, Knowledge { as_of: Some(now), late_ms: 0, source: Source::Kafka }, now)
 }
 
 /// Whether the guard refuses a call under a block of that fingerprint.
@@ -76,7 +76,7 @@ pub(super) fn is_refused(tool: &str, args: &str, fingerprint: &str, identity: &V
         json!(tool)
     );
     let mut opened = guard.open(Check::read(event.as_bytes()).unwrap(), BEGIN).unwrap();
-    let answer = guard.decide(&mut opened, Knowledge { as_of: Some(BEGIN), source: Source::Kafka }, BEGIN);
+    let answer = guard.decide(&mut opened, Knowledge { as_of: Some(BEGIN), late_ms: 0, source: Source::Kafka }, BEGIN);
     serde_json::to_value(answer).unwrap()["decision"] == "deny"
 }
 

@@ -1,15 +1,15 @@
 //! Verdicts from the state topic, events to the input topic.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use loopwarden_guard::{Options, Source};
-use loopwarden_kafka::{Followed, Forwarder, KafkaOptions, StateFollower};
+use loopwarden_kafka::{Followed, Forwarder, Judged, KafkaOptions, StateFollower};
 use loopwarden_log::LogError;
 use loopwarden_settings::Config;
 
-use crate::cli::guard::works::Works;
+use crate::cli::guard::works::{Deliveries, Works};
 use crate::cli::setup;
 use crate::failure::Failure;
 use crate::http::check::Desk;
@@ -17,6 +17,8 @@ use crate::server::kafka_options;
 
 /// One wait of the follower.
 const TURN: Duration = Duration::from_millis(200);
+/// Between two looks at how late events are judged.
+const LOOK_PAUSE: Duration = Duration::from_secs(2);
 /// Before it begins anew.
 const PAUSE: Duration = Duration::from_secs(1);
 /// For events on their way when the process ends.
@@ -31,29 +33,65 @@ pub(super) fn start(config: &Config, options: Options, stop: &Arc<AtomicBool>) -
     let desk = Arc::new(Desk::beside(options, Source::Kafka, send));
     let place = format!("Kafka {}, {}", kafka.bootstrap_servers, kafka.topics.state);
     let (followed, stops, flushed) = (Arc::clone(&desk), Arc::clone(stop), Arc::clone(&forwarder));
-    let thread = std::thread::Builder::new().name("follower".to_owned()).spawn(move || {
-        follow(&kafka, &followed, &stops);
+    let late_ms = Arc::new(AtomicI64::new(0));
+    let (watched, told, ends) = (kafka.clone(), Arc::clone(&late_ms), Arc::clone(stop));
+    let watch = std::thread::Builder::new().name("lateness".to_owned()).spawn(move || watch(&watched, &told, &ends))?;
+    let follower = std::thread::Builder::new().name("follower".to_owned()).spawn(move || {
+        follow(&kafka, &followed, &late_ms, &stops);
         flushed.flush(FLUSH_WAIT);
     })?;
-    Ok(Works { desk, threads: vec![thread], deliveries: Box::new(move || forwarder.deliveries()), place })
+    let deliveries = Box::new(move || {
+        let (delivered, lost) = forwarder.deliveries();
+        Deliveries { delivered, lost, rejected: 0 }
+    });
+    Ok(Works { desk, threads: vec![follower, watch], deliveries, place })
+}
+
+/// Looks how late events are judged, until told to stop. Where it cannot be known, they count as judged: what is heard of verdicts still says
+/// whether there are any.
+fn watch(options: &KafkaOptions, late_ms: &AtomicI64, stop: &AtomicBool) {
+    let (mut judged, mut is_told) = (None, false);
+    while !stop.load(Ordering::Acquire) {
+        match late_of(options, &mut judged) {
+            Ok(found_ms) => {
+                late_ms.store(i64::try_from(found_ms).unwrap_or(i64::MAX), Ordering::Release);
+                is_told = false;
+            }
+            Err(error) => {
+                judged = None;
+                late_ms.store(0, Ordering::Release);
+                if !std::mem::replace(&mut is_told, true) {
+                    tracing::warn!(%error, "how late events are judged cannot be known; it is not said to agents");
+                }
+            }
+        }
+        std::thread::park_timeout(LOOK_PAUSE);
+    }
+}
+
+fn late_of(options: &KafkaOptions, judged: &mut Option<Judged>) -> Result<u64, LogError> {
+    if judged.is_none() {
+        *judged = Some(Judged::open(options)?);
+    }
+    judged.as_mut().map_or(Ok(0), Judged::late_ms)
 }
 
 /// Follows until told to stop; from the beginning again after each failure.
-fn follow(options: &KafkaOptions, desk: &Desk, stop: &AtomicBool) {
+fn follow(options: &KafkaOptions, desk: &Desk, late_ms: &AtomicI64, stop: &AtomicBool) {
     while !stop.load(Ordering::Acquire) {
-        if let Err(error) = follow_once(options, desk, stop) {
+        if let Err(error) = follow_once(options, desk, late_ms, stop) {
             tracing::warn!(%error, "the state topic cannot be followed; calls run without fresh verdicts");
             std::thread::park_timeout(PAUSE);
         }
     }
 }
 
-fn follow_once(options: &KafkaOptions, desk: &Desk, stop: &AtomicBool) -> Result<(), LogError> {
+fn follow_once(options: &KafkaOptions, desk: &Desk, late_ms: &AtomicI64, stop: &AtomicBool) -> Result<(), LogError> {
     let mut follower = StateFollower::open(options)?;
     while !stop.load(Ordering::Acquire) {
         let came = follower.turn(TURN, &mut |key, value| desk.feed(|guard, now| guard.row(key, value, now)))?;
         if came == Followed::Current {
-            desk.is_current();
+            desk.is_current(late_ms.load(Ordering::Acquire));
         }
     }
     Ok(())

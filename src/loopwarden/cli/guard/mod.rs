@@ -1,6 +1,8 @@
 //! `guard`: answers the checks of agents on this host, and lets every call run where it knows of no verdict.
 
+mod fate;
 mod kafka;
+mod queue;
 mod upstream;
 mod works;
 
@@ -12,7 +14,8 @@ use clap::{Args, ValueEnum};
 use loopwarden_core::limits::REWRITTEN_BYTES_MAX;
 use loopwarden_guard::{Options, STALE_AFTER_MS, WithoutChannel};
 use loopwarden_settings::read_secret;
-use works::Works;
+use upstream::UpstreamToken;
+use works::{Deliveries, Works};
 
 use crate::cli::args::{ConfigArgs, LogArgs};
 use crate::cli::setup;
@@ -108,7 +111,7 @@ pub fn run(args: &GuardArgs, log: &LogArgs) -> Outcome {
     };
     let works = match &args.upstream {
         Some(url) => {
-            let token = args.upstream_token_file.as_ref().map(|file| read_secret(file, "--upstream-token-file")).transpose()?;
+            let token = args.upstream_token_file.as_deref().map(UpstreamToken::read).transpose()?;
             upstream::start(url, token, options, &stop)?
         }
         None => kafka::start(&loaded.config, options, &stop)?,
@@ -137,10 +140,11 @@ const fn event_bytes_max(record_bytes_max: usize, is_posted: bool) -> usize {
     if is_posted { record_bytes_max.saturating_sub(REWRITTEN_BYTES_MAX) } else { record_bytes_max }
 }
 
-/// `deliveries`: events that were taken, and those lost on their way.
-fn report(desk: &Desk, (delivered, lost): (u64, u64)) -> GuardReport {
+fn report(desk: &Desk, deliveries: Deliveries) -> GuardReport {
+    let Deliveries { delivered, rejected, lost } = deliveries;
     let report = desk.report();
-    GuardReport { events_sent: Some(delivered), events_dropped: report.events_dropped + lost, ..report }
+    let events_dropped = report.events_dropped + lost;
+    GuardReport { events_sent: Some(delivered), events_rejected: Some(rejected), events_dropped, ..report }
 }
 
 fn place(args: &GuardArgs) -> Result<Place, Failure> {

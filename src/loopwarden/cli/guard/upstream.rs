@@ -1,34 +1,35 @@
 //! Verdicts and events by HTTP: from and to a process with a log of its own.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use loopwarden_core::limits::{HTTP_COMMANDS_BYTES, HTTP_COMMANDS_MAX};
 use loopwarden_guard::{Options, Record, Source};
+use loopwarden_settings::read_secret;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::cli::ask;
-use crate::cli::guard::works::Works;
+use crate::cli::guard::fate::{Fate, fate};
+use crate::cli::guard::queue::{Queue, Waiting};
+use crate::cli::guard::works::{Deliveries, Works};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::http::check::Desk;
+use crate::http::tenant_of;
 
 /// One wait for commands: an answer without any is a sign of life.
 const POLL: &str = "4s";
 /// Wait for such an answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(8);
-/// Before another try.
+/// Before another try; longer each time where a person has to do something first, up to the second.
 const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Longest answer. Bytes: a slice of commands, and one of any size besides.
 const ANSWER_BYTES_MAX: usize = 4 * HTTP_COMMANDS_BYTES;
-/// Events that wait to be sent.
-const QUEUE_MAX: usize = 20_000;
-/// Bytes of them.
-const QUEUE_BYTES_MAX: usize = 32 << 20;
 /// Bytes of one request, and one event besides.
 const REQUEST_BYTES: usize = 1 << 20;
 /// How long an event waits for company.
@@ -38,8 +39,39 @@ const LINGER: Duration = Duration::from_millis(50);
 #[derive(Clone)]
 struct Upstream {
     address: SocketAddr,
-    token: Option<Arc<str>>,
+    token: Option<UpstreamToken>,
     stop: Arc<AtomicBool>,
+}
+
+/// A token, and the file that it is read from again where it is not taken any more.
+#[derive(Clone)]
+pub(super) struct UpstreamToken {
+    file: Arc<Path>,
+    text: String,
+}
+
+impl UpstreamToken {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// The file cannot be read, or holds none.
+    pub(super) fn read(file: &Path) -> Result<Self, Failure> {
+        Ok(Self { file: file.into(), text: read_secret(file, "--upstream-token-file")? })
+    }
+
+    fn refresh(&mut self) {
+        if let Ok(text) = read_secret(&self.file, "--upstream-token-file") {
+            self.text = text;
+        }
+    }
+}
+
+/// What became of events.
+#[derive(Default)]
+struct Sent {
+    delivered: AtomicU64,
+    rejected: AtomicU64,
+    lost: AtomicU64,
 }
 
 /// An answer of `GET /v1/commands`.
@@ -48,40 +80,32 @@ struct Slice<'a> {
     #[serde(borrow)]
     commands: Vec<&'a RawValue>,
     next: String,
+    /// How late its verdicts are; absent where it does not say so. Milliseconds.
+    #[serde(default)]
+    lag_ms: u32,
 }
 
 /// Starts to follow. A process that is away is no failure: calls run until it comes.
-pub(super) fn start(url: &str, token: Option<String>, options: Options, stop: &Arc<AtomicBool>) -> Result<Works, Failure> {
+pub(super) fn start(url: &str, token: Option<UpstreamToken>, options: Options, stop: &Arc<AtomicBool>) -> Result<Works, Failure> {
     let host = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/')).filter(|host| !host.contains('/'));
     let host =
         host.ok_or_else(|| Failure::new(exit_code::USAGE, format!("error: --upstream {url:?} is not http://HOST:PORT")))?;
-    let upstream = Upstream { address: ask::resolve(host)?, token: token.map(Into::into), stop: Arc::clone(stop) };
-    let (sender, receiver) = sync_channel::<String>(QUEUE_MAX);
-    let queued = Arc::new(AtomicUsize::new(0));
-    let (delivered, lost) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-    let room = Arc::clone(&queued);
-    let send = Box::new(move |record: &Record| {
-        let bytes = record.event.len();
-        if room.fetch_add(bytes, Ordering::AcqRel) + bytes > QUEUE_BYTES_MAX || sender.try_send(one_line(&record.event)).is_err()
-        {
-            room.fetch_sub(bytes, Ordering::AcqRel);
-            return false;
-        }
-        true
-    });
+    let upstream = Upstream { address: ask::resolve(host)?, token, stop: Arc::clone(stop) };
+    let (queue, sent) = (Arc::new(Queue::default()), Arc::new(Sent::default()));
+    let room = Arc::clone(&queue);
+    let send = Box::new(move |record: &Record| room.push(tenant_of(record.event.as_bytes()), record));
     let desk = Arc::new(Desk::beside(options, Source::Upstream, send));
     let (source, told) = (upstream.clone(), Arc::clone(&desk));
     let follow = std::thread::Builder::new().name("follower".to_owned()).spawn(move || source.follow(&told))?;
-    let counts = (Arc::clone(&delivered), Arc::clone(&lost));
-    let forward =
-        std::thread::Builder::new().name("events".to_owned()).spawn(move || upstream.forward(&receiver, &queued, &counts))?;
-    let deliveries = Box::new(move || (delivered.load(Ordering::Relaxed), lost.load(Ordering::Relaxed)));
+    let counts = Arc::clone(&sent);
+    let forward = std::thread::Builder::new().name("events".to_owned()).spawn(move || upstream.forward(&queue, &counts))?;
+    let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    let deliveries = Box::new(move || Deliveries {
+        delivered: count(&sent.delivered),
+        rejected: count(&sent.rejected),
+        lost: count(&sent.lost),
+    });
     Ok(Works { desk, threads: vec![follow, forward], deliveries, place: url.to_owned() })
-}
-
-/// An event on one line: line ends in JSON stand between values only, where a space does as well.
-fn one_line(event: &str) -> String {
-    event.replace(['\r', '\n'], " ")
 }
 
 impl Upstream {
@@ -90,7 +114,7 @@ impl Upstream {
     }
 
     /// Follows the commands from the oldest that is kept: what has expired means nothing, what has not is in force.
-    fn follow(&self, desk: &Desk) {
+    fn follow(mut self, desk: &Desk) {
         let mut after = "0".to_owned();
         while !self.is_stopping() {
             match self.poll(&after, desk) {
@@ -98,6 +122,7 @@ impl Upstream {
                 Err(why) => {
                     tracing::warn!(why, "commands cannot be followed; calls run without fresh verdicts");
                     std::thread::park_timeout(PAUSE);
+                    self.token.iter_mut().for_each(UpstreamToken::refresh);
                 }
             }
         }
@@ -105,7 +130,7 @@ impl Upstream {
 
     fn poll(&self, after: &str, desk: &Desk) -> Result<String, String> {
         let path = format!("/v1/commands?wait={POLL}&after={after}");
-        let answer = ask::get(self.address, &path, self.token.as_deref(), ANSWER_WAIT, ANSWER_BYTES_MAX);
+        let answer = ask::get(self.address, &path, self.token(), ANSWER_WAIT, ANSWER_BYTES_MAX);
         let answer = answer.map_err(|error| error.to_string())?;
         let (status, code, body) = ask::parts(&answer);
         match code {
@@ -127,42 +152,83 @@ impl Upstream {
         let next = next.ok_or_else(|| "the position to go on from is no number".to_owned())?;
         let bytes: usize = slice.commands.iter().map(|command| command.get().len()).sum();
         if slice.commands.len() < HTTP_COMMANDS_MAX && bytes < HTTP_COMMANDS_BYTES {
-            desk.is_current();
+            desk.is_current(i64::from(slice.lag_ms));
         }
         Ok(next)
     }
 
+    fn token(&self) -> Option<&str> {
+        self.token.as_ref().map(|token| token.text.as_str())
+    }
+
     /// Sends what waits, as much as there is at a time.
-    fn forward(&self, events: &Receiver<String>, queued: &AtomicUsize, (delivered, lost): &(Arc<AtomicU64>, Arc<AtomicU64>)) {
+    fn forward(mut self, queue: &Queue, sent: &Sent) {
         loop {
-            let first = match events.recv_timeout(LINGER) {
-                Ok(first) => first,
-                Err(_) if self.is_stopping() => return,
-                Err(_) => continue,
+            let first = match queue.next(LINGER) {
+                Some(first) => first,
+                None if self.is_stopping() => return,
+                None => continue,
             };
-            let (mut body, mut count) = (first, 1);
-            while body.len() < REQUEST_BYTES {
-                let Ok(event) = events.recv_timeout(if count == 1 { LINGER } else { Duration::ZERO }) else { break };
-                body.push('\n');
-                body.push_str(&event);
-                count += 1;
+            let mut bytes = first.line.len();
+            let mut batch = vec![first];
+            while bytes < REQUEST_BYTES {
+                let Some(event) = queue.next(if batch.len() == 1 { LINGER } else { Duration::ZERO }) else { break };
+                bytes += event.line.len() + 1;
+                batch.push(event);
             }
-            let is_taken = self.post(&body);
-            // Line ends between events were not counted when they came.
-            queued.fetch_sub(body.len() + 1 - count, Ordering::AcqRel);
-            if is_taken { delivered } else { lost }.fetch_add(count as u64, Ordering::Relaxed);
+            self.send(&batch, sent);
+            queue.done(&batch);
         }
     }
 
-    /// Whether a batch was taken. Tries on while the other end is away, since duplicates are dropped by their ids.
-    fn post(&self, body: &str) -> bool {
+    /// Sends a batch until its fate is known. Tries on while the other end does not take it, since duplicates are dropped by their ids;
+    /// meanwhile the queue fills, and agents are told that their events were not recorded.
+    fn send(&mut self, batch: &[Waiting], sent: &Sent) {
+        let lines: Vec<&str> = batch.iter().map(|event| event.line.as_str()).collect();
+        let body = lines.join("\n");
+        let add = |count: &AtomicU64, events: usize| count.fetch_add(events as u64, Ordering::Relaxed);
+        let mut pause = PAUSE;
         loop {
-            let answer = ask::post(self.address, ("/v1/events", body), self.token.as_deref(), ANSWER_WAIT, ANSWER_BYTES_MAX);
-            let code = answer.as_ref().map_or("", |answer| ask::parts(answer).1);
-            match code {
-                "202" => return true,
-                "" | "408" | "429" | "500" | "502" | "503" | "504" if !self.is_stopping() => std::thread::park_timeout(PAUSE),
-                _ => return false,
+            let answer = ask::post(self.address, ("/v1/events", &body), self.token(), ANSWER_WAIT, ANSWER_BYTES_MAX);
+            let (status, code, told) = answer.as_ref().map_or(("", "", ""), |answer| ask::parts(answer));
+            match fate(code, told, batch.len()) {
+                Fate::Taken { rejected } => {
+                    add(&sent.delivered, batch.len() - rejected);
+                    add(&sent.rejected, rejected);
+                    return;
+                }
+                Fate::Again { .. } if self.is_stopping() => {
+                    add(&sent.lost, batch.len());
+                    return;
+                }
+                Fate::Again { needs_person } => {
+                    if needs_person && pause == PAUSE {
+                        tracing::error!(
+                            status,
+                            "events are not taken; they are sent again until they are, as far as there is room"
+                        );
+                    }
+                    std::thread::park_timeout(pause);
+                    if needs_person {
+                        pause = (pause * 2).min(PAUSE_MAX);
+                        self.token.iter_mut().for_each(UpstreamToken::refresh);
+                    }
+                }
+                Fate::Halve => {
+                    let (first, second) = batch.split_at(batch.len() / 2);
+                    self.send(first, sent);
+                    return self.send(second, sent);
+                }
+                Fate::Lost => {
+                    if add(&sent.lost, batch.len()) == 0 {
+                        tracing::error!(
+                            status,
+                            events = batch.len(),
+                            "events are lost: no other time would be better; this is said once"
+                        );
+                    }
+                    return;
+                }
             }
         }
     }
@@ -171,11 +237,6 @@ impl Upstream {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_event_of_several_lines_is_sent_as_one() {
-        assert_eq!(one_line("{\n  \"a\": \"x\\ny\"\r\n}"), "{   \"a\": \"x\\ny\"  }");
-    }
 
     #[test]
     fn an_address_without_scheme_or_with_a_path_is_refused() {

@@ -16,21 +16,26 @@ pub(super) struct BesideSink {
     source: Source,
     /// Verdicts up to then are known. Unix milliseconds.
     as_of_ms: AtomicI64,
+    /// How far the judging was behind then. Milliseconds.
+    late_ms: AtomicI64,
     send: Send,
     dropped: AtomicU64,
 }
 
 impl BesideSink {
     pub(super) fn new(source: Source, send: Send) -> Self {
-        Self { source, as_of_ms: AtomicI64::new(NEVER), send, dropped: AtomicU64::new(0) }
+        Self { source, as_of_ms: AtomicI64::new(NEVER), late_ms: AtomicI64::new(0), send, dropped: AtomicU64::new(0) }
     }
 
     pub(super) fn knowledge(&self) -> Knowledge {
         let as_of_ms = self.as_of_ms.load(Ordering::Acquire);
-        Knowledge { as_of: (as_of_ms != NEVER).then_some(EventTime(as_of_ms)), source: self.source }
+        let late_ms = self.late_ms.load(Ordering::Acquire);
+        Knowledge { as_of: (as_of_ms != NEVER).then_some(EventTime(as_of_ms)), late_ms, source: self.source }
     }
 
-    pub(super) fn is_current(&self, as_of: EventTime) {
+    /// All verdicts of `as_of` are known; their judging was so far behind.
+    pub(super) fn is_current(&self, as_of: EventTime, late_ms: i64) {
+        self.late_ms.store(late_ms, Ordering::Release);
         self.as_of_ms.fetch_max(as_of.0, Ordering::AcqRel);
     }
 

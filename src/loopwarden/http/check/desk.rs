@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::clock;
+use crate::http::backlog::Backlog;
 use crate::http::check::beside::{BesideSink, Send};
 use crate::http::check::embedded::EmbeddedSink;
 use crate::input_quality::InputQuality;
@@ -50,11 +51,12 @@ impl Desk {
     /// The verdicts in force cannot be read.
     pub(in crate::http) fn embedded(
         broker: EmbeddedBroker,
+        backlog: Arc<Backlog>,
         event_bytes_max: usize,
         quality: Arc<InputQuality>,
     ) -> Result<Self, LogError> {
         let guard = Arc::new(Mutex::new(Guard::new(Options { event_bytes_max, ..Options::default() })));
-        let sink = EmbeddedSink::start(broker, &guard)?;
+        let sink = EmbeddedSink::start(broker, backlog, &guard)?;
         Ok(Self::new(guard, Sink::Embedded(sink), event_bytes_max, quality))
     }
 
@@ -75,10 +77,10 @@ impl Desk {
         tell(&mut self.guard(), now());
     }
 
-    /// All verdicts up to now are known.
-    pub fn is_current(&self) {
+    /// All verdicts that there are now are known. The judging behind them lags so many milliseconds.
+    pub fn is_current(&self, late_ms: i64) {
         if let Sink::Beside(sink) = &self.sink {
-            sink.is_current(now());
+            sink.is_current(now(), late_ms);
         }
     }
 
@@ -86,7 +88,7 @@ impl Desk {
     #[must_use]
     pub fn is_fresh(&self) -> bool {
         match &self.sink {
-            Sink::Embedded(_) => true,
+            Sink::Embedded(sink) => self.guard().is_fresh(sink.knowledge(sink.longest_ms()), now()),
             Sink::Beside(sink) => self.guard().is_fresh(sink.knowledge(), now()),
         }
     }
@@ -100,7 +102,14 @@ impl Desk {
             Sink::Beside(sink) => sink.dropped(),
         };
         let guard = self.guard();
-        GuardReport { counts: guard.counts(now()), is_fresh, subjects: guard.held().0 as u64, events_sent: None, events_dropped }
+        GuardReport {
+            counts: guard.counts(now()),
+            is_fresh,
+            subjects: guard.held().0 as u64,
+            events_sent: None,
+            events_rejected: None,
+            events_dropped,
+        }
     }
 
     /// Hands on events that nobody waits for. A process with a log of its own has another way for them.
@@ -153,12 +162,12 @@ impl Desk {
                 Err(_) => is_known = false,
             }
         }
-        let mut answer = self.decide(&mut opened, is_known);
+        let mut answer = self.decide(&mut opened, is_known, deadline).await;
         let events = opened.take_events();
         if !events.is_empty() {
             taken = taken.and(match &self.sink {
                 // A disk that does not answer holds up nobody either.
-                Sink::Embedded(sink) => match timeout(deadline.left(), sink.record(events)).await {
+                Sink::Embedded(sink) => match timeout(deadline.left(), sink.record(&opened.who.tenant, events)).await {
                     Ok(recorded) => recorded.map(drop),
                     Err(_) => Err(Dropped::Unavailable),
                 },
@@ -172,10 +181,23 @@ impl Desk {
         Ok(answer)
     }
 
-    fn decide(&self, opened: &mut Opened, is_known: bool) -> Answer {
+    /// Decides; what the table of verdicts has forgotten is looked up first, as far as there is a store and time.
+    async fn decide(&self, opened: &mut Opened, is_known: bool, deadline: Deadline) -> Answer {
+        if let Sink::Embedded(sink) = &self.sink {
+            let missing = self.guard().missing(opened, now());
+            if !missing.is_empty()
+                && let Ok(Some(rows)) = timeout(deadline.left(), sink.look_up(missing)).await
+            {
+                let rows = rows.iter().map(|(key, value)| (key.as_slice(), value.as_slice()));
+                self.guard().found(opened, rows, now());
+            }
+        }
         let now = now();
         let knowledge = match &self.sink {
-            Sink::Embedded(_) => Knowledge { as_of: is_known.then_some(now), source: Source::Embedded },
+            Sink::Embedded(sink) => {
+                let knowledge = sink.knowledge(sink.late_ms(&opened.who.session_id));
+                Knowledge { as_of: knowledge.as_of.filter(|_| is_known), ..knowledge }
+            }
             Sink::Beside(sink) => sink.knowledge(),
         };
         self.guard().decide(opened, knowledge, now)
@@ -188,7 +210,7 @@ async fn record_and_await(sink: &EmbeddedSink, opened: &mut Opened) -> Result<()
         return Ok(());
     }
     let _hurry = sink.hurry();
-    let places = sink.record(events).await?;
+    let places = sink.record(&opened.who.tenant, events).await?;
     sink.settled(&places).await;
     Ok(())
 }
@@ -199,29 +221,61 @@ fn now() -> EventTime {
 
 #[cfg(test)]
 mod tests {
+    use loopwarden_core::event::partition_of;
     use loopwarden_guard::{Client, Decision};
-    use loopwarden_log::embedded::EmbeddedOptions;
+    use loopwarden_log::embedded::{Append, EmbeddedOptions};
     use loopwarden_state::{RocksOptions, RocksStore, StoreOwner};
     use serde_json::value::RawValue;
 
     use super::*;
+    use crate::http::backlog::BacklogLimits;
 
-    /// No lane reads this log: a verdict never comes.
-    #[tokio::test]
-    async fn a_verdict_that_does_not_come_in_time_is_no_reason_to_wait() {
-        let dir = std::env::temp_dir().join(format!("lw-desk-{}", std::process::id()));
+    /// A desk over a log that no lane reads.
+    async fn with_desk<T>(of: &str, left: &[Append<'_>], test: impl AsyncFnOnce(&Desk) -> T) {
+        let dir = std::env::temp_dir().join(format!("lw-desk-{of}-{}", std::process::id()));
         let owner = StoreOwner { app: "a".to_owned(), instance: "i".to_owned(), cluster: None };
         let store = RocksStore::open(&dir, &RocksOptions::default(), &owner).unwrap();
         let broker = EmbeddedBroker::open(store, EmbeddedOptions::default()).unwrap();
-        let desk = Desk::embedded(broker, 1_000, Arc::default()).unwrap();
-        for (kind, deadline_ms, stale) in [("tool_call", 10_000, false), ("tool", 20, true)] {
-            let event = format!(r#"{{"id":"{kind}","kind":"{kind}","session_id":"s","tool":"t"}}"#);
-            let check = Check::new(RawValue::from_string(event).unwrap(), Client::default());
-            let answer = desk.answer(Check { deadline_ms, ..check }, Stopwatch::start(), "checks").await.unwrap();
-            assert_eq!((answer.decision, answer.state.stale), (Decision::Allow, stale), "{kind}");
-            assert!(stale || answer.recorded);
-        }
+        broker.append(left).unwrap();
+        let backlog = Backlog::open(&broker, BacklogLimits::default()).unwrap();
+        let desk = Desk::embedded(broker, backlog, 1_000, Arc::default()).unwrap();
+        test(&desk).await;
         drop(desk);
         std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    async fn ask(desk: &Desk, session: &str, kind: &str, deadline_ms: u64) -> Answer {
+        let event = format!(r#"{{"id":"{session}-{kind}","kind":"{kind}","session_id":"{session}","tool":"t"}}"#);
+        let check = Check::new(RawValue::from_string(event).unwrap(), Client::default());
+        desk.answer(Check { deadline_ms, ..check }, Stopwatch::start(), "checks").await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_verdict_that_does_not_come_in_time_is_no_reason_to_wait() {
+        with_desk("time", &[], async |desk| {
+            for (kind, deadline_ms, stale) in [("tool_call", 10_000, false), ("tool", 20, true)] {
+                let answer = ask(desk, "s", kind, deadline_ms).await;
+                assert_eq!((answer.decision, answer.state.stale), (Decision::Allow, stale), "{kind}");
+                assert!(stale || answer.recorded);
+            }
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn an_answer_before_a_call_says_how_far_lanes_have_judged() {
+        let minute_ago = Append { key: b"late", value: b"{}", headers: Vec::new(), timestamp_ms: clock::now_ms() - 60_000 };
+        with_desk("late", &[minute_ago], async |desk| {
+            let late = ask(desk, "late", "tool_call", 10_000).await.state;
+            assert!(late.stale && late.lag_ms.is_some_and(|lag_ms| (60_000..120_000).contains(&lag_ms)), "{late:?}");
+            assert!(late.as_of.is_some(), "{late:?}");
+            assert!(!desk.is_fresh(), "its metrics say so too");
+            // Of another partition nothing waits.
+            let others = (0..).map(|number| format!("s{number}"));
+            let mut other = others.filter(|other| partition_of(other.as_bytes(), 8) != partition_of(b"late", 8));
+            let fresh = ask(desk, &other.next().unwrap(), "tool_call", 10_000).await.state;
+            assert!(!fresh.stale, "{fresh:?}");
+        })
+        .await;
     }
 }

@@ -1,31 +1,38 @@
 //! Verdicts from the lanes of this process, and events to its log.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use loopwarden_core::engine::SEPARATOR;
 use loopwarden_core::event::{EventTime, Stage};
-use loopwarden_guard::{Dropped, Guard, Record};
+use loopwarden_guard::{Dropped, Guard, Knowledge, Record, Source};
 use loopwarden_log::LogError;
-use loopwarden_log::embedded::{Append, Awaiting, EmbeddedBroker};
+use loopwarden_log::embedded::{Append, Awaiting, EmbeddedBroker, EmbeddedReader, StateRow};
 use tokio::sync::{Semaphore, watch};
 
 use crate::clock;
 use crate::http::answer;
+use crate::http::backlog::{Backlog, Sender};
 
 /// Appends at once.
 pub(in crate::http) const APPENDS: usize = 4;
-/// State rows that are read at the start.
+/// State rows of each kind that are read at the start. Those beyond are looked up when they are asked for.
 const ROWS_MAX: usize = 65_536;
-/// Wait for the sync that covers them.
-const SYNC_WAIT: Duration = Duration::from_secs(10);
+/// Rows that are read for one check. A swarm may have thousands.
+const FOUND_MAX: usize = 1_024;
+/// Stands for the sender of checks without a tenant.
+const CHECKS: &str = "checks";
+/// Rows that are looked up at once.
+pub(in crate::http) const LOOK_UPS: usize = 4;
 
 /// The embedded log, as the guard uses it.
 pub(super) struct EmbeddedSink {
     broker: EmbeddedBroker,
     appends: Arc<Semaphore>,
+    look_ups: Arc<Semaphore>,
+    backlog: Arc<Backlog>,
     /// Next offset of each partition of events that has been committed in this process.
     committed: watch::Receiver<BTreeMap<u32, u64>>,
     dropped: AtomicU64,
@@ -33,7 +40,7 @@ pub(super) struct EmbeddedSink {
 
 impl EmbeddedSink {
     /// Follows the lanes. What is in force already is read under the lock of the guard: what changes meanwhile comes after it.
-    pub(super) fn start(broker: EmbeddedBroker, guard: &Arc<Mutex<Guard>>) -> Result<Self, LogError> {
+    pub(super) fn start(broker: EmbeddedBroker, backlog: Arc<Backlog>, guard: &Arc<Mutex<Guard>>) -> Result<Self, LogError> {
         let (tell, committed) = watch::channel(BTreeMap::new());
         let mut held = guard.lock().unwrap_or_else(PoisonError::into_inner);
         let follower = Arc::clone(guard);
@@ -52,13 +59,26 @@ impl EmbeddedSink {
         let now = EventTime(clock::now_ms());
         for kind in ["agent", "swarm", "fleet"] {
             let prefix = format!("{kind}{SEPARATOR}");
-            let rows = broker.reader().rows(prefix.as_bytes(), &|_| true, ROWS_MAX, SYNC_WAIT)?;
-            for (key, value) in rows {
-                held.row(&key, Some(&value), now);
-            }
+            let mut rows = 0_usize;
+            broker.reader().visit_rows(prefix.as_bytes(), &mut |key, value| {
+                rows += 1;
+                if rows <= ROWS_MAX {
+                    held.row(key, Some(value), now);
+                } else {
+                    held.row_was_not_read(key);
+                }
+                ControlFlow::Continue(())
+            })?;
         }
         drop(held);
-        Ok(Self { broker, appends: Arc::new(Semaphore::new(APPENDS)), committed, dropped: AtomicU64::new(0) })
+        let (appends, look_ups) = (Arc::new(Semaphore::new(APPENDS)), Arc::new(Semaphore::new(LOOK_UPS)));
+        Ok(Self { broker, appends, look_ups, backlog, committed, dropped: AtomicU64::new(0) })
+    }
+
+    /// All rows whose keys begin so; none where there are too many, or the store does not answer.
+    pub(super) async fn look_up(&self, beginnings: Vec<String>) -> Option<Vec<StateRow>> {
+        let reader = self.broker.reader();
+        answer::blocking(&self.look_ups, move || rows_of(&reader, &beginnings)).await.ok()?
     }
 
     /// Lanes commit at once as long as this lives.
@@ -66,9 +86,31 @@ impl EmbeddedSink {
         self.broker.await_commits()
     }
 
-    /// Appends events, all or none: where they are. They are durable with the next sync, which nobody waits for.
-    pub(super) async fn record(&self, events: Vec<Record>) -> Result<Vec<(u32, u64)>, Dropped> {
+    /// How far behind verdicts about a session are. Milliseconds.
+    pub(super) fn late_ms(&self, session_id: &str) -> u64 {
+        self.backlog.late_ms(session_id)
+    }
+
+    /// How far behind any verdict is. Milliseconds.
+    pub(super) fn longest_ms(&self) -> u64 {
+        self.backlog.longest_ms()
+    }
+
+    /// What is known of lanes that are so far behind: their verdicts come in this process.
+    pub(super) fn knowledge(&self, late_ms: u64) -> Knowledge {
+        let late_ms = i64::try_from(late_ms).unwrap_or(i64::MAX);
+        Knowledge { as_of: Some(EventTime(clock::now_ms())), late_ms, source: Source::Embedded }
+    }
+
+    /// Appends events of an agent of a tenant, all or none: where they are. They are durable with the next sync, which nobody waits for.
+    /// Where too many of them wait to be judged, none is taken.
+    pub(super) async fn record(&self, tenant: &str, events: Vec<Record>) -> Result<Vec<(u32, u64)>, Dropped> {
         let (broker, count) = (self.broker.clone(), events.len() as u64);
+        let sender = Sender { tenant, peer: CHECKS };
+        let Ok(admitted) = self.backlog.admit(events.iter().map(|event| (event.session_id.as_str(), sender))) else {
+            self.dropped.fetch_add(count, Ordering::Relaxed);
+            return Err(Dropped::Unavailable);
+        };
         let appended = answer::blocking(&self.appends, move || {
             let timestamp_ms = clock::now_ms();
             let append = |record: &Record| -> (Vec<u8>, Vec<u8>) {
@@ -77,7 +119,9 @@ impl EmbeddedSink {
             let owned: Vec<(Vec<u8>, Vec<u8>)> = events.iter().map(append).collect();
             let appends: Vec<Append<'_>> =
                 owned.iter().map(|(key, value)| Append { key, value, headers: Vec::new(), timestamp_ms }).collect();
-            broker.append_unsynced(&appends).map(|(places, _)| places)
+            let (places, _) = broker.append_unsynced(&appends)?;
+            drop(admitted.appended(&places));
+            Ok::<_, LogError>(places)
         });
         let Ok(Ok(places)) = appended.await else {
             self.dropped.fetch_add(count, Ordering::Relaxed);
@@ -99,4 +143,16 @@ impl EmbeddedSink {
         // An error: the log is closing, and nothing more comes.
         let _ = committed.wait_for(|known| !places.iter().any(|place| is_behind(known, place))).await;
     }
+}
+
+fn rows_of(reader: &EmbeddedReader, beginnings: &[String]) -> Option<Vec<StateRow>> {
+    let mut rows = Vec::new();
+    for beginning in beginnings {
+        let visited = reader.visit_rows(beginning.as_bytes(), &mut |key, value| {
+            rows.push((key.to_vec(), value.to_vec()));
+            if rows.len() > FOUND_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        visited.ok()?;
+    }
+    (rows.len() <= FOUND_MAX).then_some(rows)
 }

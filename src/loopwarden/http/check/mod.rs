@@ -15,7 +15,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 pub use beside::Send;
 pub use desk::Desk;
-pub(super) use embedded::APPENDS;
+pub(super) use embedded::{APPENDS, LOOK_UPS};
 use loopwarden_guard::{BadCheck, Check};
 use loopwarden_log::clock::Stopwatch;
 use tokio::time::timeout;
