@@ -1,7 +1,10 @@
-//! A map that is bounded: when it is full, the sixteenth part that was touched longest ago leaves.
+//! A map of agents that is bounded: when it is full, the sixteenth part leaves that was touched longest ago. Of tenants that have more than an
+//! equal share of it, where they can give so much: one that makes up agents pushes out its own.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
+
+use loopwarden_core::engine::SEPARATOR;
 
 /// What part of a full map leaves at once: one look at all of it then makes room for many.
 const LEAVING_PART: usize = 16;
@@ -13,7 +16,7 @@ pub(crate) struct Aged<K, V> {
     entries_max: usize,
 }
 
-impl<K: Ord + Clone, V: Default> Aged<K, V> {
+impl<K: Ord + Clone + Borrow<str>, V: Default> Aged<K, V> {
     pub(crate) fn new(entries_max: usize) -> Self {
         Self { entries: BTreeMap::new(), entries_max: entries_max.max(LEAVING_PART) }
     }
@@ -60,18 +63,37 @@ impl<K: Ord + Clone, V: Default> Aged<K, V> {
     }
 
     fn make_room(&mut self) {
-        let mut times: Vec<i64> = self.entries.values().map(|(_, touched_ms)| *touched_ms).collect();
         let leaving = self.entries.len() / LEAVING_PART;
+        let mut tenants: BTreeMap<String, usize> = BTreeMap::new();
+        for key in self.entries.keys() {
+            match tenants.get_mut(tenant_of(key)) {
+                Some(count) => *count += 1,
+                None => drop(tenants.insert(tenant_of(key).to_owned(), 1)),
+            }
+        }
+        let share = self.entries_max / tenants.len().max(1);
+        tenants.retain(|_, count| *count > share);
+        // One look at all of it must make room for many: where few are beyond their share, all give.
+        let is_enough = tenants.values().sum::<usize>() > leaving;
+        let gives = |key: &K| !is_enough || tenants.contains_key(tenant_of(key));
+        let giving = self.entries.iter().filter(|(key, _)| gives(key));
+        let mut times: Vec<i64> = giving.map(|(_, (_, touched_ms))| *touched_ms).collect();
         let (_, last_ms, _) = times.select_nth_unstable(leaving);
         let last_ms = *last_ms;
         // Of those that were touched at the same time, as many as are needed.
         let mut left = leaving + 1;
-        self.entries.retain(|_, (_, touched_ms)| {
-            let leaves = left > 0 && *touched_ms <= last_ms;
+        self.entries.retain(|key, (_, touched_ms)| {
+            let leaves = left > 0 && *touched_ms <= last_ms && gives(key);
             left -= usize::from(leaves);
             !leaves
         });
     }
+}
+
+/// Keys of agents begin with their tenant.
+fn tenant_of<K: Borrow<str>>(key: &K) -> &str {
+    let key: &str = key.borrow();
+    key.split(SEPARATOR).next().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -90,6 +112,19 @@ mod tests {
         assert!(map.len() <= 32);
         map.forget_before(100);
         assert_eq!(map.len(), 2);
+    }
+
+    #[test]
+    fn a_tenant_that_makes_up_agents_pushes_out_its_own() {
+        let mut map: Aged<String, u32> = Aged::new(320);
+        for number in 0..20 {
+            *map.touch(format!("acme\u{1f}{number}").as_str(), 0) = number;
+        }
+        for number in 0..10_000 {
+            map.touch(format!("evil\u{1f}{number}").as_str(), 1 + number);
+        }
+        assert!(map.len() <= 320);
+        assert!((0..20).all(|number| map.get(format!("acme\u{1f}{number}").as_str()) == Some(&number)));
     }
 
     #[test]

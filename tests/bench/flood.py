@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """One tenant posts all it can to an embedded process; how late are verdicts of another one, and what happens to its blocks?
 
-    tests/bench/flood.py PROGRAM [--seconds 60] [--posters 4] [--batch 500]
+    tests/bench/flood.py PROGRAM [--seconds 60] [--posters 4] [--batch 500] [--tenants 1]
 
-Posters of the tenant "evil" send events of ever new sessions, swarms, tools and fingerprints, and send at once again when they are sent
+Posters of the tenant "evil", or of so many with made-up names, send events of ever new sessions, swarms, tools and fingerprints, and send at once again when they are sent
 away. Meanwhile agents of the tenant "good" report a call ten times a second each with a check: its answer comes when the call is judged,
 so that its time is how late verdicts are. A blocked session of "good" asks five times a second whether it may call: it must not. One JSON
 line at the end; exit code 1 where an event was lost, a block lifted or a call refused that should not be.
@@ -52,8 +52,8 @@ def call(session, name, kind="tool", command="make test", outcome="ok"):
 
 
 class Run:
-    def __init__(self, address, seconds, batch):
-        self.address, self.until, self.batch = address, time.monotonic() + seconds, batch
+    def __init__(self, address, seconds, batch, tenants):
+        self.address, self.until, self.batch, self.tenants = address, time.monotonic() + seconds, batch, tenants
         self.times, self.recorded, self.lifted, self.wrong, self.lost = [], set(), 0, 0, 0
         self.lags = []
         self.taken = self.refused = 0
@@ -72,7 +72,7 @@ class Run:
             for _ in range(self.batch):
                 number += 1
                 name = f"{poster}-{number}"
-                event = {"id": name, "kind": "tool", "session_id": f"e{name}", "tenant": "evil", "swarm_id": f"w{name}"}
+                event = {"id": name, "kind": "tool", "session_id": f"e{name}", "tenant": f"evil{number // self.batch % self.tenants}", "swarm_id": f"w{name}"}
                 lines.append(json.dumps(event | {"tool": f"t{name}", "args": {"x": name}, "outcome": "error"}))
             status, _ = ask(connection, "/v1/events", "\n".join(lines), "application/x-ndjson")
             with self.lock:
@@ -141,11 +141,12 @@ def main():
     options.add_argument("--seconds", type=float, default=60)
     options.add_argument("--posters", type=int, default=4)
     options.add_argument("--batch", type=int, default=500)
+    options.add_argument("--tenants", type=int, default=1)
     options = options.parse_args()
     with tempfile.TemporaryDirectory(dir=".") as folder:
         process, address = start(options.program, folder)
         try:
-            run = Run(address, options.seconds, options.batch)
+            run = Run(address, options.seconds, options.batch, options.tenants)
             block(run, "blocked")
             threads = [threading.Thread(target=run.blocked, args=["blocked"])]
             threads += [threading.Thread(target=run.agent, args=[which]) for which in range(AGENTS)]

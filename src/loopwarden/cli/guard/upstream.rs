@@ -236,6 +236,10 @@ impl Upstream {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::thread::JoinHandle;
+
     use super::*;
 
     #[test]
@@ -243,5 +247,77 @@ mod tests {
         for url in ["127.0.0.1:9464", "https://127.0.0.1:9464", "http://127.0.0.1:9464/v1", "http://nowhere"] {
             assert!(start(url, None, Options::default(), &Arc::default()).is_err(), "{url}");
         }
+    }
+
+    /// Answers so many requests: the authorization and the body of each, and what it says to them.
+    fn answering(
+        requests: usize,
+        answer: impl Fn(&str, &str) -> &'static str + Send + 'static,
+    ) -> (SocketAddr, JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let thread = std::thread::spawn(move || {
+            let mut bodies = Vec::new();
+            for stream in listener.incoming().take(requests) {
+                let mut stream = BufReader::new(stream.unwrap());
+                let (mut head, mut line) = (String::new(), String::new());
+                while stream.read_line(&mut line).unwrap() > 2 {
+                    head.push_str(&std::mem::take(&mut line));
+                }
+                let value = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().to_owned();
+                let mut body = vec![0; value("Content-Length: ").parse().unwrap()];
+                stream.read_exact(&mut body).unwrap();
+                let body = String::from_utf8(body).unwrap();
+                let (status, told) = answer(&value("Authorization: "), &body).split_once('|').unwrap();
+                let answer = format!("HTTP/1.1 {status} x\r\ncontent-length: {}\r\n\r\n{told}", told.len());
+                stream.get_mut().write_all(answer.as_bytes()).unwrap();
+                bodies.push(body);
+            }
+            bodies
+        });
+        (address, thread)
+    }
+
+    /// What became of events, each a line, and the requests that they took.
+    fn sent(
+        lines: &[&str],
+        token: Option<UpstreamToken>,
+        requests: usize,
+        answer: impl Fn(&str, &str) -> &'static str + Send + 'static,
+    ) -> ([u64; 3], Vec<String>) {
+        let (address, server) = answering(requests, answer);
+        let queue = Queue::default();
+        for line in lines {
+            let record = Record { session_id: "s".to_owned(), event: (*line).to_owned() };
+            assert!(queue.push(String::new(), &record));
+        }
+        let batch: Vec<Waiting> = std::iter::from_fn(|| queue.next(Duration::ZERO)).collect();
+        let sent = Sent::default();
+        Upstream { address, token, stop: Arc::default() }.send(&batch, &sent);
+        let counts = [&sent.delivered, &sent.rejected, &sent.lost].map(|count| count.load(Ordering::Relaxed));
+        (counts, server.join().unwrap())
+    }
+
+    #[test]
+    fn what_is_too_large_is_sent_in_halves_and_what_is_rejected_counts_as_such() {
+        let (counts, bodies) = sent(&["1", "2", "3", "bad"], None, 5, |_, body| match body {
+            "1\n2\n3\nbad" | "3\nbad" => "413|",
+            "bad" => r#"422|{"accepted":0,"rejected":[{"index":0}]}"#,
+            _ => r#"202|{"accepted":1,"rejected":[]}"#,
+        });
+        assert_eq!((counts, bodies.len()), ([3, 1, 0], 5), "{bodies:?}");
+        assert_eq!(bodies[1..], ["1\n2", "3\nbad", "3", "bad"]);
+    }
+
+    #[test]
+    fn a_token_that_was_replaced_loses_no_event() {
+        let file = std::env::temp_dir().join(format!("lw-upstream-token-{}", std::process::id()));
+        std::fs::write(&file, "old").unwrap();
+        let token = UpstreamToken::read(&file).unwrap();
+        std::fs::write(&file, "new").unwrap();
+        let answer = |authorization: &str, _: &str| if authorization == "Bearer new" { "202|{}" } else { "401|" };
+        let (counts, bodies) = sent(&["1"], Some(token), 2, answer);
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!((counts, bodies.len()), ([1, 0, 0], 2));
     }
 }

@@ -1,6 +1,7 @@
 //! Shares, with clocks that are given; and a log that no lane reads.
 
 use loopwarden_core::event::NextOffset;
+use loopwarden_log::clock::Deadline;
 use loopwarden_log::embedded::{Append, EmbeddedOptions};
 use loopwarden_state::{RocksOptions, RocksStore, StoreOwner};
 
@@ -124,7 +125,10 @@ fn lanes_that_are_too_far_behind_get_nothing_more_and_others_do() {
         let admit = |session: &str| backlog.admit([(session, Sender { tenant: "t", peer: "" })].into_iter());
         drop(admit(&first).unwrap().appended(&append(&broker, &first, 0)));
         // No lane reads it: each look finds it later.
-        while !matches!(admit(&first), Err(Full::Behind(2..))) {}
+        let deadline = Deadline::after(Duration::from_secs(60));
+        while !matches!(admit(&first), Err(Full::Behind(2..))) {
+            assert!(!deadline.is_over(), "never too far behind");
+        }
         assert!(admit(&second).is_ok(), "the other partition is not behind");
         assert!(backlog.refused()[0] >= 1);
     });
