@@ -85,6 +85,11 @@ impl Context<'_> {
         }
     }
 
+    /// What commands carry of the event.
+    pub(super) fn labels(&self) -> Vec<(String, String)> {
+        self.event.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+    }
+
     pub(super) fn swarm_call(&self, key: SwarmCallKey, tool: &str, form: RecipeForm) -> SwarmCall {
         SwarmCall {
             key,

@@ -50,6 +50,9 @@ pub(super) fn fire(policy: &Policy, session: &mut Session, kind: TimerKind, at: 
         TimerKind::Idle => {
             session.head.timers.fired(kind);
             let gone_at = session.head.time.plus_ms(lifetime_ms(policy, session.head.has_ended));
+            // An agent that has ended is forgotten sooner than its block ends: it would come back free.
+            let blocked_until = session.head.verdicts.blocks().map(|block| block.expires_at).max();
+            let gone_at = blocked_until.map_or(gone_at, |until| gone_at.max(until));
             if gone_at > at {
                 session.head.timers.arm(kind, Some(gone_at), &mut out.timers);
             } else {

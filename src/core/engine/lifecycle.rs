@@ -12,21 +12,37 @@ use crate::engine::timer::TimerKind;
 use crate::event::{Event, EventTime};
 use crate::identity::{Hash64, hash_text};
 use crate::limits::RECENT_IDS_MAX;
-use crate::policy::{Counted, Detector, Mode, Policy};
+use crate::policy::{Counted, Detector, Mode, Policy, SessionBounds};
 
 /// Forgets what was counted: the floor rises, scalars become 0, episodes close, blocks get an `unblock`. Totals stay.
 pub(super) fn reset(context: &Context<'_>, session: &mut Session, reason: ReasonCode, out: &mut Effects) {
+    unblock(context, session, reason, |_| true, out);
+    out.verdicts_changed |= session.head.verdicts.clear();
+    forget_counts(session, out);
+}
+
+/// The beginning or the end of a session, as its own agent tells it. A block that such a word lifts binds nobody who can say it.
+pub(super) fn bound(context: &Context<'_>, session: &mut Session, reason: ReasonCode, out: &mut Effects) {
+    match context.policy.progress.session_bounds {
+        SessionBounds::All => reset(context, session, reason, out),
+        SessionBounds::Counts => {
+            out.verdicts_changed |= session.head.verdicts.keep_blocks();
+            forget_counts(session, out);
+        }
+    }
+}
+
+/// What was counted, and what was said of it.
+fn forget_counts(session: &mut Session, out: &mut Effects) {
     session.history.raise_floor();
     session.head.streaks = Streaks::default();
     session.head.pending_turn = 0;
     session.head.world = Hash64::NONE;
-    unblock(context, session, reason, |_| true, out);
     session.head.episodes.clear();
     session.head.shadow_episodes.clear();
     session.head.pending_nudge = None;
     session.head.user_texts.clear();
     session.head.user_words.clear();
-    out.verdicts_changed |= session.head.verdicts.clear();
     session.head.arm_verdicts(&mut out.timers);
     // `call_rate` reads the ring below the floor; a reset that people asked for forgets that too, as progress may.
     forget_calls(session);
@@ -89,7 +105,8 @@ fn unblock(
     }
     for block in &lifted {
         let origin = context.origin(head.epoch, head.next_seq(Track::Live));
-        out.commands.push(Command::unblock(origin, block, reason));
+        // Of a reset they say who it was.
+        out.commands.push(Command { labels: context.labels(), ..Command::unblock(origin, block, reason) });
     }
     for episode in &mut head.episodes {
         if lifted.iter().any(|block| block.episode == episode.id) {

@@ -60,7 +60,7 @@ pub(super) fn publish(
         message: Some(said.text),
         placement: placement(context, finding, action),
         advice: Some(said.advice),
-        labels: context.event.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect(),
+        labels: context.labels(),
         ..begun
     };
     note_published(context.policy, head, decision, &command, out);

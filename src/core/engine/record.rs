@@ -7,7 +7,7 @@ use crate::engine::command::ReasonCode;
 use crate::engine::context::Context;
 use crate::engine::effects::{Effects, NudgeResponse, SwarmReset};
 use crate::engine::episode::Track;
-use crate::engine::lifecycle::{progress, remember, reset, reset_at};
+use crate::engine::lifecycle::{bound, progress, remember, reset, reset_at};
 use crate::engine::observe::Recorded;
 use crate::engine::session::Session;
 use crate::event::{EventKind, Message, ResetScope, Role};
@@ -33,12 +33,12 @@ pub(super) fn record<'a>(context: &Context<'a>, session: &mut Session, out: &mut
         EventKind::Message(message) => {
             return Recorded { text: record_message(context, session, message), ..Recorded::default() };
         }
-        EventKind::SessionStart => reset(context, session, ReasonCode::SessionStart, out),
+        EventKind::SessionStart => bound(context, session, ReasonCode::SessionStart, out),
         EventKind::SessionEnd => {
             if let Some(nudge) = session.head.pending_nudge.take() {
                 out.counters.nudge_response = Some((nudge.detector, NudgeResponse::Ended));
             }
-            reset(context, session, ReasonCode::SessionEnd, out);
+            bound(context, session, ReasonCode::SessionEnd, out);
             session.head.has_ended = true;
         }
         EventKind::Progress => {

@@ -102,6 +102,13 @@ impl Verdicts {
         lifted
     }
 
+    /// Removes the nudges; true if there were any.
+    pub(super) fn keep_blocks(&mut self) -> bool {
+        let before = self.len();
+        self.0.retain(|verdict| verdict.action == Action::Block);
+        self.len() < before
+    }
+
     /// Removes all of them; true if there were any.
     pub fn clear(&mut self) -> bool {
         let had_any = !self.is_empty();

@@ -96,11 +96,23 @@ pub enum UserMessage {
     Ignore,
 }
 
+/// What the beginning and the end of a session let it forget. Both are what an agent says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SessionBounds {
+    /// Everything, with the blocks in force.
+    #[default]
+    All,
+    /// What was counted; a block in force stands until it ends, or an operator lifts it.
+    Counts,
+}
+
 /// What counts as progress (page `detection`).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ProgressPolicy {
     /// What a person's message does.
     pub user_message: UserMessage,
+    /// What `session_start` and `session_end` do.
+    pub session_bounds: SessionBounds,
     /// A successful mutation ends the look back of window counts for a call that failed or is a test run.
     pub mutation: bool,
     /// A successful mutation by a call not made before begins the run of `near_repeat` anew, and counts for nothing in `stuck`. Never

@@ -10,8 +10,8 @@ use crate::limits::{
     READABLE_BYTES_MAX,
 };
 use crate::policy::{
-    EpisodePolicy, EvidencePolicy, FusionPolicy, IdentityPolicy, OutcomePolicy, Policy, ProgressPolicy, SwarmRepeat,
-    TenantLimits, UserMessage, Weights,
+    EpisodePolicy, EvidencePolicy, FusionPolicy, IdentityPolicy, OutcomePolicy, Policy, ProgressPolicy, SessionBounds,
+    SwarmRepeat, TenantLimits, UserMessage, Weights,
 };
 use crate::setting::{
     Check, FLAG, Key, Kind, MASKS_OR_NONE, Mode, NAMES_IN_ORDER, Problem, SHARE, Shared, Table, TextPatterns, Value, chars,
@@ -178,9 +178,11 @@ fn progress(table: &mut Table<'_>) -> ProgressPolicy {
         ("text", UserMessage::Text),
         ("ignore", UserMessage::Ignore),
     ];
+    const BOUNDS: [(&str, SessionBounds); 2] = [("all", SessionBounds::All), ("counts", SessionBounds::Counts)];
     let mutation = FLAG.read(&mut table.key("mutation"));
     ProgressPolicy {
         user_message: words(&MESSAGES).read(&mut table.key("user_message")),
+        session_bounds: words(&BOUNDS).read(&mut table.key("session_bounds")),
         mutation,
         new_mutation: FLAG.read(&mut table.key("new_mutation")) && mutation,
         world_state: FLAG.read(&mut table.key("world_state")),
