@@ -6,6 +6,7 @@
 mod batch;
 pub mod cloudevents;
 mod draft;
+mod grant;
 mod gzip;
 pub mod limits;
 pub mod mapping;
@@ -20,6 +21,7 @@ pub mod suggest;
 pub mod text;
 
 pub use batch::{Batch, Made, Refused};
+pub use grant::{Grant, Tenants, is_reset};
 pub use gzip::{Fault, inflate};
 pub use senders::{Became, Calls, Compared, Received, Sender, Senders};
 pub use session::Sessions;

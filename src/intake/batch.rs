@@ -35,7 +35,11 @@ pub(crate) struct Pending {
 impl Pending {
     /// Takes a record. Whether nothing came of it but a dead letter, because it has another form.
     pub(crate) fn take(&mut self, record: &Record<'_>, form: &Form, settings: &IntakeSettings) -> bool {
-        let read = guarded(|| form.read(record, settings.event_bytes_max));
+        let read = guarded(|| {
+            let mut read = form.read(record, settings.event_bytes_max);
+            read.admit(&settings.grant, record, settings.event_bytes_max);
+            read
+        });
         let mut read = read.unwrap_or_else(|_| Read {
             refused: 1,
             cause: Some(Rejected { reason: Reason::Panic, field: String::new() }),
@@ -72,7 +76,9 @@ impl Pending {
         let letter = dead_letter(record, settings.dead_letters, why(record, cause, read.refused, settings));
         self.bytes += bytes_of(&letter);
         self.outputs.push(letter);
-        written == 0 && cause.reason.is_of_the_form()
+        // What a sender may not say is no sign that the form is wrong, and he would stop the others by it.
+        let is_of_sender = matches!(cause.reason, Reason::NotPermitted | Reason::ForeignTenant);
+        written == 0 && !is_of_sender && cause.reason.is_of_the_form()
     }
 }
 

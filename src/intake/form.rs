@@ -4,7 +4,7 @@ use loopwarden_core::event::{Reason, Record, RecordMeta, Rejected, decode};
 use loopwarden_ingest::cloudevents::Transport;
 use loopwarden_ingest::limits::INFLATED_BYTES_MAX;
 use loopwarden_ingest::mapping::Mapping;
-use loopwarden_ingest::{Batch, Became, Calls, Fault, Made, Senders, Sessions, cloudevents, mapping, native, otlp};
+use loopwarden_ingest::{Batch, Became, Calls, Fault, Grant, Made, Senders, Sessions, cloudevents, mapping, native, otlp};
 use loopwarden_log::Headers;
 
 /// What the records of a topic are.
@@ -48,6 +48,24 @@ pub struct Read {
 }
 
 impl Read {
+    /// Takes out what the senders of the topic may not say, and completes the rest.
+    pub fn admit(&mut self, grant: &Grant, record: &Record<'_>, event_bytes_max: usize) {
+        let meta = RecordMeta { headers: record.meta.headers.clone(), value_bytes_max: event_bytes_max, ..record.meta };
+        for mut event in std::mem::take(&mut self.events) {
+            if !grant.takes_as_it_is(&event.json) {
+                match decode(Some(&event.json), &meta).and_then(|read| grant.admit(&read, &event.json, &meta)) {
+                    Ok(written) => event.json = written.unwrap_or(event.json),
+                    Err(cause) => {
+                        self.refused += 1;
+                        self.cause.get_or_insert(cause);
+                        continue;
+                    }
+                }
+            }
+            self.events.push(event);
+        }
+    }
+
     /// A record of which nothing can be read.
     fn refused(form: &Form, cause: Rejected) -> Self {
         let mut senders = Senders::default();

@@ -1,5 +1,6 @@
 //! What an intake is told once.
 
+use loopwarden_ingest::Grant;
 use loopwarden_lane::{DeadLetterContent, OnInputLoss};
 
 /// Valid values only.
@@ -9,6 +10,8 @@ pub struct IntakeSettings {
     pub app: String,
     /// The foreign topic.
     pub topic: String,
+    /// What its senders may say.
+    pub grant: Grant,
     /// The word of its form.
     pub form: &'static str,
     /// What dead letters carry.

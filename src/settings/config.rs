@@ -10,6 +10,8 @@ use crate::diagnostic::{BAD, Diagnostic};
 use crate::entry::{Form, Leaf, Verbatim, range, settings, text, text_of, words};
 use crate::file;
 use crate::rules::{issuer, plain_name};
+use crate::token;
+use crate::token::TokenConfig;
 use crate::tree::Value;
 use crate::webhook::WebhookConfig;
 
@@ -38,6 +40,8 @@ settings! {
         log: LogConfig;
         /// The listener.
         http: HttpConfig;
+        /// Who may reach the listener, and for what: a table for each token, in a file only.
+        token: Vec<TokenConfig>;
         /// Sizes.
         limits: LimitsConfig;
         /// When a lane commits.
@@ -64,6 +68,10 @@ settings! {
         signal: OtlpSignal = "traces";
         /// mapping (TOML, loopwarden map): json needs one, cloudevents may have one
         mapping: Option<PathBuf> as "/etc/loopwarden/map.toml";
+        /// what its records may be: source reports what agents do, operator resets, or both, separated by a comma
+        roles: String = "source" where text(token::sender_roles);
+        /// events of these tenants only, separated by commas; empty: of none; without: of all of them
+        tenants: Option<String> as "acme" where text(token::tenants);
     }
 
     /// `[log]`.
@@ -78,8 +86,10 @@ settings! {
     pub struct HttpConfig {
         /// address and port of metrics, health and administration; loopback, since those show session ids
         listen: SocketAddr = "127.0.0.1:9464";
-        /// file with the bearer token that administration from other hosts needs; without: loopback only
+        /// file with a bearer token for everything and every tenant; [[token]] has tokens for less
         token_file: Option<PathBuf> as "/run/secrets/loopwarden-token";
+        /// who on this host needs no token: programs of the user that loopwarden runs as, and root; nobody; or any user
+        local: LocalClients = "own_user";
         /// mapping (TOML, loopwarden map) of what POST /v1/events gets and is no native event; without: that is refused
         mapping: Option<PathBuf> as "/etc/loopwarden/map.toml";
         /// ms; events for lanes that are further behind are refused (429); 0 = never; only without Kafka
@@ -210,6 +220,18 @@ words! {
     besides {
         /// They belong to a report.
         Replay = "replay",
+    }
+}
+
+words! {
+    /// Who on this host needs no token.
+    pub enum LocalClients {
+        /// Programs of the user that the process runs as, and of root.
+        OwnUser = "own_user",
+        /// Nobody.
+        Token = "token",
+        /// Programs of every user of this host, and of every container that shares its network.
+        AnyUser = "any_user",
     }
 }
 
@@ -365,6 +387,18 @@ impl Config {
     /// Name of the application: the consumer group; in embedded mode `loopwarden`.
     pub fn app(&self) -> &str {
         self.kafka.as_ref().map_or("loopwarden", |kafka| kafka.group.as_str())
+    }
+}
+
+impl InputConfig {
+    /// What its records may be: `source`, `operator`.
+    pub fn roles(&self) -> Vec<&str> {
+        token::roles_in(&self.roles)
+    }
+
+    /// The tenants of its events; none: all of them.
+    pub fn tenants(&self) -> Option<Vec<String>> {
+        token::tenants_in(self.tenants.as_deref())
     }
 }
 

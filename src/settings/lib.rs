@@ -21,13 +21,14 @@ mod schema;
 mod shape;
 mod suggest;
 mod tables;
+mod token;
 mod tree;
 mod webhook;
 
 pub use config::{
     ClientConfig, CommitConfig, Config, DeadLetterContent, EmbeddedConfig, GroupProtocol, HttpConfig, InputConfig, InputForm,
-    KafkaConfig, LimitsConfig, LogConfig, LogFormat, OauthConfig, OnInputLoss, OtlpSignal, ProcessMode, SaslMechanism, Start,
-    TimeConfig,
+    KafkaConfig, LimitsConfig, LocalClients, LogConfig, LogFormat, OauthConfig, OnInputLoss, OtlpSignal, ProcessMode,
+    SaslMechanism, Start, TimeConfig,
 };
 pub use diagnostic::{Diagnostic, Diagnostics, Origin};
 pub use entry::Verbatim;
@@ -38,5 +39,6 @@ pub use policy_schema::policy as policy_schema;
 pub use reference::default_file;
 pub use schema::config as config_schema;
 pub use suggest::closest;
+pub use token::{TokenConfig, same_token};
 pub use tree::Effective;
 pub use webhook::{ExpiredCommand, WebhookConfig, WebhookFormat, WebhookStart};

@@ -136,6 +136,7 @@ fn read(merged: &Table, places: &Places<'_>, told: &mut Vec<Diagnostic>) -> Opti
     relations::kafka(reader);
     relations::inputs(reader, config.as_ref());
     relations::webhooks(reader, config.as_ref());
+    relations::listener(reader, config.as_ref());
     relations::tokens(reader, config.as_ref());
     let mut config = config?;
     if config.lanes == 0 {

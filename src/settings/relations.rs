@@ -143,6 +143,24 @@ pub(super) fn webhooks(reader: &mut Reader<'_>, config: Option<&Config>) {
     }
 }
 
+/// Most tokens of the listener: each request is held against all of them.
+const TOKENS_MAX: usize = 64;
+
+/// Checks who may reach the listener.
+pub(super) fn listener(reader: &mut Reader<'_>, config: Option<&Config>) {
+    let Some(Config { token: tokens, .. }) = config else { return };
+    if tokens.len() > TOKENS_MAX {
+        let count = tokens.len();
+        reader.bad("token", format!("there are {count} tables [[token]], but must not be more than {TOKENS_MAX}"));
+    }
+    for (index, token) in tokens.iter().enumerate() {
+        if tokens.iter().take(index).any(|other| other.name == token.name) {
+            let path = format!("token[{index}]");
+            reader.bad(&path, format!("{path}.name is {:?}, which another table [[token]] has", token.name));
+        }
+    }
+}
+
 /// Settings that need another, and names by which librdkafka itself may have been given that one.
 const NEEDS: [(&str, &str, &[&str]); 4] = [
     ("cert_file", "key_file", &["ssl.key.location"]),

@@ -35,11 +35,15 @@ pub enum Reason {
     Crash,
     /// Its tenant has had as many events judged in this minute as the policy allows.
     TenantLimit,
+    /// Its sender may not say this: it is an act of an operator, or one of a source.
+    NotPermitted,
+    /// Its sender may not speak for its tenant.
+    ForeignTenant,
 }
 
 impl Reason {
     /// Every reason, in the order of the wire's list.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::NullValue,
         Self::TooLarge,
         Self::NotUtf8,
@@ -56,6 +60,8 @@ impl Reason {
         Self::Panic,
         Self::Crash,
         Self::TenantLimit,
+        Self::NotPermitted,
+        Self::ForeignTenant,
     ];
 
     /// Whether the form is wrong that a producer's program gives all of its records. No text, argument or result of an agent brings that
@@ -102,6 +108,8 @@ impl Reason {
             Self::Panic => "panic",
             Self::Crash => "crash",
             Self::TenantLimit => "tenant_limit",
+            Self::NotPermitted => "not_permitted",
+            Self::ForeignTenant => "foreign_tenant",
         }
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loopwarden_core::event::{Stage, TaskId};
+use loopwarden_ingest::{Grant, Tenants};
 use loopwarden_intake::{Form, Intake, IntakeReport, IntakeSettings};
 use loopwarden_lane::{Clock, DeadLetterContent, OnInputLoss, Turn, Worker as _};
 use loopwarden_log::{Log as _, Partitions};
@@ -55,9 +56,14 @@ fn broker() -> MemoryBroker {
 fn open(broker: &MemoryBroker, instance: &str) -> Intake<MemoryLog> {
     let log = broker.open(instance, 0);
     let offsets = log.changelog().unwrap().expect("a reader");
-    let settings = IntakeSettings {
+    Intake::new(log, offsets, Form::Native, settings(source(Tenants::ALL)), Arc::default())
+}
+
+fn settings(grant: Grant) -> IntakeSettings {
+    IntakeSettings {
         app: "app".to_owned(),
         topic: "foreign".to_owned(),
+        grant,
         form: "native",
         dead_letters: DeadLetterContent::Full,
         on_input_loss: OnInputLoss::Stop,
@@ -66,8 +72,11 @@ fn open(broker: &MemoryBroker, instance: &str) -> Intake<MemoryLog> {
         records_max: 30,
         event_bytes_max: 1 << 18,
         poll_ms_max: 50,
-    };
-    Intake::new(log, offsets, Form::Native, settings, Arc::default())
+    }
+}
+
+fn source(tenants: Tenants) -> Grant {
+    Grant { tenants, may_report: true, may_reset: false, actor: None }
 }
 
 fn feed(broker: &MemoryBroker, number: u64, dice: &mut Dice) {
@@ -224,18 +233,7 @@ fn the_report_counts_what_is_committed() {
     let log = broker.open("a", 0);
     let offsets = log.changelog().unwrap().expect("a reader");
     let shared: Arc<std::sync::Mutex<IntakeReport>> = Arc::default();
-    let settings = IntakeSettings {
-        app: "app".to_owned(),
-        topic: "foreign".to_owned(),
-        form: "native",
-        dead_letters: DeadLetterContent::None,
-        on_input_loss: OnInputLoss::Stop,
-        commit_ms_max: 50,
-        bytes_max: 1 << 20,
-        records_max: 30,
-        event_bytes_max: 1 << 18,
-        poll_ms_max: 50,
-    };
+    let settings = IntakeSettings { dead_letters: DeadLetterContent::None, ..settings(source(Tenants::ALL)) };
     let mut intake = Intake::new(log, offsets, Form::Native, settings, Arc::clone(&shared));
     settled(&broker, &mut intake);
     let IntakeReport { stats, senders, sources, .. } = shared.lock().unwrap().clone();
@@ -247,4 +245,29 @@ fn the_report_counts_what_is_committed() {
     let mut sources = sources.lock().unwrap();
     assert_eq!(["s1", "s2", "s9"].map(|session| sources.note(session, "hooks")), [Some("events"), Some("events"), None]);
     assert!(broker.committed(MemoryTopic::DeadLetters)[0].value.is_none(), "as the setting says");
+}
+
+#[test]
+fn a_source_that_resets_or_speaks_for_another_tenant_makes_dead_letters_and_stops_no_partition() {
+    // More of them than a partition takes of records that nobody can read.
+    const RESETS: i64 = 200;
+    let broker = broker();
+    let append = |text: &str, at| broker.append(task(0), None, Some(text.as_bytes()), at);
+    for number in 0..RESETS {
+        append(&format!(r#"{{"id":"r{number}","kind":"reset","session_id":"s"}}"#), number);
+    }
+    let call = |id: &str, tenant: &str| format!(r#"{{"id":"{id}","kind":"tool","session_id":"s","tool":"t"{tenant}}}"#);
+    append(&call("foreign", r#","tenant":"globex""#), RESETS);
+    append(&call("own", r#","tenant":"acme""#), RESETS + 1);
+    append(&call("filled", ""), RESETS + 2);
+    let log = broker.open("a", 0);
+    let offsets = log.changelog().unwrap().expect("a reader");
+    let grant = source(Tenants::only(&["acme".to_owned()]));
+    let mut intake = Intake::new(log, offsets, Form::Native, settings(grant), Arc::default());
+    settled(&broker, &mut intake);
+    let events = broker.committed(MemoryTopic::Events);
+    let texts: Vec<String> = events.iter().map(|event| String::from_utf8(event.value.clone().unwrap()).unwrap()).collect();
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    assert!(texts.iter().all(|text| text.contains(r#""tenant":"acme""#)), "{texts:?}");
+    assert_eq!(broker.committed(MemoryTopic::DeadLetters).len() as i64, RESETS + 1);
 }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs 
 use std::time::Duration;
 
 use loopwarden_log::clock::Deadline;
-use loopwarden_settings::HttpConfig;
+use loopwarden_settings::{Config, LocalClients, TokenConfig};
 
 use crate::exit_code;
 use crate::failure::Failure;
@@ -30,16 +30,24 @@ pub fn reachable(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-/// Where the running process is, and the token that lets one in: as the settings have it, but for an address that a user wrote.
+/// Where the running process is, and the token that lets one in: as the settings have it, but for an address that a user wrote. Where
+/// everybody on this host needs a token, that of an operator serves too.
 ///
 /// # Errors
 /// It cannot be found; the token's file cannot be read.
-pub fn process(address: Option<&str>, http: &HttpConfig) -> Result<(SocketAddr, Option<String>), Failure> {
+pub fn process(address: Option<&str>, config: &Config) -> Result<(SocketAddr, Option<String>), Failure> {
+    let http = &config.http;
     let address = match address {
         Some(address) => resolve(address)?,
         None => reachable(http.listen),
     };
-    Ok((address, http.token()?))
+    if let Some(token) = http.token()? {
+        return Ok((address, Some(token)));
+    }
+    let is_of_operator = |token: &TokenConfig| token.roles().contains(&"operator") && token.tenants().is_none();
+    let own = config.token.iter().position(is_of_operator).filter(|_| http.local == LocalClients::Token);
+    let secret = own.and_then(|index| Some(config.token.get(index)?.secret(index))).transpose()?;
+    Ok((address, secret))
 }
 
 /// The status line of an answer, the code in it, and the body.

@@ -42,9 +42,7 @@ pub fn run(args: &CheckArgs, log: &LogArgs) -> Outcome {
     if config.data_dir.is_none() {
         out.line("data_dir       not set: `run` needs it, from here, from LOOPWARDEN_DATA_DIR or from --data-dir")?;
     }
-    if let Err(problem) = config.http.token() {
-        failures.push(problem.into());
-    }
+    failures.extend(server::door(&config).err());
     if let Err(problem) = mapping_file::of_settings(&config) {
         failures.push(problem.into());
     }

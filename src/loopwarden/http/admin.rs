@@ -110,6 +110,10 @@ pub(super) async fn set_log_filter(State(shared): State<Arc<Shared>>, body: axum
     if filter.is_empty() {
         return answer::bad_request("the body is a filter, as info or warn,loopwarden::task=debug");
     }
+    // It goes into a log line of its own.
+    if filter.chars().any(char::is_control) {
+        return answer::bad_request("a filter is one line without control characters");
+    }
     match shared.warden.set_log_filter(filter) {
         Ok(()) => answer::ok(&json!({ "filter": shared.warden.log_filter() })),
         Err(why) => answer::bad_request(why),

@@ -16,6 +16,7 @@ use axum::response::sse::{Event, KeepAlive};
 use axum::response::{IntoResponse as _, Response, Sse};
 use futures_util::stream;
 use loopwarden_core::limits;
+use loopwarden_ingest::Tenants;
 use loopwarden_log::LogError;
 use loopwarden_log::clock::Deadline;
 use loopwarden_log::embedded::{EmbeddedReader, Feed};
@@ -23,9 +24,11 @@ use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
+use crate::http::access::foreign_tenant;
 use crate::http::answer;
 use crate::http::answer::Refusal;
-use crate::http::connection::Answering;
+use crate::http::phase::Answering;
+use crate::http::principal::Principal;
 use crate::http::query::{Pairs, Parameters};
 use crate::http::shared::{Embedded, Shared};
 
@@ -43,6 +46,8 @@ struct Wanted {
     tenant: Option<String>,
     session_id: Option<String>,
     swarm_id: Option<String>,
+    /// Those that whoever asks may read of.
+    tenants: Tenants,
     /// Long poll with this wait; none: a stream.
     wait: Option<Duration>,
 }
@@ -71,9 +76,9 @@ impl Wanted {
 
     /// Whether a command with this key and text is one of those.
     fn wants(&self, key: &[u8], value: &str) -> bool {
-        let Self { tenant, session_id, swarm_id, .. } = self;
+        let Self { tenant, session_id, swarm_id, tenants, .. } = self;
         let is_narrow = session_id.is_some() || swarm_id.is_some();
-        if !is_narrow && tenant.is_none() {
+        if !is_narrow && tenant.is_none() && tenants.are_all() {
             return true;
         }
         // Most that are not wanted need not be read for that.
@@ -85,7 +90,8 @@ impl Wanted {
         // A swarm may have the name of a session: the key alone does not tell which of them it is.
         let is = |name: &Option<String>, field: &str| name.is_some() && says(field) == name.as_deref();
         let is_named = !is_narrow || is(session_id, "session_id") || is(swarm_id, "swarm_id");
-        is_named && tenant.as_deref().is_none_or(|tenant| says("tenant").unwrap_or_default() == tenant)
+        let of = says("tenant").unwrap_or_default();
+        is_named && tenant.as_deref().is_none_or(|tenant| of == tenant) && tenants.have(of)
     }
 }
 
@@ -163,11 +169,16 @@ async fn read_slice(embedded: &Embedded, from: u64, wanted: &Wanted) -> Result<S
 pub(super) async fn get(
     State(shared): State<Arc<Shared>>,
     Extension(answering): Extension<Answering>,
+    Extension(who): Extension<Principal>,
     Query(pairs): Pairs,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let embedded = shared.embedded.as_ref().ok_or_else(answer::embedded_only)?;
     let wanted = Wanted::parse(&pairs, &headers).map_err(answer::bad_request)?;
+    if wanted.tenant.as_ref().is_some_and(|tenant| !who.tenants.have(tenant)) {
+        return Err(foreign_tenant(&who));
+    }
+    let wanted = Wanted { tenants: who.tenants, ..wanted };
     let end = *embedded.commands_end.borrow();
     let from = match wanted.after {
         None => 0,
@@ -325,5 +336,19 @@ mod tests {
         assert!(!of("").wants(b"a", ours) && of("").wants(b"a", nobodys));
         assert!(Wanted { session_id: Some("a".to_owned()), ..of("t") }.wants(b"a", ours));
         assert!(!Wanted { session_id: Some("b".to_owned()), ..of("t") }.wants(b"a", ours));
+    }
+
+    #[test]
+    fn whoever_reads_for_a_tenant_sees_nothing_of_another_whatever_he_asks_for() {
+        let reader = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            Wanted { tenants: Tenants::only(&names), ..Wanted::default() }
+        };
+        let (ours, nobodys) = (r#"{"session_id":"a","tenant":"t"}"#, r#"{"session_id":"a"}"#);
+        assert!(reader(&["t"]).wants(b"a", ours) && !reader(&["t"]).wants(b"a", nobodys));
+        assert!(!reader(&["u"]).wants(b"a", ours));
+        assert!(reader(&[""]).wants(b"a", nobodys) && !reader(&[""]).wants(b"a", ours));
+        assert!(!Wanted { session_id: Some("a".to_owned()), ..reader(&["u"]) }.wants(b"a", ours));
+        assert!(!reader(&["t"]).wants(b"a", "no json"));
     }
 }

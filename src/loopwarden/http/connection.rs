@@ -5,8 +5,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,26 +14,27 @@ use axum::serve::IncomingStream;
 use loopwarden_core::limits;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
 
-use crate::descriptors;
+use crate::http::peer;
+use crate::http::phase::{Answering, Phase};
+use crate::http::seats::{Room, Seat, Seats};
 
 /// Pause when the operating system has no connection to give: out of descriptors, most often.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Accepts connections, as long as there is a slot for one more.
+/// Accepts connections, as long as there is a place for one more.
 pub(super) struct Listener {
     tcp: TcpListener,
     address: SocketAddr,
-    slots: Arc<Semaphore>,
+    seats: Arc<Seats>,
 }
 
 impl Listener {
     pub(super) async fn bind(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        Ok(Self { tcp: listener, address, slots: Arc::new(Semaphore::new(descriptors::connections_max())) })
+        Ok(Self { tcp: listener, address, seats: Seats::new() })
     }
 
     pub(super) const fn address(&self) -> SocketAddr {
@@ -48,13 +48,14 @@ impl axum::serve::Listener for Listener {
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         loop {
-            // The semaphore is never closed.
-            let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else { continue };
             match self.tcp.accept().await {
                 Ok((stream, address)) => {
+                    let phase = Arc::default();
+                    // Who finds no place is sent away, and holds up nobody who comes after.
+                    let Some(seat) = self.seats.take(address.ip(), &phase) else { continue };
                     // Small answers should leave at once; where that cannot be set they leave a little later.
                     let _ = stream.set_nodelay(true);
-                    return (Connection::new(stream, slot), address);
+                    return (Connection::new(stream, phase, seat), address);
                 }
                 Err(_) => sleep(ACCEPT_PAUSE).await,
             }
@@ -66,59 +67,43 @@ impl axum::serve::Listener for Listener {
     }
 }
 
-/// Whether a connection is answering: odd while it does; each request adds two.
-#[derive(Debug, Default)]
-struct Phase(AtomicU64);
-
-impl Phase {
-    fn is_answering(number: u64) -> bool {
-        number % 2 == 1
-    }
-}
-
 /// The other end, as the gate sees it.
 #[derive(Debug, Clone)]
 pub(super) struct Peer {
     pub(super) ip: IpAddr,
+    ends: Ends,
+    /// Asked for at most once in a connection.
+    user: Arc<OnceLock<Option<u32>>>,
     phase: Arc<Phase>,
-    slots: Arc<Semaphore>,
+    room: Room,
 }
+
+/// Addresses of both ends of a connection; none where the operating system does not tell.
+type Ends = Option<(SocketAddr, SocketAddr)>;
 
 impl Peer {
     /// A request has begun to be answered. Ends with the last clone of what is returned.
     pub(super) fn answering(&self) -> Answering {
-        self.phase.0.fetch_or(1, Ordering::AcqRel);
-        Answering(Arc::new(Ended(Arc::clone(&self.phase))))
+        self.phase.answering()
     }
 
     /// Whether others may soon find no place.
     pub(super) fn is_crowded(&self) -> bool {
-        self.slots.available_permits() < limits::HTTP_CONNECTIONS_SPARE
+        self.room.is_crowded()
     }
-}
 
-/// A request is being answered as long as one of these exists. A stream keeps one.
-#[derive(Debug, Clone)]
-pub(super) struct Answering(#[expect(dead_code, reason = "lives to be dropped")] Arc<Ended>);
-
-#[derive(Debug)]
-struct Ended(Arc<Phase>);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        // One request at a time on a connection: odd becomes the next even number.
-        let _ = self
-            .0
-            .0
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |number| Phase::is_answering(number).then_some(number + 1));
+    /// The user whose program is at the other end, on this host; none where that cannot be known.
+    pub(super) fn user(&self) -> Option<u32> {
+        *self.user.get_or_init(|| self.ends.and_then(|(remote, local)| peer::user_of(remote, local)))
     }
 }
 
 impl Connected<IncomingStream<'_, Listener>> for Peer {
     fn connect_info(stream: IncomingStream<'_, Listener>) -> Self {
-        let connection = stream.io();
-        let slots = Arc::clone(connection.slot.semaphore());
-        Self { ip: stream.remote_addr().ip().to_canonical(), phase: Arc::clone(&connection.phase), slots }
+        let (connection, remote) = (stream.io(), *stream.remote_addr());
+        let ends = connection.stream.local_addr().ok().map(|local| (remote, local));
+        let (phase, room) = (Arc::clone(&connection.phase), connection.seat.room());
+        Self { ip: remote.ip().to_canonical(), ends, user: Arc::default(), phase, room }
     }
 }
 
@@ -163,7 +148,7 @@ impl Head {
     }
 }
 
-/// A connection with its deadlines and its slot.
+/// A connection with its deadlines and its place.
 pub(super) struct Connection {
     stream: TcpStream,
     phase: Arc<Phase>,
@@ -171,24 +156,30 @@ pub(super) struct Connection {
     /// Running while the other end takes nothing.
     stalled: Option<Pin<Box<Sleep>>>,
     waits: Waits,
-    slot: OwnedSemaphorePermit,
+    seat: Seat,
 }
 
 impl Connection {
-    fn new(stream: TcpStream, slot: OwnedSemaphorePermit) -> Self {
-        Self::with_waits(stream, slot, Waits { head: limits::HTTP_HEAD_WAIT, write: limits::HTTP_WRITE_WAIT })
+    fn new(stream: TcpStream, phase: Arc<Phase>, seat: Seat) -> Self {
+        Self::with_waits(stream, phase, seat, Waits { head: limits::HTTP_HEAD_WAIT, write: limits::HTTP_WRITE_WAIT })
     }
 
-    fn with_waits(stream: TcpStream, slot: OwnedSemaphorePermit, waits: Waits) -> Self {
+    fn with_waits(stream: TcpStream, phase: Arc<Phase>, seat: Seat, waits: Waits) -> Self {
         let head = Head::new(0, waits.head);
-        Self { stream, phase: Arc::default(), head, stalled: None, waits, slot }
+        Self { stream, phase, head, stalled: None, waits, seat }
     }
 
     /// Whether the head that is being read has had its time or its bytes. Registers for the deadline.
     fn head_is_over(&mut self, cx: &mut Context<'_>) -> Option<io::Error> {
-        let number = self.phase.0.load(Ordering::Acquire);
+        let number = self.phase.number();
+        if Phase::is_of_answer(number) {
+            return None;
+        }
+        if self.seat.is_lost(cx) {
+            return Some(displaced());
+        }
         // An answer may be complete here and not yet there. Who takes none of it has a deadline of its own.
-        if Phase::is_answering(number) || self.stalled.is_some() {
+        if self.stalled.is_some() {
             return None;
         }
         if number != self.head.number {
@@ -214,6 +205,9 @@ impl Connection {
             }
             return polled;
         }
+        if !self.phase.is_answering() && self.seat.is_lost(cx) {
+            return Poll::Ready(Err(displaced()));
+        }
         let wait = self.waits.write;
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(wait)));
         if stalled.as_mut().poll(cx).is_ready() {
@@ -221,6 +215,10 @@ impl Connection {
         }
         Poll::Pending
     }
+}
+
+fn displaced() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "others need the place")
 }
 
 impl AsyncRead for Connection {
@@ -271,6 +269,12 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(20);
 
+    fn seated() -> (Arc<Phase>, Seat) {
+        let phase = Arc::default();
+        let seat = Seats::new().take(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), &phase).unwrap();
+        (phase, seat)
+    }
+
     async fn write(connection: &mut Connection, bytes: &[u8]) -> usize {
         poll_fn(|cx| Pin::new(&mut *connection).poll_write(cx, bytes)).await.unwrap()
     }
@@ -285,9 +289,9 @@ mod tests {
     async fn an_answer_that_is_taken_slowly_is_not_cut_by_the_deadline_of_the_next_head() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let slot = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
+        let (phase, seat) = seated();
         let waits = Waits { head: SOON, write: Duration::from_secs(600) };
-        let mut connection = Connection::with_waits(listener.accept().await.unwrap().0, slot, waits);
+        let mut connection = Connection::with_waits(listener.accept().await.unwrap().0, phase, seat, waits);
         // More than all buffers on the way hold.
         let mut rest = &*vec![b'x'; 64 << 20];
         let whole = rest.len();
@@ -310,8 +314,8 @@ mod tests {
     async fn read_all(text: &[u8]) -> io::Result<usize> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let slot = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
-        let mut connection = Connection::new(listener.accept().await.unwrap().0, slot);
+        let (phase, seat) = seated();
+        let mut connection = Connection::new(listener.accept().await.unwrap().0, phase, seat);
         let sent = text.to_vec();
         let writer = std::thread::spawn(move || client.write_all(&sent).map(|()| client));
         let mut bytes = vec![0; 64 << 10];

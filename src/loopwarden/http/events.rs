@@ -6,13 +6,14 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use loopwarden_core::event::{EventKind, EventTime, Header, Reason, RecordMeta, RecordOffset, Rejected, allowed, decode};
 use loopwarden_ingest::cloudevents::{self, Transport};
-use loopwarden_ingest::{Made, Senders, mapping, native};
+use loopwarden_ingest::{Grant, Made, Senders, mapping, native};
 use loopwarden_log::embedded::Append;
 use serde_json::{Value, json};
 
@@ -22,11 +23,18 @@ use crate::http::backlog::{Sender, tenant_of};
 use crate::http::body::collect;
 use crate::http::connection::Peer;
 use crate::http::durable::{durable, refused};
+use crate::http::principal::Principal;
 use crate::http::shared::Shared;
 use crate::{clock, limits};
 
 /// Longest header that is carried along. Bytes.
 const TRACEPARENT_BYTES_MAX: usize = 128;
+
+/// What to do about an event of a kind that its sender may not send.
+const NOT_PERMITTED: &str = "a reset needs a token with the role operator, any other event one with the role source ([[token]])";
+/// What to do about an event of a tenant that is not its sender's.
+const FOREIGN_TENANT: &str =
+    "the token is for other tenants; tenant must be one of its own, and can be left out where there is one only";
 
 /// How a body is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +51,7 @@ enum Form {
 pub(super) async fn post(
     State(shared): State<Arc<Shared>>,
     ConnectInfo(peer): ConnectInfo<Peer>,
+    Extension(who): Extension<Principal>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
@@ -58,8 +67,8 @@ pub(super) async fn post(
         let headers: Vec<Header<'_>> = traceparent.iter().map(|value| ("traceparent", Some(value.as_slice()))).collect();
         let now_ms = clock::now_ms();
         let sorted = match &about {
-            Some(about) => cloud_events(&shared_too, about, &body, now_ms)?,
-            None => sort(&shared_too, form, &body, &headers, now_ms)?,
+            Some(about) => cloud_events(&shared_too, &who, about, &body, now_ms)?,
+            None => sort((&shared_too, &who.grant()), form, &body, &headers, now_ms)?,
         };
         let appends: Vec<Append<'_>> = sorted
             .events
@@ -77,6 +86,10 @@ pub(super) async fn post(
         let appended = admitted.appended(&places);
         let ended = sorted.events.iter().filter_map(|event| event.ends_call_of.map(|source| (event.key.as_str(), source)));
         shared_too.quality.note(ended);
+        let resets = sorted.events.iter().filter(|event| event.is_reset).count();
+        if resets > 0 {
+            tracing::info!(actor = &*who.name, resets, "what was counted is to be forgotten");
+        }
         Ok((appends.len(), Some((written, appended)), sorted.rejected, sorted.left_out))
     });
     let (accepted, written, rejected, left_out) = appended.await??;
@@ -122,12 +135,14 @@ struct Keyed<'a> {
     value: Cow<'a, [u8]>,
     /// Who reports the end of a call with it; none where it is no such event.
     ends_call_of: Option<&'static str>,
+    /// It is an act of a person.
+    is_reset: bool,
 }
 
 impl From<Made> for Keyed<'_> {
     fn from(made: Made) -> Self {
         let (ends_call_of, tenant) = (made.ends_call_of(), tenant_of(&made.json));
-        Self { ends_call_of, tenant, key: made.session_id, value: Cow::Owned(made.json) }
+        Self { ends_call_of, tenant, key: made.session_id, value: Cow::Owned(made.json), is_reset: false }
     }
 }
 
@@ -151,7 +166,13 @@ impl<'a> Sorted<'a> {
     }
 }
 
-fn sort<'a>(shared: &Shared, form: Form, body: &'a [u8], headers: &[Header<'a>], now_ms: i64) -> Result<Sorted<'a>, Refusal> {
+fn sort<'a>(
+    (shared, grant): (&Shared, &Grant),
+    form: Form,
+    body: &'a [u8],
+    headers: &[Header<'a>],
+    now_ms: i64,
+) -> Result<Sorted<'a>, Refusal> {
     let meta = RecordMeta {
         topic: &shared.topic,
         partition: 0,
@@ -166,8 +187,15 @@ fn sort<'a>(shared: &Shared, form: Form, body: &'a [u8], headers: &[Header<'a>],
         let rejected = match decode(Some(value), &meta) {
             Ok(event) => {
                 let ends_call_of = matches!(event.kind, EventKind::Tool(..) | EventKind::ToolResult(_)).then_some(native::FORM);
-                let tenant = event.tenant.unwrap_or_default().into_owned();
-                return Ok(Some(Keyed { key: event.session_id.into_owned(), tenant, value: Cow::Borrowed(value), ends_call_of }));
+                let is_reset = matches!(event.kind, EventKind::Reset(_));
+                let admitted = grant.admit(&event, value, &meta)?;
+                // A grant may fill in the tenant.
+                let tenant = match &admitted {
+                    Some(json) => tenant_of(json),
+                    None => event.tenant.unwrap_or_default().into_owned(),
+                };
+                let value = admitted.map_or(Cow::Borrowed(value), Cow::Owned);
+                return Ok(Some(Keyed { key: event.session_id.into_owned(), tenant, value, ends_call_of, is_reset }));
             }
             Err(rejected) => rejected,
         };
@@ -175,7 +203,10 @@ fn sort<'a>(shared: &Shared, form: Form, body: &'a [u8], headers: &[Header<'a>],
             Some(mapping) => {
                 let made = mapping.map(value, EventTime(now_ms), shared.event_bytes_max);
                 senders.count((mapping::FORM, ""), Made::became(&made));
-                Ok(made?.map(Keyed::from))
+                let Some(made) = made? else { return Ok(None) };
+                let written = grant.admit(&decode(Some(&made.json), &meta)?, &made.json, &meta)?;
+                let json = written.unwrap_or(made.json);
+                Ok(Some(Keyed::from(Made { json, ..made })))
             }
             None => Err(rejected),
         }
@@ -214,12 +245,19 @@ fn sort<'a>(shared: &Shared, form: Form, body: &'a [u8], headers: &[Header<'a>],
 }
 
 /// The events of CloudEvents, with what is none.
-fn cloud_events(shared: &Shared, headers: &HeaderMap, body: &[u8], now_ms: i64) -> Result<Sorted<'static>, Refusal> {
+fn cloud_events(
+    shared: &Shared,
+    who: &Principal,
+    headers: &HeaderMap,
+    body: &[u8],
+    now_ms: i64,
+) -> Result<Sorted<'static>, Refusal> {
     let headers: Vec<(&str, &[u8])> = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
     let now = EventTime(now_ms);
     let read = cloudevents::read(Transport::Http, &headers, body, shared.mapping.as_ref(), now, shared.event_bytes_max);
     let batch = read.map_err(|fault| answer::error(StatusCode::BAD_REQUEST, fault.code(), fault.to_string()))?;
-    let batch = batch.ok_or_else(empty)?;
+    let mut batch = batch.ok_or_else(empty)?;
+    who.admit_batch(&mut batch, now, shared.event_bytes_max);
     if batch.records > limits::HTTP_EVENTS_MAX {
         let message = format!("a request may have {} events; send several", limits::HTTP_EVENTS_MAX);
         return Err(answer::error(StatusCode::PAYLOAD_TOO_LARGE, "too_many_events", message).into());
@@ -250,6 +288,8 @@ fn rejection(index: usize, rejected: &Rejected, event_bytes_max: usize) -> Value
         Reason::UnsupportedFormat if rejected.field.is_empty() => {
             Some("one event, or one a line: no array, no envelope around data".to_owned())
         }
+        Reason::NotPermitted => Some(NOT_PERMITTED.to_owned()),
+        Reason::ForeignTenant => Some(FOREIGN_TENANT.to_owned()),
         Reason::TooLarge => Some(format!("an event may have {event_bytes_max} bytes (limits.record_bytes_max)")),
         _ => allowed(rejected),
     };

@@ -16,14 +16,17 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use futures_util::stream;
 use loopwarden_core::event::{Stage, TaskId};
+use loopwarden_ingest::Tenants;
 use loopwarden_log::LogError;
 use loopwarden_log::embedded::{EmbeddedEvent, EmbeddedReader};
+use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::http::answer;
 use crate::http::answer::Refusal;
-use crate::http::connection::Answering;
+use crate::http::phase::Answering;
+use crate::http::principal::Principal;
 use crate::http::query::{Pairs, Parameters};
 use crate::http::shared::Shared;
 
@@ -49,6 +52,8 @@ struct Export {
     topic: String,
     /// Of one session; none: all.
     session_id: Option<String>,
+    /// Those that whoever asks may read of.
+    tenants: Tenants,
 }
 
 impl Export {
@@ -66,12 +71,26 @@ impl Export {
             };
             let Some(event) = place.held.pop_front() else { continue };
             looked_at += 1;
-            if self.session_id.as_ref().is_none_or(|session_id| session_id.as_bytes() == event.key) {
+            let is_asked_for = self.session_id.as_ref().is_none_or(|session_id| session_id.as_bytes() == event.key);
+            if is_asked_for && is_of(&self.tenants, &event.value) {
                 put(&mut piece, &event, &self.topic, place.task.partition);
             }
         }
         Ok(Some(piece))
     }
+}
+
+/// The tenant of an event, as it was written.
+#[derive(Deserialize)]
+struct Named {
+    #[serde(default)]
+    tenant: Option<String>,
+}
+
+/// Whether an event is of one of these tenants. What cannot be read is of nobody's.
+fn is_of(tenants: &Tenants, event: &[u8]) -> bool {
+    let named = || serde_json::from_slice::<Named>(event);
+    tenants.are_all() || named().is_ok_and(|named| tenants.have(named.tenant.as_deref().unwrap_or_default()))
 }
 
 /// Reads a partition on of which nothing is held.
@@ -102,6 +121,7 @@ fn put(piece: &mut Vec<u8>, event: &EmbeddedEvent, topic: &str, partition: u32) 
 pub(super) async fn get(
     State(shared): State<Arc<Shared>>,
     Extension(answering): Extension<Answering>,
+    Extension(who): Extension<Principal>,
     Query(pairs): Pairs,
 ) -> Result<Response, Refusal> {
     let embedded = shared.embedded.as_ref().ok_or_else(answer::embedded_only)?;
@@ -117,6 +137,7 @@ pub(super) async fn get(
         places: places.collect(),
         topic: shared.topic.clone(),
         session_id: query.get("session_id").map(str::to_owned),
+        tenants: who.tenants,
     };
     let pieces = stream::unfold(Some((export, Arc::clone(&shared), permit, answering)), next);
     Ok(answer::with_type(StatusCode::OK, "application/x-ndjson", Body::from_stream(pieces)))
@@ -151,6 +172,16 @@ async fn next(going: Option<Going>) -> Option<(io::Result<Vec<u8>>, Option<Going
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn events_of_another_tenant_and_those_that_nobody_can_read_are_left_out() {
+        let acme = Tenants::only(&["acme".to_owned()]);
+        assert!(is_of(&acme, br#"{"id":"1","tenant":"acme"}"#) && is_of(&acme, br#"{"id":"1","\u0074enant":"acme"}"#));
+        for other in [r#"{"id":"1"}"#, r#"{"id":"1","tenant":"globex"}"#, r#"{"args":{"tenant":"acme"}}"#, "{", ""] {
+            assert!(!is_of(&acme, other.as_bytes()), "{other}");
+            assert!(is_of(&Tenants::ALL, other.as_bytes()), "{other}");
+        }
+    }
 
     #[test]
     fn an_event_of_several_lines_becomes_one_and_its_last_place_counts() {

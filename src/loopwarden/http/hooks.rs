@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
+use loopwarden_core::event::Reason;
 use loopwarden_hooks::{BODY_BYTES_MAX, contract, read, write};
 use loopwarden_log::clock::Stopwatch;
 use serde::Deserialize;
@@ -19,7 +21,8 @@ use tokio::time::timeout;
 use crate::clock;
 use crate::http::answer;
 use crate::http::answer::Refusal;
-use crate::http::check::Desk;
+use crate::http::check::{Desk, refused};
+use crate::http::principal::Principal;
 use crate::http::shared::Shared;
 
 /// Wait for a complete body: an agent waits for the answer, and gave up long before.
@@ -37,16 +40,17 @@ pub(super) async fn post(
     State(shared): State<Arc<Shared>>,
     Path(agent): Path<String>,
     Query(asked): Query<Asked>,
+    Extension(who): Extension<Principal>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
     let desk = shared.desk.as_ref().ok_or_else(answer::embedded_only)?;
-    respond(desk, (&agent, &asked), &headers, body).await
+    respond((desk, &who), (&agent, &asked), &headers, body).await
 }
 
 /// Reads, asks the guard, writes.
 pub(super) async fn respond(
-    desk: &Desk,
+    (desk, who): (&Desk, &Principal),
     (agent, asked): (&str, &Asked),
     headers: &HeaderMap,
     body: Body,
@@ -58,7 +62,13 @@ pub(super) async fn respond(
     let (body, _memory) = collect(desk, headers, body).await?;
     let heard = read(contract, &body, asked.hook.as_deref(), fresh());
     drop(body);
-    let decided = match heard.check() {
+    let check = match heard.check().map(|check| desk.admitted(who, check)) {
+        // A mistake of who gave the token, which nobody would see otherwise.
+        Some(Err(bad)) if bad.code == Reason::ForeignTenant.as_str() => return Err(refused(&bad)),
+        Some(Ok(check)) => Some(check),
+        Some(Err(_)) | None => None,
+    };
+    let decided = match check {
         // An event that the guard cannot take is no reason to keep the agent from its call.
         Some(check) => desk.answer(check, since, "hooks").await.ok(),
         None => None,

@@ -4,8 +4,8 @@
 //! bounded: connections, heads, bodies, streams, requests per second, and the time for each (`limits.rs`).
 //!
 //! ```text
-//!   connection ──► gate: size, rate, access ──► handler ──► lanes (ProcessStatus) or embedded log
-//!   (deadlines)        (routes, access)                      on blocking threads, few of them
+//!   connection ──► gate: size, who, rate, access ──► handler ──► lanes (ProcessStatus) or embedded log
+//!   (seats, deadlines)   (door, routes, access)                  on blocking threads, few of them
 //! ```
 
 mod access;
@@ -16,19 +16,26 @@ mod body;
 pub mod check;
 mod commands;
 mod connection;
+mod diag;
+mod door;
 mod durable;
 mod events;
 mod export;
 mod exports;
 mod hooks;
+mod host;
 mod metrics;
 mod otlp;
 mod page;
+mod peer;
+mod phase;
+mod principal;
 mod process_status;
 mod query;
 mod rate;
 mod router;
 pub mod routes;
+mod seats;
 mod server;
 mod shared;
 pub mod sidecar;
@@ -37,7 +44,9 @@ mod token;
 mod view;
 
 pub use backlog::{Backlog, BacklogLimits, tenant_of};
+pub use door::Door;
 pub use metrics::Answered;
+pub use principal::{Principals, Role, Roles};
 pub use process_status::{Probe, ProcessStatus, Unanswered};
 pub use server::{Options, Server, StartError};
 pub use token::Token;

@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -24,37 +25,45 @@ use crate::http::connection::Peer;
 use crate::http::durable::{durable, refused};
 use crate::http::exports::Exports;
 use crate::http::hooks;
+use crate::http::principal::Principal;
 use crate::http::shared::Shared;
 
 /// Answers an export of spans.
 pub(super) async fn traces(
     State(shared): State<Arc<Shared>>,
     peer: ConnectInfo<Peer>,
+    who: Extension<Principal>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    post(shared, Some(Signal::Traces), &peer, headers, body).await
+    post((shared, who.0, peer.0), Some(Signal::Traces), headers, body).await
 }
 
 /// Answers an export of log records.
-pub(super) async fn logs(State(shared): State<Arc<Shared>>, peer: ConnectInfo<Peer>, headers: HeaderMap, body: Body) -> Response {
-    post(shared, Some(Signal::Logs), &peer, headers, body).await
+pub(super) async fn logs(
+    State(shared): State<Arc<Shared>>,
+    peer: ConnectInfo<Peer>,
+    who: Extension<Principal>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    post((shared, who.0, peer.0), Some(Signal::Logs), headers, body).await
 }
 
 /// Answers an export of metrics.
 pub(super) async fn metrics(
     State(shared): State<Arc<Shared>>,
     peer: ConnectInfo<Peer>,
+    who: Extension<Principal>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    post(shared, None, &peer, headers, body).await
+    post((shared, who.0, peer.0), None, headers, body).await
 }
 
 async fn post(
-    shared: Arc<Shared>,
+    (shared, who, peer): (Arc<Shared>, Principal, Peer),
     signal: Option<Signal>,
-    ConnectInfo(peer): &ConnectInfo<Peer>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
@@ -62,24 +71,24 @@ async fn post(
         Ok(form) => form,
         Err(refusal) => return refusal.into_response(),
     };
-    answered(form, signal, take(&shared, signal, (form, peer.ip), &headers, body).await)
+    answered(form, signal, take((&shared, who), signal, (form, peer.ip), &headers, body).await)
 }
 
 /// Answers an export on the listener of a guard. Where there is no room for all of its events, the exporter sends it again.
 pub(super) async fn beside(
-    (desk, exports): (Arc<Desk>, Arc<Exports>),
+    at: (Arc<Desk>, Arc<Exports>, Principal),
     signal: Option<Signal>,
     headers: &HeaderMap,
     body: Body,
 ) -> Response {
     match form(headers) {
-        Ok(form) => answered(form, signal, hand_on((desk, exports), signal, form, headers, body).await),
+        Ok(form) => answered(form, signal, hand_on(at, signal, form, headers, body).await),
         Err(refusal) => refusal.into_response(),
     }
 }
 
 async fn hand_on(
-    (desk, exports): (Arc<Desk>, Arc<Exports>),
+    (desk, exports, who): (Arc<Desk>, Arc<Exports>, Principal),
     signal: Option<Signal>,
     form: Form,
     headers: &HeaderMap,
@@ -94,6 +103,7 @@ async fn hand_on(
         let now = EventTime(clock::now_ms());
         let read = exports.read((signal, form), (&body, is_gzip), now, desk.event_bytes_max(), desk.quality());
         let mut batch = read.map_err(unreadable)?;
+        who.admit_batch(&mut batch, now, desk.event_bytes_max());
         let record = |made: Made| Record {
             session_id: made.session_id,
             // It was read as JSON, which is UTF-8.
@@ -149,7 +159,7 @@ fn is_gzip(headers: &HeaderMap) -> Result<bool, Refusal> {
 
 /// Takes a body; its events are on disk.
 async fn take(
-    shared: &Arc<Shared>,
+    (shared, who): (&Arc<Shared>, Principal),
     signal: Option<Signal>,
     (form, ip): (Form, IpAddr),
     headers: &HeaderMap,
@@ -165,7 +175,8 @@ async fn take(
         let now_ms = clock::now_ms();
         let Shared { exports, event_bytes_max, quality, .. } = &*shared_too;
         let read = exports.read((signal, form), (&body, is_gzip), EventTime(now_ms), *event_bytes_max, quality);
-        let batch = read.map_err(unreadable)?;
+        let mut batch = read.map_err(unreadable)?;
+        who.admit_batch(&mut batch, EventTime(now_ms), *event_bytes_max);
         let written = {
             let appends: Vec<Append<'_>> = batch
                 .events

@@ -35,11 +35,6 @@ impl Parameters {
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
-
-    /// The tenant; none where it is not given, or empty.
-    pub(super) fn tenant(&self) -> Option<String> {
-        self.get("tenant").filter(|tenant| !tenant.is_empty()).map(str::to_owned)
-    }
 }
 
 /// A name that an event can have.
@@ -60,8 +55,8 @@ mod tests {
     #[test]
     fn what_is_not_known_given_twice_or_no_name_is_refused() {
         let parameters = told(&[("tenant", "acme"), ("steps", "3")]).unwrap();
-        assert_eq!((parameters.tenant().as_deref(), parameters.get("steps")), (Some("acme"), Some("3")));
-        assert_eq!(told(&[("tenant", "")]).unwrap().tenant(), None);
+        assert_eq!((parameters.get("tenant"), parameters.get("steps")), (Some("acme"), Some("3")));
+        assert_eq!(told(&[("tenant", "")]).unwrap().get("tenant"), Some(""));
         assert!(told(&[("tennant", "acme")]).unwrap_err().contains("known: tenant, steps"));
         assert!(told(&[("tenant", "acme"), ("tenant", "x")]).unwrap_err().contains("twice"));
         assert!(told(&[("tenant", "a\u{1f}b")]).unwrap_err().contains("control characters"));

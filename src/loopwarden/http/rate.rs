@@ -1,77 +1,131 @@
-//! Requests per second, per group of routes: a bucket for this host and one for all others, so that nobody else can lock out the operator.
+//! Requests per second. Whoever shows himself has a bucket of his own for each group of routes; all others one for each address they come
+//! from. So nobody spends what is another one's, and least of all who was let in by nobody.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use loopwarden_log::clock::Stopwatch;
 
 use crate::http::routes::Group;
+use crate::http::seats::payer;
 
 /// A thousandth of a request.
 const MILLI: u64 = 1_000;
+/// Requests per second, and at once, of an address from which nobody has shown himself: metrics, and what is refused.
+const OF_STRANGER: Rate = Rate { per_second: 50, burst: 100 };
+/// Addresses that are counted by themselves. More at once share what is left.
+const STRANGERS_MAX: usize = 4_096;
 
-#[derive(Debug)]
-struct Bucket {
+/// Whose requests are counted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purse {
+    /// Programs of this host that need no token.
+    Local,
+    /// Whoever shows this token, by its place in the list.
+    Token(usize),
+    /// Whoever comes from this address and shows nothing.
+    Stranger(IpAddr),
+}
+
+/// So many per second, so many at once.
+#[derive(Debug, Clone, Copy)]
+struct Rate {
     per_second: u64,
     burst: u64,
-    /// Thousandths of requests left, and when that was, in milliseconds.
-    left: Mutex<(u64, u64)>,
+}
+
+/// What is left: thousandths of requests, and when that was, in milliseconds.
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    left: u64,
+    since: u64,
 }
 
 impl Bucket {
-    fn new(per_second: u64, burst: u64) -> Self {
-        Self { per_second, burst, left: Mutex::new((burst * MILLI, 0)) }
+    const fn full(rate: Rate, since: u64) -> Self {
+        Self { left: rate.burst * MILLI, since }
     }
 
-    fn take(&self, now_ms: u64) -> bool {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        let (tokens, since) = *left;
+    fn now(&self, rate: Rate, now_ms: u64) -> u64 {
         // So many per second are as many thousandths per millisecond.
-        let tokens = tokens.saturating_add(now_ms.saturating_sub(since).saturating_mul(self.per_second)).min(self.burst * MILLI);
-        let is_taken = tokens >= MILLI;
-        *left = (if is_taken { tokens - MILLI } else { tokens }, now_ms.max(since));
+        let come = now_ms.saturating_sub(self.since).saturating_mul(rate.per_second);
+        self.left.saturating_add(come).min(rate.burst * MILLI)
+    }
+
+    fn take(&mut self, rate: Rate, now_ms: u64) -> bool {
+        let left = self.now(rate, now_ms);
+        let is_taken = left >= MILLI;
+        *self = Self { left: if is_taken { left - MILLI } else { left }, since: now_ms.max(self.since) };
         is_taken
     }
 }
 
-/// The buckets of every group.
+const fn rate(per_second: u64, burst: u64) -> Rate {
+    Rate { per_second, burst }
+}
+
+/// What one who has shown himself may ask of a group, and its place among them; health is never refused.
+const fn rate_of(group: Group) -> Option<(usize, Rate)> {
+    match group {
+        Group::Probe => None,
+        Group::Open => Some((0, rate(50, 100))),
+        Group::Admin => Some((1, rate(50, 200))),
+        // Each request is a write and waits for a sync; a request may hold thousands of events.
+        Group::Events => Some((2, rate(2_000, 4_000))),
+        Group::Commands => Some((3, rate(500, 1_000))),
+        Group::Checks => Some((4, rate(5_000, 10_000))),
+    }
+}
+
+/// Groups that have a rate.
+const GROUPS: usize = 5;
+
+/// All buckets.
 #[derive(Debug)]
 pub(super) struct Rates {
     clock: Stopwatch,
-    open: [Bucket; 2],
-    admin: [Bucket; 2],
-    events: [Bucket; 2],
-    commands: [Bucket; 2],
-    checks: [Bucket; 2],
+    /// Of this host, then of each token; a bucket for each group.
+    known: Vec<Mutex<[Option<Bucket>; GROUPS]>>,
+    strangers: Mutex<BTreeMap<Option<IpAddr>, Bucket>>,
 }
 
 impl Rates {
-    pub(super) fn new() -> Self {
-        let both = |per_second, burst| [Bucket::new(per_second, burst), Bucket::new(per_second, burst)];
-        Self {
-            clock: Stopwatch::start(),
-            open: both(50, 100),
-            admin: both(50, 200),
-            // Each request is a write and waits for a sync; a request may hold thousands of events.
-            events: both(2_000, 4_000),
-            commands: both(500, 1_000),
-            checks: both(5_000, 10_000),
-        }
+    /// Buckets for so many tokens.
+    pub(super) fn new(tokens: usize) -> Self {
+        let known = (0..=tokens).map(|_| Mutex::default()).collect();
+        Self { clock: Stopwatch::start(), known, strangers: Mutex::default() }
     }
 
     /// Whether one more may be answered.
-    pub(super) fn take(&self, group: Group, is_local: bool) -> bool {
-        let pair = match group {
-            Group::Probe => return true,
-            Group::Open => &self.open,
-            Group::Admin => &self.admin,
-            Group::Events => &self.events,
-            Group::Commands => &self.commands,
-            Group::Checks => &self.checks,
-        };
-        let [local, other] = pair;
-        let bucket = if is_local { local } else { other };
-        bucket.take(self.clock.elapsed().as_millis() as u64)
+    pub(super) fn take(&self, group: Group, purse: Purse) -> bool {
+        self.take_at(group, purse, self.clock.elapsed().as_millis() as u64)
     }
+
+    fn take_at(&self, group: Group, purse: Purse, now_ms: u64) -> bool {
+        let Some((place, rate)) = rate_of(group) else { return true };
+        let owner = match purse {
+            Purse::Local => 0,
+            Purse::Token(index) => index + 1,
+            Purse::Stranger(ip) => return take_of_stranger(&mut held(&self.strangers), payer(ip), now_ms),
+        };
+        let Some(known) = self.known.get(owner) else { return false };
+        held(known).get_mut(place).is_some_and(|bucket| bucket.get_or_insert(Bucket::full(rate, now_ms)).take(rate, now_ms))
+    }
+}
+
+fn held<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn take_of_stranger(strangers: &mut BTreeMap<Option<IpAddr>, Bucket>, ip: IpAddr, now_ms: u64) -> bool {
+    let mut of = Some(ip);
+    if strangers.len() >= STRANGERS_MAX && !strangers.contains_key(&of) {
+        // Whose bucket is full again may as well begin anew.
+        strangers.retain(|_, bucket| bucket.now(OF_STRANGER, now_ms) < OF_STRANGER.burst * MILLI);
+        of = of.filter(|_| strangers.len() < STRANGERS_MAX);
+    }
+    strangers.entry(of).or_insert(Bucket::full(OF_STRANGER, now_ms)).take(OF_STRANGER, now_ms)
 }
 
 #[cfg(test)]
@@ -80,12 +134,39 @@ mod tests {
 
     #[test]
     fn a_bucket_gives_its_burst_then_its_rate() {
-        let bucket = Bucket::new(2, 3);
-        assert_eq!([0; 4].map(|at| bucket.take(at)), [true, true, true, false]);
-        assert!(!bucket.take(499));
-        assert!(bucket.take(500));
-        assert!(!bucket.take(500));
-        assert!([3_600_000; 3].iter().all(|at| bucket.take(*at)));
-        assert!(!bucket.take(3_600_000), "more than the burst was saved up");
+        let rate = rate(2, 3);
+        let mut bucket = Bucket::full(rate, 0);
+        assert_eq!([0; 4].map(|at| bucket.take(rate, at)), [true, true, true, false]);
+        assert!(!bucket.take(rate, 499));
+        assert!(bucket.take(rate, 500));
+        assert!(!bucket.take(rate, 500));
+        assert!([3_600_000; 3].iter().all(|at| bucket.take(rate, *at)));
+        assert!(!bucket.take(rate, 3_600_000), "more than the burst was saved up");
+    }
+
+    #[test]
+    fn a_stranger_spends_nothing_of_anybody_else() {
+        let rates = Rates::new(1);
+        let stranger = |last: u8| Purse::Stranger(IpAddr::from([10, 0, 0, last]));
+        let spend = |purse| (0..1_000).filter(|_| rates.take_at(Group::Admin, purse, 0)).count() as u64;
+        assert_eq!(spend(stranger(1)), OF_STRANGER.burst);
+        assert_eq!(spend(stranger(2)), OF_STRANGER.burst, "another address");
+        assert_eq!(spend(Purse::Local), 200);
+        assert_eq!(spend(Purse::Token(0)), 200);
+        assert_eq!(spend(Purse::Token(0)), 0);
+        assert!(!rates.take_at(Group::Admin, Purse::Token(1), 0), "there is no such token");
+    }
+
+    #[test]
+    fn addresses_without_end_take_no_memory_without_end() {
+        let rates = Rates::new(0);
+        let from = |number: u32| Purse::Stranger(IpAddr::from(number.to_be_bytes()));
+        for number in 0..3 * STRANGERS_MAX as u32 {
+            rates.take_at(Group::Open, from(number), 0);
+        }
+        assert_eq!(held(&rates.strangers).len(), STRANGERS_MAX + 1, "all beyond are one");
+        assert!(!rates.take_at(Group::Open, from(u32::MAX), 0), "which has spent its share");
+        assert!(rates.take_at(Group::Open, from(u32::MAX), 60_000), "those before have filled up, and make room");
+        assert_eq!(held(&rates.strangers).len(), 1);
     }
 }

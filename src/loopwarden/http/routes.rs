@@ -1,15 +1,30 @@
 //! Every route with its access, in one table: the router is made of it, and a test walks it.
 
+use crate::http::principal::{Role, Roles};
+
 /// Who may ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Everybody who reaches the port.
     Open,
-    /// Loopback, or the token: shows ids of sessions, or changes the process.
-    Admin,
-    /// Loopback, or the token: events and commands of the embedded log.
-    Api,
+    /// Who has one of these roles, for his tenants: what he sees and does is bound to them.
+    Tenant(Roles),
+    /// Who has one of these roles for all tenants: it is about the whole process.
+    Process(Roles),
 }
+
+/// Reports and asks.
+const SOURCE: Access = Access::Tenant(Roles::of(&[Role::Source]));
+/// Reports, or resets: what an event is decides which of them it needs.
+const SENDER: Access = Access::Tenant(Roles::of(&[Role::Source, Role::Operator]));
+/// Reads what is of his tenants.
+const READER: Access = Access::Tenant(Roles::of(&[Role::Reader]));
+/// Looks at what is of his tenants, as an operator must before he acts.
+const LOOKER: Access = Access::Tenant(Roles::of(&[Role::Reader, Role::Operator]));
+/// Looks at the process.
+const OVERSEER: Access = Access::Process(Roles::of(&[Role::Reader, Role::Operator]));
+/// Changes the process.
+const OPERATOR: Access = Access::Process(Roles::of(&[Role::Operator]));
 
 /// Routes that share a limit of requests per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,31 +91,31 @@ const fn route(method: &'static str, path: &'static str, access: Access, group: 
 /// The table.
 #[rustfmt::skip]
 pub const ROUTES: [Route; 25] = [
-    route("GET", "/", Access::Admin, Group::Admin, Handler::Page),
+    route("GET", "/", OVERSEER, Group::Admin, Handler::Page),
     route("GET", "/livez", Access::Open, Group::Probe, Handler::Livez),
     route("GET", "/readyz", Access::Open, Group::Probe, Handler::Readyz),
     route("GET", "/ready", Access::Open, Group::Probe, Handler::Readyz),
     route("GET", "/startupz", Access::Open, Group::Probe, Handler::Startupz),
     route("GET", "/metrics", Access::Open, Group::Open, Handler::Metrics),
     route("GET", "/version", Access::Open, Group::Open, Handler::Version),
-    route("GET", "/config", Access::Admin, Group::Admin, Handler::Config),
-    route("GET", "/policy", Access::Admin, Group::Admin, Handler::Policy),
-    route("GET", "/log-level", Access::Admin, Group::Admin, Handler::LogFilter),
-    route("PUT", "/log-level", Access::Admin, Group::Admin, Handler::SetLogFilter),
-    route("GET", "/overview", Access::Admin, Group::Admin, Handler::Overview),
-    route("GET", "/tasks", Access::Admin, Group::Admin, Handler::Tasks),
-    route("GET", "/tasks/{stage}/{partition}", Access::Admin, Group::Admin, Handler::Task),
-    route("GET", "/sessions/{id}", Access::Admin, Group::Admin, Handler::Session),
-    route("GET", "/swarms/{id}", Access::Admin, Group::Admin, Handler::Swarm),
-    route("POST", "/v1/events", Access::Api, Group::Events, Handler::Events),
-    route("POST", "/v1/traces", Access::Api, Group::Events, Handler::Traces),
-    route("POST", "/v1/logs", Access::Api, Group::Events, Handler::Logs),
-    route("POST", "/v1/metrics", Access::Api, Group::Events, Handler::OtherMetrics),
-    route("GET", "/v1/events", Access::Api, Group::Commands, Handler::Export),
-    route("GET", "/v1/commands", Access::Api, Group::Commands, Handler::Commands),
-    route("GET", "/v1/state/{session_id}", Access::Api, Group::Commands, Handler::State),
-    route("POST", "/v1/check", Access::Api, Group::Checks, Handler::Check),
-    route("POST", "/v1/hooks/{agent}", Access::Api, Group::Checks, Handler::Hooks),
+    route("GET", "/config", OVERSEER, Group::Admin, Handler::Config),
+    route("GET", "/policy", OVERSEER, Group::Admin, Handler::Policy),
+    route("GET", "/log-level", OVERSEER, Group::Admin, Handler::LogFilter),
+    route("PUT", "/log-level", OPERATOR, Group::Admin, Handler::SetLogFilter),
+    route("GET", "/overview", OVERSEER, Group::Admin, Handler::Overview),
+    route("GET", "/tasks", OVERSEER, Group::Admin, Handler::Tasks),
+    route("GET", "/tasks/{stage}/{partition}", OVERSEER, Group::Admin, Handler::Task),
+    route("GET", "/sessions/{id}", LOOKER, Group::Admin, Handler::Session),
+    route("GET", "/swarms/{id}", LOOKER, Group::Admin, Handler::Swarm),
+    route("POST", "/v1/events", SENDER, Group::Events, Handler::Events),
+    route("POST", "/v1/traces", SOURCE, Group::Events, Handler::Traces),
+    route("POST", "/v1/logs", SOURCE, Group::Events, Handler::Logs),
+    route("POST", "/v1/metrics", SOURCE, Group::Events, Handler::OtherMetrics),
+    route("GET", "/v1/events", READER, Group::Commands, Handler::Export),
+    route("GET", "/v1/commands", READER, Group::Commands, Handler::Commands),
+    route("GET", "/v1/state/{session_id}", READER, Group::Commands, Handler::State),
+    route("POST", "/v1/check", SOURCE, Group::Checks, Handler::Check),
+    route("POST", "/v1/hooks/{agent}", SOURCE, Group::Checks, Handler::Hooks),
 ];
 
 /// Stands for every path that is not in the table.

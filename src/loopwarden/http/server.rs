@@ -16,10 +16,10 @@ use tokio::task::JoinHandle;
 
 use crate::http::backlog::{Backlog, BacklogLimits};
 use crate::http::check::Desk;
+use crate::http::door::Door;
 use crate::http::exports::Exports;
 use crate::http::process_status::ProcessStatus;
 use crate::http::shared::{APPENDS, Embedded, READS, Shared};
-use crate::http::token::Token;
 use crate::http::{body, check, connection, metrics, rate, router};
 use crate::input_quality::InputQuality;
 
@@ -33,8 +33,8 @@ const STOP_WAIT: Duration = Duration::from_secs(2);
 /// What the listener is told once.
 pub struct Options {
     pub listen: SocketAddr,
-    /// What opens admin and api routes to other hosts; none: loopback only.
-    pub token: Option<Token>,
+    /// Who is let in.
+    pub door: Door,
     /// What makes events of foreign JSON.
     pub mapping: Option<Mapping>,
     /// The embedded log; none with Kafka, where `/v1` has nothing to say.
@@ -99,13 +99,13 @@ impl Server {
         }
         let shared = Arc::new(Shared {
             warden,
-            token: options.token,
             mapping: options.mapping,
             embedded,
             event_bytes_max: options.event_bytes_max,
             topic: options.topic,
             counts: metrics::Counts::default(),
-            rates: rate::Rates::new(),
+            rates: rate::Rates::new(options.door.tokens()),
+            door: options.door,
             asks: Arc::new(Semaphore::new(ASKS)),
             streams: Arc::new(Semaphore::new(limits::HTTP_STREAMS_MAX)),
             exports: Exports::default(),

@@ -9,9 +9,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::http::backlog::Backlog;
 use crate::http::check::desk::Desk;
+use crate::http::door::Door;
 use crate::http::exports::Exports;
 use crate::http::process_status::ProcessStatus;
-use crate::http::token::Token;
 use crate::http::{answer, metrics, rate};
 use crate::input_quality::InputQuality;
 
@@ -23,7 +23,8 @@ pub(super) const APPENDS: usize = 8;
 /// What handlers share.
 pub(super) struct Shared {
     pub(super) warden: Arc<dyn ProcessStatus>,
-    pub(super) token: Option<Token>,
+    /// Who is let in.
+    pub(super) door: Door,
     pub(super) mapping: Option<Mapping>,
     pub(super) embedded: Option<Embedded>,
     pub(super) event_bytes_max: usize,

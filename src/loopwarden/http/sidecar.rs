@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, io};
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Path as PathOf, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{any, get, post};
+use axum::{Extension, Router};
 use loopwarden_ingest::otlp::Signal;
 use tokio::net::UnixListener;
 use tokio::runtime::{Builder, Runtime};
@@ -24,8 +24,9 @@ use tokio::task::JoinHandle;
 use crate::http::answer::Refusal;
 use crate::http::check::Desk;
 use crate::http::connection::{Listener, Peer};
+use crate::http::door::{Asked, Door};
 use crate::http::exports::Exports;
-use crate::http::token::Token;
+use crate::http::principal::Principal;
 use crate::http::{access, answer, check, hooks, otlp};
 
 /// Threads that answer.
@@ -46,7 +47,7 @@ pub enum Place {
 struct Shared {
     desk: Arc<Desk>,
     exports: Arc<Exports>,
-    token: Option<Token>,
+    door: Door,
     metrics: Box<dyn Fn() -> String + Send + Sync>,
 }
 
@@ -67,13 +68,13 @@ impl Sidecar {
     /// The place is taken or not ours; threads cannot be started.
     pub fn start(
         place: &Place,
-        token: Option<Token>,
+        door: Door,
         desk: Arc<Desk>,
         metrics: impl Fn() -> String + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let runtime =
             Builder::new_multi_thread().worker_threads(WORKERS).thread_name("guard").enable_io().enable_time().build()?;
-        let shared = Arc::new(Shared { desk, exports: Arc::default(), token, metrics: Box::new(metrics) });
+        let shared = Arc::new(Shared { desk, exports: Arc::default(), door, metrics: Box::new(metrics) });
         let router = router(&shared);
         let (stop, stopping) = watch::channel(false);
         let (serving, place, socket) = match place {
@@ -158,48 +159,64 @@ fn router(shared: &Arc<Shared>) -> Router {
         .with_state(Arc::clone(shared))
 }
 
-/// Who may ask, and the form of errors.
-async fn gate(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+/// Who may ask, and the form of errors. Whoever asks here is an agent, or sends what agents do: health and metrics apart, all is for sources.
+async fn gate(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<ConnectInfo<Peer>>().cloned();
     // Deadlines of a connection know by it whether a head or an answer is awaited.
     let _answering = peer.as_ref().map(|ConnectInfo(peer)| peer.answering());
-    let ip = peer.as_ref().map(|ConnectInfo(peer)| peer.ip);
-    let refused = access::refused(ip, request.method(), request.headers(), shared.token.as_ref());
-    let response = match refused {
-        Some(refused) => refused,
-        None => answer::in_form(next.run(request).await),
+    let asked = Asked::of(&request);
+    // As of any process: they show nothing of anybody.
+    let is_open = ["/livez", "/readyz", "/metrics"].contains(&request.uri().path());
+    let who = match &peer {
+        _ if !asked.names_one_host() => Err(answer::bad_request("a request has one header host").into()),
+        Some(ConnectInfo(peer)) => shared.door.by_address(peer.ip, || peer.user(), &asked).map_err(access::unknown),
+        None => shared.door.by_socket(&asked).map_err(access::unknown),
+    };
+    let response = match who {
+        Err(refused) if !is_open => refused.into_response(),
+        Err(_) => answer::in_form(next.run(request).await),
+        Ok(who) => {
+            request.extensions_mut().insert(who);
+            answer::in_form(next.run(request).await)
+        }
     };
     answer::as_problem(response)
 }
 
-async fn ask(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Result<Response, Refusal> {
-    check::respond(&shared.desk, &headers, body).await
+async fn ask(
+    State(shared): State<Arc<Shared>>,
+    Extension(who): Extension<Principal>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    check::respond((&shared.desk, &who), &headers, body).await
 }
 
 async fn hear(
     State(shared): State<Arc<Shared>>,
     PathOf(agent): PathOf<String>,
     Query(asked): Query<hooks::Asked>,
+    Extension(who): Extension<Principal>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    hooks::respond(&shared.desk, (&agent, &asked), &headers, body).await
+    hooks::respond((&shared.desk, &who), (&agent, &asked), &headers, body).await
 }
 
-async fn traces(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Response {
-    export(&shared, Some(Signal::Traces), &headers, body).await
+async fn traces(State(shared): State<Arc<Shared>>, who: Extension<Principal>, headers: HeaderMap, body: Body) -> Response {
+    export((&shared, who.0), Some(Signal::Traces), &headers, body).await
 }
 
-async fn logs(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Response {
-    export(&shared, Some(Signal::Logs), &headers, body).await
+async fn logs(State(shared): State<Arc<Shared>>, who: Extension<Principal>, headers: HeaderMap, body: Body) -> Response {
+    export((&shared, who.0), Some(Signal::Logs), &headers, body).await
 }
 
-async fn other(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Response {
-    export(&shared, None, &headers, body).await
+async fn other(State(shared): State<Arc<Shared>>, who: Extension<Principal>, headers: HeaderMap, body: Body) -> Response {
+    export((&shared, who.0), None, &headers, body).await
 }
 
-async fn export(shared: &Shared, signal: Option<Signal>, headers: &HeaderMap, body: Body) -> Response {
-    otlp::beside((Arc::clone(&shared.desk), Arc::clone(&shared.exports)), signal, headers, body).await
+async fn export((shared, who): (&Shared, Principal), signal: Option<Signal>, headers: &HeaderMap, body: Body) -> Response {
+    otlp::beside((Arc::clone(&shared.desk), Arc::clone(&shared.exports), who), signal, headers, body).await
 }
 
 async fn readyz(State(shared): State<Arc<Shared>>) -> Response {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -13,7 +14,9 @@ use loopwarden_lane::AgentView;
 use loopwarden_log::embedded::StateRow;
 use serde_json::{Value, json};
 
+use crate::http::access::foreign_tenant;
 use crate::http::answer::Refusal;
+use crate::http::principal::Principal;
 use crate::http::query::{Pairs, Parameters};
 use crate::http::shared::{Embedded, Shared};
 use crate::http::{answer, query, view};
@@ -26,13 +29,12 @@ const SYNC_WAIT: Duration = Duration::from_secs(5);
 pub(super) async fn rows(
     State(shared): State<Arc<Shared>>,
     Path(session_id): Path<String>,
+    Extension(who): Extension<Principal>,
     Query(pairs): Pairs,
 ) -> Result<Response, Refusal> {
     let embedded = shared.embedded.as_ref().ok_or_else(answer::embedded_only)?;
-    let query = asked(&session_id, &pairs, &["tenant"])?;
-    let tenant = query.tenant();
-    let agents = agents(&shared, tenant.clone(), session_id.clone()).await?;
-    let tenant = tenant.unwrap_or_default();
+    let tenant = his_tenant(&who, &asked(&session_id, &pairs, &["tenant"])?)?;
+    let agents = agents(&shared, &tenant, session_id.clone()).await?;
     let mut prefixes = vec![prefix("agent", &tenant, &session_id)];
     let swarms: BTreeSet<&str> = agents.iter().map(|agent| &*agent.session.head.swarm_id).filter(|id| !id.is_empty()).collect();
     prefixes.extend(swarms.into_iter().map(|swarm_id| prefix("swarm", &tenant, swarm_id)));
@@ -44,6 +46,11 @@ pub(super) async fn rows(
 fn asked(name: &str, pairs: &[(String, String)], known: &[&str]) -> Result<Parameters, Refusal> {
     let parameters = query::checked_name("what stands in the path", name).and_then(|()| Parameters::of(pairs, known));
     parameters.map_err(|why| answer::bad_request(why).into())
+}
+
+/// The tenant that is asked about; empty: none.
+fn his_tenant(who: &Principal, query: &Parameters) -> Result<String, Refusal> {
+    who.tenant(query.get("tenant").map(str::to_owned)).ok_or_else(|| foreign_tenant(who))
 }
 
 fn prefix(kind: &str, tenant: &str, name: &str) -> String {
@@ -107,7 +114,8 @@ fn as_of(row: &[u8], now: EventTime) -> String {
     parsed.to_string()
 }
 
-async fn agents(shared: &Arc<Shared>, tenant: Option<String>, session_id: String) -> Result<Vec<AgentView>, Refusal> {
+async fn agents(shared: &Arc<Shared>, tenant: &str, session_id: String) -> Result<Vec<AgentView>, Refusal> {
+    let tenant = Some(tenant.to_owned()).filter(|tenant| !tenant.is_empty());
     let warden = Arc::clone(&shared.warden);
     let asked = answer::blocking(&shared.asks, move || warden.session(tenant.as_deref(), &session_id)).await?;
     asked.map_err(|why| answer::later(StatusCode::SERVICE_UNAVAILABLE, "no_answer", why.to_string(), 1).into())
@@ -117,6 +125,7 @@ async fn agents(shared: &Arc<Shared>, tenant: Option<String>, session_id: String
 pub(super) async fn session(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
+    Extension(who): Extension<Principal>,
     Query(pairs): Pairs,
 ) -> Result<Response, Refusal> {
     let query = asked(&id, &pairs, &["tenant", "steps"])?;
@@ -124,10 +133,11 @@ pub(super) async fn session(
         Ok(steps) if steps <= limits::HTTP_STEPS_MAX => steps,
         _ => return Err(answer::bad_request(format!("steps is a number up to {}", limits::HTTP_STEPS_MAX)).into()),
     };
-    let agents = agents(&shared, query.tenant(), id.clone()).await?;
+    let tenant = his_tenant(&who, &query)?;
+    let agents = agents(&shared, &tenant, id.clone()).await?;
     if agents.is_empty() {
         let place = shared.warden.place_of(&id);
-        let of = if query.tenant().is_none() { "; of a session with a tenant: give tenant, too" } else { "" };
+        let of = if tenant.is_empty() { "; of a session with a tenant: give tenant, too" } else { "" };
         return Err(answer::error(StatusCode::NOT_FOUND, "no_such_session", format!("{place}{of}")).into());
     }
     let now = EventTime(clock::now_ms());
@@ -139,9 +149,10 @@ pub(super) async fn session(
 pub(super) async fn swarm(
     State(shared): State<Arc<Shared>>,
     Path(id): Path<String>,
+    Extension(who): Extension<Principal>,
     Query(pairs): Pairs,
 ) -> Result<Response, Refusal> {
-    let tenant = asked(&id, &pairs, &["tenant"])?.tenant().unwrap_or_default();
+    let tenant = his_tenant(&who, &asked(&id, &pairs, &["tenant"])?)?;
     let warden = Arc::clone(&shared.warden);
     let (of, name) = (tenant.clone(), id.clone());
     let asked = answer::blocking(&shared.asks, move || warden.swarm(&of, &name)).await?;

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use loopwarden_ingest::mapping::Mapping;
+use loopwarden_ingest::{Grant, Tenants};
 use loopwarden_ingest::{Sources, otlp};
 use loopwarden_intake::{Form, Intake, IntakeReport, IntakeSettings};
 use loopwarden_kafka::{KafkaLog, KafkaOptions};
@@ -11,6 +12,7 @@ use loopwarden_log::Log as _;
 use loopwarden_settings::{Config, InputConfig, InputForm, OtlpSignal};
 
 use crate::failure::Failure;
+use crate::http::{Role, Roles};
 use crate::mapping_file;
 
 /// Longest wait of one poll. Milliseconds.
@@ -90,11 +92,20 @@ pub(super) fn start(
     Ok(Intakes { fleet, reports })
 }
 
+/// What the senders of a topic may say: the broker knows who they are. A reset keeps the name it comes with.
+fn grant(input: &InputConfig) -> Grant {
+    let roles = Roles::named(&input.roles());
+    let may = |role| roles.meet(Roles::of(&[role]));
+    let tenants = input.tenants().map_or(Tenants::ALL, |names| Tenants::only(&names));
+    Grant { tenants, may_report: may(Role::Source), may_reset: may(Role::Operator), actor: None }
+}
+
 fn settings(config: &Config, input: &InputConfig) -> IntakeSettings {
     let kafka = config.kafka.as_ref();
     IntakeSettings {
         app: config.app().to_owned(),
         topic: input.topic.clone(),
+        grant: grant(input),
         form: input.form.as_str(),
         dead_letters: kafka.map(|kafka| kafka.dlq_content).unwrap_or_default(),
         on_input_loss: kafka.map(|kafka| kafka.on_input_loss).unwrap_or_default(),

@@ -6,11 +6,37 @@ use std::sync::Arc;
 
 use loopwarden_ingest::mapping::Mapping;
 use loopwarden_log::clock;
-use loopwarden_settings::Config;
+use loopwarden_settings::{Config, LocalClients, same_token};
 
 use crate::failure::Failure;
-use crate::http::{Options, Server, StartError, Token};
+use crate::http::{Door, Options, Principals, Roles, Server, StartError, Token};
 use crate::server::state::ServerState;
+
+/// Who is let in, as the settings have it.
+///
+/// # Errors
+/// A token's file cannot be read, or holds the same token as another one.
+pub fn door(config: &Config) -> Result<Door, Failure> {
+    let mut principals = Principals::default();
+    let mut known: Vec<(Token, String)> = Vec::new();
+    let mut add = |secret: String, place: String, index, name: &str, roles, tenants: Option<&[String]>| {
+        let token = Token::new(secret);
+        if let Some((_, other)) = known.iter().find(|(other, _)| *other == token) {
+            return Err(Failure::from(same_token(index, other)));
+        }
+        known.push((token.clone(), place));
+        principals.add(token, name, roles, tenants);
+        Ok(())
+    };
+    if let Some(secret) = config.http.token()? {
+        add(secret, "http.token_file".to_owned(), 0, "http.token_file", Roles::ALL, None)?;
+    }
+    for (index, token) in config.token.iter().enumerate() {
+        let (roles, tenants) = (Roles::named(&token.roles()), token.tenants());
+        add(token.secret(index)?, format!("token[{index}].file"), index, &token.name, roles, tenants.as_deref())?;
+    }
+    Ok(Door::new(principals, config.http.local))
+}
 
 /// Starts to listen.
 ///
@@ -18,12 +44,12 @@ use crate::server::state::ServerState;
 /// E0702 where the address cannot be had, else the log's codes.
 pub(super) fn start(
     config: &Config,
-    (token, mapping): (Option<Token>, Option<Mapping>),
+    (door, mapping): (Door, Option<Mapping>),
     state: &Arc<ServerState>,
 ) -> Result<Server, Failure> {
     let options = Options {
         listen: config.http.listen,
-        token,
+        door,
         mapping,
         embedded: state.broker.clone(),
         event_bytes_max: config.limits.record_bytes_max,
@@ -54,11 +80,11 @@ pub(super) fn first_contact(config: &Config, server: &Server, is_embedded: bool)
     let base = format!("http://{host}:{}", listen.port());
     let mut text = format!("  {base}/ shows what goes on; {base}/readyz, {base}/metrics");
     let header = match &config.http.token_file {
-        _ if is_loopback => String::new(),
+        _ if is_loopback && config.http.local != LocalClients::Token => String::new(),
         Some(file) => format!(" -H \"authorization: Bearer $(cat '{}')\"", file.display()),
         None => {
             text.push_str(
-                "\n  all but health, metrics and version needs http.token_file, since http.listen is no loopback address",
+                "\n  all but health, metrics and version needs a token, since http.listen is no loopback address or http.local says so",
             );
             return text;
         }

@@ -26,6 +26,7 @@ use housekeeping::Housekeeping;
 pub use housekeeping::Upkeep;
 pub(crate) use intakes::mappings;
 pub use kafka_options::{SWARM, kafka_options};
+pub use listen::door;
 use loopwarden_core::policy::Policy;
 use loopwarden_lane::{Exit, LaneSettings, SystemClock};
 use loopwarden_log::clock::{Deadline, Stopwatch};
@@ -38,7 +39,7 @@ pub use topics::topic_problem;
 pub(crate) use webhooks::prepare as webhooks;
 
 use crate::failure::{Failure, Outcome};
-use crate::http::{Server, Token};
+use crate::http::Server;
 use crate::input_quality::InputQuality;
 use crate::mapping_file;
 use crate::output::{Output, say};
@@ -68,7 +69,7 @@ pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<
     let signals = signals::listen_from(Arc::clone(&has_begun))?;
     let config = &loaded.config;
     // Before anything is opened: it is a mistake of the settings.
-    let token = config.http.token()?.map(Token::new);
+    let door = listen::door(config)?;
     let mapping = mapping_file::of_settings(config)?;
     let mappings = mappings(config)?;
     let prepared = webhooks(config)?;
@@ -88,7 +89,7 @@ pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<
     deployment.watch()?;
     let mut manager = SdNotify::of_environment();
     let state = Arc::new(state(loaded, in_force, control, (&spec.clock, quality), &deployment));
-    let server = listen::start(config, (token, mapping), &state)?;
+    let server = listen::start(config, (door, mapping), &state)?;
     let housekeeping =
         deployment.broker.clone().map(|broker| Housekeeping::start(broker, config.embedded.retention_ms)).transpose()?;
     let following = match &deployment.broker {

@@ -1,4 +1,8 @@
 //! What somebody hostile would try, in the order of what he can reach: nobody stops, frees, delays or reads what is not his.
 
-mod lanes;
+mod access;
+mod crowd;
 mod guard;
+mod lanes;
+mod neighbours;
+mod nonsense;

@@ -75,6 +75,12 @@ impl Client {
         read_answer(stream)
     }
 
+    /// An answer that has no end known beforehand, in one piece: the old version of the protocol knows no chunks.
+    pub(crate) fn whole(&self, path: &str, authorization: Option<&str>) -> Answer {
+        let shown = authorization.map_or_else(String::new, |shown| format!("authorization: {shown}\r\n"));
+        self.raw(format!("GET {path} HTTP/1.0\r\nhost: localhost\r\n{shown}\r\n").as_bytes()).expect("an answer")
+    }
+
     /// Bytes as they are; nothing comes back from a connection that is cut.
     pub(crate) fn raw(&self, bytes: &[u8]) -> Option<Answer> {
         let mut stream = self.connect();
@@ -86,10 +92,16 @@ impl Client {
 
     /// Opens the stream of commands.
     pub(crate) fn follow(&self, query: &str, last: Option<&str>) -> Follower {
+        self.follow_as(query, last, None)
+    }
+
+    /// The same with what shows who asks.
+    pub(crate) fn follow_as(&self, query: &str, last: Option<&str>, authorization: Option<&str>) -> Follower {
         let mut stream = self.connect();
         let last = last.map_or_else(String::new, |last| format!("last-event-id: {last}\r\n"));
-        let request =
-            format!("GET /v1/commands?{query} HTTP/1.1\r\nhost: {}\r\naccept: text/event-stream\r\n{last}\r\n", self.address);
+        let shown = authorization.map_or_else(String::new, |shown| format!("authorization: {shown}\r\n"));
+        let head = format!("GET /v1/commands?{query} HTTP/1.1\r\nhost: {}\r\naccept: text/event-stream", self.address);
+        let request = format!("{head}\r\n{last}{shown}\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         let mut follower = Follower { lines: BufReader::new(stream) };
         assert_eq!(follower.line().as_deref(), Some("HTTP/1.1 200 OK"));
@@ -104,7 +116,7 @@ fn read_answer(mut stream: TcpStream) -> Answer {
     parse(&bytes)
 }
 
-fn parse(bytes: &[u8]) -> Answer {
+pub(crate) fn parse(bytes: &[u8]) -> Answer {
     let all = String::from_utf8_lossy(bytes);
     let (head, text) = all.split_once("\r\n\r\n").unwrap_or((&all, ""));
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("no answer: {all:?}"));

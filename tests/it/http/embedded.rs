@@ -204,20 +204,39 @@ fn a_long_poll_waits_for_what_comes_and_goes_on_from_there() {
     let running = Running::start(&scratch.0, &["mode=live"]);
     let (none, start) = running.commands("wait=0");
     assert_eq!((none.len(), start.as_str()), (0, "0"));
-    let client = running.client.clone();
-    let waiting = std::thread::spawn(move || client.get("/v1/commands?wait=30s&after=latest").json());
+    let readers_in = |metrics: &str| -> f64 {
+        let line = metrics.lines().find_map(|line| line.strip_prefix("loopwarden_log_readers{} "));
+        line.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("no such metric: {metrics}"))
+    };
+    let readers = || readers_in(&running.client.get("/metrics").text);
+    let waiting = |session: &'static str| {
+        let (client, before) = (running.client.clone(), readers());
+        let asked = std::thread::spawn(move || client.get(&format!("/v1/commands?wait=60s&session_id={session}")).json());
+        // It waits before there is anything: what comes must wake it.
+        running.until("/metrics", |answer| readers_in(&answer.text) > before);
+        asked
+    };
+    let (woken, silent) = (waiting("a"), waiting("nobody"));
     (1..=4).for_each(|number| running.accept(&failed_call("a", number)));
-    let value = waiting.join().unwrap();
-    // The poll may have begun behind the command: then it is the beginning that has it.
-    let (commands, next) = running.commands("wait=30s");
-    if let Some(first) = value["commands"].get(0) {
-        assert_eq!(first, &commands[0]);
-    }
+    let value = woken.join().unwrap();
+    let first = &value["commands"][0];
+    assert_eq!(first["session_id"], "a", "it was not woken: {value}");
+    let next = value["next"].as_str().unwrap().to_owned();
+    let (commands, _) = running.commands("wait=30s");
+    assert_eq!(first, &commands[0]);
+    // Behind `next` is what was not in the answer, each once.
+    let told = value["commands"].as_array().unwrap().len();
+    (5..=20).for_each(|number| running.accept(&failed_call("a", number)));
+    running.until_said("a", 20);
     let (rest, after) = running.commands(&format!("wait=0&after={next}"));
-    assert!(rest.iter().all(|command| command["id"] != commands[0]["id"]));
-    assert!(after.parse::<u64>().unwrap() >= next.parse::<u64>().unwrap());
-    let (other, _) = running.commands("wait=0&session_id=nobody");
-    assert_eq!(other.len(), 0);
+    let (all, end) = running.commands("wait=0");
+    assert!(all.len() > told, "nothing came behind the first answer: {all:?}");
+    assert_eq!(rest, all[told..]);
+    assert_eq!(after, end);
+    assert!(!silent.is_finished(), "woken for the command of another session");
+    assert_eq!(running.terminate(), Some(0));
+    // The end of the process wakes it too, with nothing.
+    assert_eq!(silent.join().unwrap()["commands"], serde_json::json!([]));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The listener: the real binary over a plain socket, and the route table with a process that has no lanes.
 
 mod check;
-mod client;
+pub(crate) mod client;
 mod embedded;
 mod follow;
 mod hooks;
@@ -136,7 +136,7 @@ impl Running {
 
     /// Commands after a position, as soon as there is one; the position to go on from.
     #[track_caller]
-    fn commands(&self, query: &str) -> (Vec<Value>, String) {
+    pub(crate) fn commands(&self, query: &str) -> (Vec<Value>, String) {
         let answer = self.client.get(&format!("/v1/commands?{query}"));
         assert_eq!(answer.status, 200, "{}", answer.text);
         let value = answer.json();

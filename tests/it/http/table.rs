@@ -5,8 +5,9 @@ use std::fs;
 use std::sync::Arc;
 
 use loopwarden::http::routes::{Access, Group, ROUTES, Route};
-use loopwarden::http::{Answered, Options, Probe, ProcessStatus, Server, Token, Unanswered};
+use loopwarden::http::{Answered, Door, Options, Principals, Probe, ProcessStatus, Roles, Server, Token, Unanswered};
 use loopwarden::task::{AgentView, CounterView, Numbered, TaskView};
+use loopwarden_settings::LocalClients;
 use serde_json::{Value, json};
 
 use crate::http::client::{Answer, Client};
@@ -82,11 +83,19 @@ impl ProcessStatus for NoLanes {
     }
 }
 
+fn door(token: Option<&str>) -> Door {
+    let mut principals = Principals::default();
+    if let Some(token) = token {
+        assert!(principals.add(Token::new(token.to_owned()), "token", Roles::ALL, None));
+    }
+    Door::new(principals, LocalClients::OwnUser)
+}
+
 fn without_lanes(token: Option<&str>) -> (Server, Client) {
     let options = Options {
         mapping: None,
         listen: "127.0.0.1:0".parse().unwrap(),
-        token: token.map(|token| Token::new(token.to_owned())),
+        door: door(token),
         embedded: None,
         event_bytes_max: 1_024,
         topic: "t".to_owned(),

@@ -24,9 +24,9 @@ const SHARE: u64 = 100;
 /// # Errors
 /// It does not answer, or lets nobody in.
 pub(super) fn findings(args: &DoctorArgs, log: &LogArgs) -> Result<Vec<Finding>, Failure> {
-    let http = setup::load(&args.config, log)?.config.http;
+    let config = setup::load(&args.config, log)?.config;
     let address = args.address.as_deref().map(|address| address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/'));
-    let (address, token) = ask::process(address, &http)?;
+    let (address, token) = ask::process(address, &config)?;
     let asked = |path: &str| ask(address, path, token.as_deref(), Duration::from_millis(args.timeout_ms));
     let (code, ready) = asked("/readyz?verbose")?;
     let mut findings = readiness(&code, &ready);

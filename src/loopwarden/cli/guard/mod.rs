@@ -13,16 +13,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::{Args, ValueEnum};
 use loopwarden_core::limits::REWRITTEN_BYTES_MAX;
 use loopwarden_guard::{Options, STALE_AFTER_MS, WithoutChannel};
-use loopwarden_settings::read_secret;
+use loopwarden_settings::{LocalClients, read_secret};
 use upstream::UpstreamToken;
 use works::{Deliveries, Works};
 
 use crate::cli::args::{ConfigArgs, LogArgs};
 use crate::cli::setup;
 use crate::failure::{Failure, Outcome};
-use crate::http::Token;
 use crate::http::check::Desk;
 use crate::http::sidecar::{Place, Sidecar};
+use crate::http::{Door, Principals, Roles, Token};
 use crate::output::Output;
 use crate::signals::Asked;
 use crate::telemetry::guard::GuardReport;
@@ -98,7 +98,7 @@ pub fn run(args: &GuardArgs, log: &LogArgs) -> Outcome {
     let loaded = setup::load(&args.config, log)?;
     setup::log_as_configured(&loaded.config)?;
     let place = place(args)?;
-    let token = args.token_file.as_ref().map(|file| read_secret(file, "--token-file")).transpose()?.map(Token::new);
+    let door = door(args)?;
     let signals = signals::listen()?;
     let stop = Arc::new(AtomicBool::new(false));
     let options = Options {
@@ -118,7 +118,7 @@ pub fn run(args: &GuardArgs, log: &LogArgs) -> Outcome {
     };
     let Works { desk, threads, deliveries, place: source } = works;
     let shown = Arc::clone(&desk);
-    let sidecar = Sidecar::start(&place, token, desk, move || metrics::render_guard(report(&shown, deliveries())))
+    let sidecar = Sidecar::start(&place, door, desk, move || metrics::render_guard(report(&shown, deliveries())))
         .map_err(|error| Failure::coded("E0702", format!("cannot listen on {place:?}: {error}")))?;
     let mut out = Output::stdout();
     // Nobody has to read it.
@@ -138,6 +138,16 @@ pub fn run(args: &GuardArgs, log: &LogArgs) -> Outcome {
 /// not know who added it.
 const fn event_bytes_max(record_bytes_max: usize, is_posted: bool) -> usize {
     if is_posted { record_bytes_max.saturating_sub(REWRITTEN_BYTES_MAX) } else { record_bytes_max }
+}
+
+/// Who is let in: programs of this user, and who has the token.
+fn door(args: &GuardArgs) -> Result<Door, Failure> {
+    let token = args.token_file.as_ref().map(|file| read_secret(file, "--token-file")).transpose()?;
+    let mut principals = Principals::default();
+    if let Some(token) = token {
+        principals.add(Token::new(token), "--token-file", Roles::ALL, None);
+    }
+    Ok(Door::new(principals, LocalClients::OwnUser))
 }
 
 fn report(desk: &Desk, deliveries: Deliveries) -> GuardReport {

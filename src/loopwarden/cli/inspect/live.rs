@@ -71,8 +71,8 @@ pub(super) fn task(args: &InspectArgs, log: &LogArgs) -> Result<Shown, Failure> 
 
 fn get(args: &InspectArgs, log: &LogArgs, path: &str) -> Result<Value, Failure> {
     let config = ConfigArgs { config: args.range.config.clone(), set: args.set.clone(), ..ConfigArgs::default() };
-    let http = setup::load(&config, log)?.config.http;
-    let (address, token) = ask::process(args.address.as_deref(), &http)?;
+    let config = setup::load(&config, log)?.config;
+    let (address, token) = ask::process(args.address.as_deref(), &config)?;
     let sign = if path.contains('?') { '&' } else { '?' };
     let tenant = args.tenant.as_ref().map(|tenant| format!("{sign}tenant={}", ask::path_part(tenant))).unwrap_or_default();
     let asked = format!("{path}{tenant}");

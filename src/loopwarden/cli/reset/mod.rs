@@ -77,8 +77,15 @@ fn event(args: &ResetArgs, scope: &str) -> String {
         "session_id": args.id,
         "swarm_id": (scope == "swarm").then_some(&args.id),
         "agent": args.agent.as_ref().map(|agent| json!({ "id": agent })),
+        // Who says so; a process with a log of its own writes what it knows instead.
+        "labels": actor().map(|actor| json!({ "actor": actor })),
     })
     .to_string()
+}
+
+/// The user at work, as the environment has it.
+fn actor() -> Option<String> {
+    ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok().filter(|user| !user.is_empty()))
 }
 
 /// What is no event would become a dead letter, and nobody would say so here.
@@ -90,7 +97,7 @@ fn expect_sound(event: &str, value_bytes_max: usize) -> Outcome {
 }
 
 fn post(args: &ResetArgs, config: &Config, (scope, event): (&str, &str)) -> Outcome {
-    let (address, token) = ask::process(args.address.as_deref(), &config.http)?;
+    let (address, token) = ask::process(args.address.as_deref(), config)?;
     let fail = |cause: String| Failure::new(exit_code::FAILED, format!("error: http://{address}/v1/events: {cause}"));
     expect_known(args, (address, token.as_deref()), scope);
     expect_live(address, token.as_deref());

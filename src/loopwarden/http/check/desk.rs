@@ -15,6 +15,7 @@ use crate::clock;
 use crate::http::backlog::Backlog;
 use crate::http::check::beside::{BesideSink, Send};
 use crate::http::check::embedded::EmbeddedSink;
+use crate::http::principal::Principal;
 use crate::input_quality::InputQuality;
 use crate::telemetry::guard::GuardReport;
 
@@ -138,6 +139,14 @@ impl Desk {
 
     fn guard(&self) -> MutexGuard<'_, Guard> {
         self.guard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A check as whoever asks may ask it.
+    ///
+    /// # Errors
+    /// Its event is none, or not his to tell.
+    pub(in crate::http) fn admitted(&self, who: &Principal, check: Check) -> Result<Check, BadCheck> {
+        who.admit_check(check, now(), self.event_bytes_max)
     }
 
     /// Answers a check that came `since`, by way of a source: before its deadline, whatever happens.

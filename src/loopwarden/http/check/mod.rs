@@ -9,6 +9,7 @@ mod embedded;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -22,6 +23,7 @@ use tokio::time::timeout;
 
 use crate::http::answer;
 use crate::http::answer::Refusal;
+use crate::http::principal::Principal;
 use crate::http::shared::Shared;
 
 /// What an envelope may take besides its event. Bytes.
@@ -30,20 +32,25 @@ const ENVELOPE_BYTES_MAX: usize = 16 * 1024;
 const BODY_WAIT: Duration = Duration::from_secs(10);
 
 /// Answers on the listener of a process that has a log of its own.
-pub(super) async fn post(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Result<Response, Refusal> {
+pub(super) async fn post(
+    State(shared): State<Arc<Shared>>,
+    Extension(who): Extension<Principal>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
     let desk = shared.desk.as_ref().ok_or_else(answer::embedded_only)?;
-    respond(desk, &headers, body).await
+    respond((desk, &who), &headers, body).await
 }
 
 /// Reads a check, answers it.
-pub(super) async fn respond(desk: &Desk, headers: &HeaderMap, body: Body) -> Result<Response, Refusal> {
+pub(super) async fn respond((desk, who): (&Desk, &Principal), headers: &HeaderMap, body: Body) -> Result<Response, Refusal> {
     let since = Stopwatch::start();
     if headers.get(header::CONTENT_TYPE).is_some_and(|media| !is_json(media.as_bytes())) {
         let message = "content-type must be application/json";
         return Err(answer::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message).into());
     }
     let (body, _memory) = collect(desk, body).await?;
-    let check = Check::read(&body).map_err(|bad| refused(&bad))?;
+    let check = Check::read(&body).and_then(|check| desk.admitted(who, check)).map_err(|bad| refused(&bad))?;
     drop(body);
     let answer = desk.answer(check, since, "checks").await.map_err(|bad| refused(&bad))?;
     // Its own type, which serialises.

@@ -1,0 +1,89 @@
+//! Many at once: half heads, strangers without a token, pages in a browser. Each spends what is its own.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use loopwarden::limits;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::hostile::access::{bearer, with_tokens};
+use crate::http::client::{Answer, Client};
+use crate::http::{Running, Scratch, failed_call};
+
+/// More than the listener has places for.
+const HALF_HEADS: usize = 700;
+
+/// Both ends of each connection are files, here and there.
+fn allow_files() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
+}
+
+#[test]
+fn hundreds_of_half_heads_keep_neither_a_probe_nor_an_agent_out() {
+    allow_files();
+    let scratch = Scratch::new();
+    let running = Running::start(&scratch.0, &["mode=live"]);
+    assert!(HALF_HEADS > limits::HTTP_CONNECTIONS_MAX);
+    let mut stream = running.client.follow("", None);
+    let mut half: Vec<TcpStream> = Vec::new();
+    for _ in 0..HALF_HEADS {
+        let mut connection = running.client.connect();
+        // Who is displaced while he still writes hears it at the next word.
+        let _ = connection.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\nx-slow: ");
+        half.push(connection);
+    }
+    for _ in 0..20 {
+        for path in ["/livez", "/readyz"] {
+            assert_eq!(running.client.get(path).status, 200, "{path}");
+        }
+    }
+    // Whoever is answered keeps his place: the stream was there before all of them.
+    (1..=4).for_each(|number| running.accept(&failed_call("s", number)));
+    assert!(stream.command().is_some(), "the stream was cut for half a head");
+    // The oldest made room; the newest is still waited for.
+    let mut oldest = half.swap_remove(0);
+    let mut rest = Vec::new();
+    let _ = oldest.read_to_end(&mut rest);
+    assert!(rest.is_empty(), "{}", String::from_utf8_lossy(&rest));
+    let newest = half.last_mut().unwrap();
+    newest.write_all(b"\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    newest.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert_eq!(running.terminate(), Some(0));
+}
+
+/// How many of so many requests on one connection are answered with each status.
+fn flood(client: &Client, path: &str, headers: &str, times: usize) -> impl Fn(u16) -> usize + use<> {
+    let one = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{headers}");
+    let all = format!("{one}\r\n").repeat(times - 1) + &format!("{one}connection: close\r\n\r\n");
+    let Answer { head, text, .. } = client.raw(all.as_bytes()).expect("an answer");
+    let text = head + "\r\n" + &text;
+    move |status| text.matches(&format!("HTTP/1.1 {status} ")).count()
+}
+
+#[test]
+fn a_stranger_and_a_page_of_the_web_spend_nothing_of_who_may_ask() {
+    let scratch = Scratch::new();
+    let running = with_tokens(&scratch, &[]);
+    let client = &running.client;
+    let route = "/v1/commands?wait=0";
+    // More than the route has for those who may ask it.
+    let strange = flood(client, route, "x-forwarded-for: 10.0.0.1\r\n", 2_000);
+    assert!(strange(401) > 0 && strange(429) > 0 && strange(401) + strange(429) == 2_000);
+    let page = flood(client, route, "sec-fetch-site: cross-site\r\nsec-fetch-mode: no-cors\r\n", 2_000);
+    assert_eq!(page(200), 0);
+    assert_eq!(page(403) + page(429), 2_000);
+    let metrics = flood(client, "/metrics", "sec-fetch-site: cross-site\r\nsec-fetch-mode: no-cors\r\n", 300);
+    assert!(metrics(429) > 0);
+    let reader = format!("authorization: {}\r\n", bearer("reader-acme"));
+    assert_eq!(flood(client, route, &reader, 400)(200), 400, "who has a token");
+    assert_eq!(flood(client, route, "", 400)(200), 400, "who is at this host");
+    assert_eq!(flood(client, "/metrics", "", 50)(200), 50);
+    // One token's requests are not another one's.
+    assert!(flood(client, "/sessions/a", &reader, 600)(429) > 0);
+    let operator = format!("authorization: {}\r\n", bearer("operator"));
+    assert_eq!(flood(client, "/sessions/a", &operator, 40)(429), 0);
+    assert_eq!(running.terminate(), Some(0));
+}
