@@ -301,6 +301,30 @@ fn each_table_of_a_webhook_has_its_own_defaults_and_files_beside_the_file() {
 }
 
 #[test]
+fn each_token_has_roles_and_tenants_and_a_file_beside_the_file() {
+    let text = "[[token]]\nname = \"a\"\nfile = \"t\"\nroles = \"source, reader\"\ntenants = \"acme, globex\"\n\
+                [[token]]\nname = \"b\"\nfile = \"t\"\nroles = \"operator\"\n\
+                [[token]]\nname = \"c\"\nfile = \"t\"\nroles = \"source\"\ntenants = \"\"\n";
+    let scratch = Scratch::new("tokens", text);
+    let loaded = load(&layers(Some(scratch.file()), &[], &[])).unwrap_or_else(|problems| panic!("{problems}"));
+    let [first, second, third] = &loaded.config.token[..] else { panic!("three tables") };
+    assert_eq!((first.roles(), first.tenants()), (vec!["source", "reader"], Some(vec!["acme".into(), "globex".into()])));
+    assert_eq!((second.roles(), second.tenants()), (vec!["operator"], None));
+    assert_eq!(third.tenants(), Some(vec![String::new()]), "events of no tenant");
+    assert_eq!(first.file, scratch.0.join("t"));
+    std::fs::write(scratch.0.join("t"), "s3cret\n").expect("written");
+    assert_eq!(first.secret(0).expect("a secret"), "s3cret");
+    let wrong = "[[token]]\nname = \"a b\"\nfile = \"t\"\nroles = \"owner\"\ntenants = \"a\\u0001\"\n\
+                 [[input]]\ntopic = \"x\"\nroles = \"reader\"\n";
+    let told = refused("tokens-wrong", wrong, &[], &[]).join("\n");
+    for says in
+        ["token[0].name is", "must be source, reader, operator", "must be names of tenants", "records of a topic read nothing"]
+    {
+        assert!(told.contains(says), "{says}: {told}");
+    }
+}
+
+#[test]
 fn a_relative_data_directory_is_where_its_file_is_also_below_a_temporary_directory() {
     let directory = std::env::temp_dir().join(format!("loopwarden-config-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
