@@ -1,7 +1,8 @@
-//! How a small program on an agent's side asks the guard: where it is, how long to wait, one request.
+//! How a small program on an agent's side asks the guard: where it is, who listens there, how long to wait, one request.
 //!
-//! Standard library only: `loopwarden-hook` starts at every call of an agent, in about a millisecond.
+//! Nearly the standard library alone: `loopwarden-hook` starts at every call of an agent, in about a millisecond.
 
+mod peer;
 mod place;
 mod post;
 
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
+pub use peer::is_stranger;
 pub use place::Place;
 pub use post::is_of_the_request;
 
@@ -31,10 +33,18 @@ pub fn wait() -> Duration {
     ms.map_or(TOTAL_WAIT, |ms| Duration::from_millis(ms.min(TOTAL_WAIT_MAX_MS)))
 }
 
+/// Whether somebody listens there who is known: this user, root, or the user of [`Place::uid`].
+///
+/// # Errors
+/// Nobody listens, or a stranger ([`is_stranger`]).
+pub fn look(place: &Place) -> io::Result<()> {
+    post::connect(place).map(drop)
+}
+
 /// Posts a JSON text that is made or read meanwhile, and returns the body of the answer. Never takes longer than `wait`.
 ///
 /// # Errors
-/// Nobody answers in time, or the answer is no success.
+/// Nobody answers in time, the answer is no success, or a stranger listens there ([`is_stranger`]): then nothing was sent.
 pub fn post(
     place: Place,
     path: String,

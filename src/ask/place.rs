@@ -16,12 +16,14 @@ pub struct Place {
     pub address: String,
     /// Secret that opens the guard.
     pub token: Option<String>,
+    /// Number of the user that runs the guard, where it is neither this user nor root.
+    pub uid: Option<u32>,
     /// File of the circuit breaker; absent where there is no home.
     pub marker: Option<PathBuf>,
 }
 
 impl Place {
-    /// Looks into the user's files: `hook-address` and `hook-token` below the configuration, the marker below the cache.
+    /// Looks into the user's files: `hook-address`, `hook-token` and `hook-uid` below the configuration, the marker below the cache.
     pub fn find() -> Self {
         let home = variable("HOME");
         let below = |name: &str, default: &str| variable(name).or_else(|| Some(home.as_ref()?.join(default)));
@@ -30,6 +32,7 @@ impl Place {
         Self {
             address: line("hook-address").unwrap_or_else(|| ADDRESS.to_owned()),
             token: line("hook-token"),
+            uid: line("hook-uid").and_then(|line| line.parse().ok()),
             marker: below("XDG_CACHE_HOME", ".cache").map(|folder| folder.join("loopwarden/hook-failures")),
         }
     }

@@ -6,13 +6,14 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use crate::peer::Trusted;
 use crate::place::Place;
 
 const CONNECT_WAIT: Duration = Duration::from_millis(50);
 /// Longest answer that is read, head and body. Bytes. A message has a thousand characters.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
-/// Sends a JSON text, and returns the body of the answer.
+/// Sends a JSON text, and returns the body of the answer. Nothing leaves, the token neither, before it is known who listens.
 pub(crate) fn post(place: &Place, path: &str, body: &[u8], wait: Duration) -> io::Result<Vec<u8>> {
     let token = place.token.as_ref().map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
     let head = format!(
@@ -21,21 +22,40 @@ pub(crate) fn post(place: &Place, path: &str, body: &[u8], wait: Duration) -> io
     );
     let mut request = head.into_bytes();
     request.extend_from_slice(body);
+    match connect(place)? {
+        Stream::Socket(stream) => {
+            stream.set_read_timeout(Some(wait))?;
+            stream.set_write_timeout(Some(wait))?;
+            exchange(stream, &request)
+        }
+        Stream::Address(stream) => {
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(wait))?;
+            stream.set_write_timeout(Some(wait))?;
+            exchange(stream, &request)
+        }
+    }
+}
+
+/// A connection to somebody who is known.
+pub(crate) enum Stream {
+    Socket(UnixStream),
+    Address(TcpStream),
+}
+
+/// Connects, and looks who listens.
+pub(crate) fn connect(place: &Place) -> io::Result<Stream> {
+    let trusted = Trusted::new(place.uid);
     if let Some(path) = place.address.strip_prefix("unix:") {
-        let stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(Some(wait))?;
-        stream.set_write_timeout(Some(wait))?;
-        return exchange(stream, &request);
+        return trusted.socket(path).map(Stream::Socket);
     }
     let address: SocketAddr = place.address.parse().map_err(|_| invalid("the address is no IP address with a port"))?;
     if !address.ip().is_loopback() {
         return Err(invalid("the address is not on this host"));
     }
     let stream = TcpStream::connect_timeout(&address, CONNECT_WAIT)?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(wait))?;
-    stream.set_write_timeout(Some(wait))?;
-    exchange(stream, &request)
+    trusted.check_address(&stream)?;
+    Ok(Stream::Address(stream))
 }
 
 /// Whether the guard is well, and only this request was none.

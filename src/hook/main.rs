@@ -1,10 +1,12 @@
-//! The hook of a coding agent: standard input goes to loopwarden, its answer to standard output.
+//! The hook of a coding agent: standard input goes to loopwarden, its answer to standard output. Whom it asks is known first, and what of an
+//! answer may reach an agent is a closed list.
 //!
 //! `loopwarden-hook AGENT [EVENT]`. It ends with 0 whatever happens, and within 150 ms by default: an agent must not wait for a guard that is away,
 //! and some agents refuse the call where a hook fails. It starts at every call, in about a millisecond.
 //!
 //! `loopwarden-hook mcp-proxy … -- COMMAND` is the other thing it does, once for a session: see the crate `loopwarden_mcp`.
 
+mod answer;
 mod circuit;
 
 use std::io;
@@ -39,8 +41,8 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let mut arguments = std::env::args().skip(1);
     let (agent, event) = (arguments.next().unwrap_or_default(), arguments.next());
-    let answer = answer(&agent, event.as_deref());
-    let answer = answer.as_deref().filter(|answer| !answer.is_empty()).unwrap_or(no_opinion(&agent).as_bytes());
+    let answer = answer(&agent, event.as_deref()).and_then(|answer| answer::kept(&answer));
+    let answer = answer.as_deref().unwrap_or(no_opinion(&agent).as_bytes());
     // Whoever does not read it has decided already.
     let _ = io::stdout().write_all(answer);
     let _ = io::stdout().flush();
@@ -70,6 +72,10 @@ fn answer(agent: &str, event: Option<&str>) -> Option<Vec<u8>> {
     };
     let answer = loopwarden_ask::post(place, path, input, loopwarden_ask::wait());
     circuit.note(answer.as_ref().err());
+    if let Some(stranger) = answer.as_ref().err().filter(|error| circuit.is_closed() && loopwarden_ask::is_stranger(error)) {
+        // Once, and nothing of it comes from elsewhere.
+        let _ = writeln!(io::stderr(), "loopwarden-hook: nothing was sent: {stranger}");
+    }
     answer.ok()
 }
 

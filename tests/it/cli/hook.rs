@@ -64,6 +64,11 @@ impl Home {
     }
 }
 
+/// Who may read and write a file.
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
 fn below(folder: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
     for entry in fs::read_dir(folder).unwrap().flatten() {
         let path = entry.path();
@@ -123,9 +128,14 @@ fn what_stood_there_before_stays_and_comes_back() {
         {
             assert!(installed.contains(kept), "{agent}: {kept} is gone: {installed}");
         }
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "{agent}");
+        assert_eq!(mode(&path), 0o600, "{agent}");
         let backup = path.with_file_name(format!("{}.before-loopwarden", path.file_name().unwrap().to_string_lossy()));
         assert_eq!(fs::read_to_string(&backup).unwrap(), SETTINGS, "{agent}");
+        // A backup of an older version, open to all, is closed by whatever comes next.
+        assert_eq!(mode(&backup), 0o600, "{agent}");
+        fs::set_permissions(&backup, fs::Permissions::from_mode(0o644)).unwrap();
+        home.done(&["install", agent]);
+        assert_eq!(mode(&backup), 0o600, "{agent}");
         home.done(&["uninstall", agent]);
         assert_eq!(home.files(), before, "{agent}");
     }
@@ -166,6 +176,9 @@ fn the_service_is_written_and_shown() {
     let unit = fs::read_to_string(home.path("home/.config/systemd/user/loopwarden.service")).unwrap();
     assert!(unit.contains(" run --data-dir %S/loopwarden --set http.listen=127.0.0.1:1 --set mode=live\n"), "{unit}");
     assert!(said.contains("ExecStart=") && said.contains("systemctl --user"), "{said}");
+    assert!(unit.contains("UMask=0077\n") && unit.contains("LimitNOFILE=65536\n"), "{unit}");
+    home.done(&["install", "claude-code", "--uid", "998"]);
+    assert_eq!(fs::read_to_string(home.path("home/.config/loopwarden/hook-uid")).unwrap(), "998\n");
     // Programs find the address in a file.
     assert_eq!(fs::read_to_string(home.path("home/.config/loopwarden/hook-address")).unwrap(), "127.0.0.1:1\n");
 }
@@ -215,7 +228,30 @@ fn a_link_to_the_settings_stays_a_link() {
     std::os::unix::fs::symlink(&real, &link).unwrap();
     home.done(&["install", "claude-code"]);
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-    assert!(fs::read_to_string(&real).unwrap().contains("/v1/hooks/claude-code"));
+    assert!(fs::read_to_string(&real).unwrap().contains("loopwarden-hook' claude-code"));
+}
+
+#[test]
+fn agents_that_could_post_start_the_program_unless_it_is_wanted() {
+    let settings = |home: &Home, agent: &str| fs::read_to_string(home.path(&format!("home/.{agent}/settings.json"))).unwrap();
+    for (agent, folder, timeout) in [("claude-code", "claude", 5), ("qwen", "qwen", 5_000)] {
+        let home = Home::new(&format!("posts-{agent}"));
+        home.done(&["install", agent]);
+        let text = settings(&home, folder);
+        assert!(!text.contains("/v1/hooks/"), "{text}");
+        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let groups: Vec<_> = read["hooks"].as_object().unwrap().values().collect();
+        assert_eq!(groups.len(), 7, "{text}");
+        assert!(groups.iter().all(|group| group[0]["hooks"][0]["timeout"] == timeout), "{text}");
+        let said = home.done(&["install", agent, "--http"]);
+        assert!(said.contains("does not look who listens"), "{said}");
+        let text = settings(&home, folder);
+        assert!(text.contains("http://127.0.0.1:1/v1/hooks/") && text.matches("\"http\"").count() >= 6, "{text}");
+        home.done(&["install", agent]);
+        assert!(!settings(&home, folder).contains("/v1/hooks/"));
+    }
+    let output = Home::new("posts-not").run(&["install", "gemini", "--http"]);
+    assert_eq!(output.status.code(), Some(i32::from(exit_code::USAGE)));
 }
 
 #[test]

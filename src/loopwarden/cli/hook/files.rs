@@ -1,7 +1,8 @@
-//! Reading and writing settings of other programs: whole or not at all, with one backup, and back to the same bytes.
+//! Reading and writing settings of other programs: whole or not at all, with one backup, and back to the same bytes. Such a file may hold
+//! secrets: neither its new content nor its backup is readable to more people than it was, not even while it is written.
 
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -10,6 +11,10 @@ use crate::cli::hook::plan::{Mode, Target};
 
 /// Largest settings file that is touched. Bytes.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Rights while a file is written: nobody's but its user's.
+const PRIVATE: u32 = 0o600;
+/// Rights of the group.
+const GROUP: u32 = 0o070;
 /// Mark in files of our own: who else wrote one under our name is not overwritten.
 const MARK: &str = "loopwarden";
 
@@ -47,7 +52,7 @@ impl Change {
     pub(super) fn apply(&self) -> io::Result<()> {
         let backup = backup_of(&self.path);
         match (self.backup, &self.before) {
-            (Backup::Keep, Some(before)) => write(&backup, before, Mode::Plain)?,
+            (Backup::Keep, Some(before)) => write_like(&backup, before, &fs::metadata(&self.path)?)?,
             (Backup::Keep, None) => remove(&backup)?,
             _ => {}
         }
@@ -56,6 +61,20 @@ impl Change {
             None => remove(&self.path)?,
         }
         if self.backup == Backup::Drop { remove(&backup) } else { Ok(()) }
+    }
+
+    /// Takes from a backup the rights that the file beside it does not give: one of an older version may be open to all.
+    ///
+    /// # Errors
+    /// As any change of rights.
+    pub(super) fn close_backup(&self) -> io::Result<()> {
+        let backup = backup_of(&self.path);
+        let (Ok(kept), Ok(file)) = (fs::symlink_metadata(&backup), fs::metadata(&self.path)) else { return Ok(()) };
+        let closed = kept.mode() & 0o777 & file.mode();
+        if !kept.is_file() || closed == kept.mode() & 0o777 {
+            return Ok(());
+        }
+        fs::set_permissions(&backup, fs::Permissions::from_mode(closed))
     }
 
     /// The lines that go and come, with what they stand between left out.
@@ -172,24 +191,41 @@ fn read(path: &Path) -> Result<(PathBuf, Option<String>), String> {
     Ok((path, Some(text)))
 }
 
-/// Writes a file whole: under another name first. The owner's rights on it stay.
+/// Writes a file whole: under another name first. The rights on it, its user and its group stay.
 pub(super) fn write(path: &Path, text: &str, mode: Mode) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
+    match (fs::metadata(path), mode) {
+        (Ok(file), Mode::Plain) => write_like(path, text, &file),
+        (Err(_), Mode::Plain) => replace(path, text, 0o644, |_| Ok(())),
+        (_, Mode::Program) => replace(path, text, 0o755, |_| Ok(())),
+    }
+}
+
+/// Writes a file that the same people may read as `like`, or fewer.
+fn write_like(path: &Path, text: &str, like: &fs::Metadata) -> io::Result<()> {
+    replace(path, text, PRIVATE, |file| {
+        let of_same = fchown(file, Some(like.uid()), Some(like.gid())).or_else(|_| fchown(file, None, Some(like.gid())));
+        // The rights are those of a group; another one gets none.
+        let lost = if of_same.is_ok() { 0 } else { GROUP };
+        file.set_permissions(fs::Permissions::from_mode(like.mode() & 0o777 & !lost))
+    })
+}
+
+/// Puts a new file in the place of what is there: after this it is that, also after a power cut. `rights` are those of its beginning, less
+/// what the user's mask takes.
+fn replace(path: &Path, text: &str, rights: u32, finish: impl FnOnce(&fs::File) -> io::Result<()>) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.new", std::process::id()));
     let new = folder.join(name);
-    let rights = fs::metadata(path).ok().map(|file| file.permissions());
-    let written = fs::File::create(&new).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        match (rights, mode) {
-            (_, Mode::Program) => file.set_permissions(fs::Permissions::from_mode(0o755))?,
-            (Some(rights), Mode::Plain) => file.set_permissions(rights)?,
-            (None, Mode::Plain) => {}
-        }
-        file.sync_all()?;
-        fs::rename(&new, path)
-    });
+    remove(&new)?;
+    // A new one, and not what somebody else has put there meanwhile.
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(rights).open(&new)?;
+    let written = finish(&file)
+        .and_then(|()| file.write_all(text.as_bytes()))
+        .and_then(|()| file.sync_all())
+        .and_then(|()| fs::rename(&new, path))
+        .and_then(|()| fs::File::open(folder)?.sync_all());
     if written.is_err() {
         let _ = fs::remove_file(&new);
     }

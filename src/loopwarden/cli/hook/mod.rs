@@ -72,6 +72,13 @@ pub struct InstallArgs {
     /// Also write a service of the user (systemd) that runs loopwarden on this machine, in live mode
     #[arg(long)]
     pub local: bool,
+    /// Number of the user that runs loopwarden (id -u NAME), where it is neither you nor root: hooks speak to nobody else
+    #[arg(long, value_name = "NUMBER", conflicts_with = "local")]
+    pub uid: Option<u32>,
+    /// Claude Code and Qwen Code post to the address by themselves, without a program for each call. They do not look who listens
+    /// there: on a machine of one person only
+    #[arg(long)]
+    pub http: bool,
 }
 
 /// `hook uninstall`.
@@ -105,7 +112,7 @@ struct Setting {
 }
 
 impl Setting {
-    fn of(args: &HookArgs) -> Result<Self, Failure> {
+    fn of(args: &HookArgs, posts: bool) -> Result<Self, Failure> {
         if !args.address.ip().is_loopback() {
             return Err(usage("--address must be one of this host: arguments and results of your agents go there unencrypted"));
         }
@@ -121,7 +128,14 @@ impl Setting {
         Ok(Self {
             config: variable("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")),
             cache: variable("XDG_CACHE_HOME").unwrap_or_else(|| home.join(".cache")),
-            place: Place { project, program, moved: plan::variable(&args.agent).and_then(variable), home, address: args.address },
+            place: Place {
+                project,
+                program,
+                moved: plan::variable(&args.agent).and_then(variable),
+                home,
+                address: args.address,
+                posts,
+            },
         })
     }
 
@@ -136,7 +150,10 @@ impl Setting {
 }
 
 fn install(args: &InstallArgs) -> Outcome {
-    let setting = Setting::of(&args.hook)?;
+    if args.http && !plan::POSTERS.contains(&args.hook.agent.as_str()) {
+        return Err(usage(&format!("--http is for {}: {} starts a program", plan::POSTERS.join(" and "), args.hook.agent)));
+    }
+    let setting = Setting::of(&args.hook, args.http)?;
     let changes = setting.targets(&args.hook)?.iter().map(files::install).collect::<Result<Vec<_>, _>>();
     let changes = changes.map_err(|problem| failed(&problem))?;
     let mut out = Output::stdout();
@@ -146,6 +163,11 @@ fn install(args: &InstallArgs) -> Outcome {
     let is_usual = setting.place.address.to_string() == "127.0.0.1:9464";
     if !args.dry_run && (!is_usual || path.exists()) {
         files::write(&path, &line, Mode::Plain)?;
+        out.line(format!("wrote {}", path.display()))?;
+    }
+    if let Some(uid) = args.uid.filter(|_| !args.dry_run) {
+        let path = setting.config.join("loopwarden/hook-uid");
+        files::write(&path, &format!("{uid}\n"), Mode::Plain)?;
         out.line(format!("wrote {}", path.display()))?;
     }
     if args.local {
@@ -166,15 +188,20 @@ fn install(args: &InstallArgs) -> Outcome {
             out.line(format!("  - {line}"))?;
         }
     }
-    if args.hook.agent == "claude-code" && setting.place.program.is_none() {
-        out.line("  - Begins of sessions are not told: loopwarden-hook is not installed.")?;
+    if args.http {
+        out.line(
+            "  - It does not look who listens: another user of this machine who takes the address reads calls and approves them.",
+        )?;
+        if args.hook.agent == "claude-code" && setting.place.program.is_none() {
+            out.line("  - Begins of sessions are not told: loopwarden-hook is not installed.")?;
+        }
     }
     out.flush()?;
     Ok(())
 }
 
 fn uninstall(args: &UninstallArgs) -> Outcome {
-    let mut setting = Setting::of(&args.hook)?;
+    let mut setting = Setting::of(&args.hook, false)?;
     // To know which files, the program need not be there any more.
     setting.place.program.get_or_insert_with(|| PathBuf::from("loopwarden-hook"));
     let changes = setting.targets(&args.hook)?.iter().map(files::uninstall).collect::<Result<Vec<_>, _>>();
@@ -188,6 +215,9 @@ fn uninstall(args: &UninstallArgs) -> Outcome {
 fn carry_out(changes: &[Change], is_dry: bool, out: &mut Output) -> Outcome {
     for change in changes {
         let path = change.path.display();
+        if !is_dry {
+            change.close_backup()?;
+        }
         let (would, did) = if change.after.is_some() { ("write", "wrote") } else { ("remove", "removed") };
         if change.is_none() {
             out.line(format!("{path}: nothing to do"))?;
@@ -203,7 +233,7 @@ fn carry_out(changes: &[Change], is_dry: bool, out: &mut Output) -> Outcome {
 }
 
 fn status(args: &HookArgs) -> Outcome {
-    let mut setting = Setting::of(args)?;
+    let mut setting = Setting::of(args, false)?;
     setting.place.program.get_or_insert_with(|| PathBuf::from("loopwarden-hook"));
     let mut out = Output::stdout();
     out.line(agent_line(&args.agent))?;
@@ -224,7 +254,12 @@ fn status(args: &HookArgs) -> Outcome {
             })?;
         }
     }
-    let answer = ask::get(args.address, "/readyz", None, ASK_WAIT, ANSWER_BYTES_MAX);
+    let asked = loopwarden_ask::Place { address: args.address.to_string(), ..loopwarden_ask::Place::find() };
+    let stranger = loopwarden_ask::look(&asked).err().filter(loopwarden_ask::is_stranger);
+    let answer = match stranger {
+        Some(stranger) => Err(stranger),
+        None => ask::get(args.address, "/readyz", None, ASK_WAIT, ANSWER_BYTES_MAX),
+    };
     out.line(match answer.as_deref().map(ask::parts) {
         Ok((_, "200", _)) => format!("loopwarden answers at {}", args.address),
         Ok((status, ..)) => format!("loopwarden at {} is not ready: {status}", args.address),

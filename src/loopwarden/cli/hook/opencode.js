@@ -1,31 +1,38 @@
 // Written by `loopwarden hook install opencode`; `loopwarden hook uninstall opencode` takes it away.
-// Asks loopwarden before and after each call, at /v1/hooks/opencode. Without an answer in time everything goes on as without it.
+// Asks loopwarden before and after each call, by the program loopwarden-hook, as other agents do: it knows where loopwarden is, looks who
+// listens there, and gives up in time. Without an answer everything goes on as without it.
 
-const ADDRESS = "http://@ADDRESS@/v1/hooks/opencode";
-const WAIT_MS = 150;
-const FAILURES_MAX = 3;
-const PAUSE_MS = 5000;
+import { spawn } from "node:child_process";
 
-let failures = 0;
-let pausedUntil = 0;
+const PROGRAM = "@PROGRAM@";
+// The program gives up long before. Milliseconds.
+const WAIT_MS = 15000;
+const ANSWER_LENGTH_MAX = 64 * 1024;
 
-async function ask(body) {
-  if (Date.now() < pausedUntil) return {};
-  try {
-    const answer = await fetch(ADDRESS, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify(body),
-      signal: AbortSignal.timeout(WAIT_MS),
-    });
-    const text = await answer.text();
-    failures = 0;
-    return answer.ok && text ? JSON.parse(text) : {};
-  } catch {
-    failures += 1;
-    if (failures >= FAILURES_MAX) pausedUntil = Date.now() + PAUSE_MS;
-    return {};
-  }
+function ask(body) {
+  return new Promise((resolve) => {
+    let text = "";
+    const read = () => {
+      try {
+        resolve(JSON.parse(text));
+      } catch {
+        resolve({});
+      }
+    };
+    try {
+      const child = spawn(PROGRAM, ["opencode"], { stdio: ["pipe", "pipe", "ignore"], timeout: WAIT_MS });
+      child.on("error", () => resolve({}));
+      child.on("close", read);
+      child.stdin.on("error", () => {});
+      child.stdout.setEncoding("utf8");
+      child.stdout.on("data", (part) => {
+        if (text.length <= ANSWER_LENGTH_MAX) text += part;
+      });
+      child.stdin.end(JSON.stringify(body));
+    } catch {
+      resolve({});
+    }
+  });
 }
 
 export const Loopwarden = async () => {

@@ -10,6 +10,8 @@ use crate::cli::hook::edit::Edit;
 
 /// What an agent is told to wait for its hook. Seconds. The hook itself gives up long before.
 const WAIT_S: u32 = 5;
+/// Agents that can post to an address by themselves.
+pub(super) const POSTERS: [&str; 2] = ["claude-code", "qwen"];
 /// Agents that hooks can be installed for.
 pub(super) const AGENTS: [&str; 11] =
     ["claude-code", "codex", "gemini", "qwen", "opencode", "copilot", "cursor", "goose", "openhands", "cline", "antigravity"];
@@ -27,6 +29,8 @@ pub(super) struct Place {
     pub(super) program: Option<PathBuf>,
     /// Where loopwarden answers.
     pub(super) address: SocketAddr,
+    /// Whether an agent that can is to post by itself, to whoever listens there.
+    pub(super) posts: bool,
 }
 
 /// One file.
@@ -75,17 +79,24 @@ pub(super) fn files(agent: &str, place: &Place) -> Result<Vec<Target>, String> {
     Ok(match agent {
         "claude-code" => {
             let path = at(".claude/settings.local.json", of_user(".claude").join("settings.json"));
-            let mut entries = vec![
-                ("PreToolUse", http(true)),
-                ("PostToolUse", http(true)),
-                ("PostToolUseFailure", http(true)),
-                ("UserPromptSubmit", http(false)),
-                ("Stop", http(false)),
-                ("SessionEnd", http(false)),
+            let events = [
+                ("PreToolUse", true),
+                ("PostToolUse", true),
+                ("PostToolUseFailure", true),
+                ("UserPromptSubmit", false),
+                ("SessionStart", false),
+                ("SessionEnd", false),
+                ("Stop", false),
             ];
-            // Its http hooks do not run here.
-            entries.extend(command("").map(|command| ("SessionStart", group(false, run(&command, WAIT_S)))));
-            shared(path, None, entries)
+            let command = if place.posts { command("") } else { Some(needed()?) };
+            let run = command.map(|command| run(&command, WAIT_S));
+            let entry = |(event, matcher)| match &run {
+                // Its http hooks do not run where a session begins.
+                _ if place.posts && event != "SessionStart" => Some((event, http(matcher))),
+                Some(run) => Some((event, group(matcher, run.clone()))),
+                None => None,
+            };
+            shared(path, None, events.into_iter().filter_map(entry).collect())
         }
         "qwen" => {
             let path = at(".qwen/settings.json", of_user(".qwen").join("settings.json"));
@@ -98,7 +109,10 @@ pub(super) fn files(agent: &str, place: &Place) -> Result<Vec<Target>, String> {
                 ("SessionEnd", false),
                 ("Stop", false),
             ];
-            shared(path, None, events.map(|(event, matcher)| (event, http(matcher))).to_vec())
+            // Milliseconds here, and seconds where it posts.
+            let run = if place.posts { None } else { Some(run(&needed()?, WAIT_S * 1000)) };
+            let entry = |matcher| run.as_ref().map_or_else(|| http(matcher), |run| group(matcher, run.clone()));
+            shared(path, None, events.map(|(event, matcher)| (event, entry(matcher))).to_vec())
         }
         "codex" => {
             let path = at(".codex/hooks.json", of_user(".codex").join("hooks.json"));
@@ -186,7 +200,9 @@ pub(super) fn files(agent: &str, place: &Place) -> Result<Vec<Target>, String> {
         }
         _ => {
             let path = at(".opencode/plugin/loopwarden.js", of_user(".config").join("opencode/plugin/loopwarden.js"));
-            let text = include_str!("opencode.js").replace("@ADDRESS@", &place.address.to_string());
+            needed()?;
+            let program = place.program.as_deref().unwrap_or(Path::new("")).to_string_lossy();
+            let text = include_str!("opencode.js").replace("\"@PROGRAM@\"", &serde_json::Value::from(program).to_string());
             vec![Target::Own(path, text.into_bytes(), Mode::Plain)]
         }
     })
