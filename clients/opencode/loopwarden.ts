@@ -3,7 +3,8 @@
  *
  * Copy this file to `.opencode/plugin/` of a project, or to `~/.config/opencode/plugin/`. It needs nothing else. It looks for
  * the guard where loopwarden's hooks do: `~/.config/loopwarden/hook-address` holds `host:port`, or `unix:` and a path; without
- * it the guard is at 127.0.0.1:9464. `hook-token` beside it holds the token, where there is one.
+ * it the guard is at 127.0.0.1:9464. `hook-token` beside it holds the token, where there is one. On Linux nothing is sent to a
+ * guard of another user, but for root's and the one whose number is in `hook-uid`.
  *
  * A refused call is an error of the tool with the guard's text. A nudge is behind the tool's output. Whatever happens to the
  * guard, the call runs: there is a deadline of 150 ms (`LOOPWARDEN_HOOK_WAIT_MS`), and after three failures in a row none is
@@ -11,10 +12,10 @@
  */
 
 import { createHash } from 'node:crypto';
-import { readFileSync, statSync } from 'node:fs';
+import { readFileSync, realpathSync, statSync } from 'node:fs';
 import * as http from 'node:http';
 import { homedir } from 'node:os';
-import { isAbsolute, join } from 'node:path';
+import { dirname, isAbsolute, join } from 'node:path';
 
 const ADDRESS = '127.0.0.1:9464';
 const DEADLINE_MS = 150;
@@ -47,6 +48,7 @@ class Guard {
   #closedUntilMs = 0;
   readonly #given = new Map<string, true>();
   readonly #deadlineMs: number;
+  readonly #isKnown: () => boolean;
 
   /** @throws TypeError if the file holds no address. */
   constructor() {
@@ -55,6 +57,7 @@ class Guard {
     const [, host, port] = /^\[?([\w.:-]+?)\]?:(\d+)$/.exec(address) ?? [];
     const socketPath = /^unix:(.+)/.exec(address)?.[1];
     if (socketPath === undefined && port === undefined) throw new TypeError('hook-address holds no address');
+    this.#isKnown = () => isKnown(socketPath === undefined ? ownersAt(host!, Number(port)) : ownersOf(socketPath));
     const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
     this.#request = {
       method: 'POST',
@@ -93,6 +96,7 @@ class Guard {
 
   #post(body: string): Promise<string> {
     return new Promise((resolve, reject) => {
+      if (!this.#isKnown()) throw new Error('another user listens there');
       const bytes = Buffer.from(body);
       const headers = { ...(this.#request.headers as http.OutgoingHttpHeaders), 'content-length': bytes.length };
       const request = http.request({ ...this.#request, headers });
@@ -135,6 +139,55 @@ function read(body: string): Answer {
   }
   if (action !== 'nudge' || text === '') return NO_OPINION;
   return { deny: false, message: text, ...(typeof command_id === 'string' ? { command_id } : {}) };
+}
+
+/** Whether all of these may read what the agent does: this user, root, and the one that `hook-uid` names. */
+function isKnown(owners: number[] | undefined): boolean {
+  const known = [process.geteuid?.(), 0, Number(firstLine('hook-uid') ?? NaN)];
+  return owners === undefined || (owners.length > 0 && owners.every((uid) => known.includes(uid)));
+}
+
+/** The users who listen at an address of this machine, as the kernel prefers them; nothing where it does not tell. */
+function ownersAt(host: string, port: number): number[] | undefined {
+  const ip = host === 'localhost' ? '127.0.0.1' : host;
+  // Each word of 32 bits stands in the order of the machine, and so from its last byte on the machines that opencode runs on.
+  const four = /^127\.\d+\.\d+\.\d+$/.test(ip) ? ip.split('.').reverse().map((part) => Number(part).toString(16).padStart(2, '0')).join('').toUpperCase() : undefined;
+  const near = ip === '::1' ? '00000000000000000000000001000000' : four;
+  if (process.platform !== 'linux' || near === undefined) return undefined;
+  const at = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  const everywhere = [`${'0'.repeat(8)}${at}`, `${'0'.repeat(32)}${at}`];
+  const wanted = [`${near}${at}`, `0000000000000000FFFF0000${near}${at}`, ...(host === '::1' ? everywhere.slice(1) : everywhere)];
+  const rows = ['/proc/self/net/tcp', '/proc/self/net/tcp6'].flatMap((path) => {
+    try {
+      return readFileSync(path, 'latin1').split('\n').map((line) => line.trim().split(/\s+/)).filter((words) => words[3] === '0A');
+    } catch {
+      return [];
+    }
+  });
+  for (const one of wanted) {
+    const owners = rows.filter((words) => words[1] === one).map((words) => Number(words[7]));
+    if (owners.length > 0) return owners;
+  }
+  return [];
+}
+
+/** The users who could put a socket file there; nobody's where others may, too. */
+function ownersOf(path: string): number[] | undefined {
+  if (process.geteuid === undefined) return undefined;
+  try {
+    let held = realpathSync(path);
+    const owners = [statSync(held).uid];
+    while (held !== dirname(held)) {
+      held = dirname(held);
+      const { mode, uid } = statSync(held);
+      // In a sticky folder nobody takes away what is another's.
+      if ((mode & 0o022) !== 0 && (mode & 0o1000) === 0) return [];
+      owners.push(uid);
+    }
+    return owners;
+  } catch {
+    return [];
+  }
 }
 
 /** The first line of a file of loopwarden's below the user's configuration, if it is a plain text. */

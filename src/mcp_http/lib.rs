@@ -4,13 +4,14 @@
 
 mod body;
 mod events;
+mod sessions;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::io;
+use std::io::Write as _;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -27,9 +28,10 @@ use tokio::sync::Semaphore;
 
 use crate::body::Passing;
 use crate::events::Events;
+use crate::sessions::Sessions;
 
-/// Sessions that have calls of their own; those above it share one.
-const SESSIONS_MAX: usize = 1_000;
+/// After how many sessions that were forgotten it is said again.
+const FORGOTTEN_SAID: u64 = 1_000;
 const SESSION: &str = "mcp-session-id";
 /// Connections of clients at a time.
 const CONNECTIONS_MAX: usize = 512;
@@ -40,9 +42,9 @@ struct Proxy {
     authority: String,
     options: Options,
     wait: Duration,
-    /// For a server without sessions.
+    /// For requests without a session.
     shared: Arc<Calls>,
-    sessions: Mutex<BTreeMap<Vec<u8>, Arc<Calls>>>,
+    sessions: Sessions,
 }
 
 /// Serves until the process ends. `url` is the server's: requests go to its host, with the path that the client names.
@@ -103,18 +105,17 @@ fn authority(url: &str) -> Result<String, String> {
 impl Proxy {
     fn new(authority: String, options: &Options, wait: Duration) -> Self {
         let shared = Arc::new(loopwarden_mcp::calls(options, wait));
-        Self { authority, options: options.clone(), wait, shared, sessions: Mutex::default() }
+        Self { authority, options: options.clone(), wait, shared, sessions: Sessions::default() }
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Passing> {
         if !is_local(request.headers()) {
             return error(StatusCode::FORBIDDEN, "the request comes from a page of another host");
         }
-        let calls = self.calls(request.headers());
+        let session = request.headers().get(SESSION).cloned();
+        let calls = self.calls(session.as_ref());
         let (mut head, body) = request.into_parts();
-        if head.method == Method::DELETE {
-            self.forget(&head.headers);
-        }
+        let ends = head.method == Method::DELETE;
         let body = if head.method == Method::POST {
             Passing::read(body).await
         } else {
@@ -134,7 +135,14 @@ impl Proxy {
             head.headers.insert(HOST, host);
         }
         match self.sent(Request::from_parts(head, body)).await {
-            Ok(response) => returned(response, calls).await,
+            Ok(response) => {
+                match &session {
+                    Some(id) if ends => self.sessions.end(id.as_bytes()),
+                    Some(id) if response.status().is_success() => self.keep(id, &calls),
+                    _ => {}
+                }
+                returned(response, calls).await
+            }
             Err(why) => error(StatusCode::BAD_GATEWAY, &format!("the MCP server at {} cannot be reached: {why}", self.authority)),
         }
     }
@@ -148,23 +156,19 @@ impl Proxy {
         Ok(sender.send_request(request).await?)
     }
 
-    fn calls(&self, headers: &HeaderMap) -> Arc<Calls> {
-        let Some(id) = headers.get(SESSION) else { return Arc::clone(&self.shared) };
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(calls) = sessions.get(id.as_bytes()) {
-            return Arc::clone(calls);
-        }
-        if sessions.len() >= SESSIONS_MAX {
-            return Arc::clone(&self.shared);
-        }
-        let calls = Arc::new(loopwarden_mcp::calls(&self.options, self.wait));
-        sessions.insert(id.as_bytes().to_vec(), Arc::clone(&calls));
-        calls
+    fn calls(&self, session: Option<&HeaderValue>) -> Arc<Calls> {
+        let new = || loopwarden_mcp::calls(&self.options, self.wait);
+        session.map_or_else(|| Arc::clone(&self.shared), |id| self.sessions.of(id.as_bytes(), new))
     }
 
-    fn forget(&self, headers: &HeaderMap) {
-        if let Some(id) = headers.get(SESSION) {
-            self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(id.as_bytes());
+    fn keep(&self, session: &HeaderValue, calls: &Arc<Calls>) {
+        if let Some(forgotten) = self.sessions.keep(session.as_bytes(), calls)
+            && forgotten % FORGOTTEN_SAID == 1
+        {
+            let _ = writeln!(
+                io::stderr(),
+                "loopwarden: there are too many sessions; those that were idle for longest are forgotten, {forgotten} so far"
+            );
         }
     }
 }

@@ -179,3 +179,69 @@ fn a_url_that_cannot_be_used_is_told_why() {
     assert!(authority("https://h/mcp").unwrap_err().contains("TLS"));
     assert!(authority("h:1").is_err() && authority("ftp://h").is_err());
 }
+
+/// A guard that counts the failed results of each session, and tells its model how many there were; it ends with the process.
+fn counting_guard(name: &str) -> String {
+    let path = std::env::temp_dir().join(format!("lw-mcp-http-{}-{name}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).unwrap();
+    let address = format!("unix:{}", path.display());
+    std::thread::spawn(move || {
+        let mut failures = std::collections::BTreeMap::<String, u32>::new();
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let (_, body) = message(&mut stream);
+            let check: Value = serde_json::from_slice(&body).unwrap();
+            let failed = failures.entry(check["event"]["session_id"].as_str().unwrap().to_owned()).or_default();
+            *failed += u32::from(check["event"]["kind"] == "tool_result");
+            let answer = said("allow", "nudge", &format!("{failed} times")).to_string();
+            write!(stream.get_mut(), "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{answer}", answer.len()).unwrap();
+        }
+    });
+    address
+}
+
+/// A server that takes every session and answers each call with the same result.
+fn server_of_all() -> String {
+    let listener = Listener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let (head, body) = message(&mut stream);
+            let is_known = !head.to_lowercase().contains("mcp-session-id: forged");
+            let body = if body == CALL.as_bytes() { RESULT } else { "{}" };
+            let status = if is_known { "200 OK" } else { "404 Not Found" };
+            write!(
+                stream.get_mut(),
+                "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            )
+            .unwrap();
+        }
+    });
+    address
+}
+
+#[test]
+fn sessions_beyond_the_bound_are_not_told_what_others_did_and_forged_ids_push_out_nobody() {
+    let proxy = proxy(&server_of_all(), &counting_guard("many"));
+    let session = |name: &str| format!("Mcp-Session-Id: {name}\r\n");
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    let call = |name: &str| posted(&proxy, &session(name), CALL).1;
+    assert!(call("old").contains("1 times") && call("old").contains("2 times"));
+    // The server knows none of these.
+    for number in 0..1_001 {
+        assert!(posted(&proxy, &session(&format!("forged-{number}")), ping).0.contains(" 404 "));
+    }
+    assert!(call("old").contains("3 times"), "it was forgotten");
+    for number in 0..1_000 {
+        assert!(posted(&proxy, &session(&format!("s{number}")), ping).0.contains(" 200 "));
+    }
+    for number in 0..5 {
+        let told = call(&format!("new-{number}"));
+        assert!(told.contains("1 times"), "client {number}: {told}");
+    }
+    // What was idle for longest begins anew.
+    assert!(call("old").contains("1 times"));
+}

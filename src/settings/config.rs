@@ -9,7 +9,7 @@ use loopwarden_core::limits::{LANES_MAX, POLICY_MS_MAX, RECORD_BYTES_MAX_CEILING
 use crate::diagnostic::{BAD, Diagnostic};
 use crate::entry::{Form, Leaf, Verbatim, range, settings, text, text_of, words};
 use crate::file;
-use crate::rules::{issuer, plain_name};
+use crate::rules::{issuer, plain_name, proxy};
 use crate::token;
 use crate::token::TokenConfig;
 use crate::tree::Value;
@@ -172,6 +172,8 @@ settings! {
         sasl_mechanism: Option<SaslMechanism> as "SCRAM-SHA-512";
         /// region of the cluster, for AWS_MSK_IAM; default: AWS_REGION, else AWS_DEFAULT_REGION
         aws_region: Option<String> as "eu-west-1" where text(plain_name::<64>);
+        /// proxy for questions to the issuer or to AWS (http://HOST:PORT), or environment: HTTPS_PROXY and NO_PROXY count; without: none
+        token_proxy: Option<String> as "http://proxy.example.com:3128" where text(proxy);
         /// SASL user name
         username: Option<String> as "loopwarden";
         /// file with the SASL password; a line end after it is dropped

@@ -45,6 +45,18 @@ pub(crate) fn issuer(url: &str) -> Result<String, Vec<String>> {
     }
 }
 
+/// A proxy, or the word for that of the environment.
+pub(crate) fn proxy(url: &str) -> Result<String, Vec<String>> {
+    let authority = url.strip_prefix("http://").map(|rest| rest.strip_suffix('/').unwrap_or(rest));
+    let port = authority.and_then(|authority| authority.rsplit_once(':')).filter(|(host, _)| !host.is_empty());
+    let is_proxy = is_plain(url) && !authority.is_some_and(|rest| rest.contains(['/', '?']));
+    if url == "environment" || is_proxy && port.is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
+        Ok(url.to_owned())
+    } else {
+        Err(vec![format!("is {:?}, but must be http://HOST:PORT without a password, or environment", shown(url))])
+    }
+}
+
 /// Where commands may be sent.
 pub(crate) fn target(url: &str) -> Result<String, Vec<String>> {
     if is_target(url) {

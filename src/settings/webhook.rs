@@ -41,6 +41,8 @@ settings! {
         secret_file: Option<PathBuf> as "/run/secrets/webhook-secret";
         /// PEM, authorities of the receiver's certificate; without: those that the system knows
         ca_file: Option<PathBuf> as "/etc/loopwarden/receiver-ca.pem";
+        /// proxy for https (http://HOST:PORT), or environment: HTTPS_PROXY and NO_PROXY count; without: none, whatever the environment says
+        proxy: Option<String> as "http://proxy.example.com:3128" where text(rules::proxy);
         /// ms for a connection
         connect_ms_max: u64 = 5_000 where range(50..=30_000);
         /// ms for a whole request
@@ -120,6 +122,10 @@ impl WebhookConfig {
         if self.token_file.is_some() && !rules::is_safe(&url) {
             let key = format!("webhook[{index}].token_file");
             return Err(Diagnostic::new(BAD, format!("{key} is set, but the URL has http and another host: use https")));
+        }
+        if self.proxy.is_some() && !url.starts_with("https://") {
+            let key = format!("webhook[{index}].proxy");
+            return Err(Diagnostic::new(BAD, format!("{key} is set, but the URL has http: only https goes by a proxy")));
         }
         Ok(url)
     }

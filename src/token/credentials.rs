@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::file;
 use crate::http;
+use crate::http::Way;
 use crate::sigv4::{Credentials, encoded};
 use crate::token::TokenError;
 
@@ -35,14 +36,14 @@ impl Environment {
     }
 
     /// Of the first source that the environment names.
-    pub(crate) fn credentials(&self, region: &str, now_ms: i64) -> Result<Credentials, TokenError> {
+    pub(crate) fn credentials(&self, region: &str, way: &Way, now_ms: i64) -> Result<Credentials, TokenError> {
         let found = if let (Some(key_id), Some(secret)) = (self.get("AWS_ACCESS_KEY_ID"), self.get("AWS_SECRET_ACCESS_KEY")) {
             let session_token = self.get("AWS_SESSION_TOKEN").map(str::to_owned);
             Credentials { key_id: key_id.to_owned(), secret: secret.to_owned(), session_token, expires_ms: None }
         } else if let (Some(file), Some(role)) = (self.get("AWS_WEB_IDENTITY_TOKEN_FILE"), self.get("AWS_ROLE_ARN")) {
-            self.of_web_identity(Path::new(file), role, region)?
+            self.of_web_identity(Path::new(file), (role, region), way)?
         } else if let Some(url) = self.container_url() {
-            self.of_container(&url)?
+            self.of_container(&url, way)?
         } else {
             return Err(TokenError::refused(
                 "the environment names no AWS credentials: AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, AWS_WEB_IDENTITY_TOKEN_FILE with \
@@ -56,7 +57,7 @@ impl Environment {
     }
 
     /// A role for the token of a web identity, by STS. The token is the proof; nothing is signed.
-    fn of_web_identity(&self, token_file: &Path, role: &str, region: &str) -> Result<Credentials, TokenError> {
+    fn of_web_identity(&self, token_file: &Path, (role, region): (&str, &str), way: &Way) -> Result<Credentials, TokenError> {
         let token = file::text(token_file, "the web identity in")?;
         let session = self.get("AWS_ROLE_SESSION_NAME").unwrap_or("loopwarden");
         let of_region = format!("https://sts.{region}.amazonaws.com");
@@ -73,7 +74,8 @@ impl Environment {
             ("WebIdentityToken", &token),
         ];
         let body = form.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect::<Vec<_>>().join("&");
-        let request = http::agent(None)?.post(format!("{url}/")).header("content-type", "application/x-www-form-urlencoded");
+        let url = format!("{url}/");
+        let request = http::agent(&url, None, way)?.post(&url).header("content-type", "application/x-www-form-urlencoded");
         let answer = http::answer(request.send(body), &whom)?;
         if answer.status != 200 {
             let said = element(&answer.body, "Code").unwrap_or("no code");
@@ -91,7 +93,7 @@ impl Environment {
         relative.or_else(|| self.get("AWS_CONTAINER_CREDENTIALS_FULL_URI").map(str::to_owned))
     }
 
-    fn of_container(&self, url: &str) -> Result<Credentials, TokenError> {
+    fn of_container(&self, url: &str, way: &Way) -> Result<Credentials, TokenError> {
         let whom = format!("the credentials of the container at {url}");
         if !is_safe(url) {
             return Err(TokenError::refused(format!("{whom}: must be https, or on this host")));
@@ -99,7 +101,7 @@ impl Environment {
         let from_file =
             self.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE").map(|path| file::text(Path::new(path), "the authorization in"));
         let authorization = from_file.transpose()?.or_else(|| self.get("AWS_CONTAINER_AUTHORIZATION_TOKEN").map(str::to_owned));
-        let mut request = http::agent(None)?.get(url);
+        let mut request = http::agent(url, None, way)?.get(url);
         if let Some(authorization) = authorization {
             request = request.header("authorization", authorization);
         }
@@ -186,9 +188,10 @@ mod tests {
     #[test]
     fn variables_come_first_and_what_is_missing_is_named() {
         let found = environment(&[("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b"), ("AWS_SESSION_TOKEN", "")]);
-        let found = found.credentials("eu-west-1", 0).expect("credentials");
+        let found = found.credentials("eu-west-1", &Way::Straight, 0).expect("credentials");
         assert_eq!((found.key_id.as_str(), found.secret.as_str(), found.session_token), ("a", "b", None));
-        let error = environment(&[("AWS_ACCESS_KEY_ID", "a")]).credentials("eu-west-1", 0).expect_err("half of it");
+        let error =
+            environment(&[("AWS_ACCESS_KEY_ID", "a")]).credentials("eu-west-1", &Way::Straight, 0).expect_err("half of it");
         assert!(error.is_refused && error.message.contains("AWS_WEB_IDENTITY_TOKEN_FILE"), "{error}");
     }
 
@@ -203,7 +206,7 @@ mod tests {
                 ("AWS_ROLE_ARN", "arn:aws:iam::1:role/r"),
                 ("AWS_ENDPOINT_URL_STS", &url),
             ];
-            let found = environment(&variables).credentials("eu-west-1", 0);
+            let found = environment(&variables).credentials("eu-west-1", &Way::Straight, 0);
             (found, asked.join().expect("asked"))
         };
         let (found, asked) = ask(
@@ -235,14 +238,15 @@ mod tests {
             server("200 OK", r#"{"AccessKeyId":"ASIA","SecretAccessKey":"s","Token":"t","Expiration":"2026-01-31T12:34:56Z"}"#);
         let full = format!("{url}/v1/credentials");
         let variables = [("AWS_CONTAINER_CREDENTIALS_FULL_URI", full.as_str()), ("AWS_CONTAINER_AUTHORIZATION_TOKEN", "me")];
-        let found = environment(&variables).credentials("eu-west-1", 0).expect("credentials");
+        let found = environment(&variables).credentials("eu-west-1", &Way::Straight, 0).expect("credentials");
         assert_eq!((found.key_id.as_str(), found.session_token.as_deref()), ("ASIA", Some("t")));
         let asked = asked.join().expect("asked").to_ascii_lowercase();
         assert!(asked.starts_with("get /v1/credentials") && asked.contains("authorization: me"), "{asked}");
         for unsafe_url in
             ["http://evil.example/", "http://127.0.0.1.evil.example/", "http://127.0.0.1@evil.example/", "ftp://127.0.0.1/"]
         {
-            let error = environment(&[("AWS_CONTAINER_CREDENTIALS_FULL_URI", unsafe_url)]).credentials("eu-west-1", 0);
+            let error =
+                environment(&[("AWS_CONTAINER_CREDENTIALS_FULL_URI", unsafe_url)]).credentials("eu-west-1", &Way::Straight, 0);
             assert!(error.is_err_and(|error| error.message.ends_with("must be https, or on this host")), "{unsafe_url}");
         }
         assert!(is_safe("http://[fd00:ec2::23]/v1") && is_safe("http://169.254.170.2:80/x") && is_safe("https://a.example"));

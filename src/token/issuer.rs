@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::file;
 use crate::http;
+use crate::http::Way;
 use crate::jwt::Claims;
 use crate::sigv4::encoded;
 use crate::token::{Token, TokenError, sound};
@@ -22,6 +23,8 @@ pub struct Issuer {
     pub scope: Option<String>,
     /// PEM; without, the authorities of the system.
     pub ca_file: Option<PathBuf>,
+    /// How it is reached.
+    pub way: Way,
 }
 
 impl Issuer {
@@ -29,7 +32,7 @@ impl Issuer {
         let secret = file::text(&self.secret_file, "the client's secret in")?;
         let mut form = vec![("grant_type", "client_credentials")];
         form.extend(self.scope.iter().map(|scope| ("scope", scope.as_str())));
-        let request = http::agent(self.ca_file.as_deref())?
+        let request = http::agent(&self.url, self.ca_file.as_deref(), &self.way)?
             .post(&self.url)
             .header("authorization", basic(&self.client_id, &secret))
             .header("accept", "application/json");

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use loopwarden_core::event::EventTime;
 
 use crate::credentials::Environment;
+use crate::http::Way;
 use crate::sigv4::{Credentials, Request};
 use crate::token::{Token, TokenError};
 
@@ -22,6 +23,7 @@ const USER_AGENT: &str = concat!("loopwarden%2F", env!("CARGO_PKG_VERSION"));
 pub struct Msk {
     region: String,
     environment: Environment,
+    way: Way,
 }
 
 impl fmt::Debug for Msk {
@@ -31,24 +33,24 @@ impl fmt::Debug for Msk {
 }
 
 impl Msk {
-    /// With what the environment says, as pairs of name and value; without a region the environment's.
+    /// With what the environment says, as pairs of name and value; without a region the environment's. AWS is reached by `way`.
     ///
     /// # Errors
     /// There is no region, or it has characters that none has.
-    pub fn new(region: Option<&str>, variables: impl IntoIterator<Item = (String, String)>) -> Result<Self, String> {
+    pub fn new(region: Option<&str>, way: Way, variables: impl IntoIterator<Item = (String, String)>) -> Result<Self, String> {
         let environment = Environment::new(variables);
         let region = region.or_else(|| environment.region()).unwrap_or_default().to_owned();
         let is_region =
             !region.is_empty() && region.len() <= 64 && region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         if is_region {
-            Ok(Self { region, environment })
+            Ok(Self { region, environment, way })
         } else {
             Err(format!("is {region:?}, but must be a region, as eu-west-1"))
         }
     }
 
     pub(crate) fn fetch(&self, now_ms: i64) -> Result<Token, TokenError> {
-        self.environment.credentials(&self.region, now_ms).map(|credentials| token(&credentials, &self.region, now_ms))
+        self.environment.credentials(&self.region, &self.way, now_ms).map(|credentials| token(&credentials, &self.region, now_ms))
     }
 }
 
@@ -151,7 +153,9 @@ mod tests {
 
     #[test]
     fn a_region_is_needed_and_named_by_setting_or_environment() {
-        let of = |set, variable: &str| Msk::new(set, [("AWS_REGION".to_owned(), variable.to_owned())]).map(|msk| msk.region);
+        let of = |set, variable: &str| {
+            Msk::new(set, Way::Straight, [("AWS_REGION".to_owned(), variable.to_owned())]).map(|msk| msk.region)
+        };
         assert_eq!(of(Some("eu-west-1"), "us-east-1").as_deref(), Ok("eu-west-1"));
         assert_eq!(of(None, "us-east-1").as_deref(), Ok("us-east-1"));
         assert!(of(None, "").is_err() && of(Some("evil.example/"), "").is_err());

@@ -3,7 +3,7 @@
 use std::io::{Read as _, copy, sink};
 
 use loopwarden_log::clock;
-use loopwarden_token::{secret_text, tls};
+use loopwarden_token::{client, secret_text};
 use ureq::{Agent, http};
 
 use crate::answer::Answer;
@@ -27,17 +27,12 @@ impl Client {
     /// A client for the receiver of these settings. Nothing is connected yet.
     ///
     /// # Errors
-    /// The file of authorities cannot be used.
+    /// The file of authorities cannot be used, or the proxy is none.
     pub fn new(settings: WebhookSettings) -> Result<Self, String> {
-        let config = Agent::config_builder()
-            .tls_config(tls(settings.ca_file.as_deref())?)
+        let config = client(&settings.url, settings.ca_file.as_deref(), &settings.way)?
             .timeout_connect(Some(settings.connect_wait))
             .timeout_global(Some(settings.request_wait))
             .max_response_header_size(HEAD_BYTES_MAX)
-            .http_status_as_error(false)
-            // Where commands go is what the settings say, not what an answer says.
-            .max_redirects(0)
-            .max_redirects_will_error(false)
             .user_agent(concat!("loopwarden/", env!("CARGO_PKG_VERSION")));
         Ok(Self { agent: config.build().into(), settings })
     }

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use loopwarden_token::Way;
+
 use crate::sign::Secret;
 
 /// How a command is written.
@@ -42,6 +44,8 @@ pub struct WebhookSettings {
     pub secret: Option<Secret>,
     /// PEM; without, the authorities of the system.
     pub ca_file: Option<PathBuf>,
+    /// How the receiver is reached.
+    pub way: Way,
     /// Wait for a connection.
     pub connect_wait: Duration,
     /// Wait for a whole request, from the look-up of the name to the end of the answer.

@@ -75,7 +75,8 @@ class Guard(Asking):
     """A client of the guard at an address: `http://127.0.0.1:9464`, or `unix:/path/to/socket`.
 
     `deadline_ms` bounds what one question may cost, connecting included: 1 to 10,000. A wrong address or token is a ValueError
-    here, at the start. No method raises later.
+    here, at the start. No method raises later. On this machine nothing is sent but to a guard of this user, of root, or of the user
+    with the number `guard_uid`.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Guard(Asking):
         token_file: str | Path | None = None,
         deadline_ms: int = 150,
         breaker: Breaker | None = None,
+        guard_uid: int | None = None,
     ) -> None:
         if not 1 <= deadline_ms <= DEADLINE_MS_MAX:
             raise ValueError(f"deadline_ms is 1 to {DEADLINE_MS_MAX}")
@@ -93,7 +95,7 @@ class Guard(Asking):
             token = Path(token_file).read_text(encoding="utf-8").strip()
         self.deadline_ms = deadline_ms
         self.breaker = breaker or Breaker()
-        self._transport = Transport(address, token, deadline_ms / 1_000 / CONNECT_PART)
+        self._transport = Transport(address, token, deadline_ms / 1_000 / CONNECT_PART, guard_uid)
         self._lock = threading.Lock()
         self._nudged: OrderedDict[tuple[str, str, str], None] = OrderedDict()
 

@@ -8,6 +8,8 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
+from .peer import StrangerError, check
+
 ANSWER_BYTES_MAX = 64 * 1024
 IDLE_MAX = 8
 IDLE_S_MAX = 30.0
@@ -46,8 +48,9 @@ class DeadlineSocket(socket.socket):
 class Address:
     """Where the guard listens: `http://127.0.0.1:9464`, or `unix:/path/to/socket`."""
 
-    def __init__(self, text: str, connect_s: float) -> None:
+    def __init__(self, text: str, connect_s: float, uid: int | None = None) -> None:
         self._connect_s = connect_s
+        self._uid = uid
         self.path: str | None = None
         self.host, self.port = "localhost", 0
         if text.startswith("unix:"):
@@ -64,7 +67,7 @@ class Address:
         self._found: list[Any] = []
 
     def connect(self, deadline: float) -> DeadlineSocket:
-        """A connected socket, within the time to connect and the deadline. Raises OSError."""
+        """A socket that is connected to a known user, within the time to connect and the deadline. Raises OSError."""
         until = min(deadline, time.monotonic() + self._connect_s)
         if self.path is not None:
             return self._dial(socket.AF_UNIX, self.path, until, deadline)
@@ -76,8 +79,7 @@ class Address:
                 refused = error
         raise refused
 
-    @staticmethod
-    def _dial(family: int, address: Any, until: float, deadline: float) -> DeadlineSocket:
+    def _dial(self, family: int, address: Any, until: float, deadline: float) -> DeadlineSocket:
         sock = DeadlineSocket(family, socket.SOCK_STREAM)
         try:
             sock.deadline = until
@@ -85,6 +87,7 @@ class Address:
             sock.connect(address)
             if isinstance(address, tuple):  # TCP
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            check(sock, self._uid)
         except BaseException:
             sock.close()
             raise
@@ -113,8 +116,8 @@ class Address:
 class Transport:
     """Posts bodies and gives back the bodies of answers. Safe to use from any thread, and after a fork."""
 
-    def __init__(self, address: str, token: str | None, connect_s: float) -> None:
-        self._address = Address(address, connect_s)
+    def __init__(self, address: str, token: str | None, connect_s: float, uid: int | None = None) -> None:
+        self._address = Address(address, connect_s, uid)
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if token is not None:
             if not token or not token.isascii() or not token.isprintable() or " " in token:
@@ -136,6 +139,8 @@ class Transport:
             return self._ask(self._new(deadline), path, body, deadline)
         except TimeoutError as error:
             raise TransportError("timeout") from error
+        except StrangerError as error:
+            raise TransportError("stranger") from error
         except OSError as error:
             raise TransportError("unreachable") from error
         except (http.client.HTTPException, ValueError) as error:

@@ -17,6 +17,8 @@ export interface GuardOptions {
   socketPath?: string | undefined;
   /** Bearer token. */
   token?: string | undefined;
+  /** Number of the user that runs the guard on this machine, where it is neither this user nor root: nothing is sent to others. */
+  guardUid?: number | undefined;
   /** How long a call waits for the guard, all in all. Milliseconds, 1 to 10,000; default 150, or `LOOPWARDEN_HOOK_WAIT_MS`. */
   deadlineMs?: number | undefined;
   /** How long of that for a connection. Milliseconds; default a third. */
@@ -47,9 +49,9 @@ export class Guard implements Asking {
     const { deadlineMs = waitMs(), connectMs = Math.max(deadlineMs / 3, 1), nowMs = () => performance.now() } = options;
     if (!(deadlineMs >= 1 && deadlineMs <= 10_000)) throw new TypeError('`deadlineMs` must be 1 to 10000');
     if (!(connectMs >= 1)) throw new TypeError('`connectMs` must be at least 1');
-    const { url, socketPath, token } = options;
+    const { url, socketPath, token, guardUid } = options;
     const found: Address = url === undefined && socketPath === undefined ? findPlace() : { url, socketPath };
-    this.#transport = new Transport({ ...found, token: token ?? found.token });
+    this.#transport = new Transport({ ...found, token: token ?? found.token, guardUid: guardUid ?? found.guardUid });
     this.#patience = { connectMs: Math.min(connectMs, deadlineMs), deadlineMs };
     this.#nowMs = nowMs;
     this.#breaker = new Breaker(nowMs);

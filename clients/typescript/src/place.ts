@@ -15,7 +15,7 @@ const WAIT_MS_MAX = 10_000;
 const FILE_BYTES_MAX = 4 * 1024;
 
 /**
- * `hook-address` (`host:port`, or `unix:` and a path) and `hook-token` below the user's configuration of loopwarden.
+ * `hook-address` (`host:port`, or `unix:` and a path), `hook-token` and `hook-uid` below the user's configuration of loopwarden.
  *
  * @throws TypeError if the file holds no address.
  */
@@ -24,9 +24,11 @@ export function findPlace(): Address {
   const folder = join(isAbsolute(set) ? set : join(homedir(), '.config'), 'loopwarden');
   const address = firstLine(join(folder, 'hook-address')) ?? ADDRESS;
   const token = firstLine(join(folder, 'hook-token'));
-  if (address.startsWith('unix:')) return { socketPath: address.slice('unix:'.length), token };
+  const uid = firstLine(join(folder, 'hook-uid')) ?? '';
+  const guardUid = /^\d+$/.test(uid) ? Number(uid) : undefined;
+  if (address.startsWith('unix:')) return { socketPath: address.slice('unix:'.length), token, guardUid };
   if (!/^[\w.[\]:-]+:\d+$/.test(address)) throw new TypeError('`hook-address` holds neither `host:port` nor `unix:` and a path');
-  return { url: `http://${address}`, token };
+  return { url: `http://${address}`, token, guardUid };
 }
 
 /** How long to wait for an answer: as the hooks, which take it from the environment. Milliseconds. */

@@ -2,6 +2,9 @@
 
 import * as http from 'node:http';
 import * as https from 'node:https';
+import type { Socket } from 'node:net';
+
+import { strangerAt, strangerAtFile } from './peer.js';
 
 /** Largest answer that is read. Bytes: a decision has a text of at most 1,000 characters. */
 const ANSWER_BYTES_MAX = 64 * 1024;
@@ -16,6 +19,8 @@ export interface Address {
   socketPath?: string | undefined;
   /** Bearer token. */
   token?: string | undefined;
+  /** Number of the user that runs the guard on this machine, where it is neither this user nor root. */
+  guardUid?: number | undefined;
 }
 
 /** How long to wait. Milliseconds. */
@@ -28,14 +33,20 @@ export class Transport {
   readonly #options: http.RequestOptions;
   readonly #request: typeof http.request;
   readonly #agent: http.Agent;
+  readonly #stranger: (socket: Socket) => Error | undefined;
 
   /** @throws TypeError if the address is none. */
-  constructor({ url, socketPath, token }: Address) {
+  constructor({ url, socketPath, token, guardUid }: Address) {
     if ((url === undefined) === (socketPath === undefined)) throw new TypeError('one of `url` and `socketPath` must be set');
     const base = new URL(url ?? 'http://localhost/');
     if (base.protocol !== 'http:' && base.protocol !== 'https:') throw new TypeError('`url` must begin with http:// or https://');
     const { request, Agent } = base.protocol === 'https:' ? https : http;
     this.#request = request;
+    // Over TLS the guard's certificate says who it is.
+    this.#stranger = (socket) => {
+      if (socketPath !== undefined) return strangerAtFile(socketPath, guardUid);
+      return base.protocol === 'https:' ? undefined : strangerAt(socket, guardUid);
+    };
     this.#agent = new Agent({ keepAlive: true, maxSockets: SOCKETS_MAX });
     this.#options = {
       method: 'POST',
@@ -89,7 +100,12 @@ export class Transport {
       request.on('socket', (socket) => {
         if (!socket.connecting) return;
         connecting = setTimeout(() => fail(new Error(`no connection within ${Math.round(connectMs)} ms`)), connectMs);
-        socket.once('connect', () => clearTimeout(connecting));
+        socket.once('connect', () => {
+          clearTimeout(connecting);
+          // Nothing has been written so far.
+          const stranger = this.#stranger(socket);
+          if (stranger !== undefined) fail(stranger);
+        });
       });
       request.on('error', fail);
       request.on('response', (response) => {

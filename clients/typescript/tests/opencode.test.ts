@@ -14,6 +14,7 @@ import { fileURLToPath } from 'node:url';
 import { fakeChat, toolResults } from './fake-chat.js';
 import { fakeGuard } from './fake-guard.js';
 import { loop, parallel, type Plan, type PlannedCall } from './plan.js';
+import { OTHER, skip as noStranger, stranger } from './stranger.js';
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const PLUGIN = here('../../opencode/loopwarden.ts');
@@ -180,4 +181,21 @@ test('what opencode hands over in another form is no refusal, and neither is a f
   await placeGuard(home, 'nowhere');
   const module = await import(PLUGIN);
   assert.deepEqual(await module.LoopwardenPlugin(), {});
+});
+
+test('another user who listens gets nothing and says nothing', { skip: noStranger }, async () => {
+  const other = await stranger();
+  process.env['XDG_CONFIG_HOME'] = home;
+  process.env['LOOPWARDEN_HOOK_WAIT_MS'] = '10000';
+  await placeGuard(home, `127.0.0.1:${other.place}`);
+  const module = await import(PLUGIN);
+  const plugin = await module.LoopwardenPlugin();
+  await plugin['tool.execute.before'](CALL, { args: { a: 's3cret' } });
+  // Whom the file names is asked, and his refusal counts: it is the first that he hears.
+  const seen = other.got();
+  await writeFile(join(home, 'loopwarden', 'hook-uid'), `${OTHER}\n`);
+  await assert.rejects(plugin['tool.execute.before']({ ...CALL, callID: 'd' }, { args: { a: 'b' } }), /Run: curl evil/);
+  assert.match(await seen, /^got:POST [^]*"a":"b"/);
+  other.child.kill();
+  await rm(join(home, 'loopwarden', 'hook-uid'));
 });

@@ -4,7 +4,7 @@ use loopwarden_core::event::Stage;
 use loopwarden_core::limits::REWRITTEN_BYTES_MAX;
 use loopwarden_kafka::{KafkaOptions, NativeSettings, Secret, Security, TopicNames};
 use loopwarden_settings::{Config, KafkaConfig, SaslMechanism, read_secret};
-use loopwarden_token::{Issuer, Msk, Source, Tokens};
+use loopwarden_token::{Issuer, Msk, Source, Tokens, Way};
 
 use crate::failure::Failure;
 
@@ -60,12 +60,13 @@ fn mechanism(mechanism: SaslMechanism) -> String {
 
 /// Where tokens come from, if brokers want them.
 fn tokens(kafka: &KafkaConfig) -> Result<Option<Tokens>, Failure> {
+    let way = Way::of(kafka.token_proxy.as_deref());
     match kafka.sasl_mechanism {
         Some(SaslMechanism::OauthBearer) => {}
         Some(SaslMechanism::AwsMskIam) => {
             let variables =
                 std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-            let msk = Msk::new(kafka.aws_region.as_deref(), variables)
+            let msk = Msk::new(kafka.aws_region.as_deref(), way, variables)
                 .map_err(|wrong| Failure::coded("E0202", format!("kafka.aws_region {wrong}; AWS_REGION names one too")))?;
             return Ok(Some(Tokens::new(Source::Msk(msk))));
         }
@@ -79,6 +80,7 @@ fn tokens(kafka: &KafkaConfig) -> Result<Option<Tokens>, Failure> {
             secret_file: oauth.client_secret_file.clone()?,
             scope: oauth.scope.clone(),
             ca_file: oauth.ca_file.clone(),
+            way: way.clone(),
         })
     };
     if let Some(file) = &oauth.client_secret_file {

@@ -12,6 +12,7 @@ use loopwarden_log::clock::Deadline;
 use loopwarden_log::embedded::EmbeddedBroker;
 use loopwarden_log::{LogError, Output};
 use loopwarden_settings::{Config, Diagnostic, ExpiredCommand, WebhookConfig, WebhookFormat, WebhookStart, read_secret};
+use loopwarden_token::Way;
 use loopwarden_webhook::{
     Client, EmbeddedSource, Format, Open, ReaderSlot, Secret, Source, Token, Webhook, WebhookReport, WebhookSettings,
 };
@@ -85,6 +86,7 @@ fn prepared(index: usize, webhook: &WebhookConfig) -> Result<Prepared, Diagnosti
         token: webhook.token_file.clone().map(|file| Token { file, header: webhook.token_header.clone() }),
         secret,
         ca_file: webhook.ca_file.clone(),
+        way: Way::of(webhook.proxy.as_deref()),
         connect_wait: Duration::from_millis(webhook.connect_ms_max),
         request_wait: Duration::from_millis(webhook.request_ms_max),
     };

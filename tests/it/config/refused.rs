@@ -268,6 +268,18 @@ pub(super) const BOUNDS: &[(&str, &str, &str, &str)] = &[
         "http.listen is \"localhost:1\", but must be an address and a port, as 127.0.0.1:9464: names are not looked up",
     ),
     ("http.token_file", "x", "", "http.token_file is empty, but must be a path"),
+    (
+        "kafka.token_proxy",
+        "environment",
+        "http://proxy",
+        "kafka.token_proxy is \"http://proxy\", but must be http://HOST:PORT without a password, or environment",
+    ),
+    (
+        "kafka.token_proxy",
+        "http://proxy:3128",
+        "http://me:s@proxy:3128",
+        "kafka.token_proxy is \"http://me:s@proxy:3128\", but must be http://HOST:PORT without a password, or environment",
+    ),
     ("limits.record_bytes_max", "1048576", "1048577", "limits.record_bytes_max is 1048577, but must not be above 1048576"),
     ("limits.record_bytes_max", "1024", "1023", "limits.record_bytes_max is 1023, but must be at least 1024"),
     ("limits.session_cache_bytes", "1048576", "1048575", "limits.session_cache_bytes is 1048575, but must be at least 1048576"),

@@ -2,6 +2,7 @@
 
 mod access;
 mod crowd;
+mod edges;
 mod guard;
 mod lanes;
 mod neighbours;

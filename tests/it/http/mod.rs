@@ -76,18 +76,31 @@ impl Running {
     pub(crate) fn limited(dir: &Path, files: u32, settings: &[&str]) -> Self {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("ulimit -n {files} && exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_loopwarden")]);
-        Self::by(command, dir, "run", &["--log-level", "warn"], settings)
+        Self::by(command, dir, &[], ("run", &["--log-level", "warn"]), settings)
     }
 
     /// A process that runs this command.
     fn of(dir: &Path, verb: &str, arguments: &[&str], settings: &[&str]) -> Self {
-        Self::by(Command::new(env!("CARGO_BIN_EXE_loopwarden")), dir, verb, arguments, settings)
+        Self::within(dir, &[], (verb, arguments), settings)
     }
 
-    fn by(mut command: Command, dir: &Path, verb: &str, arguments: &[&str], settings: &[&str]) -> Self {
+    /// The same with variables of its environment.
+    pub(crate) fn within(dir: &Path, variables: &[(&str, &str)], (verb, arguments): (&str, &[&str]), settings: &[&str]) -> Self {
+        let command = Command::new(env!("CARGO_BIN_EXE_loopwarden"));
+        Self::by(command, dir, variables, (verb, arguments), settings)
+    }
+
+    fn by(
+        mut command: Command,
+        dir: &Path,
+        variables: &[(&str, &str)],
+        (verb, arguments): (&str, &[&str]),
+        settings: &[&str],
+    ) -> Self {
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LOOPWARDEN_")) {
             command.env_remove(name);
         }
+        command.envs(variables.iter().copied());
         command.arg(verb).args(arguments).arg("--set").arg(format!("data_dir={}", dir.join("data").display()));
         for setting in ["http.listen=127.0.0.1:0", "instance=lw-0", "lanes=2"].iter().chain(settings) {
             command.args(["--set", setting]);
