@@ -87,7 +87,7 @@ for name in "${names[@]}"; do
   tests=(tests/"test_$name.py")
   case $name in
     core | oldest) tests=(tests/test_guard.py tests/test_hostile.py tests/test_canonical.py tests/test_vectors.py
-      tests/test_commands.py tests/test_package.py) ;;
+      tests/test_commands.py tests/test_package.py tests/test_peer.py) ;;
     kafka) tests=(tests/test_commands.py) ;;
   esac
   if [ "$name" = core ]; then

@@ -1,5 +1,6 @@
-"""Who listens on this machine: this user, root, or the user that the caller names. Anybody else may have taken the guard's address while it
-was away; he would read what agents do, and answer for it.
+"""Who listens on this machine: this user, root, or the user that the caller names.
+
+Anybody else may have taken the guard's address while it was away; he would read what agents do, and answer for it.
 
 The kernel says who it is, on Linux. Elsewhere it does not, and nobody is refused.
 """
@@ -9,6 +10,7 @@ import socket
 import struct
 import sys
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
 from typing import NamedTuple
 
 # A kernel's table of connections is read this far. Bytes. Listeners stand in front.
@@ -86,7 +88,7 @@ def _rows() -> list[Row]:
     rows = []
     for path in TABLES:
         try:
-            with open(path, encoding="ascii", errors="replace") as table:
+            with Path(path).open(encoding="ascii", errors="replace") as table:
                 rows += [row for line in table.read(TABLE_BYTES_MAX).splitlines() if (row := read_row(line))]
         except OSError:
             continue

@@ -114,6 +114,7 @@ def test_rows_of_the_kernel_are_read() -> None:
     assert read_row(row) == Row((ip_address("127.0.0.1"), 9464), (ip_address("0.0.0.0"), 0), True, 1000)
     mapped = "0000000000000000FFFF00000100007F:24F8"
     assert read_row(row.replace("0100007F:24F8", mapped)) == read_row(row)
-    for bad in ("", "  sl  local_address rem_address   st", row.replace(" 77 ", " 0 "), row.replace("24F8", "x"), "a b c d e f g h i j"):
+    unheld, no_port = row.replace(" 77 ", " 0 "), row.replace("24F8", "x")
+    for bad in ("", "  sl  local_address rem_address   st", unheld, no_port, "a b c d e f g h i j"):
         assert read_row(bad) is None
 
