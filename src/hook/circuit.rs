@@ -32,11 +32,6 @@ impl Circuit {
         self.failures >= FAILURES_MAX && self.is_fresh
     }
 
-    /// Whether nothing has failed before.
-    pub(crate) const fn is_closed(&self) -> bool {
-        self.failures == 0
-    }
-
     /// Notes how a question ended. That it cannot be noted changes nothing.
     pub(crate) fn note(&self, error: Option<&io::Error>) {
         let Some(marker) = &self.marker else { return };

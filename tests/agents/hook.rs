@@ -233,23 +233,20 @@ fn another_user_who_listens_at_the_address_gets_nothing_and_says_nothing() {
         println!("skipped: only root can listen as another user");
         return;
     }
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
     let (seen, saw) = channel();
-    stranger(move || TcpListener::bind(address).unwrap(), |listener| listener.accept().unwrap().0, seen.clone());
-    let home = Home::at("stranger", &address.to_string());
+    let (place, placed) = channel();
+    let bind = move || {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        place.send(listener.local_addr().unwrap().to_string()).unwrap();
+        listener
+    };
+    stranger(bind, |listener| listener.accept().unwrap().0, seen.clone());
+    let home = Home::at("stranger", &placed.recv().unwrap());
     fs::write(home.0.join(".config/loopwarden/hook-token"), "s3cret\n").unwrap();
     let asked = |home: &Home| hook(&home.0, &["claude-code"], br#"{"command":"cat ~/.ssh/id_rsa"}"#);
-    let output = asked(&home);
-    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b""[..]));
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        errors.starts_with("loopwarden-hook: nothing was sent: user 65534 listens there") && errors.lines().count() == 1,
-        "{errors}"
-    );
+    assert_said(&asked(&home), "");
     assert_eq!(saw.recv().unwrap(), b"", "something was sent");
-    // It is said once, and counted.
+    // It is counted, and `hook status` tells why.
     assert_said(&asked(&home), "");
     assert_eq!(saw.recv().unwrap(), b"");
     assert!(home.failures().is_some_and(|text| text.starts_with("2 user 65534")), "{:?}", home.failures());
@@ -263,8 +260,7 @@ fn another_user_who_listens_at_the_address_gets_nothing_and_says_nothing() {
     fs::write(home.0.join(".config/loopwarden/hook-address"), format!("unix:{}", socket.display())).unwrap();
     let place = socket.clone();
     stranger(move || UnixListener::bind(&place).unwrap(), |listener| listener.accept().unwrap().0, seen);
-    let output = asked(&home);
-    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b""[..]));
+    assert_said(&asked(&home), "");
     assert!(saw.try_recv().is_err(), "it was connected to");
 
     // Whom the file names is asked; what approves is no answer then either.

@@ -116,14 +116,18 @@ fn another_user_who_has_taken_the_address_reads_no_call_of_a_server_behind_the_p
     assert_eq!(stdout(&output).trim(), call, "the call runs");
     assert!(stderr(&output).contains("user 65534 listens there"), "{}", stderr(&output));
     assert_eq!(told.recv().unwrap(), "");
+    // Who has installed hooks is told whom they do not speak to.
+    let home = Home::new("status");
+    let output = program().args(["hook", "status", "gemini", "--address", &address]).env("HOME", &home.0).output().unwrap();
+    assert!(stdout(&output).contains(&format!("no loopwarden at {address}: user 65534 listens there")), "{}", stdout(&output));
 }
 
 /// A home that other users can reach, removed at its end.
 struct Home(PathBuf);
 
 impl Home {
-    fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("lw-edges-{}", std::process::id()));
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("lw-edges-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir(&path).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -146,7 +150,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
 #[test]
 fn who_may_not_read_the_settings_of_an_agent_reads_no_copy_of_them() {
     for mode in [0o600, 0o640, 0o400] {
-        let home = Home::new();
+        let home = Home::new("settings");
         let folder = home.0.join(".claude");
         fs::create_dir(&folder).unwrap();
         let settings = folder.join("settings.json");
