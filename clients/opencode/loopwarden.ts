@@ -12,7 +12,7 @@
  */
 
 import { createHash } from 'node:crypto';
-import { readFileSync, realpathSync, statSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, readSync, realpathSync, statSync } from 'node:fs';
 import * as http from 'node:http';
 import { homedir } from 'node:os';
 import { dirname, isAbsolute, join } from 'node:path';
@@ -157,18 +157,39 @@ function ownersAt(host: string, port: number): number[] | undefined {
   const at = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
   const everywhere = [`${'0'.repeat(8)}${at}`, `${'0'.repeat(32)}${at}`];
   const wanted = [`${near}${at}`, `0000000000000000FFFF0000${near}${at}`, ...(host === '::1' ? everywhere.slice(1) : everywhere)];
-  const rows = ['/proc/self/net/tcp', '/proc/self/net/tcp6'].flatMap((path) => {
-    try {
-      return readFileSync(path, 'latin1').split('\n').map((line) => line.trim().split(/\s+/)).filter((words) => words[3] === '0A');
-    } catch {
-      return [];
-    }
-  });
+  const rows = ['/proc/self/net/tcp', '/proc/self/net/tcp6'].flatMap(listeners);
   for (const one of wanted) {
     const owners = rows.filter((words) => words[1] === one).map((words) => Number(words[7]));
     if (owners.length > 0) return owners;
   }
   return [];
+}
+
+/** Rows of a kernel's table. Listeners stand in front; behind them it looks through all connections that there could be, for milliseconds. */
+function listeners(path: string): string[][] {
+  const rows: string[][] = [];
+  let file: number;
+  try {
+    file = openSync(path, 'r');
+  } catch {
+    return rows;
+  }
+  try {
+    const bytes = Buffer.alloc(150);
+    let text = '';
+    for (let read = 1; read > 0 && rows.length < KEPT_MAX; ) {
+      read = readSync(file, bytes, 0, bytes.length, null);
+      const lines = (text + bytes.toString('latin1', 0, read)).split('\n');
+      text = lines.pop() ?? '';
+      for (const words of lines.map((line) => line.trim().split(/\s+/)).filter(([number]) => number !== 'sl')) {
+        if (words[3] !== '0A') return rows;
+        rows.push(words);
+      }
+    }
+    return rows;
+  } finally {
+    closeSync(file);
+  }
 }
 
 /** The users who could put a socket file there; nobody's where others may, too. */

@@ -2,17 +2,29 @@
 //! the address while loopwarden was away, would read what agents do, and answer in its name.
 //!
 //! The kernel says who it is, not the other end: by the owner of a socket file, which must lie where nobody else can put one; by its table of
-//! connections for an address. That table is Linux's. Elsewhere nobody is known at an address, and a socket file serves.
+//! listeners for an address. That table is Linux's. Elsewhere nobody is known at an address, and a socket file serves.
+//!
+//! Both are looked at before connecting and after: whoever took the address in between had to leave it again to somebody who is known.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 use std::{fs, io};
 
-/// Much of a kernel's table of connections that is read. Bytes. Listeners stand in front; a row has 150.
+/// A row of the kernel's table is read at a time. Bytes. Behind the listeners it looks through all connections that there could be, which takes
+/// milliseconds: nobody asks for these.
 #[cfg(target_os = "linux")]
-const TABLE_BYTES_MAX: u64 = 1024 * 1024;
+const ROW_BYTES: usize = 150;
+/// Listeners that are looked at.
+#[cfg(target_os = "linux")]
+const LISTENERS_MAX: usize = 10_000;
+/// The kernel's tables.
+#[cfg(target_os = "linux")]
+const IPV4: &str = "/proc/self/net/tcp";
+#[cfg(target_os = "linux")]
+const IPV6: &str = "/proc/self/net/tcp6";
 /// State of a socket that listens, in the kernel's tables.
 const LISTEN: &str = "0A";
 /// Rights of folders.
@@ -55,7 +67,7 @@ impl Trusted {
         if !file.file_type().is_socket() {
             return Err(refused("its address is no socket file"));
         }
-        self.check(std::iter::once(file.uid()))?;
+        self.check(Some(file.uid()))?;
         for folder in path.ancestors().skip(1) {
             let held = fs::symlink_metadata(folder)?;
             // In a sticky folder nobody takes away what is another's.
@@ -67,24 +79,24 @@ impl Trusted {
         Ok((file.dev(), file.ino()))
     }
 
+    /// Connects to an address of this host.
+    ///
     /// # Errors
-    /// Somebody else listens at the address, or it cannot be told who.
-    pub(crate) fn check_address(self, stream: &TcpStream) -> io::Result<()> {
-        let (server, client) = (stream.peer_addr()?, stream.local_addr()?);
-        let tables = tables()?;
-        let rows: Vec<Row> = tables.iter().flat_map(|table| table.lines().filter_map(Row::read)).collect();
-        self.check(answering(&rows, server, client).into_iter())
+    /// Somebody else listens there, or it cannot be told who.
+    pub(crate) fn address(self, server: SocketAddr, wait: Duration) -> io::Result<TcpStream> {
+        let known = || self.check(listener_at(server)?);
+        let before = known();
+        let stream = TcpStream::connect_timeout(&server, wait)?;
+        // That nobody listens is said by who connects.
+        before.and_then(|()| known()).map(|()| stream)
     }
 
-    fn check(self, uids: impl Iterator<Item = u32>) -> io::Result<()> {
-        let mut is_known = false;
-        for uid in uids {
-            if !self.is(uid) {
-                return Err(refused(&format!("user {uid} listens there, neither you nor root; the file hook-uid may name it")));
-            }
-            is_known = true;
+    fn check(self, uid: Option<u32>) -> io::Result<()> {
+        match uid {
+            Some(uid) if self.is(uid) => Ok(()),
+            Some(uid) => Err(refused(&format!("user {uid} listens there, neither you nor root; the file hook-uid may name it"))),
+            None => Err(refused("it cannot be told which user listens there")),
         }
-        if is_known { Ok(()) } else { Err(refused("it cannot be told which user listens there")) }
     }
 }
 
@@ -97,42 +109,53 @@ fn refused(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
-/// The kernel's tables of connections over IPv4 and IPv6. One may be missing where the other is all there is.
+/// The user who listens where connections to an address go. What listens at the address itself or at all of IPv4 leaves no place for
+/// another user, and comes before those who listen at all of IPv6: one of these alone must not be able to silence the guard.
 #[cfg(target_os = "linux")]
-fn tables() -> io::Result<[String; 2]> {
-    use std::io::Read as _;
+fn listener_at(server: SocketAddr) -> io::Result<Option<u32>> {
+    use std::io::{BufRead as _, BufReader};
 
-    let read = |path: &str| -> io::Result<String> {
-        let mut bytes = Vec::new();
-        fs::File::open(path)?.take(TABLE_BYTES_MAX).read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    };
-    Ok([read("/proc/self/net/tcp")?, read("/proc/self/net/tcp6").unwrap_or_default()])
+    let tables: &[&str] = if server.ip().to_canonical().is_ipv4() { &[IPV4, IPV6] } else { &[IPV6] };
+    for path in tables {
+        let table = match fs::File::open(path) {
+            // A machine without IPv6.
+            Err(_) if *path == IPV6 => break,
+            table => BufReader::with_capacity(ROW_BYTES, table?),
+        };
+        // The first line has names.
+        for line in table.lines().skip(1).take(LISTENERS_MAX) {
+            match listener(&line?) {
+                Some((local, uid)) if takes(local, server) => return Ok(Some(uid)),
+                Some(_) => {}
+                None => break,
+            }
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn tables() -> io::Result<[String; 2]> {
-    Err(refused("it cannot be told which user listens there"))
+fn listener_at(_: SocketAddr) -> io::Result<Option<u32>> {
+    Ok(None)
 }
 
-/// A socket in the kernel's tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Row {
-    local: SocketAddr,
-    remote: SocketAddr,
-    is_listening: bool,
-    uid: u32,
+/// Whether a listener takes connections to an address.
+fn takes(local: SocketAddr, server: SocketAddr) -> bool {
+    let server_ip = server.ip().to_canonical();
+    local.port() == server.port()
+        && match local.ip() {
+            ip if ip.to_canonical() == server_ip => true,
+            IpAddr::V4(ip) => ip.is_unspecified() && server_ip.is_ipv4(),
+            IpAddr::V6(ip) => ip.is_unspecified(),
+        }
 }
 
-impl Row {
-    /// Reads a line: number, both addresses, state, queues, timer, retransmissions, user, time-out, inode. Sockets that no process holds
-    /// yet, or any more, have neither a user nor an inode.
-    fn read(line: &str) -> Option<Self> {
-        let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let (uid, inode) = (words.get(7)?.parse().ok()?, words.get(9)?);
-        let (local, remote) = (address(words.get(1)?)?, address(words.get(2)?)?);
-        (*inode != "0").then_some(Self { local, remote, is_listening: *words.get(3)? == LISTEN, uid })
-    }
+/// Address and user of a line of the table: number, both addresses, state, queues, timer, retransmissions, user. Absent where nobody listens:
+/// all listeners stand in front.
+fn listener(line: &str) -> Option<(SocketAddr, u32)> {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let listens = *words.get(3)? == LISTEN;
+    listens.then_some((address(words.get(1)?)?, words.get(7)?.parse().ok()?))
 }
 
 /// An address as the kernel writes it: words of 32 bits in hexadecimal, their bytes in the order of the machine.
@@ -153,27 +176,6 @@ fn address(text: &str) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
 }
 
-/// Users of those who may answer a connection from `client` to `server`: whoever has accepted it, and the listeners that the kernel prefers, as
-/// it does: the address itself, then all of IPv4, then all of IPv6. A listener that comes after another one gets nothing of it.
-fn answering(rows: &[Row], server: SocketAddr, client: SocketAddr) -> Vec<u32> {
-    let plain = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
-    let (server, client) = (plain(server), plain(client));
-    let rank = |row: &Row| {
-        if !row.is_listening || row.local.port() != server.port() {
-            return None;
-        }
-        match row.local.ip() {
-            ip if ip.to_canonical() == server.ip() => Some(0_u8),
-            IpAddr::V4(ip) if ip.is_unspecified() && server.is_ipv4() => Some(1),
-            IpAddr::V6(ip) if ip.is_unspecified() => Some(2),
-            _ => None,
-        }
-    };
-    let Some(best) = rows.iter().filter_map(rank).min() else { return Vec::new() };
-    let has_accepted = |row: &Row| !row.is_listening && plain(row.local) == server && plain(row.remote) == client;
-    rows.iter().filter(|row| rank(row) == Some(best) || has_accepted(row)).map(|row| row.uid).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
@@ -183,87 +185,62 @@ mod tests {
     use super::*;
 
     /// A row as the kernel writes it on a little-endian machine.
-    fn row(local: &str, remote: &str, state: &str, uid: u32, inode: u32) -> Option<Row> {
-        Row::read(&format!("   0: {local} {remote} {state} 00000000:00000000 00:00000000 00000000 {uid:>5}        0 {inode} 1 0"))
+    fn row(local: &str, state: &str, uid: u32) -> Option<(SocketAddr, u32)> {
+        listener(&format!("   0: {local} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000 {uid:>5}        0 77 1 0"))
     }
-
-    const NOBODY: &str = "00000000:0000";
 
     #[test]
     #[cfg(target_endian = "little")]
     fn the_tables_of_the_kernel_are_read() {
-        let listens = row("0100007F:24F8", NOBODY, "0A", 1000, 77).unwrap();
-        assert_eq!((listens.local, listens.is_listening, listens.uid), ("127.0.0.1:9464".parse().unwrap(), true, 1000));
-        let six = row("00000000000000000000000001000000:24F8", "00000000000000000000000000000000:0000", "0A", 5, 1).unwrap();
-        assert_eq!(six.local, "[::1]:9464".parse().unwrap());
-        // Nobody has accepted it so far: the user of such a row says nothing.
-        assert_eq!(row("0100007F:24F8", "0100007F:8000", "01", 0, 0), None);
-        for other in
-            ["", "  sl  local_address rem_address   st tx_queue", "0: x y 0A a b c 1 0 1", "0: 01:01 01:01 0A a b c 1 0 1"]
-        {
-            assert_eq!(Row::read(other), None, "{other}");
+        assert_eq!(row("0100007F:24F8", "0A", 1000), Some(("127.0.0.1:9464".parse().unwrap(), 1000)));
+        let six = row("00000000000000000000000001000000:24F8", "0A", 5);
+        assert_eq!(six, Some(("[::1]:9464".parse().unwrap(), 5)));
+        assert_eq!(row("0100007F:24F8", "01", 0), None);
+        for other in ["", "  sl  local_address rem_address   st tx_queue", "0: x y 0A a b c 1", "0: 01:01 01:01 0A a b c 1"] {
+            assert_eq!(listener(other), None, "{other}");
         }
     }
 
     #[test]
-    fn who_answers_is_whom_the_kernel_prefers_and_who_has_accepted() {
-        let at = |local: &str, remote: &str, is_listening, uid| Row {
-            local: local.parse().unwrap(),
-            remote: remote.parse().unwrap(),
-            is_listening,
-            uid,
-        };
-        let users = |rows: &[Row]| answering(rows, "127.0.0.1:9464".parse().unwrap(), "127.0.0.1:5000".parse().unwrap());
-        let exact = at("127.0.0.1:9464", "0.0.0.0:0", true, 1);
-        let mapped = at("[::ffff:127.0.0.1]:9464", "[::]:0", true, 2);
-        let all = at("0.0.0.0:9464", "0.0.0.0:0", true, 3);
-        let six = at("[::]:9464", "[::]:0", true, 4);
-        let others = [
-            at("127.0.0.1:9465", "0.0.0.0:0", true, 9),
-            at("127.0.0.2:9464", "0.0.0.0:0", true, 9),
-            at("[::1]:9464", "[::]:0", true, 9),
-        ];
-        assert_eq!(users(&others), []);
-        assert_eq!(users(&[six]), [4]);
-        // Whoever listens for IPv6 alone must not be able to silence the guard.
-        assert_eq!(users(&[six, all]), [3]);
-        assert_eq!(users(&[six, exact]), [1]);
-        assert_eq!(users(&[all, mapped]), [2]);
-        // Accepted by one user, whose listener is gone and has made room for another's.
-        let accepted = at("127.0.0.1:9464", "127.0.0.1:5000", false, 7);
-        assert_eq!(users(&[exact, accepted, at("127.0.0.1:9464", "127.0.0.1:5001", false, 8)]), [1, 7]);
-        assert_eq!(users(&[accepted]), [], "nobody listens");
-        let six = [at("[::1]:9464", "[::]:0", true, 1), at("0.0.0.0:9464", "0.0.0.0:0", true, 2)];
-        assert_eq!(answering(&six, "[::1]:9464".parse().unwrap(), "[::1]:5000".parse().unwrap()), [1]);
+    fn a_listener_takes_what_is_for_its_address_or_for_all() {
+        for (local, server, is_taken) in [
+            ("127.0.0.1:9464", "127.0.0.1:9464", true),
+            ("[::ffff:127.0.0.1]:9464", "127.0.0.1:9464", true),
+            ("0.0.0.0:9464", "127.0.0.1:9464", true),
+            ("[::]:9464", "127.0.0.1:9464", true),
+            ("[::]:9464", "[::1]:9464", true),
+            ("127.0.0.1:9465", "127.0.0.1:9464", false),
+            ("127.0.0.2:9464", "127.0.0.1:9464", false),
+            ("[::1]:9464", "127.0.0.1:9464", false),
+            ("0.0.0.0:9464", "[::1]:9464", false),
+        ] {
+            assert_eq!(takes(local.parse().unwrap(), server.parse().unwrap()), is_taken, "{local} {server}");
+        }
     }
 
     #[test]
     fn only_this_user_root_and_the_one_that_is_named_are_spoken_to() {
         let trusted = Trusted { own: 1000, named: Some(900) };
-        for (uids, is_trusted) in
-            [(&[1000][..], true), (&[0], true), (&[900], true), (&[1001], false), (&[1000, 65_534], false), (&[], false)]
-        {
-            let checked = trusted.check(uids.iter().copied());
-            assert_eq!(checked.is_ok(), is_trusted, "{uids:?}");
+        for (uid, is_trusted) in [(Some(1000), true), (Some(0), true), (Some(900), true), (Some(1001), false), (None, false)] {
+            let checked = trusted.check(uid);
+            assert_eq!(checked.is_ok(), is_trusted, "{uid:?}");
             assert!(checked.is_ok() || checked.is_err_and(|error| is_stranger(&error)));
         }
-        assert!(Trusted { own: 1000, named: None }.check(std::iter::once(900)).is_err());
+        assert!(Trusted { own: 1000, named: None }.check(Some(900)).is_err());
     }
 
     #[test]
     fn listeners_of_this_process_are_this_user_s() {
+        let wait = Duration::from_secs(10);
         for address in ["127.0.0.1:0", "[::1]:0", "0.0.0.0:0", "[::]:0"] {
             // A machine may have no IPv6.
             let Ok(listener) = TcpListener::bind(address) else { continue };
-            let port = listener.local_addr().unwrap().port();
-            let to = if address.starts_with("[::1]") { "::1" } else { "127.0.0.1" };
-            let Ok(stream) = TcpStream::connect((to, port)) else { continue };
-            Trusted::new(None).check_address(&stream).unwrap();
-            let _accepted = listener.accept().unwrap();
-            Trusted::new(None).check_address(&stream).unwrap();
-            assert!(
-                Trusted { own: u32::MAX, named: None }.check_address(&stream).is_err() || rustix::process::geteuid().is_root()
-            );
+            let to = if address.starts_with("[::1]") { "[::1]" } else { "127.0.0.1" };
+            let server: SocketAddr = format!("{to}:{}", listener.local_addr().unwrap().port()).parse().unwrap();
+            Trusted::new(None).address(server, wait).unwrap();
+            assert_eq!(listener_at(server).unwrap(), Some(rustix::process::geteuid().as_raw()));
+            drop(listener);
+            assert_eq!(Trusted::new(None).address(server, wait).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
         }
     }
 
