@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use rustix::process::{Uid, geteuid};
@@ -199,9 +199,9 @@ fn an_answer_that_approves_a_call_is_no_answer() {
 fn stranger<L: Send + 'static, S: std::io::Read + std::io::Write>(
     bind: impl FnOnce() -> L + Send + 'static,
     accept: impl Fn(&L) -> S + Send + 'static,
-    seen: Sender<Vec<u8>>,
+    seen: SyncSender<Vec<u8>>,
 ) {
-    let (tell, told) = channel();
+    let (tell, told) = sync_channel(8);
     // The user is that of a thread, and of what it opens.
     std::thread::spawn(move || {
         set_thread_uid(Uid::from_raw(OTHER)).unwrap();
@@ -233,8 +233,8 @@ fn another_user_who_listens_at_the_address_gets_nothing_and_says_nothing() {
         println!("skipped: only root can listen as another user");
         return;
     }
-    let (seen, saw) = channel();
-    let (place, placed) = channel();
+    let (seen, saw) = sync_channel(8);
+    let (place, placed) = sync_channel(8);
     let bind = move || {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         place.send(listener.local_addr().unwrap().to_string()).unwrap();

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{Receiver as Told, channel};
+use std::sync::mpsc::{Receiver as Told, sync_channel};
 
 use rustix::process::{Uid, geteuid};
 use rustix::thread::set_thread_uid;
@@ -19,20 +19,11 @@ use crate::receiver::{Receiver, TAKES, taken};
 /// A user that owns nothing.
 const OTHER: u32 = 65_534;
 
-/// Whether a test can be another user; said where not.
-fn is_root() -> bool {
-    let is_root = geteuid().is_root();
-    if !is_root {
-        println!("skipped: only root can be another user");
-    }
-    is_root
-}
-
 /// A proxy that refuses everybody; what it was asked, to the first line's end.
 fn proxy() -> (String, Told<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let (tell, told) = channel();
+    let (tell, told) = sync_channel(64);
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
@@ -86,10 +77,11 @@ fn whoever_sets_a_proxy_in_the_environment_reads_no_token_and_no_command() {
 
 #[test]
 fn another_user_who_has_taken_the_address_reads_no_call_of_a_server_behind_the_proxy() {
-    if !is_root() {
+    if !geteuid().is_root() {
+        println!("skipped: only root can be another user");
         return;
     }
-    let (tell, told) = channel();
+    let (tell, told) = sync_channel(64);
     // The user is that of a thread, and of what it opens.
     std::thread::spawn(move || {
         set_thread_uid(Uid::from_raw(OTHER)).unwrap();
