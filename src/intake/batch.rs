@@ -76,9 +76,7 @@ impl Pending {
         let letter = dead_letter(record, settings.dead_letters, why(record, cause, read.refused, settings));
         self.bytes += bytes_of(&letter);
         self.outputs.push(letter);
-        // What a sender may not say is no sign that the form is wrong, and he would stop the others by it.
-        let is_of_sender = matches!(cause.reason, Reason::NotPermitted | Reason::ForeignTenant);
-        written == 0 && !is_of_sender && cause.reason.is_of_the_form()
+        written == 0 && cause.reason.is_of_the_form()
     }
 }
 

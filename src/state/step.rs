@@ -335,11 +335,15 @@ mod tests {
         fn evidence()(
             sketches in proptest::collection::vec(proptest::collection::vec(any::<u32>(), 0..40), 3),
             lists in proptest::collection::vec(proptest::collection::vec(any::<u32>(), 0..40), 2),
-            (news, marks) in any::<(u8, u16)>(),
+            (news, marks, around_numbers, facts) in any::<(u8, u16, u32, u64)>(),
+            (asked, shown) in any::<(Vec<u16>, Vec<u16>)>(),
         ) -> Evidence {
             let [arguments, answer, failure] = [0, 1, 2].map(|at| Sketch::of_hashes(sketches[at].clone()));
             let hashed = Hashed { arguments: arguments.view(), values: &lists[0], answer: answer.view(), failure: failure.view(), own: &lists[1] };
-            Evidence::new(hashed, news, Marks(marks))
+            let words = Named { asked: asked.into(), shown: shown.into(), around_numbers };
+            let mut evidence = Evidence::new(hashed, news, Marks(marks));
+            (evidence.facts, evidence.words) = (Facts(facts), words);
+            evidence
         }
     }
 
@@ -361,7 +365,7 @@ mod tests {
         #[test]
         fn hostile_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), page in any::<u16>()) {
             if let Some(version) = bytes.first_mut() {
-                *version = *version % 2 + 1;
+                *version = *version % 3 + 1;
             }
             let _ = decode_page(page, &bytes);
         }

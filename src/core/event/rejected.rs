@@ -84,7 +84,9 @@ impl Reason {
             | Self::DuplicateField
             | Self::Panic
             | Self::Crash
-            | Self::TenantLimit => false,
+            | Self::TenantLimit
+            | Self::NotPermitted
+            | Self::ForeignTenant => false,
         }
     }
 

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{MemoryStore, state_hash};
 use loopwarden_core::identity::Sketch;
+use loopwarden_core::limits::USER_NAMING_TEXTS_MAX;
 
 const TASK: TaskId = TaskId { stage: Stage::Session, partition: 0 };
 
@@ -40,6 +41,11 @@ prop_compose! {
     }
 }
 
+fn named() -> impl Strategy<Value = VecDeque<Box<[u16]>>> {
+    let words = proptest::collection::vec(any::<u16>(), 0..9).prop_map(Vec::into_boxed_slice);
+    proptest::collection::vec_deque(words, 0..=USER_NAMING_TEXTS_MAX)
+}
+
 prop_compose! {
     fn rows()((count, first) in any::<(u32, u64)>()) -> Row {
         Row { count, first }
@@ -57,6 +63,7 @@ prop_compose! {
         (own_texts, next_step) in (texts(), any::<u64>()),
         (began, calls, replies, tokens, cost_micro_usd) in any::<(i64, u32, u32, u64, u64)>(),
         tools in proptest::collection::vec((hash(), any::<u32>()), 0..9),
+        (last_text, next, sum, raised_by) in (hash(), any::<u64>(), any::<i32>(), any::<u64>()),
     ) -> Streaks {
         let category = Category::from_number(category).unwrap();
         Streaks {
@@ -64,10 +71,11 @@ prop_compose! {
             outcome: OutcomeRun { key, count, triggers, first },
             matrix: Matrix { stagnation, stuck, stagnation_first, stuck_first, stagnation_fingerprint, category },
             tests, shell,
-            texts: Texts { turns: turns_of_text, turn },
+            texts: Texts { turns: turns_of_text, turn, last: (last_text, next) },
             exploration: Explored { has_edited, files, turns, last_turn, slice, first: read_first, last_time: EventTime(last_time) },
             own_texts: OwnTexts { texts: own_texts, next_step },
             spent: Spent { began: EventTime(began), calls, turns: replies, turn, tokens, cost_micro_usd, tools },
+            score: Score { sum, raised_by },
         }
     }
 }
@@ -117,7 +125,7 @@ prop_compose! {
         (world, policy, producer_seq, pending_turn) in (hash(), hash(), any::<u64>(), any::<u64>()),
         recent_events in proptest::collection::vec_deque(any::<u64>().prop_map(Hash64), 0..64),
         sent_texts in proptest::collection::vec_deque(any::<u64>().prop_map(Hash64), 0..8),
-        user_texts in texts(),
+        (user_texts, user_words) in (texts(), named()),
         streaks in prop_oneof![Just(Streaks::default()), streaks()],
         episodes in proptest::collection::vec(episodes(), 0..4),
         shadow_episodes in proptest::collection::vec(episodes(), 0..4),
@@ -128,7 +136,7 @@ prop_compose! {
     ) -> Head {
         Head {
             epoch, live_seq, shadow_seq, time: EventTime(time), lag_ms, swarm_id: swarm_id.into(), world, producer_seq, pending_turn,
-            recent_events, sent_texts, user_texts, streaks, episodes, shadow_episodes, verdicts: verdicts.into(),
+            recent_events, sent_texts, user_texts, user_words, streaks, episodes, shadow_episodes, verdicts: verdicts.into(),
             timers: TimerTable::restored(TimerKind::OF_SESSION.into_iter().zip(dues)), has_ended, policy, loops_total, pending_nudge,
         }
     }
@@ -146,7 +154,7 @@ proptest! {
     #[test]
     fn hostile_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         if let Some(version) = bytes.first_mut() {
-            *version = *version % 2 + 1;
+            *version = *version % 3 + 1;
         }
         let _ = decode_whole_head(&bytes);
     }
