@@ -348,7 +348,7 @@ pub(crate) fn fleet() -> String {
 #[test]
 fn a_replay_says_the_same_in_the_same_order_on_one_thread_and_on_several() {
     let one = expect(&["replay", &fleet(), "--output", "ndjson", "--lanes", "1"], exit_code::DONE);
-    assert!(stdout(&one).lines().count() > 8, "{}", stdout(&one));
+    assert!(stdout(&one).lines().count() > 6, "{}", stdout(&one));
     for lanes in ["2", "3", "0"] {
         let other = expect(&["replay", &fleet(), "--output", "ndjson", "--lanes", lanes], exit_code::DONE);
         assert!(other.stdout == one.stdout, "--lanes {lanes}");
@@ -538,7 +538,7 @@ fn the_demo_writes_the_same_bytes_each_time() {
     let first = expect(&["demo", "--output", "ndjson"], exit_code::DONE);
     let second = expect(&["demo", "--output", "ndjson"], exit_code::DONE);
     assert!(first.stdout == second.stdout);
-    assert!(stdout(&first).lines().count() > 8);
+    assert!(stdout(&first).lines().count() > 6);
     let schema: Value = serde_json::from_str(&stdout(&expect(&["schema", "print", "command"], exit_code::DONE))).unwrap();
     let schema = jsonschema::validator_for(&schema).unwrap();
     for line in stdout(&first).lines() {

@@ -165,7 +165,7 @@ fn policies() -> Vec<Arc<Policy>> {
     let mut policies: Vec<Arc<Policy>> = ["default", "equality", "hackeurope", "attocode", "cortex", "rockbot", "ironcurtain"]
         .map(|name| policy(name, &json!({})))
         .into();
-    policies.push(policy("default", &json!({"detectors": {"similar_failures": {"threshold": 2}}})));
+    policies.push(policy("default", &json!({"score": {"nudge_at": 1.0, "block_at": 2.0}})));
     let own = json!({"own_words": {"mode": "nudge", "threshold": 2}, "cycle": {"threshold": 2}, "budget": {"mode": "block", "calls": 9, "turns_block": 9}});
     policies.push(policy("default", &json!({ "detectors": own })));
     policies.push(policy(

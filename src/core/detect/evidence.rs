@@ -134,7 +134,7 @@ impl Marks {
     pub const SLOW: Self = Self(1 << 2);
     /// No call like it was made before.
     pub const NOVEL: Self = Self(1 << 3);
-    /// It changed something, and was not made before: of class `mutates`, an item of a worklist, or a receipt.
+    /// It changed something, and was not made before: of class `mutates`, or answered by a receipt.
     pub const CHANGE: Self = Self(1 << 4);
     /// Its arguments were not reported.
     pub const NO_ARGUMENTS: Self = Self(1 << 7);
@@ -144,6 +144,8 @@ impl Marks {
     pub const BARREN: Self = Self(1 << 9);
     /// Its only argument is an id by its form: letters and digits, or a long number. Asked again, it looks at what runs elsewhere.
     pub const ID: Self = Self(1 << 10);
+    /// It took an item off a list, and was not made before.
+    pub const ITEM: Self = Self(1 << 11);
 
     /// Whether all of `other` are set.
     #[must_use]

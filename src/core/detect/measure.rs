@@ -194,7 +194,7 @@ impl<'a> Walk<'a> {
             Likeness::Other => {}
         }
         if earlier.call != step.call {
-            self.is_changed |= other.marks.has(Marks::CHANGE);
+            self.is_changed |= other.marks.has(Marks::CHANGE) || other.marks.has(Marks::ITEM);
             let is_news = !earlier.failed() && other.news > NEWS_PERCENT;
             self.is_among_news |= is_news;
             self.news_since_equal |= is_news && self.equal.made == 0;
@@ -285,7 +285,8 @@ impl<'a> Walk<'a> {
         let is_work = is_item || is_change || is_poll || is_watched;
         let is_barren = is_ok && is_quiet && !is_work && (!is_little || is_made);
         marks.set(Marks::NOVEL, is_novel);
-        marks.set(Marks::CHANGE, is_change);
+        marks.set(Marks::CHANGE, is_change && (is_receipt || step.flags.has(Flags::MUTATES)));
+        marks.set(Marks::ITEM, is_item && !is_poll);
         marks.set(Marks::BARREN, is_barren);
         let asks_again = is_ok && is_made && asks_for_job(history, step);
         let waiting = if !is_poll && !asks_again && !step.flags.has(Flags::RETRYABLE) {

@@ -174,7 +174,8 @@ fn answered(result: &CallResult<'_>, (answer, canonical): (&View<'_>, Option<&st
     Answered {
         shown: naming_words(shown, ANSWER_WORDS_MAX),
         around_numbers: shape_of(read),
-        is_absent: compared == &View::Absent && error.is_empty(),
+        // That a call failed is an answer, also without a text.
+        is_absent: compared == &View::Absent && is_ok,
         answer,
         failure: if is_ok { Sketch::default() } else { sketch_failure(if said.is_empty() { error } else { said }, own) },
         is_little: words < LITTLE_WORDS,

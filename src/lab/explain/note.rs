@@ -251,6 +251,7 @@ fn answered(step: &Step, event: &Event<'_>) -> Option<String> {
 fn brought(evidence: &Evidence) -> String {
     let marks = [
         (Marks::CHANGE, "a change"),
+        (Marks::ITEM, "an item"),
         (Marks::BARREN, "nothing new"),
         (Marks::NOVEL, "a new call"),
         (Marks::LITTLE, "says little"),

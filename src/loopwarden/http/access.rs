@@ -14,7 +14,7 @@ use crate::http::answer::Refusal;
 use crate::http::connection::Peer;
 use crate::http::door::{Asked, Stranger};
 use crate::http::principal::{Principal, Roles};
-use crate::http::rate::Purse;
+use crate::http::purse::Purse;
 use crate::http::routes::{Access, Group, Route};
 use crate::http::shared::Shared;
 use crate::http::{answer, routes};

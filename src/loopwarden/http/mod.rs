@@ -31,6 +31,7 @@ mod peer;
 mod phase;
 mod principal;
 mod process_status;
+mod purse;
 mod query;
 mod rate;
 mod router;

@@ -7,7 +7,7 @@ use loopwarden_guard::{BadCheck, Check};
 use loopwarden_ingest::{Batch, Grant, Refused, Tenants, is_reset};
 use serde_json::value::RawValue;
 
-use crate::http::rate::Purse;
+use crate::http::purse::Purse;
 use crate::http::token::Token;
 
 /// What somebody may be.

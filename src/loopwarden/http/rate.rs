@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use loopwarden_log::clock::Stopwatch;
 
+use crate::http::purse::Purse;
 use crate::http::routes::Group;
 use crate::http::seats::payer;
 
@@ -16,17 +17,6 @@ const MILLI: u64 = 1_000;
 const OF_STRANGER: Rate = Rate { per_second: 50, burst: 100 };
 /// Addresses that are counted by themselves. More at once share what is left.
 const STRANGERS_MAX: usize = 4_096;
-
-/// Whose requests are counted together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purse {
-    /// Programs of this host that need no token.
-    Local,
-    /// Whoever shows this token, by its place in the list.
-    Token(usize),
-    /// Whoever comes from this address and shows nothing.
-    Stranger(IpAddr),
-}
 
 /// So many per second, so many at once.
 #[derive(Debug, Clone, Copy)]

@@ -3,7 +3,7 @@
 use loopwarden_core::event::Stage;
 use loopwarden_lane::{Samples, Value};
 
-use crate::telemetry::metrics::{STAGES, Snapshot, list};
+use crate::telemetry::snapshot::{STAGES, Snapshot, list};
 
 /// How far behind each task is: in records, or in seconds.
 pub(super) fn lag(in_seconds: bool, snapshot: &Snapshot) -> Samples {

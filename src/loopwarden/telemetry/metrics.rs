@@ -9,7 +9,6 @@ use std::fmt;
 use loopwarden_core::event::Stage;
 use loopwarden_intake::IntakeReport;
 use loopwarden_lane::{BUCKETS_US, Histogram, LaneReport, Samples, Stats, TaskState, Value};
-use loopwarden_state::StoreStats;
 use loopwarden_webhook::WebhookReport;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
@@ -17,6 +16,8 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use crate::telemetry::guard::{GuardReport, ROWS};
+pub use crate::telemetry::snapshot::Snapshot;
+use crate::telemetry::snapshot::{STAGES, list};
 use crate::telemetry::{lag, process, webhooks};
 
 /// Prefix of every name.
@@ -236,45 +237,6 @@ impl Metric {
     }
 }
 
-/// The process at one moment.
-#[derive(Debug, Clone, Default)]
-pub struct Snapshot {
-    /// Version and, where the build said so, revision.
-    pub build: (String, String),
-    /// Profile, hash and mode of the policy in force.
-    pub policy: (String, String, String),
-    /// Name of the event topic.
-    pub topic: String,
-    /// What the lanes show of themselves.
-    pub lanes: Vec<LaneReport>,
-    /// What reads other topics.
-    pub intakes: Vec<IntakeReport>,
-    /// What sends commands on.
-    pub webhooks: Vec<WebhookReport>,
-    /// Wall clock, Unix ms.
-    pub now_ms: i64,
-    /// By how much watermarks stay behind the newest event. Milliseconds.
-    pub lateness_ms: i64,
-    /// RocksDB.
-    pub store: Option<StoreStats>,
-    /// How long each partition of each stage of the embedded log has waited, in milliseconds; events sent away: behind, share.
-    pub backlog: Option<(Vec<(Stage, u32, u64)>, [u64; 2])>,
-    /// Bytes and readers of the embedded log.
-    pub log: Option<(u64, u64)>,
-    /// Requests by route and status, with how long they took.
-    pub http: Vec<(&'static str, u16, Histogram)>,
-    /// The guard, where this process has one.
-    pub guard: Option<GuardReport>,
-}
-
-impl Snapshot {
-    fn stats(&self) -> Stats {
-        let mut sum = Stats::default();
-        self.lanes.iter().for_each(|lane| sum.add(&lane.stats));
-        sum
-    }
-}
-
 /// The metrics as OpenMetrics text.
 pub fn render(snapshot: Snapshot) -> String {
     encoded(snapshot, metrics().collect())
@@ -336,8 +298,6 @@ impl Collector for Scrape {
     }
 }
 
-pub(super) const STAGES: [&str; 2] = ["session", "swarm"];
-
 fn one(value: f64) -> Samples {
     vec![(Vec::new(), Value::Number(value))]
 }
@@ -352,10 +312,6 @@ fn sum(snapshot: &Snapshot, of: fn(&LaneReport) -> f64) -> Samples {
 
 fn by_lane(snapshot: &Snapshot, of: fn(&LaneReport) -> f64) -> Samples {
     snapshot.lanes.iter().enumerate().map(|(lane, report)| (vec![lane.to_string()], Value::Number(of(report)))).collect()
-}
-
-pub(super) fn list(words: &[&str], counts: &[u64]) -> Samples {
-    words.iter().zip(counts).map(|(word, count)| (vec![(*word).to_owned()], Value::Number(*count as f64))).collect()
 }
 
 fn tasks(snapshot: &Snapshot) -> Samples {
@@ -382,6 +338,8 @@ mod tests {
     use loopwarden_lane::TaskView;
     use loopwarden_log::InputEnd;
     use loopwarden_state::Position;
+
+    use loopwarden_state::StoreStats;
 
     use super::*;
 

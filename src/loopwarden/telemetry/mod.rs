@@ -8,6 +8,7 @@ pub mod logging;
 pub mod metrics;
 pub mod process;
 mod repeats;
+mod snapshot;
 mod webhooks;
 #[cfg(test)]
 mod written;
