@@ -196,9 +196,9 @@ fn take_head(version: u8, bytes: &[u8]) -> Result<(Head, StoredRing, &[u8]), Sto
         remembered.put_into(&mut head);
     }
     if version >= 3 {
-        let scored: Scored;
-        (scored, rest) = codec::take(KeyFamily::Head.as_str(), rest)?;
-        scored.put_into(&mut head);
+        let evidence: Scored;
+        (evidence, rest) = codec::take(KeyFamily::Head.as_str(), rest)?;
+        evidence.put_into(&mut head);
     }
     Ok((head, ring, rest))
 }

@@ -245,12 +245,10 @@ pub fn load_head(
     Ok(Some((loaded, starts)))
 }
 
-fn scan_panes(
-    store: &impl StateStore,
-    task: TaskId,
-    counter: &[u8],
-    visit: &mut dyn FnMut(EventTime, &[u8]) -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
+/// Takes a pane's time and its bytes.
+type PaneVisitor<'a> = &'a mut dyn FnMut(EventTime, &[u8]) -> Result<(), StoreError>;
+
+fn scan_panes(store: &impl StateStore, task: TaskId, counter: &[u8], visit: PaneVisitor<'_>) -> Result<(), StoreError> {
     let prefix = pane_prefix(counter);
     let mut failed = None;
     store.scan(task, KeyFamily::SwarmPane, &prefix, &prefix, &mut |key, value| {

@@ -297,7 +297,7 @@ impl<'a> Walk<'a> {
             Waiting::Asks
         };
         let is_known = !marks.has(Marks::NO_ARGUMENTS) && !marks.has(Marks::NO_ANSWER);
-        let seen = Seen { is_watched, is_quiet, is_item, is_novel, is_change, answer_news, is_barren };
+        let seen = Seen { is_watched, is_quiet, is_item, is_novel, is_change, is_barren, answer_news };
         let facts = if is_known { self.facts(&seen, history) } else { Facts::default() };
         Measured { facts, news: answer_news.max(argument_news), marks, waiting }
     }

@@ -91,9 +91,8 @@ impl Weights {
         match (points > 0, waiting) {
             (true, Waiting::Waits) => 0,
             (true, Waiting::Asks) => points / patience.max(1) as i32,
-            (true, Waiting::No) => points,
             (false, _) if is_other_tool => points * self.others_percent / 100,
-            (false, _) => points,
+            (true, Waiting::No) | (false, _) => points,
         }
     }
 }
@@ -185,7 +184,9 @@ mod tests {
 
     fn facts(of: &[Fact]) -> Facts {
         let mut facts = Facts::default();
-        of.iter().for_each(|fact| facts.note(*fact, true));
+        for fact in of {
+            facts.note(*fact, true);
+        }
         facts
     }
 

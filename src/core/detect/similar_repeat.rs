@@ -31,7 +31,6 @@ impl Rule for Settings {
         on_result: true,
         looks_through: true,
         swept: None,
-        ..About::AGENT
     };
 
     fn threshold(&self) -> u32 {

@@ -15,6 +15,9 @@ use crate::embedded::record::Stored;
 use crate::embedded::scan::{corrupt, scan};
 use crate::embedded::shared::Written;
 
+/// Takes the key and the value of a row.
+type RowVisitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
+
 /// One output, with its number in its feed: from 0, without gaps, for ever the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmbeddedOutput {
@@ -167,7 +170,7 @@ impl EmbeddedReader {
     ///
     /// # Errors
     /// [`LogError::Fatal`] where the disk fails.
-    pub fn visit_rows(&self, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>) -> Result<(), LogError> {
+    pub fn visit_rows(&self, prefix: &[u8], visit: RowVisitor<'_>) -> Result<(), LogError> {
         let (from, mut to) = (layout::row_key(prefix), layout::row_key(prefix));
         while to.last() == Some(&u8::MAX) {
             to.pop();
