@@ -130,12 +130,11 @@ impl Seen {
         if was == Some(now) {
             return Ok(now);
         }
-        match was {
-            Some(was) => drop(self.order(kind).remove(&swarm::seen_key(kind, was, subject))),
-            None => {
-                *count_of(self.load(store, task)?, kind) += 1;
-                self.note_share(kind, subject, true);
-            }
+        if let Some(was) = was {
+            self.order(kind).remove(&swarm::seen_key(kind, was, subject));
+        } else {
+            *count_of(self.load(store, task)?, kind) += 1;
+            self.note_share(kind, subject, true);
         }
         // A subject stands under one time: under another one the store does not know it.
         self.order(kind).insert_new(swarm::seen_key(kind, now, subject));
