@@ -178,7 +178,7 @@ fn signal(child: &Child, name: &str) {
 #[test]
 fn lanes_that_stand_still_are_late_verdicts_and_lift_no_block() {
     let Some(bootstrap) = broker::bootstrap() else { return };
-    let world = World::new(&bootstrap, PARTITIONS);
+    let world = World::new(bootstrap, PARTITIONS);
     let scratch = Scratch::new("guard-late");
     let dir = scratch.0.to_string_lossy().into_owned();
     let engine = Running::start(&world, &scratch, &["run", "--data-dir", &dir, "--set", "mode=live"]);

@@ -103,7 +103,9 @@ mod tests {
 
     fn pattern(facts: &[Fact], of_loops: f64, of_work: f64) -> Pattern {
         let mut pattern = Pattern::of(Facts::default());
-        facts.iter().for_each(|fact| pattern.facts.note(*fact, true));
+        for fact in facts {
+            pattern.facts.note(*fact, true);
+        }
         Pattern { steps: 1, of_loops, of_work, ..pattern }
     }
 

@@ -316,8 +316,8 @@ mod tests {
         let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (phase, seat) = seated();
         let mut connection = Connection::new(listener.accept().await.unwrap().0, phase, seat);
-        let sent = text.to_vec();
-        let writer = std::thread::spawn(move || client.write_all(&sent).map(|()| client));
+        let whole = text.to_vec();
+        let writer = std::thread::spawn(move || client.write_all(&whole).map(|()| client));
         let mut bytes = vec![0; 64 << 10];
         let mut all = 0;
         while all < text.len() {

@@ -10,6 +10,9 @@ use crate::telemetry::guard::GuardReport;
 
 pub(super) const STAGES: [&str; 2] = ["session", "swarm"];
 
+/// How long each partition of each stage has waited: stage, partition, milliseconds.
+type Waiting = Vec<(Stage, u32, u64)>;
+
 /// The process at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
@@ -32,7 +35,7 @@ pub struct Snapshot {
     /// RocksDB.
     pub store: Option<StoreStats>,
     /// How long each partition of each stage of the embedded log has waited, in milliseconds; events sent away: behind, share.
-    pub backlog: Option<(Vec<(Stage, u32, u64)>, [u64; 2])>,
+    pub backlog: Option<(Waiting, [u64; 2])>,
     /// Bytes and readers of the embedded log.
     pub log: Option<(u64, u64)>,
     /// Requests by route and status, with how long they took.

@@ -32,7 +32,7 @@ fn hundreds_of_half_heads_keep_neither_a_probe_nor_an_agent_out() {
     allow_files();
     let scratch = Scratch::new();
     let running = Running::start(&scratch.0, &["mode=live"]);
-    assert!(HALF_HEADS > limits::HTTP_CONNECTIONS_MAX);
+    const { assert!(HALF_HEADS > limits::HTTP_CONNECTIONS_MAX) };
     let mut stream = running.client.follow("", None);
     let mut half: Vec<TcpStream> = Vec::new();
     for _ in 0..HALF_HEADS {

@@ -32,12 +32,12 @@ pub(super) fn start(config: &Config, options: Options, stop: &Arc<AtomicBool>) -
     let send = Box::new(move |record: &loopwarden_guard::Record| sends.send(&record.session_id, &record.event));
     let desk = Arc::new(Desk::beside(options, Source::Kafka, send));
     let place = format!("Kafka {}, {}", kafka.bootstrap_servers, kafka.topics.state);
-    let (followed, stops, flushed) = (Arc::clone(&desk), Arc::clone(stop), Arc::clone(&forwarder));
+    let (told_desk, stops, flushed) = (Arc::clone(&desk), Arc::clone(stop), Arc::clone(&forwarder));
     let late_ms = Arc::new(AtomicI64::new(0));
     let (watched, told, ends) = (kafka.clone(), Arc::clone(&late_ms), Arc::clone(stop));
     let watch = std::thread::Builder::new().name("lateness".to_owned()).spawn(move || watch(&watched, &told, &ends))?;
     let follower = std::thread::Builder::new().name("follower".to_owned()).spawn(move || {
-        follow(&kafka, &followed, &late_ms, &stops);
+        follow(&kafka, &told_desk, &late_ms, &stops);
         flushed.flush(FLUSH_WAIT);
     })?;
     let deliveries = Box::new(move || {

@@ -93,8 +93,8 @@ pub(super) fn start(url: &str, token: Option<UpstreamToken>, options: Options, s
     let upstream = Upstream { address: ask::resolve(host)?, token, stop: Arc::clone(stop) };
     let (queue, sent) = (Arc::new(Queue::default()), Arc::new(Sent::default()));
     let room = Arc::clone(&queue);
-    let send = Box::new(move |record: &Record| room.push(tenant_of(record.event.as_bytes()), record));
-    let desk = Arc::new(Desk::beside(options, Source::Upstream, send));
+    let push = Box::new(move |record: &Record| room.push(tenant_of(record.event.as_bytes()), record));
+    let desk = Arc::new(Desk::beside(options, Source::Upstream, push));
     let (source, told) = (upstream.clone(), Arc::clone(&desk));
     let follow = std::thread::Builder::new().name("follower".to_owned()).spawn(move || source.follow(&told))?;
     let counts = Arc::clone(&sent);

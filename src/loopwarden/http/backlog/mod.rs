@@ -180,7 +180,9 @@ impl Backlog {
             }
         }
         let oldest_ms = self.longest_at(now_ms);
-        released.into_iter().for_each(|entry| inner.release(&entry));
+        for entry in released {
+            inner.release(&entry);
+        }
         inner.pace.note(judged as usize, oldest_ms, now_ms);
         self.publish(&inner);
         drop(inner);
@@ -414,7 +416,9 @@ impl Admitted {
                 judged.push(entry);
             }
         }
-        judged.iter().for_each(|entry| inner.release(entry));
+        for entry in &judged {
+            inner.release(entry);
+        }
         backlog.publish(&inner);
         drop(inner);
         Appended { backlog, senders }

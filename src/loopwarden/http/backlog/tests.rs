@@ -22,7 +22,7 @@ fn take(inner: &mut Inner, tenant: &str, events: usize, now_ms: u64) -> Result<(
 
 /// As many as get in, a hundred at a time.
 fn fill(inner: &mut Inner, tenant: &str, now_ms: u64) -> usize {
-    (0..).take_while(|_| take(inner, tenant, 100, now_ms).is_ok()).count() * 100
+    (0..1_000_000).take_while(|_| take(inner, tenant, 100, now_ms).is_ok()).count() * 100
 }
 
 /// Several that have all sent something.
@@ -98,7 +98,7 @@ fn append(broker: &EmbeddedBroker, session: &str, timestamp_ms: i64) -> Vec<(u32
 /// Sessions of partition 0 and 1.
 fn sessions() -> [String; 2] {
     [0, 1].map(|partition| {
-        (0..).map(|number| format!("s{number}")).find(|session| partition_of(session.as_bytes(), 2) == partition).unwrap()
+        (0..1_000).map(|number| format!("s{number}")).find(|session| partition_of(session.as_bytes(), 2) == partition).unwrap()
     })
 }
 

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::clock;
 use crate::http::backlog::Backlog;
 use crate::http::check::beside::{BesideSink, Send};
-use crate::http::check::embedded::EmbeddedSink;
+use crate::http::check::embedded::{self, EmbeddedSink};
 use crate::http::principal::Principal;
 use crate::input_quality::InputQuality;
 use crate::telemetry::guard::GuardReport;
@@ -89,7 +89,7 @@ impl Desk {
     #[must_use]
     pub fn is_fresh(&self) -> bool {
         match &self.sink {
-            Sink::Embedded(sink) => self.guard().is_fresh(sink.knowledge(sink.longest_ms()), now()),
+            Sink::Embedded(sink) => self.guard().is_fresh(embedded::knowledge(sink.longest_ms()), now()),
             Sink::Beside(sink) => self.guard().is_fresh(sink.knowledge(), now()),
         }
     }
@@ -204,7 +204,7 @@ impl Desk {
         let now = now();
         let knowledge = match &self.sink {
             Sink::Embedded(sink) => {
-                let knowledge = sink.knowledge(sink.late_ms(&opened.who.session_id));
+                let knowledge = embedded::knowledge(sink.late_ms(&opened.who.session_id));
                 Knowledge { as_of: knowledge.as_of.filter(|_| is_known), ..knowledge }
             }
             Sink::Beside(sink) => sink.knowledge(),

@@ -38,6 +38,12 @@ pub(super) struct EmbeddedSink {
     dropped: AtomicU64,
 }
 
+/// What is known of lanes that are so far behind: their verdicts come in this process.
+pub(super) fn knowledge(late_ms: u64) -> Knowledge {
+    let late_ms = i64::try_from(late_ms).unwrap_or(i64::MAX);
+    Knowledge { as_of: Some(EventTime(clock::now_ms())), late_ms, source: Source::Embedded }
+}
+
 impl EmbeddedSink {
     /// Follows the lanes. What is in force already is read under the lock of the guard: what changes meanwhile comes after it.
     pub(super) fn start(broker: EmbeddedBroker, backlog: Arc<Backlog>, guard: &Arc<Mutex<Guard>>) -> Result<Self, LogError> {
@@ -94,12 +100,6 @@ impl EmbeddedSink {
     /// How far behind any verdict is. Milliseconds.
     pub(super) fn longest_ms(&self) -> u64 {
         self.backlog.longest_ms()
-    }
-
-    /// What is known of lanes that are so far behind: their verdicts come in this process.
-    pub(super) fn knowledge(&self, late_ms: u64) -> Knowledge {
-        let late_ms = i64::try_from(late_ms).unwrap_or(i64::MAX);
-        Knowledge { as_of: Some(EventTime(clock::now_ms())), late_ms, source: Source::Embedded }
     }
 
     /// Appends events of an agent of a tenant, all or none: where they are. They are durable with the next sync, which nobody waits for.
