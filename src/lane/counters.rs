@@ -108,12 +108,8 @@ impl Counters {
         if let Some(at) = self.index.get(id) {
             return Ok(*at);
         }
-        let entry = Entry::new(id.clone(), swarm::load(store, id.0, &id.1)?);
-        self.make_room();
-        let bytes = entry.measure();
-        let at = self.held.insert(entry, bytes);
-        self.index.insert(id.clone(), at);
-        Ok(at)
+        let loaded = swarm::load(store, id.0, &id.1)?;
+        Ok(self.hold(Entry::new(id.clone(), loaded)))
     }
 
     /// The same for a counter that is to go: its panes are not read.
@@ -126,12 +122,15 @@ impl Counters {
             return Ok(*at);
         }
         let (loaded, panes) = swarm::load_head(store, id.0, &id.1)?.unzip();
-        let entry = Entry { stored_panes: panes.unwrap_or_default(), ..Entry::new(id.clone(), loaded) };
+        Ok(self.hold(Entry { stored_panes: panes.unwrap_or_default(), ..Entry::new(id.clone(), loaded) }))
+    }
+
+    fn hold(&mut self, entry: Entry) -> CounterId {
         self.make_room();
-        let bytes = entry.measure();
+        let (id, bytes) = ((entry.task, entry.key.clone()), entry.measure());
         let at = self.held.insert(entry, bytes);
-        self.index.insert(id.clone(), at);
-        Ok(at)
+        self.index.insert(id, at);
+        at
     }
 
     /// The counter looked up last.

@@ -8,7 +8,7 @@ use loopwarden_core::engine::{Input, Place, SubjectKey, TimerKind};
 use loopwarden_core::event::{
     Content, Event, EventKind, Reason, Record, RecordOffset, Rejected, Stage as TaskStage, partition_of,
 };
-use loopwarden_core::limits::TIMERS_PER_COMMIT;
+use loopwarden_core::limits::{LETTERS_WHOLE_PER_MINUTE, TIMERS_PER_COMMIT};
 use loopwarden_state::{StateStore, StoreError, TimerKey, session as stored};
 
 use crate::cache::EntryId;
@@ -79,7 +79,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
     fn event(&mut self, record: &Record<'_>, event: &Event<'_>) -> Result<(), Stop> {
         self.task.advance_watermark(event.time, self.settings.lateness_ms);
         self.fire_due(record)?;
-        if !self.task.tenants.admits(&self.machine.policy().tenants, event, self.store, self.id)? {
+        if !self.is_within_limit(event)? {
             return self.dead_letter(record, &Rejected::at(Reason::TenantLimit, "tenant"));
         }
         let place = Place {
@@ -249,7 +249,8 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         if is_sign && self.task.window.note_malformed(sender) {
             self.trip("too many senders send what is no event")?;
         }
-        let is_whole = self.task.letters.is_whole(sender, record.meta.timestamp, self.store, self.id)?;
+        let is_whole =
+            self.task.letters.admits((&sender.name(), LETTERS_WHOLE_PER_MINUTE), record.meta.timestamp, self.store, self.id)?;
         let ordinal = self.task.count_output(dead_letter_id(record).as_bytes());
         let letter = self.encoder.dead_letter((record, is_whole), rejected, self.id, ordinal);
         let stats = &mut self.overlay.stats;
@@ -257,6 +258,16 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         stats.limit_dead_letters += u64::from(letter.headers.get("dlq.bytes").is_some());
         self.overlay.push_letter((self.id, record.meta.offset), letter);
         Ok(())
+    }
+
+    /// Counts an event; false where its tenant has had its share. A reset is never refused: it lifts blocks.
+    fn is_within_limit(&mut self, event: &Event<'_>) -> Result<bool, Stop> {
+        let tenant = event.tenant.as_deref().unwrap_or_default();
+        let limit = self.machine.policy().tenants.events_per_minute(tenant);
+        match limit.filter(|_| !matches!(event.kind, EventKind::Reset(_))) {
+            Some(limit) => Ok(self.task.tenants.admits((tenant, limit), event.record_time, self.store, self.id)?),
+            None => Ok(true),
+        }
     }
 
     fn trip(&self, why: &'static str) -> Result<(), Stop> {

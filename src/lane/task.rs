@@ -6,11 +6,10 @@ use loopwarden_state::Position;
 
 use crate::census::Census;
 use crate::lease::Lease;
-use crate::letters::Letters;
 use crate::poison::DeadLetterWindow;
 use crate::seen::Seen;
+use crate::share::Share;
 use crate::sources::{Reading, Sources};
-use crate::tenants::Tenants;
 use crate::timers::TimerQueue;
 
 /// A task in a state. Only [`Running`] processes records.
@@ -38,9 +37,9 @@ pub struct Running {
     /// Sessions of a task of the session stage.
     pub(super) census: Census,
     /// Events of tenants that have a limit, in a task of the session stage.
-    pub(super) tenants: Tenants,
-    /// Dead letters of senders.
-    pub(super) letters: Letters,
+    pub(super) tenants: Share,
+    /// Dead letters of senders that hold their records.
+    pub(super) letters: Share,
     pub(super) window: DeadLetterWindow,
     pub(super) window_committed: DeadLetterWindow,
     /// What a task of the session stage says of its source watermark.
@@ -84,8 +83,8 @@ impl Task<Restoring> {
             timers: TimerQueue::new(),
             seen: Seen::new(),
             census: Census::default(),
-            tenants: Tenants::default(),
-            letters: Letters::default(),
+            tenants: Share::of_events(),
+            letters: Share::of_letters(),
             window: DeadLetterWindow::default(),
             window_committed: DeadLetterWindow::default(),
             reading: Reading::default(),

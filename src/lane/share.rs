@@ -1,34 +1,42 @@
-//! Dead letters of senders: each has a share that holds its records, as of now and as of the last commit.
+//! What tenants, or senders, have had of their share within a minute: as of now, and as of the last commit.
 
 use loopwarden_core::event::{EventTime, TaskId};
-use loopwarden_core::limits::LETTERS_WHOLE_PER_MINUTE;
-use loopwarden_state::{Change, StateStore, StoreError, TenantMinute};
+use loopwarden_state::{Change, StateKey, StateStore, StoreError, TenantMinute};
 
-use crate::poison::Sender;
-
-/// What a task has copied of its senders' records.
-#[derive(Debug, Default)]
-pub(super) struct Letters {
+/// What a task counts for each name.
+#[derive(Debug)]
+pub(super) struct Share {
+    key: StateKey,
     /// `None` = to be read, where it is needed.
     now: Option<TenantMinute>,
     committed: Option<TenantMinute>,
 }
 
-impl Letters {
-    /// Counts a dead letter; false where its sender has had its share of those that hold their records.
-    pub(super) fn is_whole(
+impl Share {
+    /// Events of tenants, in a task of the session stage.
+    pub(super) const fn of_events() -> Self {
+        Self { key: TenantMinute::key(), now: None, committed: None }
+    }
+
+    /// Dead letters of senders that hold their records.
+    pub(super) fn of_letters() -> Self {
+        Self { key: TenantMinute::letters_key(), now: None, committed: None }
+    }
+
+    /// Counts what a record of `name` brought; false where it has had its `limit`.
+    pub(super) fn admits(
         &mut self,
-        sender: Sender,
+        (name, limit): (&str, u32),
         recorded: EventTime,
         store: &impl StateStore,
         task: TaskId,
     ) -> Result<bool, StoreError> {
         if self.now.is_none() {
-            let stored = store.get(task, &TenantMinute::letters_key())?;
+            let stored = store.get(task, &self.key)?;
             self.committed = Some(stored.map_or(Ok(TenantMinute::default()), |bytes| TenantMinute::decode(&bytes))?);
             self.now.clone_from(&self.committed);
         }
-        Ok(self.now.get_or_insert_default().admits(recorded, &sender.name(), LETTERS_WHOLE_PER_MINUTE))
+        Ok(self.now.get_or_insert_default().admits(recorded, name, limit))
     }
 
     /// Gives away what changed since the last commit.
@@ -36,7 +44,7 @@ impl Letters {
         if let Some(now) = &self.now
             && self.now != self.committed
         {
-            out.push(Change { task, key: TenantMinute::letters_key(), value: Some(now.encode()?) });
+            out.push(Change { task, key: self.key.clone(), value: Some(now.encode()?) });
         }
         Ok(())
     }
