@@ -8,6 +8,7 @@ use loopwarden_log::clock::Deadline;
 use loopwarden_log::{Changelog, ChangelogRange, Flow, LogError};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::metadata::MetadataPartition;
 use rdkafka::producer::{BaseProducer, Producer};
 use rdkafka::{ClientConfig, Message, Offset, TopicPartitionList};
 
@@ -152,6 +153,13 @@ fn is_missing(client: &BaseConsumer<PlainContext>, topic: &str, partition: u32) 
             Some(error) => error == RDKafkaErrorCode::UnknownTopicOrPartition,
         })
     })
+}
+
+/// Ids of the partitions of a topic; none where there is no such topic.
+pub(super) fn partitions(client: &BaseConsumer<PlainContext>, topic: &str, asking: &str) -> Result<Vec<i32>, LogError> {
+    let metadata = client.fetch_metadata(Some(topic), limits::ASK_WAIT).map_err(|error| fate::of(&error, asking))?;
+    let found = metadata.topics().iter().find(|found| found.name() == topic);
+    Ok(found.map(|found| found.partitions().iter().map(MetadataPartition::id).collect()).unwrap_or_default())
 }
 
 /// The first offset whose record is not older than a time; `None` when all are.

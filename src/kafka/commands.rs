@@ -10,7 +10,6 @@ use loopwarden_log::{Destination, Headers, LogError, Output};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::BorrowedMessage;
-use rdkafka::metadata::MetadataTopic;
 use rdkafka::{Message, Offset, TopicPartitionList};
 
 use crate::context::ConsumerSide;
@@ -182,11 +181,9 @@ fn begin(options: &KafkaOptions) -> Result<(), LogError> {
     let topic = &options.topics.commands;
     let asking = format!("asking for the offsets of group \"{}\"", options.app);
     let failed = |error: KafkaError| fate::of(&error, &asking);
-    let metadata = client.fetch_metadata(Some(topic), limits::ASK_WAIT).map_err(failed)?;
     let mut asked = TopicPartitionList::new();
-    let found = metadata.topics().iter().filter(|found| found.name() == topic);
-    for partition in found.flat_map(MetadataTopic::partitions) {
-        asked.add_partition(topic, partition.id());
+    for partition in changelog::partitions(&client, topic, &asking)? {
+        asked.add_partition(topic, partition);
     }
     if asked.count() == 0 {
         return Err(fate::fatal(fate::E_TOPIC_MISSING, format!("{asking}: there is no topic \"{topic}\"")));

@@ -6,12 +6,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use loopwarden_core::limits;
 use loopwarden_log::LogError;
 use loopwarden_log::clock::Deadline;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::metadata::MetadataPartition;
 use rdkafka::{Message, Offset, TopicPartitionList};
 
 use crate::context::PlainContext;
@@ -55,10 +53,7 @@ impl StateFollower {
         let client = changelog::make_watched(options, "guard")?;
         let topic = options.topics.state.clone();
         let asking = format!("asking for topic \"{topic}\" on {}", options.bootstrap_servers);
-        let metadata = client.fetch_metadata(Some(&topic), limits::ASK_WAIT).map_err(|error| fate::of(&error, &asking))?;
-        let found = metadata.topics().iter().find(|found| found.name() == topic);
-        let partitions: Vec<i32> =
-            found.map(|found| found.partitions().iter().map(MetadataPartition::id).collect()).unwrap_or_default();
+        let partitions = changelog::partitions(&client, &topic, &asking)?;
         if partitions.is_empty() {
             return Err(fate::fatal(fate::E_TOPIC_MISSING, format!("{asking}: there is no such topic")));
         }

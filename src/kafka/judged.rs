@@ -12,7 +12,6 @@ use loopwarden_log::LogError;
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::metadata::MetadataPartition;
 use rdkafka::{Offset, TopicPartitionList};
 
 use crate::context::PlainContext;
@@ -74,10 +73,8 @@ impl Judged {
         let client = changelog::make_watched(options, "judged")?;
         let topic = options.topics.input.clone();
         let asking = format!("asking for topic \"{topic}\" on {}", options.bootstrap_servers);
-        let metadata = client.fetch_metadata(Some(&topic), limits::ASK_WAIT).map_err(|error| fate::of(&error, &asking))?;
-        let found = metadata.topics().iter().find(|found| found.name() == topic);
-        let partitions = found.map(|found| found.partitions().iter().map(MetadataPartition::id).collect::<Vec<_>>());
-        let partitions = partitions.unwrap_or_default().into_iter().map(|partition| (partition, Ends::default())).collect();
+        let partitions = changelog::partitions(&client, &topic, &asking)?;
+        let partitions = partitions.into_iter().map(|partition| (partition, Ends::default())).collect();
         Ok(Self { client, topic, clock: Stopwatch::start(), partitions })
     }
 
