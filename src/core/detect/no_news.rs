@@ -2,10 +2,11 @@
 
 use crate::detect::detector::Detector;
 use crate::detect::evidence::Marks;
-use crate::detect::finding::{Finding, evidence_identity};
+use crate::detect::finding::Finding;
 use crate::detect::history::History;
 use crate::detect::news::{self, Tally};
 use crate::detect::rule::{About, Rule};
+use crate::detect::score::{self, TOLD_FROM};
 use crate::detect::step::Step;
 use crate::detect::words::{Said, Words};
 use crate::setting::{BlockScope, MODE, Mode, Needs, Shared, settings};
@@ -57,16 +58,11 @@ impl Rule for Settings {
     }
 }
 
-/// Fewer are no repetition.
-const TOLD_FROM: u32 = 2;
-
 /// The finding about a step with which the score has reached its bound: the steps in a row that brought nothing.
 #[must_use]
 pub fn describe(settings: &Settings, history: &History, step: &Step) -> Finding {
     let mut barren = Tally::of(step);
     let before = news::since_message(history, step);
     before.take_while(|earlier| earlier.evidence().marks.has(Marks::BARREN)).for_each(|earlier| barren.add(earlier));
-    Finding::new(Detector::NoNews, settings.mode, evidence_identity(), barren.count.max(TOLD_FROM), TOLD_FROM)
-        .spanning(barren.first, step.sequence)
-        .covering(BlockScope::Tool)
+    score::finding(Detector::NoNews, settings.mode, barren, step).covering(BlockScope::Tool)
 }

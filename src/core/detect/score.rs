@@ -3,11 +3,14 @@
 //!
 //! Points are hundredths, whole numbers: a sum is the same on every machine.
 
+use crate::detect::detector::Detector;
 use crate::detect::facts::{Fact, Facts, Side};
+use crate::detect::finding::{Finding, evidence_identity};
 use crate::detect::history::History;
 use crate::detect::measure::{Measured, Waiting};
+use crate::detect::news::Tally;
 use crate::detect::step::Step;
-use crate::setting::Table;
+use crate::setting::{Mode, Table};
 
 /// Weights are written with at most so many decimals.
 const HUNDRED: f64 = 100.0;
@@ -95,6 +98,15 @@ impl Weights {
             (true, Waiting::No) | (false, _) => points,
         }
     }
+}
+
+/// Fewer steps are no repetition.
+pub(super) const TOLD_FROM: u32 = 2;
+
+/// What a detector says that puts the score into words: so many steps, from the first of them to the newest.
+pub(super) fn finding(detector: Detector, mode: Mode, counted: Tally, newest: &Step) -> Finding {
+    Finding::new(detector, mode, evidence_identity(), counted.count.max(TOLD_FROM), TOLD_FROM)
+        .spanning(counted.first, newest.sequence)
 }
 
 /// A number with at most two decimals, as hundredths.

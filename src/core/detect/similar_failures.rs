@@ -1,10 +1,11 @@
 //! `similar_failures`: the score says that calls fail alike, however they are varied. Page `detection`.
 
 use crate::detect::detector::Detector;
-use crate::detect::finding::{Finding, evidence_identity};
+use crate::detect::finding::Finding;
 use crate::detect::history::History;
 use crate::detect::news::{self, Tally, Turns, fails_alike};
 use crate::detect::rule::{About, Rule};
+use crate::detect::score::{self, TOLD_FROM};
 use crate::detect::step::Step;
 use crate::detect::words::{Said, Words};
 use crate::setting::{BlockScope, MODE, Mode, Needs, Shared, settings};
@@ -57,9 +58,6 @@ impl Rule for Settings {
     }
 }
 
-/// Fewer are no repetition.
-const TOLD_FROM: u32 = 2;
-
 /// The finding about a failure with which the score has reached its bound: the failures of its tool that say the same.
 #[must_use]
 pub fn describe(settings: &Settings, history: &History, step: &Step) -> Finding {
@@ -69,7 +67,5 @@ pub fn describe(settings: &Settings, history: &History, step: &Step) -> Finding 
             alike.add(earlier);
         }
     }
-    Finding::new(Detector::SimilarFailures, settings.mode, evidence_identity(), alike.count.max(TOLD_FROM), TOLD_FROM)
-        .spanning(alike.first, step.sequence)
-        .covering(BlockScope::Tool)
+    score::finding(Detector::SimilarFailures, settings.mode, alike, step).covering(BlockScope::Tool)
 }

@@ -1,10 +1,11 @@
 //! `similar_repeat`: the score says that one call, or nearly the same one, goes round. Page `detection`.
 
 use crate::detect::detector::Detector;
-use crate::detect::finding::{Finding, evidence_identity};
+use crate::detect::finding::Finding;
 use crate::detect::history::History;
 use crate::detect::news::{self, Likeness, Tally, Turns, differs_in_numbers, is_answered_alike, likeness};
 use crate::detect::rule::{About, Rule};
+use crate::detect::score::{self, TOLD_FROM};
 use crate::detect::step::{Flags, Step};
 use crate::detect::words::{Said, Words};
 use crate::setting::{BlockScope, MODE, Mode, Needs, Shared, settings};
@@ -60,9 +61,6 @@ impl Rule for Settings {
     }
 }
 
-/// Fewer are no repetition.
-const TOLD_FROM: u32 = 2;
-
 /// The finding about a step with which the score has reached its bound: the calls like it that were answered alike.
 #[must_use]
 pub fn describe(settings: &Settings, history: &History, step: &Step) -> Finding {
@@ -76,7 +74,5 @@ pub fn describe(settings: &Settings, history: &History, step: &Step) -> Finding 
         }
     }
     let scope = if are_equal { BlockScope::Fingerprint } else { BlockScope::Tool };
-    Finding::new(Detector::SimilarRepeat, settings.mode, evidence_identity(), alike.count.max(TOLD_FROM), TOLD_FROM)
-        .spanning(alike.first, step.sequence)
-        .covering(scope)
+    score::finding(Detector::SimilarRepeat, settings.mode, alike, step).covering(scope)
 }

@@ -1,6 +1,6 @@
 //! What bounds would tell: loops told, look-alikes and successes disturbed, for each sum of a nudge.
 
-use loopwarden_core::detect::Weights;
+use loopwarden_core::detect::{Weights, decimal};
 use serde::Serialize;
 
 use super::steps::{Known, SessionSteps};
@@ -45,7 +45,7 @@ impl Curve {
 /// Scores every session as production does, and counts what each bound would tell. Labels of texts alone have no step, and no place here.
 pub(super) fn told_at(known: &[(&SessionSteps, Known)], weights: &Weights, patience: u32, bounds: &[i32]) -> Curve {
     let mut points: Vec<Point> =
-        bounds.iter().map(|bound| Point { nudge_at: f64::from(*bound) / 100.0, bound: *bound, ..Point::default() }).collect();
+        bounds.iter().map(|bound| Point { nudge_at: decimal(*bound), bound: *bound, ..Point::default() }).collect();
     for (session, known) in known.iter().filter(|(_, known)| known.is_known()) {
         let sums = scored(session, weights, patience);
         let told = |bound: i32, (first, last): (u64, u64)| {

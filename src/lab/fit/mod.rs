@@ -11,7 +11,7 @@ mod steps;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use loopwarden_core::detect::{Fact, Side, Weights};
+use loopwarden_core::detect::{Fact, Side, Weights, decimal};
 use loopwarden_core::policy::Policy;
 use serde::Serialize;
 
@@ -133,7 +133,6 @@ impl Fit {
     /// The weights, one row for each fact that weighs anything now or did before.
     #[must_use]
     pub fn table(&self, before: &Weights) -> Table {
-        let decimal = |points: i32| f64::from(points) / 100.0;
         let rows = Fact::ALL.into_iter().map(|fact| Row {
             fact: fact.as_str(),
             side: if fact.side() == Side::Loop { "loop" } else { "work" },
@@ -147,18 +146,18 @@ impl Fit {
     /// A policy file that begins from `base` and has the fitted weights; `name` and `fit` say what it is.
     #[must_use]
     pub fn policy_file(&self, name: &str, base: &str, fit: &str) -> String {
-        let decimal = |points: i32| format!("{:.2}", f64::from(points) / 100.0);
+        let written = |points: i32| format!("{:.2}", decimal(points));
         let weights = &self.weights;
         let mut file = format!(
             "profile = {name:?}\nbase = {base:?}\n\n[score]\nfit = {fit:?}\nnudge_at = {}\nblock_at = {}\nmost = {}\n\n[score.weights]\nbias = {}\n",
-            decimal(weights.nudge_at),
-            decimal(weights.block_at),
-            decimal(weights.most),
-            decimal(weights.bias)
+            written(weights.nudge_at),
+            written(weights.block_at),
+            written(weights.most),
+            written(weights.bias)
         );
         for fact in Fact::ALL {
             // A text in memory takes everything.
-            let _ = writeln!(file, "{} = {}", fact.as_str(), decimal(weights.of(fact)));
+            let _ = writeln!(file, "{} = {}", fact.as_str(), written(weights.of(fact)));
         }
         file
     }

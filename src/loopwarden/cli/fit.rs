@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use loopwarden_core::detect::decimal;
 use loopwarden_lab::fit::{Steps, fit, judged};
 use loopwarden_lab::known_sessions::KnownSessions;
 use loopwarden_lab::report::counted;
@@ -49,7 +50,6 @@ pub fn run(args: &FitArgs, log: &LogArgs) -> Outcome {
     out.table(&fitted.table(&policy.score), OutputFormat::Table)?;
     out.line("")?;
     out.table(&fitted.curve.table(), OutputFormat::Table)?;
-    let decimal = |hundredths: i32| f64::from(hundredths) / 100.0;
     let (weights, base) = (&fitted.weights, &policy.profile);
     out.line(format!(
         "\nbias {:.2}; proposed: nudge_at {:.2}, block_at {:.2}",
