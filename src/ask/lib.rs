@@ -5,6 +5,7 @@
 mod peer;
 mod place;
 mod post;
+pub mod table;
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -6,12 +6,14 @@
 //!
 //! Both are looked at before connecting and after: whoever took the address in between had to leave it again to somebody who is known.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 use std::{fs, io};
+
+use crate::table::Row;
 
 /// A row of the kernel's table is read at a time. Bytes. Behind the listeners it looks through all connections that there could be, which takes
 /// milliseconds: nobody asks for these.
@@ -26,7 +28,7 @@ const IPV4: &str = "/proc/self/net/tcp";
 #[cfg(target_os = "linux")]
 const IPV6: &str = "/proc/self/net/tcp6";
 /// State of a socket that listens, in the kernel's tables.
-const LISTEN: &str = "0A";
+const LISTEN: u8 = 10;
 /// Rights of folders.
 const GROUP_AND_OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
@@ -150,30 +152,9 @@ fn takes(local: SocketAddr, server: SocketAddr) -> bool {
         }
 }
 
-/// Address and user of a line of the table: number, both addresses, state, queues, timer, retransmissions, user. Absent where nobody listens:
-/// all listeners stand in front.
+/// Address and user of a line of the table. Absent where nobody listens: all listeners stand in front.
 fn listener(line: &str) -> Option<(SocketAddr, u32)> {
-    let words: Vec<&str> = line.split_ascii_whitespace().collect();
-    let listens = *words.get(3)? == LISTEN;
-    listens.then_some((address(words.get(1)?)?, words.get(7)?.parse().ok()?))
-}
-
-/// An address as the kernel writes it: words of 32 bits in hexadecimal, their bytes in the order of the machine.
-fn address(text: &str) -> Option<SocketAddr> {
-    let (ip, port) = text.split_once(':')?;
-    let word = |at: usize| Some(u32::from_str_radix(ip.get(at * 8..at * 8 + 8)?, 16).ok()?.to_ne_bytes());
-    let ip = match ip.len() {
-        8 => IpAddr::V4(Ipv4Addr::from(word(0)?)),
-        32 => {
-            let mut bytes = [0; 16];
-            for (at, chunk) in bytes.chunks_exact_mut(4).enumerate() {
-                chunk.copy_from_slice(&word(at)?);
-            }
-            IpAddr::V6(Ipv6Addr::from(bytes))
-        }
-        _ => return None,
-    };
-    Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
+    Row::read(line).filter(|row| row.state == LISTEN).map(|row| (row.local, row.uid))
 }
 
 #[cfg(test)]

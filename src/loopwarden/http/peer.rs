@@ -5,7 +5,9 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
+
+use loopwarden_ask::table::Row;
 
 use crate::http::diag;
 
@@ -34,40 +36,13 @@ fn user_in_tables(remote: SocketAddr, local: SocketAddr) -> Option<u32> {
 
 /// The user in a row, if that is the connection as its client has it.
 fn user_in(row: &str, client: SocketAddr, server: SocketAddr) -> Option<u32> {
-    let mut words = row.split_ascii_whitespace().skip(1);
-    let is = |word: Option<&str>, address: SocketAddr| word.and_then(address_of).is_some_and(|found| same(found, address));
-    let is_there = |state: &str| u8::from_str_radix(state, 16).is_ok_and(|state| STATES.contains(&state));
-    if !is(words.next(), client) || !is(words.next(), server) || !words.next().is_some_and(is_there) {
-        return None;
-    }
-    // Behind the state: queues, timer, retransmissions.
-    let mut words = words.skip(3);
-    let user = words.next()?.parse().ok()?;
-    let inode: u64 = words.nth(1)?.parse().ok()?;
-    (inode != 0).then_some(user)
+    let row = Row::read(row)?;
+    let is_it = same(row.local, client) && same(row.remote, server) && STATES.contains(&row.state);
+    (is_it && row.inode != 0).then_some(row.uid)
 }
 
 fn same(one: SocketAddr, other: SocketAddr) -> bool {
     (one.ip().to_canonical(), one.port()) == (other.ip().to_canonical(), other.port())
-}
-
-/// `0100007F:2508`: words of four bytes, each as the machine has it in memory.
-fn address_of(text: &str) -> Option<SocketAddr> {
-    let (ip, port) = text.split_once(':')?;
-    let port = u16::from_str_radix(port, 16).ok()?;
-    let word = |at: usize| Some(u32::from_str_radix(ip.get(at..at + 8)?, 16).ok()?.to_ne_bytes());
-    let ip = match ip.len() {
-        8 => IpAddr::V4(Ipv4Addr::from(word(0)?)),
-        32 => {
-            let mut bytes = [0; 16];
-            for (place, at) in bytes.chunks_exact_mut(4).zip((0..32).step_by(8)) {
-                place.copy_from_slice(&word(at)?);
-            }
-            IpAddr::V6(Ipv6Addr::from(bytes))
-        }
-        _ => return None,
-    };
-    Some(SocketAddr::new(ip, port))
 }
 
 /// The user that this process acts as; none where that cannot be known.
