@@ -62,8 +62,20 @@ pub fn is_reset(json: &str) -> bool {
 }
 
 impl Grant {
+    /// An event as its sender may send it: as it is, or with what it gets. Read only where its text does not tell already.
+    ///
+    /// # Errors
+    /// As [`Self::admit`], and why it is no event.
+    pub fn admitted(&self, json: Vec<u8>, meta: &RecordMeta<'_>) -> Result<Vec<u8>, Rejected> {
+        if self.takes_as_it_is(&json) {
+            return Ok(json);
+        }
+        let written = self.admit(&decode(Some(&json), meta)?, &json, meta)?;
+        Ok(written.unwrap_or(json))
+    }
+
     /// Whether an event of this text goes in as it is, which can be told without decoding it.
-    pub fn takes_as_it_is(&self, json: &[u8]) -> bool {
+    fn takes_as_it_is(&self, json: &[u8]) -> bool {
         let is_whole = self.tenants.are_all() && self.may_report;
         let is_reset = || json::text(json).is_none_or(is_reset);
         is_whole && (self.may_reset && self.actor.is_none() || !is_reset())

@@ -51,18 +51,14 @@ impl Read {
     /// Takes out what the senders of the topic may not say, and completes the rest.
     pub fn admit(&mut self, grant: &Grant, record: &Record<'_>, event_bytes_max: usize) {
         let meta = RecordMeta { headers: record.meta.headers.clone(), value_bytes_max: event_bytes_max, ..record.meta };
-        for mut event in std::mem::take(&mut self.events) {
-            if !grant.takes_as_it_is(&event.json) {
-                match decode(Some(&event.json), &meta).and_then(|read| grant.admit(&read, &event.json, &meta)) {
-                    Ok(written) => event.json = written.unwrap_or(event.json),
-                    Err(cause) => {
-                        self.refused += 1;
-                        self.cause.get_or_insert(cause);
-                        continue;
-                    }
+        for event in std::mem::take(&mut self.events) {
+            match grant.admitted(event.json, &meta) {
+                Ok(json) => self.events.push(Event { json, ..event }),
+                Err(cause) => {
+                    self.refused += 1;
+                    self.cause.get_or_insert(cause);
                 }
             }
-            self.events.push(event);
         }
     }
 

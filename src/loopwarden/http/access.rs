@@ -73,14 +73,13 @@ fn admitted(shared: &Shared, route: &Route, peer: &Peer, request: &Request) -> R
         let message = "the address holds a % that two hexadecimal digits do not follow; a % itself is written %25";
         return Err(answer::bad_request(message).into());
     }
-    match route.access {
-        Access::Open => Ok(who.ok()),
-        Access::Tenant(roles) => who.map_err(unknown).and_then(|who| with_role(who, roles)).map(Some),
-        Access::Process(roles) => {
-            let who = who.map_err(unknown).and_then(|who| with_role(who, roles))?;
-            if who.tenants.are_all() { Ok(Some(who)) } else { Err(of_all_tenants(&who)) }
-        }
-    }
+    let (roles, is_of_all) = match route.access {
+        Access::Open => return Ok(who.ok()),
+        Access::Tenant(roles) => (roles, false),
+        Access::Process(roles) => (roles, true),
+    };
+    let who = with_role(who.map_err(unknown)?, roles)?;
+    if is_of_all && !who.tenants.are_all() { Err(of_all_tenants(&who)) } else { Ok(Some(who)) }
 }
 
 /// Whether each `%` of the address begins an escape. Decoders take a broken one for the letters it is made of, and with them for

@@ -1,24 +1,38 @@
-//! Appends to the embedded log: waits until they are on disk, and says why they are not.
+//! Appends to the embedded log: finds room for them, waits until they are on disk, and says why they are not.
+
+use std::sync::Arc;
 
 use axum::http::StatusCode;
 use loopwarden_core::limits;
 use loopwarden_log::LogError;
-use loopwarden_log::embedded::Written;
+use loopwarden_log::embedded::{Append, EmbeddedBroker, Written};
 use tokio::time::timeout;
 
 use crate::http::answer;
 use crate::http::answer::Refusal;
+use crate::http::backlog::{Appended, Backlog, Sender};
 use crate::http::shared::Embedded;
 
-/// Waits until it is on disk.
-pub(super) async fn durable(embedded: &Embedded, written: Written) -> Result<(), Refusal> {
+/// Appends events for which there is room, each with its session and its sender.
+pub(super) fn append<'a>(
+    (broker, backlog): (&EmbeddedBroker, &Arc<Backlog>),
+    events: &[Append<'_>],
+    senders: impl Iterator<Item = (&'a str, Sender<'a>)>,
+) -> Result<(Written, Appended), Refusal> {
+    let admitted = backlog.admit(senders).map_err(answer::full)?;
+    let (places, written) = broker.append_unsynced(events).map_err(|error| refused(&error))?;
+    Ok((written, admitted.appended(&places)))
+}
+
+/// Waits until events are on disk, and for a moment where much of their senders is not judged yet.
+pub(super) async fn durable(embedded: &Embedded, (written, appended): (Written, Appended)) -> Result<(), Refusal> {
     let mut synced = embedded.synced.clone();
     let wait = async {
         loop {
             // Seen before it is looked at: a sync in between wakes the wait below.
             synced.mark_unchanged();
             if embedded.broker.wait_synced(written, std::time::Duration::ZERO).map_err(|error| refused(&error))? {
-                return Ok(());
+                return Ok::<_, Refusal>(());
             }
             let _ = timeout(std::time::Duration::from_secs(1), synced.changed()).await;
         }
@@ -27,10 +41,12 @@ pub(super) async fn durable(embedded: &Embedded, written: Written) -> Result<(),
     in_time.unwrap_or_else(|_| {
         let message = "the disk did not answer in time; send the events again, those that arrived are dropped by their id";
         Err(answer::later(StatusCode::SERVICE_UNAVAILABLE, "not_durable", message, 5).into())
-    })
+    })?;
+    appended.settled().await;
+    Ok(())
 }
 
-pub(super) fn refused(error: &LogError) -> Refusal {
+fn refused(error: &LogError) -> Refusal {
     let response = match error {
         LogError::Transient(cause) => answer::later(StatusCode::TOO_MANY_REQUESTS, "log_full", cause, 5),
         LogError::OutOfRange(cause) | LogError::Damaged(cause) | LogError::Lost(cause) => {

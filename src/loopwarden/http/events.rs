@@ -22,7 +22,7 @@ use crate::http::answer::Refusal;
 use crate::http::backlog::{Sender, tenant_of};
 use crate::http::body::collect;
 use crate::http::connection::Peer;
-use crate::http::durable::{durable, refused};
+use crate::http::durable::{append, durable};
 use crate::http::principal::Principal;
 use crate::http::shared::Shared;
 use crate::{clock, limits};
@@ -81,21 +81,18 @@ pub(super) async fn post(
         }
         let peer = peer.ip.to_string();
         let senders = sorted.events.iter().map(|event| (event.key.as_str(), Sender { tenant: &event.tenant, peer: &peer }));
-        let admitted = backlog.admit(senders).map_err(answer::full)?;
-        let (places, written) = broker.append_unsynced(&appends).map_err(|error| refused(&error))?;
-        let appended = admitted.appended(&places);
+        let written = append((&broker, &backlog), &appends, senders)?;
         let ended = sorted.events.iter().filter_map(|event| event.ends_call_of.map(|source| (event.key.as_str(), source)));
         shared_too.quality.note(ended);
         let resets = sorted.events.iter().filter(|event| event.is_reset).count();
         if resets > 0 {
             tracing::info!(actor = &*who.name, resets, "what was counted is to be forgotten");
         }
-        Ok((appends.len(), Some((written, appended)), sorted.rejected, sorted.left_out))
+        Ok((appends.len(), Some(written), sorted.rejected, sorted.left_out))
     });
     let (accepted, written, rejected, left_out) = appended.await??;
-    if let Some((written, appended)) = written {
+    if let Some(written) = written {
         durable(embedded, written).await?;
-        appended.settled().await;
     }
     // Whoever looks at the status only must not take a lost event for an accepted one.
     let is_lost = accepted == 0 && left_out == 0;
@@ -203,10 +200,9 @@ fn sort<'a>(
             Some(mapping) => {
                 let made = mapping.map(value, EventTime(now_ms), shared.event_bytes_max);
                 senders.count((mapping::FORM, ""), Made::became(&made));
-                let Some(made) = made? else { return Ok(None) };
-                let written = grant.admit(&decode(Some(&made.json), &meta)?, &made.json, &meta)?;
-                let json = written.unwrap_or(made.json);
-                Ok(Some(Keyed::from(Made { json, ..made })))
+                let Some(mut made) = made? else { return Ok(None) };
+                made.json = grant.admitted(made.json, &meta)?;
+                Ok(Some(Keyed::from(made)))
             }
             None => Err(rejected),
         }
@@ -257,11 +253,11 @@ fn cloud_events(
     let read = cloudevents::read(Transport::Http, &headers, body, shared.mapping.as_ref(), now, shared.event_bytes_max);
     let batch = read.map_err(|fault| answer::error(StatusCode::BAD_REQUEST, fault.code(), fault.to_string()))?;
     let mut batch = batch.ok_or_else(empty)?;
-    who.admit_batch(&mut batch, now, shared.event_bytes_max);
     if batch.records > limits::HTTP_EVENTS_MAX {
         let message = format!("a request may have {} events; send several", limits::HTTP_EVENTS_MAX);
         return Err(answer::error(StatusCode::PAYLOAD_TOO_LARGE, "too_many_events", message).into());
     }
+    who.admit_batch(&mut batch, now, shared.event_bytes_max);
     let rejected = batch.refused.iter().map(|refused| rejection(refused.index, &refused.rejected, shared.event_bytes_max));
     let rejected = rejected.collect();
     let events = batch.events.into_iter().map(Keyed::from).collect();

@@ -9,6 +9,7 @@ use axum::body::Body;
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use axum::routing::{MethodRouter, post};
 use loopwarden_core::event::EventTime;
 use loopwarden_guard::Record;
 use loopwarden_ingest::otlp::{Form, Signal, failure, success};
@@ -22,56 +23,25 @@ use crate::http::backlog::{Sender, tenant_of};
 use crate::http::body::collect;
 use crate::http::check::Desk;
 use crate::http::connection::Peer;
-use crate::http::durable::{durable, refused};
+use crate::http::durable::{append, durable};
 use crate::http::exports::Exports;
 use crate::http::hooks;
 use crate::http::principal::Principal;
 use crate::http::shared::Shared;
 
-/// Answers an export of spans.
-pub(super) async fn traces(
-    State(shared): State<Arc<Shared>>,
-    peer: ConnectInfo<Peer>,
-    who: Extension<Principal>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    post((shared, who.0, peer.0), Some(Signal::Traces), headers, body).await
-}
-
-/// Answers an export of log records.
-pub(super) async fn logs(
-    State(shared): State<Arc<Shared>>,
-    peer: ConnectInfo<Peer>,
-    who: Extension<Principal>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    post((shared, who.0, peer.0), Some(Signal::Logs), headers, body).await
-}
-
-/// Answers an export of metrics.
-pub(super) async fn metrics(
-    State(shared): State<Arc<Shared>>,
-    peer: ConnectInfo<Peer>,
-    who: Extension<Principal>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    post((shared, who.0, peer.0), None, headers, body).await
-}
-
-async fn post(
-    (shared, who, peer): (Arc<Shared>, Principal, Peer),
-    signal: Option<Signal>,
-    headers: HeaderMap,
-    body: Body,
-) -> Response {
-    let form = match form(&headers) {
-        Ok(form) => form,
-        Err(refusal) => return refusal.into_response(),
+/// What answers exports of a signal; without one they are of metrics.
+pub(super) fn exports(signal: Option<Signal>) -> MethodRouter<Arc<Shared>> {
+    let answer = async move |State(shared): State<Arc<Shared>>,
+                             ConnectInfo(peer): ConnectInfo<Peer>,
+                             Extension(who): Extension<Principal>,
+                             headers: HeaderMap,
+                             body: Body| {
+        match form(&headers) {
+            Ok(form) => answered(form, signal, take((&shared, who), signal, (form, peer.ip), &headers, body).await),
+            Err(refusal) => refusal.into_response(),
+        }
     };
-    answered(form, signal, take((&shared, who), signal, (form, peer.ip), &headers, body).await)
+    post(answer)
 }
 
 /// Answers an export on the listener of a guard. Where there is no room for all of its events, the exporter sends it again.
@@ -195,17 +165,14 @@ async fn take(
                 let peer = ip.to_string();
                 let senders = batch.events.iter().zip(&tenants);
                 let senders = senders.map(|(made, tenant)| (made.session_id.as_str(), Sender { tenant, peer: &peer }));
-                let admitted = backlog.admit(senders).map_err(answer::full)?;
-                let (places, written) = broker.append_unsynced(&appends).map_err(|error| refused(&error))?;
-                Some((written, admitted.appended(&places)))
+                Some(append((&broker, &backlog), &appends, senders)?)
             }
         };
         Ok::<_, Refusal>((batch, written))
     });
     let (batch, written) = appended.await??;
-    if let Some((written, appended)) = written {
+    if let Some(written) = written {
         durable(embedded, written).await?;
-        appended.settled().await;
     }
     Ok(batch)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loopwarden_core::event::{EventTime, Reason, RecordMeta, Rejected, decode};
 use loopwarden_guard::{BadCheck, Check};
-use loopwarden_ingest::{Batch, Grant, Refused, Tenants, is_reset};
+use loopwarden_ingest::{Batch, Grant, Made, Refused, Tenants, is_reset};
 use serde_json::value::RawValue;
 
 use crate::http::purse::Purse;
@@ -124,19 +124,9 @@ impl Principal {
     pub(super) fn admit_batch(&self, batch: &mut Batch, now: EventTime, event_bytes_max: usize) {
         let grant = self.grant();
         let meta = RecordMeta::without_place(now, event_bytes_max);
-        for mut made in std::mem::take(&mut batch.events) {
-            if grant.takes_as_it_is(&made.json) {
-                batch.events.push(made);
-                continue;
-            }
-            let admitted = decode(Some(&made.json), &meta).and_then(|event| grant.admit(&event, &made.json, &meta));
-            match admitted {
-                Ok(written) => {
-                    if let Some(written) = written {
-                        made.json = written;
-                    }
-                    batch.events.push(made);
-                }
+        for made in std::mem::take(&mut batch.events) {
+            match grant.admitted(made.json, &meta) {
+                Ok(json) => batch.events.push(Made { json, ..made }),
                 // Which record of the body it was nobody knows any more: events are sorted by time.
                 Err(rejected) => batch.refused.push(Refused { index: batch.records, rejected }),
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, any, get, post, put};
+use loopwarden_ingest::otlp::Signal;
 
 use crate::http::routes::{Handler, ROUTES};
 use crate::http::shared::Shared;
@@ -39,9 +40,9 @@ fn handler(handler: Handler) -> MethodRouter<Arc<Shared>> {
         Handler::Session => get(state::session),
         Handler::Swarm => get(state::swarm),
         Handler::Events => post(events::post),
-        Handler::Traces => post(otlp::traces),
-        Handler::Logs => post(otlp::logs),
-        Handler::OtherMetrics => post(otlp::metrics),
+        Handler::Traces => otlp::exports(Some(Signal::Traces)),
+        Handler::Logs => otlp::exports(Some(Signal::Logs)),
+        Handler::OtherMetrics => otlp::exports(None),
         Handler::Export => get(export::get),
         Handler::Commands => get(commands::get),
         Handler::State => get(state::rows),

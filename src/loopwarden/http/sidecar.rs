@@ -13,7 +13,7 @@ use axum::extract::{ConnectInfo, Path as PathOf, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{any, get, post};
+use axum::routing::{MethodRouter, any, get, post};
 use axum::{Extension, Router};
 use loopwarden_ingest::otlp::Signal;
 use tokio::net::UnixListener;
@@ -148,9 +148,9 @@ fn router(shared: &Arc<Shared>) -> Router {
     Router::new()
         .route("/v1/check", post(ask))
         .route("/v1/hooks/{agent}", post(hear))
-        .route("/v1/traces", post(traces))
-        .route("/v1/logs", post(logs))
-        .route("/v1/metrics", post(other))
+        .route("/v1/traces", exports(Some(Signal::Traces)))
+        .route("/v1/logs", exports(Some(Signal::Logs)))
+        .route("/v1/metrics", exports(None))
         .route("/livez", get(|| async { answer::text(StatusCode::OK, "ok\n") }))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
@@ -203,20 +203,12 @@ async fn hear(
     hooks::respond((&shared.desk, &who), (&agent, &asked), &headers, body).await
 }
 
-async fn traces(State(shared): State<Arc<Shared>>, who: Extension<Principal>, headers: HeaderMap, body: Body) -> Response {
-    export((&shared, who.0), Some(Signal::Traces), &headers, body).await
-}
-
-async fn logs(State(shared): State<Arc<Shared>>, who: Extension<Principal>, headers: HeaderMap, body: Body) -> Response {
-    export((&shared, who.0), Some(Signal::Logs), &headers, body).await
-}
-
-async fn other(State(shared): State<Arc<Shared>>, who: Extension<Principal>, headers: HeaderMap, body: Body) -> Response {
-    export((&shared, who.0), None, &headers, body).await
-}
-
-async fn export((shared, who): (&Shared, Principal), signal: Option<Signal>, headers: &HeaderMap, body: Body) -> Response {
-    otlp::beside((Arc::clone(&shared.desk), Arc::clone(&shared.exports), who), signal, headers, body).await
+fn exports(signal: Option<Signal>) -> MethodRouter<Arc<Shared>> {
+    let answer = async move |State(shared): State<Arc<Shared>>, who: Extension<Principal>, headers: HeaderMap, body: Body| {
+        let at = (Arc::clone(&shared.desk), Arc::clone(&shared.exports), who.0);
+        otlp::beside(at, signal, &headers, body).await
+    };
+    post(answer)
 }
 
 async fn readyz(State(shared): State<Arc<Shared>>) -> Response {

@@ -124,7 +124,12 @@ impl Inner {
     fn give_back(&mut self, event: &Waiting) {
         let size = event.size();
         self.all = self.all.minus(size);
-        let left = |held: Option<&mut Size>| held.map(|held| std::mem::replace(held, held.minus(size)).minus(size));
+        let left = |held: Option<&mut Size>| {
+            held.map(|held| {
+                *held = held.minus(size);
+                *held
+            })
+        };
         if left(self.tenants.get_mut(&event.tenant)) == Some(Size::default()) {
             self.tenants.remove(&event.tenant);
         }

@@ -10,6 +10,16 @@ use crate::cli::hook::edit::Edit;
 
 /// What an agent is told to wait for its hook. Seconds. The hook itself gives up long before.
 const WAIT_S: u32 = 5;
+/// Events of the agents that have all hooks of Claude Code; whether each is for a tool, which a matcher names.
+const EVENTS: [(&str, bool); 7] = [
+    ("PreToolUse", true),
+    ("PostToolUse", true),
+    ("PostToolUseFailure", true),
+    ("UserPromptSubmit", false),
+    ("SessionStart", false),
+    ("SessionEnd", false),
+    ("Stop", false),
+];
 /// Agents that can post to an address by themselves.
 pub(super) const POSTERS: [&str; 2] = ["claude-code", "qwen"];
 /// Agents that hooks can be installed for.
@@ -79,15 +89,6 @@ pub(super) fn files(agent: &str, place: &Place) -> Result<Vec<Target>, String> {
     Ok(match agent {
         "claude-code" => {
             let path = at(".claude/settings.local.json", of_user(".claude").join("settings.json"));
-            let events = [
-                ("PreToolUse", true),
-                ("PostToolUse", true),
-                ("PostToolUseFailure", true),
-                ("UserPromptSubmit", false),
-                ("SessionStart", false),
-                ("SessionEnd", false),
-                ("Stop", false),
-            ];
             let command = if place.posts { command("") } else { Some(needed()?) };
             let run = command.map(|command| run(&command, WAIT_S));
             let entry = |(event, matcher)| match &run {
@@ -96,23 +97,14 @@ pub(super) fn files(agent: &str, place: &Place) -> Result<Vec<Target>, String> {
                 Some(run) => Some((event, group(matcher, run.clone()))),
                 None => None,
             };
-            shared(path, None, events.into_iter().filter_map(entry).collect())
+            shared(path, None, EVENTS.into_iter().filter_map(entry).collect())
         }
         "qwen" => {
             let path = at(".qwen/settings.json", of_user(".qwen").join("settings.json"));
-            let events = [
-                ("PreToolUse", true),
-                ("PostToolUse", true),
-                ("PostToolUseFailure", true),
-                ("UserPromptSubmit", false),
-                ("SessionStart", false),
-                ("SessionEnd", false),
-                ("Stop", false),
-            ];
             // Milliseconds here, and seconds where it posts.
             let run = if place.posts { None } else { Some(run(&needed()?, WAIT_S * 1000)) };
             let entry = |matcher| run.as_ref().map_or_else(|| http(matcher), |run| group(matcher, run.clone()));
-            shared(path, None, events.map(|(event, matcher)| (event, entry(matcher))).to_vec())
+            shared(path, None, EVENTS.map(|(event, matcher)| (event, entry(matcher))).to_vec())
         }
         "codex" => {
             let path = at(".codex/hooks.json", of_user(".codex").join("hooks.json"));

@@ -110,17 +110,13 @@ impl Backlog {
             judged: watch::channel(()).0,
             refused: Default::default(),
         });
+        let left_over = |stage: Stage, count: u32| {
+            (0..count).map(|partition| backlog.left_over(broker, TaskId { stage, partition })).collect::<Result<_, LogError>>()
+        };
         {
             let mut inner = backlog.inner();
-            for (stage, count) in [(Stage::Session, partitions.session), (Stage::Swarm, partitions.swarm)] {
-                for partition in 0..count {
-                    let queue = backlog.left_over(broker, TaskId { stage, partition })?;
-                    match stage {
-                        Stage::Session => inner.sessions.push(queue),
-                        Stage::Swarm => inner.sums.push(queue),
-                    }
-                }
-            }
+            inner.sessions = left_over(Stage::Session, partitions.session)?;
+            inner.sums = left_over(Stage::Swarm, partitions.swarm)?;
             backlog.publish(&inner);
         }
         let followed = Arc::clone(&backlog);
@@ -167,21 +163,17 @@ impl Backlog {
         let mut inner = self.inner();
         let (mut released, mut judged) = (Vec::new(), 0);
         for (task, next) in committed.offsets {
-            let queue = match task.stage {
-                Stage::Session => inner.sessions.get_mut(task.partition as usize),
-                Stage::Swarm => inner.sums.get_mut(task.partition as usize),
-            };
-            let count = queue.map_or(0, |queue| queue.judge(next.0, |entry| released.push(entry)));
+            let count = inner.queue(*task).map_or(0, |queue| queue.judge(next.0, |entry| released.push(entry)));
             judged += if task.stage == Stage::Session { count } else { 0 };
         }
         for (task, end) in committed.ends {
-            if let Some(queue) = inner.sums.get_mut(task.partition as usize) {
+            if let Some(queue) = inner.queue(*task) {
                 queue.push(Entry { end: *end, since_ms: now_ms, sender: None, events: 0 });
             }
         }
         let oldest_ms = self.longest_at(now_ms);
         for entry in released {
-            inner.release(&entry);
+            inner.release(entry.sender.as_ref(), entry.events);
         }
         inner.pace.note(judged as usize, oldest_ms, now_ms);
         self.publish(&inner);
@@ -234,7 +226,7 @@ impl Backlog {
 
     /// Events that were sent away: because lanes are behind, because a share was used up.
     pub fn refused(&self) -> [u64; 2] {
-        [0, 1].map(|at| self.refused.get(at).map_or(0, |count: &AtomicU64| count.load(Ordering::Relaxed)))
+        self.refused.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
 
     /// Room for events, each with its session and its sender.
@@ -374,15 +366,25 @@ impl Inner {
             queue.forget(before_ms, |sender, events| forgotten.push((sender, events)));
         }
         for (sender, events) in forgotten {
-            self.release(&Entry { end: 0, since_ms: 0, sender, events });
+            self.release(sender.as_ref(), events);
         }
     }
 
-    fn release(&mut self, entry: &Entry) {
-        self.waiting = self.waiting.saturating_sub(entry.events);
-        let Some(sender) = &entry.sender else { return };
+    /// The queue of a task.
+    fn queue(&mut self, task: TaskId) -> Option<&mut Queue> {
+        let queues = match task.stage {
+            Stage::Session => &mut self.sessions,
+            Stage::Swarm => &mut self.sums,
+        };
+        queues.get_mut(task.partition as usize)
+    }
+
+    /// Gives back the room of so many events.
+    fn release(&mut self, sender: Option<&Arc<str>>, events: usize) {
+        self.waiting = self.waiting.saturating_sub(events);
+        let Some(sender) = sender else { return };
         if let Some(waiting) = self.senders.get_mut(sender) {
-            *waiting = waiting.saturating_sub(entry.events);
+            *waiting = waiting.saturating_sub(events);
             if *waiting == 0 {
                 self.senders.remove(sender);
             }
@@ -406,18 +408,13 @@ impl Admitted {
         let backlog = Arc::clone(&self.backlog);
         let senders = std::mem::take(&mut self.senders);
         let mut inner = backlog.inner();
-        let mut judged = Vec::new();
         for ((partition, offset), at) in places.iter().zip(&self.each) {
-            let sender = senders.get(*at).map(|(name, _)| Arc::clone(name));
-            let entry = Entry { end: offset + 1, since_ms: self.since_ms, sender, events: 1 };
-            if let Some(queue) = inner.sessions.get_mut(*partition as usize)
-                && !queue.push(entry.clone())
-            {
-                judged.push(entry);
+            let sender = senders.get(*at).map(|(name, _)| name);
+            let entry = Entry { end: offset + 1, since_ms: self.since_ms, sender: sender.cloned(), events: 1 };
+            let queue = inner.sessions.get_mut(*partition as usize);
+            if queue.is_some_and(|queue| !queue.push(entry)) {
+                inner.release(sender, 1);
             }
-        }
-        for entry in &judged {
-            inner.release(entry);
         }
         backlog.publish(&inner);
         drop(inner);
@@ -427,9 +424,12 @@ impl Admitted {
 
 impl Drop for Admitted {
     fn drop(&mut self) {
+        if self.senders.is_empty() {
+            return;
+        }
         let mut inner = self.backlog.inner();
-        for (sender, events) in std::mem::take(&mut self.senders) {
-            inner.release(&Entry { end: 0, since_ms: 0, sender: Some(sender), events });
+        for (sender, events) in &self.senders {
+            inner.release(Some(sender), *events);
         }
     }
 }

@@ -30,7 +30,7 @@ fn known(tenants: &[&str]) -> Inner {
     let mut inner = Inner::default();
     for tenant in tenants {
         assert_eq!(take(&mut inner, tenant, 1, 0), Ok(()));
-        inner.release(&Entry { end: 0, since_ms: 0, sender: Some(name(tenant)), events: 1 });
+        inner.release(Some(&name(tenant)), 1);
     }
     inner
 }
@@ -55,7 +55,7 @@ fn many_that_flood_never_have_more_waiting_than_there_is_room_for_twice() {
     }
     assert!(inner.waiting <= 2 * ROOM + 50, "{}", inner.waiting);
     let evil = name("evil-0");
-    inner.release(&Entry { end: 0, since_ms: 0, sender: Some(evil), events: 50 });
+    inner.release(Some(&evil), 50);
     assert_eq!(take(&mut inner, "good", 50, 0), Ok(()), "what is judged makes room for who has nothing waiting");
 }
 
@@ -65,9 +65,9 @@ fn who_is_alone_has_all_the_room_until_somebody_else_comes() {
     assert_eq!(take(&mut inner, "only", 16_384, 0), Ok(()), "of any size where nothing waits");
     assert!(take(&mut inner, "only", 1, 0).is_err());
     assert_eq!(take(&mut inner, "other", 64, 0), Err(Full::Share(ALWAYS)), "too much waits already");
-    inner.release(&Entry { end: 0, since_ms: 0, sender: Some(name("only")), events: 10_000 });
+    inner.release(Some(&name("only")), 10_000);
     assert_eq!(take(&mut inner, "other", 64, 0), Ok(()));
-    inner.release(&Entry { end: 0, since_ms: 0, sender: Some(name("only")), events: 6_384 });
+    inner.release(Some(&name("only")), 6_384);
     assert!(take(&mut inner, "only", 16_384, 1).is_err(), "it is alone no more");
     assert_eq!(take(&mut inner, "only", 16_384, ALONE_AFTER_MS + 2), Ok(()), "it is again");
 }
