@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use loopwarden_core::detect::{DetectorBits, Evidence, Facts, Flags, Hashed, Marks, Named, Step};
+use loopwarden_core::detect::{DetectorBits, Evidence, Facts, Flags, Hashed, Marks, Step};
 use loopwarden_core::engine::SEPARATOR;
 use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::{Signature, Sketch};
@@ -134,28 +134,22 @@ struct StoredEvidence<'a> {
 }
 
 /// What evidence names and shows: since format 3, behind it.
-#[derive(Serialize, Deserialize)]
-struct StoredFacts {
-    asked: Vec<u16>,
-    shown: Vec<u16>,
+#[derive(Serialize, Deserialize, Default)]
+struct StoredFacts<'a> {
+    asked: Cow<'a, [u16]>,
+    shown: Cow<'a, [u16]>,
     around_numbers: u32,
     facts: u64,
 }
 
-impl StoredFacts {
-    fn of(evidence: &Evidence) -> Self {
-        let words = &evidence.words;
+impl<'a> StoredFacts<'a> {
+    fn of(evidence: &'a Evidence) -> Self {
         Self {
-            asked: words.asked.to_vec(),
-            shown: words.shown.to_vec(),
-            around_numbers: words.around_numbers,
+            asked: Cow::Borrowed(evidence.asked()),
+            shown: Cow::Borrowed(evidence.shown()),
+            around_numbers: evidence.around_numbers,
             facts: evidence.facts.0,
         }
-    }
-
-    fn put_into(self, evidence: &mut Evidence) {
-        evidence.facts = Facts(self.facts);
-        evidence.words = Named { asked: self.asked.into(), shown: self.shown.into(), around_numbers: self.around_numbers };
     }
 }
 
@@ -172,7 +166,7 @@ impl<'a> StoredEvidence<'a> {
         }
     }
 
-    fn into_evidence(self) -> Evidence {
+    fn into_evidence(self, facts: &StoredFacts<'_>) -> Evidence {
         let [arguments, answer, failure] =
             [self.arguments, self.answer, self.failure].map(|hashes| Sketch::of_hashes(hashes.into_owned()));
         let hashed = Hashed {
@@ -180,9 +174,14 @@ impl<'a> StoredEvidence<'a> {
             values: &self.values,
             answer: answer.view(),
             failure: failure.view(),
+            asked: &facts.asked,
+            shown: &facts.shown,
             own: &self.own,
+            around_numbers: facts.around_numbers,
         };
-        Evidence::new(hashed, self.news, Marks(self.marks))
+        let mut evidence = Evidence::new(hashed, self.news, Marks(self.marks));
+        evidence.facts = Facts(facts.facts);
+        evidence
     }
 }
 
@@ -286,15 +285,12 @@ pub(super) fn read(page: u16, version: u8, mut rest: &[u8]) -> Result<Vec<FoundS
         let (mut step, tool) = stored.into_step();
         if version >= 2 {
             let evidence: Option<StoredEvidence<'_>>;
+            let mut facts: Option<StoredFacts<'_>> = None;
             (evidence, after) = codec::take(KeyFamily::Page.as_str(), after)?;
-            step.evidence = evidence.map(StoredEvidence::into_evidence);
-        }
-        if version >= 3 {
-            let facts: Option<StoredFacts>;
-            (facts, after) = codec::take(KeyFamily::Page.as_str(), after)?;
-            if let Some((evidence, facts)) = step.evidence.as_mut().zip(facts) {
-                facts.put_into(evidence);
+            if version >= 3 {
+                (facts, after) = codec::take(KeyFamily::Page.as_str(), after)?;
             }
+            step.evidence = evidence.map(|evidence| evidence.into_evidence(&facts.unwrap_or_default()));
         }
         steps.push((page.saturating_mul(PAGE_SLOTS).saturating_add(slot), step, tool));
         rest = after;
@@ -336,13 +332,13 @@ mod tests {
             sketches in proptest::collection::vec(proptest::collection::vec(any::<u32>(), 0..40), 3),
             lists in proptest::collection::vec(proptest::collection::vec(any::<u32>(), 0..40), 2),
             (news, marks, around_numbers, facts) in any::<(u8, u16, u32, u64)>(),
-            (asked, shown) in any::<(Vec<u16>, Vec<u16>)>(),
+            (asked, shown) in any::<([u16; 7], [u16; 30])>(),
+            words in 0..7_usize,
         ) -> Evidence {
             let [arguments, answer, failure] = [0, 1, 2].map(|at| Sketch::of_hashes(sketches[at].clone()));
-            let hashed = Hashed { arguments: arguments.view(), values: &lists[0], answer: answer.view(), failure: failure.view(), own: &lists[1] };
-            let words = Named { asked: asked.into(), shown: shown.into(), around_numbers };
+            let hashed = Hashed { arguments: arguments.view(), values: &lists[0], answer: answer.view(), failure: failure.view(), asked: &asked[..words], shown: &shown[words..], own: &lists[1], around_numbers };
             let mut evidence = Evidence::new(hashed, news, Marks(marks));
-            (evidence.facts, evidence.words) = (Facts(facts), words);
+            evidence.facts = Facts(facts);
             evidence
         }
     }

@@ -2,6 +2,8 @@
 //!
 //! What it means is seen against the steps before it: `news`.
 
+use zerocopy::{FromBytes as _, IntoBytes as _};
+
 use crate::detect::facts::Facts;
 use crate::identity::SketchView;
 
@@ -18,27 +20,18 @@ pub const ANSWER_WORDS_MAX: usize = 160;
 /// What is kept of a step to compare it with others. All hashes stand in one piece of memory: a history holds many of these.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Evidence {
-    /// The parts of [`Hashed`], in its order.
+    /// The parts of [`Hashed`], in its order; of words, two in a number.
     hashes: Box<[u32]>,
-    /// Hashes of each part but the last.
+    /// Hashes of the first four parts.
     lens: [u8; 4],
+    /// Words asked and shown.
+    words: [u8; 2],
     /// Share of what it brought that was not known. Percent.
     pub news: u8,
     /// Facts.
     pub marks: Marks,
     /// What it shows.
     pub facts: Facts,
-    /// The words of arguments and answer that could name something.
-    pub words: Named,
-}
-
-/// What a step names. A worklist is seen in it: an item was shown before it is asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Named {
-    /// Hashes of the words in its arguments, ascending; at most [`ARGUMENT_WORDS_MAX`].
-    pub asked: Box<[u16]>,
-    /// Hashes of the words in its answer, ascending; at most [`ANSWER_WORDS_MAX`].
-    pub shown: Box<[u16]>,
     /// Hash of its answer without numbers and ids.
     pub around_numbers: u32,
 }
@@ -54,24 +47,41 @@ pub struct Hashed<'a> {
     pub answer: SketchView<'a>,
     /// The template of its failure; empty of a success.
     pub failure: SketchView<'a>,
+    /// Hashes of the words in its arguments that could name something, ascending; at most [`ARGUMENT_WORDS_MAX`].
+    pub asked: &'a [u16],
+    /// Those of the words in its answer; at most [`ANSWER_WORDS_MAX`]. A worklist is seen in both: an item was shown before it is asked for.
+    pub shown: &'a [u16],
     /// The words of the call, until its answer has come.
     pub own: &'a [u32],
+    /// Its answer without numbers and ids.
+    pub around_numbers: u32,
 }
 
 impl Evidence {
-    /// Evidence with these hashes. Of `values`, more than a byte can count are dropped: there are none.
+    /// Evidence with these hashes. Of a part, more than a byte can count are dropped: there are none.
     #[must_use]
     pub fn new(hashed: Hashed<'_>, news: u8, marks: Marks) -> Self {
-        let Hashed { arguments, values, answer, failure, own } = hashed;
-        let values = values.get(..usize::from(u8::MAX)).unwrap_or(values);
-        let counted = [arguments.hashes(), values, answer.hashes(), failure.hashes()];
-        let [one, two, three, four] = counted;
+        let Hashed { arguments, values, answer, failure, asked, shown, own, around_numbers } = hashed;
+        let parts = [arguments.hashes(), values, answer.hashes(), failure.hashes()].map(counted);
+        let words = [asked, shown].map(counted);
+        let len =
+            parts.iter().map(|part| part.len()).chain(words.iter().map(|part| pairs(part.len()))).sum::<usize>() + own.len();
+        let mut all = Vec::with_capacity(len);
+        for part in parts {
+            all.extend_from_slice(part);
+        }
+        for part in words {
+            all.extend(part.chunks(2).map(pair));
+        }
+        all.extend_from_slice(own);
         Self {
-            hashes: [one, two, three, four, own].concat().into(),
-            lens: counted.map(|part| part.len() as u8),
+            hashes: all.into(),
+            lens: parts.map(|part| part.len() as u8),
+            words: words.map(|part| part.len() as u8),
             news,
             marks,
-            ..Self::default()
+            facts: Facts::default(),
+            around_numbers,
         }
     }
 
@@ -103,22 +113,66 @@ impl Evidence {
         SketchView::of(self.part(usize::from(one) + usize::from(two) + usize::from(three), len))
     }
 
+    /// Hashes of the words in its arguments that could name something, ascending.
+    #[must_use]
+    pub fn asked(&self) -> &[u16] {
+        let [len, _] = self.words;
+        self.named(self.counted(), len)
+    }
+
+    /// Those of the words in its answer.
+    #[must_use]
+    pub fn shown(&self) -> &[u16] {
+        let [asked, len] = self.words;
+        self.named(self.counted() + pairs(usize::from(asked)), len)
+    }
+
     /// The words of the call, until its answer has come.
     #[must_use]
     pub fn own(&self) -> &[u32] {
-        let counted = self.lens.into_iter().map(usize::from).sum();
-        self.hashes.get(counted..).unwrap_or_default()
+        let words = self.words.map(|len| pairs(usize::from(len))).into_iter().sum::<usize>();
+        self.hashes.get(self.counted() + words..).unwrap_or_default()
+    }
+
+    /// Hashes of the first four parts.
+    fn counted(&self) -> usize {
+        self.lens.into_iter().map(usize::from).sum()
     }
 
     fn part(&self, start: usize, len: u8) -> &[u32] {
         self.hashes.get(start..start + usize::from(len)).unwrap_or_default()
     }
 
+    fn named(&self, start: usize, len: u8) -> &[u16] {
+        let (len, pairs) = (usize::from(len), pairs(usize::from(len)));
+        let cells = self.hashes.get(start..start + pairs).unwrap_or_default();
+        <[u16]>::ref_from_bytes(cells.as_bytes()).unwrap_or_default().get(..len).unwrap_or_default()
+    }
+
     /// Bytes held, for the cache's budget: at most 970 of a completed step.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.hashes) + size_of_val(&*self.words.asked) + size_of_val(&*self.words.shown)
+        size_of_val(&*self.hashes)
     }
+}
+
+/// So many as a byte can count.
+fn counted<T>(part: &[T]) -> &[T] {
+    part.get(..usize::from(u8::MAX)).unwrap_or(part)
+}
+
+/// Numbers that hold so many words.
+const fn pairs(words: usize) -> usize {
+    words.div_ceil(2)
+}
+
+/// One or two words in a number, as they lie in memory.
+fn pair(words: &[u16]) -> u32 {
+    let mut cell = 0_u32;
+    for (place, word) in cell.as_mut_bytes().chunks_mut(2).zip(words) {
+        place.copy_from_slice(word.as_bytes());
+    }
+    cell
 }
 
 /// Yes-or-no facts of evidence. The bits are stored and never reused.
@@ -159,6 +213,23 @@ impl Marks {
             self.0 |= other.0;
         } else {
             self.0 &= !other.0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_part_is_read_as_it_was_written() {
+        let words = [7, 300, 65_535];
+        for asked in 0..=words.len() {
+            let hashed = Hashed { values: &[1, 2], asked: &words[..asked], shown: &words[1..], own: &[9], ..Hashed::default() };
+            let evidence = Evidence::new(hashed, 0, Marks::default());
+            assert_eq!((evidence.values(), evidence.own()), (&[1, 2][..], &[9][..]));
+            assert_eq!((evidence.asked(), evidence.shown()), (&words[..asked], &words[1..]));
+            assert!(evidence.answer().is_empty());
         }
     }
 }

@@ -5,7 +5,6 @@ use crate::detect::facts::{Fact, Facts};
 use crate::detect::history::History;
 use crate::detect::news::{self, Likeness, NEWS_PERCENT, Turns, likeness};
 use crate::detect::step::{Flags, Step};
-use crate::identity::Hash128;
 
 /// The same for the arguments of a success that says little. Percent.
 const ARGUMENT_NEWS_PERCENT: u8 = 10;
@@ -17,8 +16,10 @@ const MUCH_NEWS_PERCENT: u8 = 60;
 const FAILURE_STEPS: usize = 15;
 /// Steps looked back at for a failure that a success ends.
 const RECOVERY_STEPS: usize = 6;
-/// Calls that are compared with each other, and how many there must be.
-const DIFFERENT_CALLS: std::ops::RangeInclusive<usize> = 6..=12;
+/// Calls that are compared with each other.
+const DIFFERENT_CALLS_MAX: usize = 12;
+/// So many there must be.
+const DIFFERENT_CALLS_MIN: usize = 6;
 /// Steps of the longest round.
 const ROUND_MAX: usize = 8;
 /// The longest run of steps without news that is told apart.
@@ -53,7 +54,7 @@ pub struct Measured {
 
 /// Measures a completed step. `told` are the words of people's last texts.
 #[must_use]
-pub fn measure<'a>(history: &'a History, step: &'a Step, told: impl Iterator<Item = &'a [u16]>) -> Measured {
+pub fn measure<'a>(history: &'a History, step: &'a Step, told: &(impl Iterator<Item = &'a [u16]> + Clone)) -> Measured {
     let mut walk = Walk::new(step);
     for earlier in news::remembered(history, step) {
         walk.take(earlier, earlier.sequence < history.floor());
@@ -124,7 +125,6 @@ struct Walk<'a> {
     like_worked: bool,
     tool_worked: bool,
     failed_before: bool,
-    calls: Vec<Hash128>,
 }
 
 impl<'a> Walk<'a> {
@@ -157,7 +157,6 @@ impl<'a> Walk<'a> {
             like_worked: false,
             tool_worked: false,
             failed_before: false,
-            calls: vec![step.call],
         }
     }
 
@@ -198,9 +197,6 @@ impl<'a> Walk<'a> {
             let is_news = !earlier.failed() && other.news > NEWS_PERCENT;
             self.is_among_news |= is_news;
             self.news_since_equal |= is_news && self.equal.made == 0;
-        }
-        if self.calls.len() < *DIFFERENT_CALLS.end() {
-            self.calls.push(earlier.call);
         }
         self.steps += 1;
     }
@@ -259,7 +255,7 @@ impl<'a> Walk<'a> {
 
 impl<'a> Walk<'a> {
     /// What the walk comes to.
-    fn finish(self, history: &'a History, told: impl Iterator<Item = &'a [u16]>) -> Measured {
+    fn finish(self, history: &'a History, told: &(impl Iterator<Item = &'a [u16]> + Clone)) -> Measured {
         let (step, evidence) = (self.step, self.step.evidence());
         let mut marks = evidence.marks;
         let (is_ok, is_little) = (!step.failed(), marks.has(Marks::LITTLE));
@@ -350,8 +346,7 @@ impl<'a> Walk<'a> {
         facts.note(Fact::MuchNews, is_ok && seen.answer_news >= MUCH_NEWS_PERCENT && !nothing_found);
         facts.note(Fact::Change, seen.is_change);
         facts.note(Fact::WorksAgain, self.failed_before);
-        let different = self.calls.iter().enumerate().all(|(at, call)| !self.calls.iter().take(at).any(|other| other == call));
-        facts.note(Fact::Different, DIFFERENT_CALLS.contains(&self.calls.len()) && different);
+        facts.note(Fact::Different, are_different(history, step));
         facts
     }
 }
@@ -373,29 +368,30 @@ fn brought(evidence: &Evidence) -> crate::identity::SketchView<'_> {
 }
 
 /// Whether a step names something that no earlier call of its tool named, and that was shown before, told by a person, or stands in its answer.
-fn names_item<'a>(history: &'a History, step: &'a Step, told: impl Iterator<Item = &'a [u16]>) -> bool {
-    let words = &step.evidence().words;
-    let mut fresh: Vec<u16> = words.asked.to_vec();
-    for earlier in news::remembered(history, step).filter(|earlier| earlier.tool == step.tool) {
-        let taken = &earlier.evidence().words.asked;
-        fresh.retain(|word| taken.binary_search(word).is_err());
-    }
-    let is_in = |shown: &[u16]| fresh.iter().any(|word| shown.binary_search(word).is_ok());
-    !fresh.is_empty()
-        && (is_in(&words.shown)
-            || told.into_iter().any(is_in)
-            || news::remembered(history, step).any(|earlier| is_in(&earlier.evidence().words.shown)))
+fn names_item<'a>(history: &'a History, step: &'a Step, told: &(impl Iterator<Item = &'a [u16]> + Clone)) -> bool {
+    let evidence = step.evidence();
+    let is_in = |shown: &[u16], word: &u16| shown.binary_search(word).is_ok();
+    let is_taken = |word: &u16| {
+        let mut of_tool = news::remembered(history, step).filter(|earlier| earlier.tool == step.tool);
+        of_tool.any(|earlier| is_in(earlier.evidence().asked(), word))
+    };
+    let is_shown = |word: &u16| {
+        is_in(evidence.shown(), word)
+            || told.clone().any(|text| is_in(text, word))
+            || news::remembered(history, step).any(|earlier| is_in(earlier.evidence().shown(), word))
+    };
+    evidence.asked().iter().any(|word| is_shown(word) && !is_taken(word))
 }
 
 /// Whether the only argument of a step is the id of something that runs elsewhere: by its form, because a short answer of another tool
 /// handed it over, or because asking for it takes its time. A number that a page lists is none.
 fn asks_for_job(history: &History, step: &Step) -> bool {
-    let (marks, asked) = (step.evidence().marks, &step.evidence().words.asked);
+    let (marks, asked) = (step.evidence().marks, step.evidence().asked());
     let hands_over = |earlier: &Step| {
         let other = earlier.evidence();
         earlier.tool != step.tool
             && other.marks.has(Marks::LITTLE)
-            && asked.iter().any(|word| other.words.shown.binary_search(word).is_ok())
+            && asked.iter().any(|word| other.shown().binary_search(word).is_ok())
     };
     let is_handed = || marks.has(Marks::SLOW) || news::remembered(history, step).any(hands_over);
     marks.has(Marks::ID) || (marks.has(Marks::HANDLE) && is_handed())
@@ -407,9 +403,28 @@ fn barren_before(history: &History, step: &Step) -> u32 {
     before.take_while(|earlier| earlier.evidence().marks.has(Marks::BARREN)).count() as u32
 }
 
+/// The calls of a step and of those before it, newest first: so many as there are places.
+fn newest<'a, const STEPS: usize>(history: &'a History, step: &'a Step) -> ([&'a Step; STEPS], usize) {
+    let (mut steps, mut len) = ([step; STEPS], 1);
+    for (place, earlier) in steps.iter_mut().skip(1).zip(news::remembered(history, step)) {
+        *place = earlier;
+        len += 1;
+    }
+    (steps, len)
+}
+
+/// Whether the newest calls are all different.
+fn are_different(history: &History, step: &Step) -> bool {
+    let (steps, len) = newest::<DIFFERENT_CALLS_MAX>(history, step);
+    let mut others = steps.iter().take(len);
+    let mut is_first = || others.next().is_some_and(|one| others.clone().all(|other| other.call != one.call));
+    len >= DIFFERENT_CALLS_MIN && (1..len).all(|_| is_first())
+}
+
 /// Whether the newest calls are those before them, answered alike.
 fn is_round(history: &History, step: &Step) -> bool {
-    let steps: Vec<&Step> = std::iter::once(step).chain(news::remembered(history, step).take(2 * ROUND_MAX - 1)).collect();
+    let (steps, len) = newest::<{ 2 * ROUND_MAX }>(history, step);
+    let steps = steps.get(..len).unwrap_or_default();
     let is_same = |(one, other): (&&Step, &&Step)| one.call == other.call;
     let period = (1..=ROUND_MAX).find(|period| {
         let pairs = steps.iter().zip(steps.iter().skip(*period)).take(*period);

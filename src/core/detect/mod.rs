@@ -101,7 +101,7 @@ mod words;
 pub use budget::Spent;
 pub use category::Category;
 pub use detector::{Detector, DetectorBits};
-pub use evidence::{Evidence, Hashed, Marks, Named};
+pub use evidence::{Evidence, Hashed, Marks};
 pub use exact_repeat::Run;
 pub use exploration::Explored;
 pub use facts::{Fact, Facts, Side};

@@ -189,7 +189,7 @@ fn finish<'a>(
 fn measure(context: &Context<'_>, tool: &ToolPolicy, session: &mut Session, sequence: u64, out: &mut Effects) -> Waiting {
     let Some(step) = session.history.get(sequence) else { return Waiting::No };
     let told = session.head.user_words.iter().map(|words| &**words);
-    let measured = measure::measure(&session.history, step, told);
+    let measured = measure::measure(&session.history, step, &told);
     // A call from before a reset is not held against the agent when it returns after it.
     if step.is_evidence() && sequence >= context.floor {
         let score = &mut session.head.streaks.score;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::cell::LazyCell;
 
-use crate::detect::evidence::{ANSWER_WORDS_MAX, ARGUMENT_WORDS_MAX, ARGUMENTS_MAX, LITTLE_WORDS, Named};
+use crate::detect::evidence::{ANSWER_WORDS_MAX, ARGUMENT_WORDS_MAX, ARGUMENTS_MAX, LITTLE_WORDS};
 use crate::detect::{Evidence, Family, Flags, Hashed, History, Marks, Step, loop_identity, test_fix};
 use crate::engine::context::Context;
 use crate::event::{Call, CallResult, Content, Outcome, View, json};
@@ -121,14 +121,13 @@ fn requested_evidence(policy: &Policy, call: &Call<'_>, args: &Arguments<'_>, ma
     marks.set(Marks::NO_ARGUMENTS, call.args.is_absent());
     let (arguments, values) = (sketch_arguments(text), argument_hashes(args, ARGUMENTS_MAX));
     let own = if may_fail { own_words(tool, text) } else { Hashes::new() };
-    let hashed = Hashed { arguments: arguments.view(), values: &values, own: &own, ..Hashed::default() };
-    let mut evidence = Evidence::new(hashed, 0, marks);
     // A hash names nothing.
-    if !matches!(call.args, Content::Sha256(_)) {
-        let modifiers = policy.identity.fingerprint.modifiers();
-        evidence.words.asked = argument_words(args, modifiers, ARGUMENT_WORDS_MAX).as_slice().into();
-    }
-    evidence
+    let asked = match call.args {
+        Content::Sha256(_) => NamingWords::new(),
+        _ => argument_words(args, policy.identity.fingerprint.modifiers(), ARGUMENT_WORDS_MAX),
+    };
+    let hashed = Hashed { arguments: arguments.view(), values: &values, asked: &asked, own: &own, ..Hashed::default() };
+    Evidence::new(hashed, 0, marks)
 }
 
 /// The only argument, if it is one word with a digit.
@@ -285,15 +284,17 @@ impl Completion {
             marks.set(Marks::LITTLE, answered.is_little);
             marks.set(Marks::NO_ANSWER, answered.is_absent);
             marks.set(Marks::SLOW, answered.is_slow);
-            let (answer, failure) = (answered.answer.view(), answered.failure.view());
-            let (arguments, values) = (evidence.arguments(), evidence.values());
-            let mut renewed = Evidence::new(Hashed { arguments, values, answer, failure, own: &[] }, evidence.news, marks);
-            renewed.words = Named {
-                asked: std::mem::take(&mut evidence.words.asked),
-                shown: answered.shown.as_slice().into(),
+            let hashed = Hashed {
+                arguments: evidence.arguments(),
+                values: evidence.values(),
+                answer: answered.answer.view(),
+                failure: answered.failure.view(),
+                asked: evidence.asked(),
+                shown: &answered.shown,
+                own: &[],
                 around_numbers: answered.around_numbers,
             };
-            *evidence = renewed;
+            *evidence = Evidence::new(hashed, evidence.news, marks);
         }
     }
 }

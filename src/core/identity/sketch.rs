@@ -104,8 +104,8 @@ pub fn own_words(tool: &str, arguments: &str) -> Hashes {
     own
 }
 
-/// Hashes of words that could name something: of two letters or more, or with a digit. Ascending, each once.
-pub type NamingWords = SmallVec<[u16; 64]>;
+/// Hashes of words that could name something: of two letters or more, or with a digit. Ascending, each once. Room for those of a long answer.
+pub type NamingWords = SmallVec<[u16; 256]>;
 
 /// Those among the first `most` words of a text.
 #[must_use]
