@@ -8,14 +8,14 @@ the shipped policy `default` finds, and what it does not.
 
 Loops, each with the detector that should speak first
   coding-01    similar_repeat    one test command, no database behind it, nine times
-  coding-02    no_news           the same edit fails, the same file is read again, in turn
+  coding-02    similar_failures  the same edit fails, the same file is read again, in turn
   coding-03    similar_failures  seven ways to install a package, one error
-  coding-04    none              the same idea of a fix edited in again and again; not found: the failures differ
+  coding-04    similar_repeat    the same idea of a fix edited in again and again
   coding-05    similar_repeat    the same file written with the same content; every call succeeds
-  coding-06    similar_repeat    one look at the cluster between all sorts of other work, always the same picture
+  coding-06    none              one look at the cluster between all sorts of other work, always the same picture; not found: the work goes on
   research-01  none              nine wordings of one question, one empty answer; not found: a series of tries that say little is work
-  research-02  similar_repeat    one page, only the size limit changes
-  support-01   similar_repeat    a status that never changes; a polling tool, so at three times the usual count
+  research-02  none              one page, only the size limit changes; not found: what is short says little
+  support-01   none              a status that never changes, asked every twenty seconds; not found: it waits
   support-02   text_only         apologies and promises, no call
   swarm-a-1..3 swarm_repeat      six crawlers of swarm `price-crawl`, two calls each to one dead endpoint: none loops, the swarm does
 

@@ -52,7 +52,7 @@ call takes five, does not raise it. Neither is ever blocked by the score.
 
 A worked sum: `Bash {\"command\":\"make\"}` fails three times in the same way. The first failure has only the bias, -1.24, and the score \
 stays 0. The second shows `equal_1` and `fails_1`: 1.82 + 0.91 - 1.24 = 1.49. The third shows `fails_2` as well: 1.49 + 1.36 = 2.85. The \
-score is 4.34, above 2.75, and the agent is told. `loopwarden inspect session` shows this sum for every step.
+score is 4.34, above 2.85, and the agent is told. `loopwarden inspect session` shows this sum for every step.
 
 `loopwarden fit` makes the weights from labelled sessions: a logistic regression that keeps each fact on its side, and drops what adds \
 nothing. Weights of `default`:

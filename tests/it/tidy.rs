@@ -24,7 +24,7 @@ const fn layer(module: &'static str, crates: &'static [&'static str]) -> Layer {
 const TABLE: &[Layer] = &[
     layer("limits", &[]),
     layer("event", &["serde", "serde_json", "simdutf8"]),
-    layer("identity", &["sha2", "regex", "smallvec"]),
+    layer("identity", &["sha2", "regex", "smallvec", "zerocopy"]),
     layer("setting", &["serde", "regex"]),
     layer("detect", &[]),
     layer("policy", &[]),

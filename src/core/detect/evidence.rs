@@ -2,10 +2,8 @@
 //!
 //! What it means is seen against the steps before it: `news`.
 
-use zerocopy::{FromBytes as _, IntoBytes as _};
-
 use crate::detect::facts::Facts;
-use crate::identity::SketchView;
+use crate::identity::{SketchView, paired, pairs_of, unpaired};
 
 /// Answers of fewer words say little.
 pub const LITTLE_WORDS: usize = 10;
@@ -65,13 +63,13 @@ impl Evidence {
         let parts = [arguments.hashes(), values, answer.hashes(), failure.hashes()].map(counted);
         let words = [asked, shown].map(counted);
         let len =
-            parts.iter().map(|part| part.len()).chain(words.iter().map(|part| pairs(part.len()))).sum::<usize>() + own.len();
+            parts.iter().map(|part| part.len()).chain(words.iter().map(|part| pairs_of(part.len()))).sum::<usize>() + own.len();
         let mut all = Vec::with_capacity(len);
         for part in parts {
             all.extend_from_slice(part);
         }
         for part in words {
-            all.extend(part.chunks(2).map(pair));
+            all.extend(paired(part));
         }
         all.extend_from_slice(own);
         Self {
@@ -124,13 +122,13 @@ impl Evidence {
     #[must_use]
     pub fn shown(&self) -> &[u16] {
         let [asked, len] = self.words;
-        self.named(self.counted() + pairs(usize::from(asked)), len)
+        self.named(self.counted() + pairs_of(usize::from(asked)), len)
     }
 
     /// The words of the call, until its answer has come.
     #[must_use]
     pub fn own(&self) -> &[u32] {
-        let words = self.words.map(|len| pairs(usize::from(len))).into_iter().sum::<usize>();
+        let words = self.words.map(|len| pairs_of(usize::from(len))).into_iter().sum::<usize>();
         self.hashes.get(self.counted() + words..).unwrap_or_default()
     }
 
@@ -144,9 +142,8 @@ impl Evidence {
     }
 
     fn named(&self, start: usize, len: u8) -> &[u16] {
-        let (len, pairs) = (usize::from(len), pairs(usize::from(len)));
-        let cells = self.hashes.get(start..start + pairs).unwrap_or_default();
-        <[u16]>::ref_from_bytes(cells.as_bytes()).unwrap_or_default().get(..len).unwrap_or_default()
+        let len = usize::from(len);
+        unpaired(self.hashes.get(start..start + pairs_of(len)).unwrap_or_default(), len)
     }
 
     /// Bytes held, for the cache's budget: at most 970 of a completed step.
@@ -159,20 +156,6 @@ impl Evidence {
 /// So many as a byte can count.
 fn counted<T>(part: &[T]) -> &[T] {
     part.get(..usize::from(u8::MAX)).unwrap_or(part)
-}
-
-/// Numbers that hold so many words.
-const fn pairs(words: usize) -> usize {
-    words.div_ceil(2)
-}
-
-/// One or two words in a number, as they lie in memory.
-fn pair(words: &[u16]) -> u32 {
-    let mut cell = 0_u32;
-    for (place, word) in cell.as_mut_bytes().chunks_mut(2).zip(words) {
-        place.copy_from_slice(word.as_bytes());
-    }
-    cell
 }
 
 /// Yes-or-no facts of evidence. The bits are stored and never reused.

@@ -170,7 +170,7 @@ fn laddered(
     let waited = |hits: u32| episode.hits_since_nudge >= hits.saturating_mul(finding.patience);
     // What shares no step with what was seen before is told like a new loop; of the detector that told it, it is the old one taken up again.
     let is_relapse = known.is_another && episode.detector == finding.detector;
-    let blocks = may_block && (is_relapse || waited(rules.renudge_hits));
+    let blocks = may_block && (is_relapse || waited(rules.block_hits));
     let is_due = blocks || known.is_another || waited(rules.renudge_hits.saturating_mul(1 << tellings));
     let action = if blocks { Action::Block } else { Action::Nudge };
     // Under a block a nudge would say less than the block does.
@@ -217,8 +217,10 @@ fn note_hits(findings: &[Finding], episodes: &mut [Episode]) {
             continue;
         }
         if let Some(episode) = episodes.iter_mut().find(|episode| episode.identity == finding.identity) {
+            let is_of_evidence = finding.detector.is_of_evidence();
+            let is_new = if is_of_evidence { finding.last > episode.last_seen } else { finding.last != episode.last_seen };
             // Texts are no steps.
-            if episode.last_seen != finding.last || finding.detector.is_of_texts() {
+            if is_new || finding.detector.is_of_texts() {
                 episode.hits_since_nudge = episode.hits_since_nudge.saturating_add(1);
             }
             episode.last_seen = episode.last_seen.max(finding.last);

@@ -40,7 +40,7 @@ pub struct Episode {
     pub nudges: u32,
     /// Steps with a fresh finding since the last command.
     pub hits_since_nudge: u32,
-    /// Sequence of the last step with a finding.
+    /// Sequence of the last step with a finding; of evidence, also that of the newest step that had begun when it was told.
     pub last_seen: u64,
     /// Until when its block holds; `None` = never blocked.
     pub block_until: Option<EventTime>,

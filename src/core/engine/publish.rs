@@ -63,7 +63,7 @@ pub(super) fn publish(
         labels: context.labels(),
         ..begun
     };
-    note_published(context.policy, head, decision, &command, out);
+    note_published(context.policy, (history, head), decision, &command, out);
     if track == Track::Live {
         head.loops_total += u64::from(episode.is_none());
         remember_text(head, command.message.as_deref().unwrap_or_default());
@@ -79,19 +79,28 @@ pub(super) fn publish(
 }
 
 /// Notes a command in the episode of its loop, which it may begin.
-fn note_published(policy: &Policy, head: &mut Head, decision: &Decision, command: &Command, out: &mut Effects) {
+fn note_published(
+    policy: &Policy,
+    (history, head): (&History, &mut Head),
+    decision: &Decision,
+    command: &Command,
+    out: &mut Effects,
+) {
     let kept = policy.episodes.kept;
     let episodes = head.episodes_mut(decision.track);
     let finding = &decision.finding;
     let block_until = (decision.action == Action::Block).then_some(command.expires_at);
     let nudged = u32::from(decision.action == Action::Nudge);
+    // Calls that began before the agent could read this go on without having heeded it.
+    let newest = history.next_sequence().saturating_sub(1);
+    let seen = if finding.detector.is_of_evidence() { newest.max(finding.last) } else { finding.last };
     if let Some(episode) = episodes.iter_mut().find(|episode| episode.identity == finding.identity) {
         episode.detector = finding.detector;
         episode.count = finding.count;
         episode.tier = decision.tier;
         episode.nudges = episode.nudges.saturating_add(nudged);
         episode.hits_since_nudge = 0;
-        episode.last_seen = episode.last_seen.max(finding.last);
+        episode.last_seen = episode.last_seen.max(seen);
         episode.block_until = block_until.or(episode.block_until);
         episode.level = command.level;
     } else {
@@ -106,7 +115,7 @@ fn note_published(policy: &Policy, head: &mut Head, decision: &Decision, command
             tier: decision.tier,
             nudges: nudged,
             hits_since_nudge: 0,
-            last_seen: finding.last,
+            last_seen: seen,
             block_until,
             level: command.level,
             id: command.episode,

@@ -15,6 +15,7 @@ mod likeness;
 mod mask;
 mod number;
 mod outcome;
+mod pairs;
 mod residue;
 mod scanner;
 mod shell;
@@ -34,6 +35,7 @@ pub use outcome::{
     Compared, OutcomeRules, ToolOutcomeRules, error_key, outcome_identity, readable_text, readable_text_of, state_identity,
     text_identity,
 };
+pub use pairs::{paired, pairs_of, unpaired};
 pub use residue::Residue;
 pub use shell::{ShellRules, after_cd, contains_any_word};
 pub use signature::{Signature, StopWords};

@@ -127,6 +127,8 @@ pub struct ProgressPolicy {
 pub struct EpisodePolicy {
     /// Steps with a fresh finding until the same loop is told again.
     pub renudge_hits: u32,
+    /// Steps that raise the score from a nudge to a block.
+    pub block_hits: u32,
     /// From the fifth telling of a loop on, each waits so many times as long as the one before. Times, at least 1.
     pub renudge_factor: f64,
     /// Steps after which an unseen episode is forgotten.

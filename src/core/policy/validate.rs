@@ -192,6 +192,7 @@ fn progress(table: &mut Table<'_>) -> ProgressPolicy {
 fn episodes(table: &mut Table<'_>) -> EpisodePolicy {
     EpisodePolicy {
         renudge_hits: count(1).read(&mut table.key("renudge_hits")),
+        block_hits: count(1).read(&mut table.key("block_hits")),
         renudge_factor: {
             let mut key = table.key("renudge_factor");
             let factor = key.float();
