@@ -154,6 +154,21 @@ fn every_page_is_part_of_the_documentation() {
 }
 
 #[test]
+fn an_agent_finds_every_page_by_the_list_for_agents() {
+    let (list, skill) = (read("llms.txt"), read("skills/loopwarden/SKILL.md"));
+    let listed: BTreeSet<&str> = links(&list).into_iter().collect();
+    for path in &listed {
+        assert!(root().join(path).exists(), "llms.txt: {path} leads nowhere");
+    }
+    for (name, _) in pages() {
+        assert!(listed.contains(name.as_str()), "llms.txt does not list {name}");
+    }
+    for words in told(&skill, &split(&skill).1) {
+        assert_eq!(unknown(&words), None, "the skill runs a command that there is not");
+    }
+}
+
+#[test]
 fn every_example_is_what_its_schema_allows() {
     let (event, command, state) = (schema("tool-event"), schema("command"), schema("session-state"));
     let mut checked = 0;
