@@ -8,10 +8,9 @@ use crate::detect::{Evidence, Family, Flags, Hashed, History, Marks, Step, loop_
 use crate::engine::context::Context;
 use crate::event::{Call, CallResult, Content, Outcome, View, json};
 use crate::identity::{
-    Arguments, Digest, Hash64, Hashes, NamingWords, Residue, Signature, Sketch, after_cd, argument_hashes, argument_words,
-    call_identity, canonical_json, contains_any_word, error_key, fingerprint, hash_text, naming_words, outcome_identity,
-    own_words, readable_text, readable_text_of, shape_of, sketch_arguments, sketch_failure, sketch_hash, sketch_json,
-    sketch_text, state_identity,
+    Arguments, Digest, Hash64, Hashes, NamingWords, Reading, Residue, Signature, Sketch, after_cd, argument_hashes,
+    call_identity, canonical_json, contains_any_word, error_key, fingerprint, hash_text, outcome_identity, own_words,
+    read_arguments, read_hash, read_json, read_text, readable_text, readable_text_of, sketch_failure, state_identity,
 };
 use crate::limits::DESCRIPTION_CHARS_MAX;
 use crate::policy::{OutcomePolicy, Policy, ToolClass, ToolPolicy};
@@ -119,13 +118,11 @@ fn requested_evidence(policy: &Policy, call: &Call<'_>, args: &Arguments<'_>, ma
     marks.set(Marks::HANDLE, only.is_some());
     marks.set(Marks::ID, only.is_some_and(is_id));
     marks.set(Marks::NO_ARGUMENTS, call.args.is_absent());
-    let (arguments, values) = (sketch_arguments(text), argument_hashes(args, ARGUMENTS_MAX));
+    let values = argument_hashes(args, ARGUMENTS_MAX);
     let own = if may_fail { own_words(tool, text) } else { Hashes::new() };
+    let (arguments, named) = read_arguments(args, policy.identity.fingerprint.modifiers(), ARGUMENT_WORDS_MAX);
     // A hash names nothing.
-    let asked = match call.args {
-        Content::Sha256(_) => NamingWords::new(),
-        _ => argument_words(args, policy.identity.fingerprint.modifiers(), ARGUMENT_WORDS_MAX),
-    };
+    let asked = if matches!(call.args, Content::Sha256(_)) { NamingWords::new() } else { named };
     let hashed = Hashed { arguments: arguments.view(), values: &values, asked: &asked, own: &own, ..Hashed::default() };
     Evidence::new(hashed, 0, marks)
 }
@@ -162,22 +159,20 @@ fn answered(result: &CallResult<'_>, (answer, canonical): (&View<'_>, Option<&st
     };
     // A failure is what its result says, then its message, then its type.
     let error = result.error_message.as_deref().or(result.error_type.as_deref()).unwrap_or_default();
-    let (answer, words) = match compared {
-        View::Sha256(hash) => (sketch_hash(hash), LITTLE_WORDS),
-        _ if said.is_empty() && !is_ok => sketch_text(error),
-        View::Json(source) => sketch_json(&canonical.map_or_else(|| canonical_json(source).into(), Cow::Borrowed)),
-        _ => sketch_text(said),
+    let read = match compared {
+        View::Sha256(hash) => read_hash(hash),
+        _ if said.is_empty() && !is_ok => read_text(error, ANSWER_WORDS_MAX),
+        View::Json(source) => {
+            read_json(&canonical.map_or_else(|| canonical_json(source).into(), Cow::Borrowed), ANSWER_WORDS_MAX)
+        }
+        _ => read_text(said, ANSWER_WORDS_MAX),
     };
-    let read = if said.is_empty() { error } else { said };
-    let shown = if matches!(compared, View::Sha256(_)) { "" } else { read };
     Answered {
-        shown: naming_words(shown, ANSWER_WORDS_MAX),
-        around_numbers: shape_of(read),
         // That a call failed is an answer, also without a text.
         is_absent: compared == &View::Absent && is_ok,
-        answer,
         failure: if is_ok { Sketch::default() } else { sketch_failure(if said.is_empty() { error } else { said }, own) },
-        is_little: words < LITTLE_WORDS,
+        is_little: read.words < LITTLE_WORDS,
+        read,
         is_slow: result.duration_ms.is_some_and(|duration_ms| duration_ms >= SLOW_MS),
     }
 }
@@ -250,10 +245,8 @@ pub(super) struct Completion {
 /// What an answer adds to the evidence of its call.
 #[derive(Debug)]
 struct Answered {
-    shown: NamingWords,
-    around_numbers: u32,
+    read: Reading,
     is_absent: bool,
-    answer: Sketch,
     failure: Sketch,
     is_little: bool,
     is_slow: bool,
@@ -287,12 +280,12 @@ impl Completion {
             let hashed = Hashed {
                 arguments: evidence.arguments(),
                 values: evidence.values(),
-                answer: answered.answer.view(),
+                answer: answered.read.sketch.view(),
                 failure: answered.failure.view(),
                 asked: evidence.asked(),
-                shown: &answered.shown,
+                shown: &answered.read.named,
                 own: &[],
-                around_numbers: answered.around_numbers,
+                around_numbers: answered.read.shape,
             };
             *evidence = Evidence::new(hashed, evidence.news, marks);
         }

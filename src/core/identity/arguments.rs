@@ -36,6 +36,11 @@ impl<'a> Arguments<'a> {
         &self.text
     }
 
+    /// Whether it is an object with members.
+    pub(crate) fn is_object(&self) -> bool {
+        !self.members.is_empty()
+    }
+
     /// Canonical source of a top-level argument.
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
         self.members.iter().find(|member| self.key(member) == name).map(|member| self.part(member.colon + 1, member.end))

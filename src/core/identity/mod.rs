@@ -40,6 +40,6 @@ pub use residue::Residue;
 pub use shell::{ShellRules, after_cd, contains_any_word};
 pub use signature::{Signature, StopWords};
 pub use sketch::{
-    Hashes, NamingWords, argument_hashes, argument_words, naming_words, own_words, repeated_run, shape_of, sketch_arguments,
-    sketch_failure, sketch_hash, sketch_json, sketch_message, sketch_text,
+    Hashes, NamingWords, Reading, argument_hashes, naming_words, own_words, read_arguments, read_hash, read_json, read_text,
+    repeated_run, sketch_failure, sketch_message, sketch_text,
 };

@@ -22,9 +22,10 @@ const QUOTED_BYTES_MAX: usize = 80;
 const FOLDED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A text of which only a hash is known: two of them are the same or share nothing.
-#[must_use]
-pub fn sketch_hash(hash: &[u8; 32]) -> Sketch {
-    sketch_text(&hash.map(|byte| format!("{byte}q")).join(" ")).0
+fn sketch_hash(hash: &[u8; 32]) -> Sketch {
+    // Of letters alone: a word with a digit would be taken for an id, and all ids for one.
+    let letter = |half: u8| char::from(b'a' + half);
+    sketch_text(&hash.map(|byte| [letter(byte >> 4), letter(byte & 15)].iter().collect::<String>()).join(" ")).0
 }
 
 /// A text of a person or a tool.
@@ -55,20 +56,74 @@ pub fn repeated_run(text: &str, run: usize) -> usize {
     runs.chunk_by(|one, two| one == two).map(<[u64]>::len).max().unwrap_or_default()
 }
 
-/// Canonical JSON, its keys included.
-#[must_use]
-pub fn sketch_json(source: &str) -> (Sketch, usize) {
-    let mut sketcher = Sketcher::default();
-    words(source, Escapes::Json, &mut |word| sketcher.add(word.folded(false)));
-    sketcher.finish()
+/// What an answer says, from one walk over it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reading {
+    /// Its sketch.
+    pub sketch: Sketch,
+    /// Words.
+    pub words: usize,
+    /// Words that could name something.
+    pub named: NamingWords,
+    /// Hash of it without numbers and ids: two texts have the same where only these differ.
+    pub shape: u32,
 }
 
-/// The values of arguments: canonical JSON of an object, or any text.
+/// An answer of which only a hash is known: it names nothing, and no other differs from it in numbers alone.
 #[must_use]
-pub fn sketch_arguments(text: &str) -> Sketch {
-    let mut sketcher = Sketcher::default();
-    values(text, &mut |value| words(value, Escapes::Json, &mut |word| sketcher.add(word.hash)));
-    sketcher.finish().0
+pub fn read_hash(hash: &[u8; 32]) -> Reading {
+    let [one, two, three, four, ..] = *hash;
+    let (sketch, words) = (sketch_hash(hash), hash.len());
+    Reading { sketch, words, named: NamingWords::new(), shape: u32::from_le_bytes([one, two, three, four]) }
+}
+
+/// A text of a tool; at most `most` words are kept as names.
+#[must_use]
+pub fn read_text(text: &str, most: usize) -> Reading {
+    read(text, Escapes::None, most)
+}
+
+/// Canonical JSON, its keys included; at most `most` words are kept as names.
+#[must_use]
+pub fn read_json(source: &str, most: usize) -> Reading {
+    read(source, Escapes::Json, most)
+}
+
+fn read(text: &str, escapes: Escapes, most: usize) -> Reading {
+    let (mut sketcher, mut named, mut shape) = (Sketcher::default(), NamingWords::new(), 0_u64);
+    words(text, escapes, &mut |word| {
+        sketcher.add(word.folded(false));
+        shape = mixed(shape ^ word.folded(true));
+        word.add_to(&mut named, most);
+    });
+    let (sketch, words) = sketcher.finish();
+    Reading { sketch, words, named: in_order(named), shape: small(shape) }
+}
+
+/// The values of arguments, and their words that could name something; at most `most`. A number in one of `modifiers`, which say which
+/// part is meant, names nothing.
+#[must_use]
+pub fn read_arguments(args: &Arguments<'_>, modifiers: &[String], most: usize) -> (Sketch, NamingWords) {
+    let (mut sketcher, mut named) = (Sketcher::default(), NamingWords::new());
+    let mut take = |text: &str, is_modifier: bool| {
+        values(text, &mut |value| {
+            words(value, Escapes::Json, &mut |word| {
+                sketcher.add(word.hash);
+                if !is_modifier {
+                    word.add_to(&mut named, most);
+                }
+            });
+        });
+    };
+    if args.is_object() {
+        args.members(|key, value| {
+            let is_number = value.bytes().all(|byte| byte.is_ascii_digit() || b"[]-,. ".contains(&byte));
+            take(value, is_number && modifiers.iter().any(|name| name == key));
+        });
+    } else {
+        take(args.text(), false);
+    }
+    (sketcher.finish().0, in_order(named))
 }
 
 /// A hash for each top-level argument with its value, ascending; at most `most`.
@@ -107,52 +162,18 @@ pub fn own_words(tool: &str, arguments: &str) -> Hashes {
 /// Hashes of words that could name something: of two letters or more, or with a digit. Ascending, each once. Room for those of a long answer.
 pub type NamingWords = SmallVec<[u16; 256]>;
 
-/// Those among the first `most` words of a text.
+/// Those of a text, at most `most`.
 #[must_use]
 pub fn naming_words(text: &str, most: usize) -> NamingWords {
     let mut named = NamingWords::new();
-    add_naming_words(text, most, &mut named);
+    words(text, Escapes::None, &mut |word| word.add_to(&mut named, most));
     in_order(named)
-}
-
-/// Those among the values of arguments. A number in one of `modifiers`, which say which part is meant, names nothing.
-#[must_use]
-pub fn argument_words(args: &Arguments<'_>, modifiers: &[String], most: usize) -> NamingWords {
-    let mut named = NamingWords::new();
-    let mut has_members = false;
-    args.members(|key, value| {
-        has_members = true;
-        let is_number = value.bytes().all(|byte| byte.is_ascii_digit() || b"[]-,. ".contains(&byte));
-        if !is_number || !modifiers.iter().any(|name| name == key) {
-            values(value, &mut |value| add_naming_words(value, most, &mut named));
-        }
-    });
-    if !has_members {
-        add_naming_words(args.text(), most, &mut named);
-    }
-    in_order(named)
-}
-
-fn add_naming_words(text: &str, most: usize, named: &mut NamingWords) {
-    words(text, Escapes::Json, &mut |word| {
-        if named.len() < most && (word.bytes > 1 || word.digits > 0) {
-            named.push((small(word.hash) >> 16) as u16);
-        }
-    });
 }
 
 fn in_order(mut named: NamingWords) -> NamingWords {
     named.sort_unstable();
     named.dedup();
     named
-}
-
-/// A hash of a text without its numbers and ids: two texts have the same where only these differ.
-#[must_use]
-pub fn shape_of(text: &str) -> u32 {
-    let mut shape = 0_u64;
-    words(text, Escapes::Json, &mut |word| shape = mixed(shape ^ word.folded(true)));
-    small(shape)
 }
 
 /// The template of a failure: its text without the words of the call, quoted names, numbers and ids.
@@ -234,6 +255,13 @@ impl Default for Word {
 impl Word {
     const fn mix(&mut self, byte: u8) {
         self.hash = (self.hash ^ byte as u64).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+
+    /// Adds it to words that could name something, if it could.
+    fn add_to(self, named: &mut NamingWords, most: usize) {
+        if named.len() < most && (self.bytes > 1 || self.digits > 0) {
+            named.push((small(self.hash) >> 16) as u16);
+        }
     }
 
     /// The word that a text begins with; one of no bytes where it begins with none.
@@ -379,85 +407,4 @@ const fn mixed(hash: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::event::Content;
-
-    fn of(text: &str) -> Sketch {
-        sketch_text(text).0
-    }
-
-    #[test]
-    fn texts_that_differ_in_an_id_are_the_same_and_in_a_number_nearly() {
-        let page = |n: u32, id: &str| format!("page {n} of the archive, request {id}, loaded with nine rows and a footer");
-        assert_eq!(of(&page(3, "7f3a9c21")), of(&page(3, "1b2c")));
-        let is_alike = |one: &str, two: &str, percent| of(one).view().is_alike(of(two).view(), percent);
-        assert!(is_alike(&page(3, "a1"), &page(4, "a1"), 60));
-        assert!(!is_alike(&page(3, "a1"), "nothing at all was found in this place today", 10));
-        assert!(is_alike("", " ... ", 60) && !is_alike("", "a", 60));
-    }
-
-    #[test]
-    fn a_failure_is_what_is_left_without_the_call_and_what_it_quotes() {
-        let template = |text: &str, args: &str| sketch_failure(text, &own_words("get_user", args));
-        assert_eq!(
-            template("user 4711 not found in table users", r#"{"id":4711}"#),
-            template("user 12 not found in table users", r#"{"id":12}"#)
-        );
-        assert_eq!(template("must have property 'path'", "{}"), template("must have property 'content'", "{}"));
-        assert_ne!(template("must have property 'path'", "{}"), template("must not have property 'path'", "{}"));
-    }
-
-    #[test]
-    fn arguments_are_their_values() {
-        assert_eq!(sketch_arguments(r#"{"a":"x y","b":{"c":[1,true]}}"#), of("x y 1 true"));
-        assert_eq!(sketch_arguments(r#"{"a":"x\ny \"z\" A"}"#), of("x y z A"));
-        let hashes = |args| argument_hashes(&Arguments::of(&Content::Raw(args)), 9);
-        assert_eq!(hashes(r#"{"a":1,"b":2}"#), hashes(r#"{"b":2,"a":1}"#));
-        assert_ne!(hashes(r#"{"a":1}"#), hashes(r#"{"a":2}"#));
-    }
-
-    #[test]
-    fn a_phrase_is_counted_where_it_comes_again() {
-        assert_eq!(repeated_run(&"I will try it once more, then. ".repeat(6), 4), 6);
-        assert_eq!(repeated_run("one two three four five six", 4), 1);
-        assert_eq!(repeated_run("one two", 4), 0);
-    }
-
-    #[test]
-    fn sketches_are_the_same_on_every_machine() {
-        assert_eq!(of("the quick brown fox").hashes(), [1_152_222_596, 2_927_781_095]);
-    }
-
-    proptest! {
-        #[test]
-        fn an_estimate_is_near_the_truth(shared in 0usize..200, left in 0usize..100, right in 0usize..100) {
-            let text = |side: &str, own: usize| {
-                let word = |n: usize| ["ka", "lo", "mi", "nu", "pe"].map(|part| part.repeat(n % 7 + 1))[n / 7 % 5].clone() + &"q".repeat(n / 35);
-                (0..shared).map(|n| format!("{0} {0} {0} ; ", word(n))).chain((0..own).map(|n| format!("{0}{side} {0}{side} {0}{side} ", word(n)))).collect::<String>()
-            };
-            let (a, b) = (of(&text("l", left)), of(&text("r", right)));
-            prop_assert!(a.hashes().len() <= SKETCH_HASHES && a.hashes().is_sorted());
-            prop_assert_eq!(a.view().is_alike(b.view(), 50), b.view().is_alike(a.view(), 50));
-            prop_assert!(a.view().is_alike(a.view(), 100));
-        }
-
-        #[test]
-        fn the_smallest_hashes_are_kept(hashes in proptest::collection::vec(prop_oneof![0_u32..90, any::<u32>()], 0..400)) {
-            let mut sketcher = Sketcher { words: 3, ..Sketcher::default() };
-            for hash in &hashes {
-                sketcher.keep(*hash);
-            }
-            prop_assert_eq!(sketcher.finish().0, Sketch::of_hashes(hashes));
-        }
-
-        #[test]
-        fn any_text_has_a_sketch(text in any::<String>(), own in any::<String>()) {
-            let args = Arguments::of(&Content::Raw(&text));
-            let _ = (sketch_json(&text), sketch_arguments(&text), argument_hashes(&args, 16));
-            let _ = sketch_failure(&text, &own_words("t", &own));
-        }
-    }
-}
+mod tests;

@@ -1,0 +1,105 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::event::Content;
+
+fn of(text: &str) -> Sketch {
+    sketch_text(text).0
+}
+
+#[test]
+fn texts_that_differ_in_an_id_are_the_same_and_in_a_number_nearly() {
+    let page = |n: u32, id: &str| format!("page {n} of the archive, request {id}, loaded with nine rows and a footer");
+    assert_eq!(of(&page(3, "7f3a9c21")), of(&page(3, "1b2c")));
+    let is_alike = |one: &str, two: &str, percent| of(one).view().is_alike(of(two).view(), percent);
+    assert!(is_alike(&page(3, "a1"), &page(4, "a1"), 60));
+    assert!(!is_alike(&page(3, "a1"), "nothing at all was found in this place today", 10));
+    assert!(is_alike("", " ... ", 60) && !is_alike("", "a", 60));
+}
+
+#[test]
+fn a_failure_is_what_is_left_without_the_call_and_what_it_quotes() {
+    let template = |text: &str, args: &str| sketch_failure(text, &own_words("get_user", args));
+    assert_eq!(
+        template("user 4711 not found in table users", r#"{"id":4711}"#),
+        template("user 12 not found in table users", r#"{"id":12}"#)
+    );
+    assert_eq!(template("must have property 'path'", "{}"), template("must have property 'content'", "{}"));
+    assert_ne!(template("must have property 'path'", "{}"), template("must not have property 'path'", "{}"));
+}
+
+#[test]
+fn arguments_are_their_values() {
+    let sketch = |args| read_arguments(&Arguments::of(&Content::Raw(args)), &[], 9).0;
+    assert_eq!(sketch(r#"{"a":"x y","b":{"c":[1,true]}}"#), of("x y 1 true"));
+    assert_eq!(sketch(r#"{"a":"x\ny \"z\" A"}"#), of("x y z A"));
+    assert_eq!(sketch(r#""x y z""#), of("x y z"));
+    let hashes = |args| argument_hashes(&Arguments::of(&Content::Raw(args)), 9);
+    assert_eq!(hashes(r#"{"a":1,"b":2}"#), hashes(r#"{"b":2,"a":1}"#));
+    assert_ne!(hashes(r#"{"a":1}"#), hashes(r#"{"a":2}"#));
+}
+
+#[test]
+fn a_walk_over_an_answer_tells_all_that_each_walk_would() {
+    let text = "order 4711 of Ada is on its way, order 12 is not";
+    let read = read_text(text, 4);
+    assert_eq!((read.sketch, read.words), sketch_text(text));
+    assert_eq!(read.named, naming_words(text, 4));
+    assert_eq!(read.shape, read_text(&text.replace("4711", "9"), 4).shape);
+    assert_ne!(read.shape, read_text(&text.replace("Ada", "Eve"), 4).shape);
+}
+
+#[test]
+fn two_answers_of_which_only_hashes_are_known_differ_in_more_than_numbers() {
+    assert_ne!(read_hash(&[1; 32]).shape, read_hash(&[2; 32]).shape);
+    assert_ne!(read_hash(&[1; 32]).sketch, read_hash(&[2; 32]).sketch);
+}
+
+#[test]
+fn a_number_that_says_which_part_is_meant_names_nothing() {
+    let named = |args| read_arguments(&Arguments::of(&Content::Raw(args)), &["page".to_owned()], 9).1;
+    assert_eq!(named(r#"{"page":7,"url":"ab"}"#), naming_words("ab", 9));
+    assert_eq!(named(r#"{"number":7,"url":"ab"}"#), naming_words("7 ab", 9));
+}
+
+#[test]
+fn a_phrase_is_counted_where_it_comes_again() {
+    assert_eq!(repeated_run(&"I will try it once more, then. ".repeat(6), 4), 6);
+    assert_eq!(repeated_run("one two three four five six", 4), 1);
+    assert_eq!(repeated_run("one two", 4), 0);
+}
+
+#[test]
+fn sketches_are_the_same_on_every_machine() {
+    assert_eq!(of("the quick brown fox").hashes(), [1_152_222_596, 2_927_781_095]);
+}
+
+proptest! {
+    #[test]
+    fn an_estimate_is_near_the_truth(shared in 0usize..200, left in 0usize..100, right in 0usize..100) {
+        let text = |side: &str, own: usize| {
+            let word = |n: usize| ["ka", "lo", "mi", "nu", "pe"].map(|part| part.repeat(n % 7 + 1))[n / 7 % 5].clone() + &"q".repeat(n / 35);
+            (0..shared).map(|n| format!("{0} {0} {0} ; ", word(n))).chain((0..own).map(|n| format!("{0}{side} {0}{side} {0}{side} ", word(n)))).collect::<String>()
+        };
+        let (a, b) = (of(&text("l", left)), of(&text("r", right)));
+        prop_assert!(a.hashes().len() <= SKETCH_HASHES && a.hashes().is_sorted());
+        prop_assert_eq!(a.view().is_alike(b.view(), 50), b.view().is_alike(a.view(), 50));
+        prop_assert!(a.view().is_alike(a.view(), 100));
+    }
+
+    #[test]
+    fn the_smallest_hashes_are_kept(hashes in proptest::collection::vec(prop_oneof![0_u32..90, any::<u32>()], 0..400)) {
+        let mut sketcher = Sketcher { words: 3, ..Sketcher::default() };
+        for hash in &hashes {
+            sketcher.keep(*hash);
+        }
+        prop_assert_eq!(sketcher.finish().0, Sketch::of_hashes(hashes));
+    }
+
+    #[test]
+    fn any_text_has_a_sketch(text in any::<String>(), own in any::<String>()) {
+        let args = Arguments::of(&Content::Raw(&text));
+        let _ = (read_json(&text, 9), read_arguments(&args, &[], 9), argument_hashes(&args, 16));
+        let _ = sketch_failure(&text, &own_words("t", &own));
+    }
+}
