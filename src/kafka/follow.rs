@@ -1,9 +1,10 @@
 //! Follows the state topic from its beginning, for ever: no group, nothing is committed.
 //!
 //! A reader that has reached the end of a silent topic knows as much as one of a busy topic, as long as brokers answer: each
-//! partition's leader is asked now and then.
+//! partition's leader is asked now and then. In a busy topic partitions are seldom at their ends all at once: each must have been there
+//! within one look, or whoever has rows written all the time would make a reader look late.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use loopwarden_log::LogError;
@@ -42,6 +43,8 @@ pub struct StateFollower {
     /// Whether each partition was read to its end.
     at_end: BTreeMap<i32, bool>,
     beat: Deadline,
+    /// Partitions whose ends were reached in the look that goes on, and until when it does.
+    look: Option<(BTreeSet<i32>, Deadline)>,
 }
 
 impl StateFollower {
@@ -63,7 +66,7 @@ impl StateFollower {
         }
         client.assign(&list).map_err(|error| fate::of(&error, &asking))?;
         let at_end = partitions.into_iter().map(|partition| (partition, false)).collect();
-        Ok(Self { client, topic, at_end, beat: Deadline::after(Duration::ZERO) })
+        Ok(Self { client, topic, at_end, beat: Deadline::after(Duration::ZERO), look: None })
     }
 
     /// One turn: at most one record, or a question to the leaders. A key without value is a tombstone.
@@ -74,7 +77,8 @@ impl StateFollower {
         if let Some(found) = self.client.context().standstill.found() {
             return Err(LogError::Transient(found));
         }
-        match self.client.poll(wait.min(self.beat.left())) {
+        let left = self.look.as_ref().map_or_else(|| self.beat.left(), |(_, until)| until.left());
+        match self.client.poll(wait.min(left)) {
             Some(Ok(message)) => {
                 self.at_end.insert(message.partition(), false);
                 handler(message.key().unwrap_or_default(), message.payload());
@@ -82,6 +86,9 @@ impl StateFollower {
             }
             Some(Err(KafkaError::PartitionEOF(partition))) => {
                 self.at_end.insert(partition, true);
+                if let Some((reached, _)) = &mut self.look {
+                    reached.insert(partition);
+                }
             }
             Some(Err(error)) => {
                 if let Some(error) = fate::of_running(&error, &format!("reading {}", self.topic)) {
@@ -90,12 +97,23 @@ impl StateFollower {
             }
             None => {}
         }
-        if !self.beat.is_over() {
+        if !self.beat.is_over() || !self.have_all_been_at_end() {
             return Ok(Followed::Nothing);
         }
-        let is_current = self.at_end.values().all(|at_end| *at_end) && self.leaders_answer();
+        self.look = None;
+        let is_current = self.leaders_answer();
         self.beat = Deadline::after(BEAT_PAUSE);
         Ok(if is_current { Followed::Current } else { Followed::Nothing })
+    }
+
+    /// Whether all partitions have been at their ends in the look that goes on; begins one where there is none, or where it took too long
+    /// for what was seen first to say much about now.
+    fn have_all_been_at_end(&mut self) -> bool {
+        if self.look.as_ref().is_none_or(|(_, until)| until.is_over()) {
+            let there = self.at_end.iter().filter(|(_, at_end)| **at_end).map(|(partition, _)| *partition).collect();
+            self.look = Some((there, Deadline::after(BEAT_PAUSE)));
+        }
+        self.look.as_ref().is_some_and(|(reached, _)| reached.len() == self.at_end.len())
     }
 
     fn leaders_answer(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The page on guarantees: every promise names tests that exist, and those that no other file decides are decided here.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::{fs, io};
 
@@ -30,8 +30,13 @@ fn names_a_test(name: &str) -> bool {
         let is_defined = module.lines().any(|line| line.starts_with(&format!("pub(crate) fn {function}(")));
         return is_defined && main.contains(&format!(" {}::{function}(", modules.join("::")));
     }
-    let folder = modules.iter().fold(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(program), |at, part| at.join(part));
-    let files = [folder.with_extension("rs"), folder.join("mod.rs"), folder.join("main.rs")];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    // A program of tests, or a crate: there beside the code, or in tests of its own.
+    let below = |folder: PathBuf| modules.iter().fold(folder, |at, part| at.join(part));
+    let of_crate = root.join("src").join(program);
+    let folders = [root.join("tests").join(program), of_crate.join("tests"), of_crate].map(below);
+    let files = folders.iter().flat_map(|folder| [folder.with_extension("rs"), folder.join("mod.rs"), folder.join("main.rs")]);
+    let files: Vec<PathBuf> = files.collect();
     let texts: Vec<String> = files.iter().filter_map(|file| fs::read_to_string(file).ok()).collect();
     texts.iter().any(|text| holds_test(text, function))
 }
@@ -74,6 +79,8 @@ fn every_guarantee_names_tests_that_exist() {
         "batch_cuts_do_not_show",
         "chaos::kill_loop::runs",
         "chaos::reference::run",
+        "mcp_http::sessions::sessions_beyond_the_bound_are_not_told_what_others_did_and_forged_ids_push_out_nobody",
+        "intake::exactly_once::no_such_test",
     ];
     for name in wrong {
         assert!(!names_a_test(name), "{name} passes for a test");
@@ -89,6 +96,31 @@ fn every_guarantee_names_tests_that_exist() {
         "#[cfg(windows)]\n#[test]\nfn one() {}\n",
     ] {
         assert!(!holds_test(source, "one"), "{source}");
+    }
+}
+
+#[test]
+fn every_row_of_who_could_do_what_names_tests_that_exist() {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("SECURITY.md")).unwrap();
+    let table = page.split("\n## Who could do what\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .filter_map(|line| Some(line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ").collect()))
+        .skip(1)
+        .collect();
+    for row in &rows {
+        assert_eq!(row.len(), 4, "{row:?}");
+        let names: Vec<&str> = row[3].split(", ").map(|name| name.trim_matches('`')).collect();
+        for name in names {
+            assert!(names_a_test(name), "{}: there is no test {name}", row[0]);
+        }
+    }
+    assert!(rows.len() >= 27, "{} rows", rows.len());
+    // Each test of this folder stands for somebody who could do something.
+    for file in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/hostile")).unwrap() {
+        let path = file.unwrap().path();
+        let module = path.file_stem().unwrap().to_string_lossy().into_owned();
+        assert!(module == "mod" || table.contains(&format!("`it::hostile::{module}::")), "{module} is in no row");
     }
 }
 

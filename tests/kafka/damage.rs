@@ -36,7 +36,7 @@ fn damage(segment: &Path, number: usize) {
 fn segment(topic: &str) -> Option<PathBuf> {
     let found = broker::data().map(|data| data.join(format!("{topic}-0/00000000000000000000.log")));
     if found.is_none() {
-        println!("skipped: the disk of the given broker cannot be reached");
+        broker::leave_out("the disk of the given broker cannot be reached");
     }
     found
 }

@@ -12,6 +12,7 @@ use std::{io, thread};
 use loopwarden::clock::Deadline;
 use loopwarden::event::partition_of;
 use loopwarden::log::Destination;
+use rdkafka::producer::BaseRecord;
 use serde_json::{Value, json};
 
 use crate::bounded::{START_WAIT, bounded};
@@ -206,6 +207,61 @@ fn lanes_that_stand_still_are_late_verdicts_and_lift_no_block() {
     signal(&engine.child, "-CONT");
     let ask = |number| guard.check(&event(number + 20_000, "tool_call"));
     until_so("fresh verdict", ask, |before| before["state"]["stale"] == false);
+}
+
+#[test]
+fn somebody_who_has_rows_written_all_the_time_lifts_no_block_at_a_guard() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::new(bootstrap, PARTITIONS);
+    let scratch = Scratch::new("guard-busy");
+    let dir = scratch.0.to_string_lossy().into_owned();
+    let _engine = Running::start(&world, &scratch, &["run", "--data-dir", &dir, "--set", "mode=live"]);
+    let arguments = ["guard", "--state", "kafka", "--listen", "127.0.0.1:0", "--stale-after-ms", "5000"];
+    let guard = Running::start(&world, &scratch, &arguments);
+    until_so(
+        "block",
+        |number| {
+            guard.check(&event(number, "tool_result"));
+            guard.check(&event(number, "tool_call"))
+        },
+        |before| before["decision"] == "deny" && before["state"]["stale"] == false,
+    );
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let is_over = &is_over;
+        let world = &world;
+        scope.spawn(move || {
+            let producer = world.writer();
+            while !is_over.load(Ordering::Acquire) {
+                for partition in 0..PARTITIONS as i32 {
+                    let row =
+                        BaseRecord::to(&world.options.topics.state).partition(partition).key("agent\u{1f}evil\u{1f}s\u{1f}a");
+                    producer.send(row.payload("{}")).map_err(|(error, _)| error).expect("queued");
+                }
+                world.flush(&producer);
+            }
+        });
+        // Longer than a block stands that nothing is heard about.
+        let _ends = Ends(is_over);
+        let until = Deadline::after(Duration::from_secs(20));
+        for number in 10_000.. {
+            let before = guard.check(&event(number, "tool_call"));
+            assert_eq!((&before["decision"], &before["state"]["stale"]), (&json!("deny"), &json!(false)), "{before}");
+            if until.is_over() {
+                break;
+            }
+            thread::park_timeout(Duration::from_millis(100));
+        }
+    });
+}
+
+/// Ends a writer, also where the test has failed: it would be waited for.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 /// Ends the agent, also where the test has failed: it would be waited for.

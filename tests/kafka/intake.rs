@@ -98,7 +98,7 @@ fn exports(first_ms: i64) -> Vec<Made> {
     made
 }
 
-fn topic(world: &World, name: &str, partitions: u32) -> String {
+pub(crate) fn topic(world: &World, name: &str, partitions: u32) -> String {
     let name = format!("{}.{name}", world.options.app);
     let config = vec![("retention.ms", "-1".to_owned())];
     let plan = TopicPlan { name: name.clone(), purpose: Purpose::Input, partitions, replication: 1, config };
@@ -116,7 +116,7 @@ fn produce(world: &World, topic: &str, records: &[Made]) {
     producer.flush(PATIENCE).expect("delivered");
 }
 
-fn header<'a>(seen: &'a Seen, name: &str) -> &'a str {
+pub(crate) fn header<'a>(seen: &'a Seen, name: &str) -> &'a str {
     let found = seen.headers.iter().rev().find(|(header, _)| header == name);
     std::str::from_utf8(found.map_or(&[][..], |(_, value)| value)).expect("text")
 }
@@ -249,7 +249,7 @@ fn spans_without_a_key_become_events_by_session_once_through_the_deaths_of_every
 }
 
 /// Writes one record with headers and without a key.
-fn write(world: &World, topic: &str, headers: &[(&str, &str)], value: &str) {
+pub(crate) fn write(world: &World, topic: &str, headers: &[(&str, &str)], value: &str) {
     let producer: BaseProducer =
         rdkafka::ClientConfig::new().set("bootstrap.servers", &world.options.bootstrap_servers).create().expect("a producer");
     let with = |all: OwnedHeaders, (key, value): &(&str, &str)| all.insert(Header { key, value: Some(*value) });

@@ -23,6 +23,7 @@ mod damage;
 mod grown;
 mod growth;
 mod guard;
+mod hostile;
 mod intake;
 mod issuer;
 mod members;

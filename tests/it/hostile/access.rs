@@ -290,6 +290,64 @@ fn a_reader_sees_what_is_of_its_tenant_and_nothing_of_others() {
 }
 
 #[test]
+fn a_source_of_another_tenant_uses_up_no_event_id_and_begins_no_session_by_its_name() {
+    let scratch = Scratch::new();
+    // The beginning of a session lifts its blocks here, so that it is seen whose beginning does.
+    let policy = scratch.0.join("policy.toml");
+    fs::write(&policy, "profile = \"ours\"\nbase = \"default\"\n[progress]\nsession_bounds = \"all\"\n").unwrap();
+    let running = with_tokens(&scratch, &[&format!("policy={}", policy.display())]);
+    let client = &running.client;
+    let (own, strange) = ("source-acme", "source-globex");
+    let say = |token: &str, id: &str, kind: &str| {
+        let event = json!({ "id": id, "kind": kind, "session_id": "victim" }).to_string();
+        let answer = send(client, token, "POST", "/v1/events", &event);
+        assert_eq!((answer.status, answer.json()["accepted"].as_u64()), (202, Some(1)), "{}", answer.text);
+    };
+    // The ids of all calls that the victim is going to make.
+    (1..=10).for_each(|number| say(strange, failed_call("victim", number)["id"].as_str().unwrap(), "progress"));
+    until_blocked(&running, own, "victim");
+    // Answered when everything before it in the same partition was judged.
+    let behind = |token: &str, number: usize| {
+        let check = json!({ "event": failed_call("victim", number) }).to_string();
+        assert_eq!(send(client, token, "POST", "/v1/check", &check).status, 200);
+    };
+    ["session_end", "session_start"].iter().for_each(|kind| say(strange, kind, kind));
+    behind(strange, 50);
+    assert_eq!(decision(client, own, "victim"), "deny", "another tenant freed it");
+    say(own, "own", "session_start");
+    behind(own, 60);
+    assert_eq!(decision(client, own, "victim"), "allow", "so its own beginning would have");
+    assert_eq!(running.terminate(), Some(0));
+}
+
+#[test]
+fn a_host_that_only_looks_like_this_one_and_a_filter_of_two_lines_get_nothing() {
+    let scratch = Scratch::new();
+    let running = Running::start(&scratch.0, &[]);
+    let client = &running.client;
+    let get = |hosts: &[&str]| {
+        let headers: Vec<(&str, &str)> = hosts.iter().map(|host| ("host", *host)).collect();
+        client.send("GET", "/overview", &headers, b"")
+    };
+    for host in ["localhost", "127.0.0.1:1", "[::1]:9464"] {
+        assert_eq!(get(&[host]).status, 200, "{host}");
+    }
+    for host in ["localhost:x@evil", "localhost:80@evil", "[::1]evil", "localhost.evil.example", "evil.example", ""] {
+        let answer = get(&[host]);
+        assert!(matches!(answer.status, 400 | 401 | 403), "{host:?}: {} {}", answer.status, answer.text);
+    }
+    for hosts in [["localhost", "evil.example"], ["evil.example", "localhost"], ["localhost", "localhost"]] {
+        assert_eq!(get(&hosts).status, 400, "{hosts:?}");
+    }
+    for filter in ["warn\nFAKE=1", "warn\r\nFAKE=1", "warn\u{85}FAKE=1", "warn\u{1b}[2J"] {
+        let answer = client.send("PUT", "/log-level", &[], filter.as_bytes());
+        assert_eq!(answer.status, 400, "{filter:?}: {}", answer.text);
+    }
+    assert_eq!(running.terminate(), Some(0));
+    assert!(!fs::read_to_string(scratch.0.join("stderr")).unwrap().contains("FAKE"));
+}
+
+#[test]
 fn two_tokens_that_are_equal_and_an_unreadable_one_end_the_start_with_what_to_do() {
     let scratch = Scratch::new();
     let told = |text: &str| {

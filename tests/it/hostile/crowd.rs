@@ -2,13 +2,14 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use loopwarden::limits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::hostile::access::{bearer, with_tokens};
 use crate::http::client::{Answer, Client};
-use crate::http::{Running, Scratch, failed_call};
+use crate::http::{PAUSE, Running, Scratch, failed_call};
 
 /// More than the listener has places for.
 const HALF_HEADS: usize = 700;
@@ -95,5 +96,56 @@ fn a_stranger_and_a_page_of_the_web_spend_nothing_of_who_may_ask() {
     assert!(flood(client, "/sessions/a", &reader, 600)(429) > 0);
     let operator = format!("authorization: {}\r\n", bearer("operator"));
     assert_eq!(flood(client, "/sessions/a", &operator, 40)(429), 0);
+    assert_eq!(running.terminate(), Some(0));
+}
+
+/// A body as large as it may be, of sessions, tools and swarms that nobody knows yet.
+fn large(client: usize, number: usize) -> Vec<u8> {
+    let mut body = String::new();
+    for line in 0.. {
+        let name = format!("{client}-{number}-{line}");
+        let mut event = failed_call(&name, line);
+        event["swarm_id"] = format!("w{name}").into();
+        event["tool"] = format!("t{name}").into();
+        event["args"] = serde_json::json!({ "command": name, "text": "x".repeat(1_000) });
+        let event = event.to_string();
+        if body.len() + event.len() >= limits::HTTP_BODY_BYTES_MAX {
+            break;
+        }
+        body.push_str(&event);
+        body.push('\n');
+    }
+    body.into_bytes()
+}
+
+#[test]
+fn many_who_send_all_they_can_take_no_more_memory_than_the_start_speaks_of() {
+    const CLIENTS: usize = 24;
+    let scratch = Scratch::new();
+    // Small caches: what is left is what clients send.
+    let small = ["lanes=1", "limits.session_cache_bytes=16777216", "limits.block_cache_bytes=8388608"];
+    let settings = [&small[..], &["limits.write_buffer_bytes=16777216", "http.intake_share_ms_max=0"]].concat();
+    let running = Running::start(&scratch.0, &settings);
+    let sent = AtomicUsize::new(0);
+    let (said, most) = std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let (running, sent) = (&running, &sent);
+            scope.spawn(move || {
+                for number in 0..4 {
+                    let answer = running.client.post("/v1/events", "application/x-ndjson", &large(client, number));
+                    assert!(matches!(answer.status, 202 | 429 | 503), "{}", answer.text);
+                    sent.fetch_add(1, Ordering::Release);
+                }
+            });
+        }
+        let (said, mut most) = running.memory();
+        while sent.load(Ordering::Acquire) < CLIENTS * 4 {
+            most = most.max(running.memory().1);
+            std::thread::park_timeout(PAUSE);
+        }
+        (said, most)
+    });
+    println!("the start speaks of {said} MiB, and at most {most} MiB were held");
+    assert!(most <= said, "{most} MiB of {said}");
     assert_eq!(running.terminate(), Some(0));
 }

@@ -13,6 +13,7 @@ use rustix::process::{Uid, geteuid};
 use rustix::thread::set_thread_uid;
 
 use crate::cli::{program, stderr, stdout};
+use crate::http::client::PATIENCE;
 use crate::http::{Running, Scratch, failed_call};
 use crate::receiver::{Receiver, TAKES, taken};
 
@@ -72,6 +73,59 @@ fn whoever_sets_a_proxy_in_the_environment_reads_no_token_and_no_command() {
         answer.text.lines().find_map(|line| line.strip_prefix(failed)).is_some_and(|count| count != "0")
     });
     assert_eq!(running.terminate(), Some(0));
+    assert_eq!(seen.try_iter().collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+/// Whoever gives out tokens: it has none. What it was asked, head by head.
+fn issuer() -> (String, Told<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (tell, told) = sync_channel(64);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let (mut head, mut byte) = (Vec::new(), [0]);
+            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap_or(0) == 1 {
+                head.push(byte[0]);
+            }
+            let _ = stream.write_all(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            let _ = tell.send(String::from_utf8_lossy(&head).to_lowercase());
+        }
+    });
+    (url, told)
+}
+
+#[test]
+fn whoever_sets_a_proxy_in_the_environment_reads_no_secret_that_asks_for_a_token() {
+    let scratch = Scratch::new();
+    let (of_environment, seen) = proxy();
+    let (issuer, asked) = issuer();
+    let secret = scratch.0.join("secret");
+    fs::write(&secret, "s3cret").unwrap();
+    let (token_url, secret) = (format!("kafka.oauth.token_url={issuer}/token"), secret.display());
+    let secret = format!("kafka.oauth.client_secret_file={secret}");
+    let of_issuer = ["kafka.sasl_mechanism=OAUTHBEARER", &token_url, "kafka.oauth.client_id=lw", &secret];
+    let of_container = ["kafka.sasl_mechanism=AWS_MSK_IAM", "kafka.aws_region=eu-west-1"];
+    for (settings, path, shown) in [(&of_issuer[..], "post /token ", "basic "), (&of_container[..], "get /role ", "s3cret")] {
+        let mut command = program();
+        command.args(["topics", "check", "--set", "kafka.bootstrap_servers=127.0.0.1:1"]);
+        command.args(settings.iter().flat_map(|setting| ["--set", setting]));
+        for name in ["ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "http_proxy", "https_proxy"] {
+            command.env(name, &of_environment);
+        }
+        for name in ["AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "NO_PROXY", "no_proxy"] {
+            command.env_remove(name);
+        }
+        command.env("AWS_CONTAINER_CREDENTIALS_FULL_URI", format!("{issuer}/role"));
+        command.env("AWS_CONTAINER_AUTHORIZATION_TOKEN", "s3cret");
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let head = asked.recv_timeout(PATIENCE);
+        let _ = child.kill();
+        child.wait().unwrap();
+        let head =
+            head.unwrap_or_else(|error| panic!("{path}: {error}; the proxy saw {:?}", seen.try_iter().collect::<Vec<_>>()));
+        assert!(head.starts_with(path) && head.contains(&format!("\r\nauthorization: {shown}")), "{head}");
+    }
     assert_eq!(seen.try_iter().collect::<Vec<_>>(), Vec::<String>::new());
 }
 

@@ -1,8 +1,10 @@
 //! Against the guard: to lift the blocks of others, to hide that verdicts are late, to make them late for others.
 
+use loopwarden::clock::Deadline;
 use serde_json::{Value, json};
 
-use crate::http::{Running, Scratch, failed_call};
+use crate::http::client::PATIENCE;
+use crate::http::{PAUSE, Running, Scratch, failed_call};
 
 const NDJSON: &str = "application/x-ndjson";
 
@@ -113,4 +115,42 @@ fn a_tenant_that_sends_all_it_can_leaves_room_for_another() {
     // Nothing of the refused batch is in the log.
     let kept = running.client.get("/v1/events").text;
     assert_eq!(kept.lines().filter(|line| line.starts_with('{')).count(), 1_020);
+}
+
+#[test]
+fn events_that_wait_for_lanes_are_lateness_that_nobody_hides() {
+    let scratch = Scratch::new();
+    // Lanes commit as seldom as they may: what comes waits meanwhile.
+    let running = Running::start(&scratch.0, &["mode=live", "commit.commit_ms_max=5000", "http.ready_lag_ms_max=200"]);
+    let event = call("good", "good", 0);
+    let late = || before(&running, &event, &["deny"])["state"]["lag_ms"].as_u64();
+    let deadline = Deadline::after(PATIENCE);
+    for number in 0.. {
+        assert!(!deadline.is_over(), "nothing is ever late");
+        // Who waits for a verdict makes lanes commit, and so does a command: these calls lead to none.
+        let mut gets_on = call("evil", "good", number);
+        (gets_on["args"], gets_on["outcome"]) = (json!({ "command": format!("part {number}") }), "ok".into());
+        gets_on["result"] = format!("done {number}").into();
+        running.accept(&gets_on);
+        let first = late();
+        if first < Some(500) {
+            continue;
+        }
+        std::thread::park_timeout(PAUSE);
+        let metrics = running.client.get("/metrics").text;
+        let ready = running.client.get("/readyz").status;
+        let told = running.client.get("/v1/commands?wait=0").json();
+        if late() < first {
+            // They have committed in between.
+            continue;
+        }
+        assert!(told["lag_ms"].as_u64() >= first, "{told}");
+        assert_eq!(ready, 503);
+        // Ticks wait for the swarm stage, too: these are events.
+        let lags = metrics.lines().filter(|line| line.starts_with("loopwarden_judged_lag_seconds{stage=\"session\""));
+        let lag = lags.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).fold(0.0, f64::max);
+        if lag >= 0.5 {
+            break;
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Who sends events, and nothing else: he stops no task, pushes out no other's counters, speaks for no swarm, and reads nobody's words.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use loopwarden::engine::{IdentityRecipe, SwarmCallKey};
 use loopwarden::event::NextOffset;
-use loopwarden::limits::{LETTERS_WHOLE_PER_MINUTE, RECORD_BYTES_MAX_DEFAULT};
+use loopwarden::limits::{HTTP_HEAD_WAIT, LETTERS_WHOLE_PER_MINUTE, RECORD_BYTES_MAX_DEFAULT};
 use loopwarden::store::KeyFamily;
 use loopwarden::store::report::report_key;
 use loopwarden_sim::MemoryTopic;
@@ -28,7 +28,8 @@ fn contents(number: usize) -> Vec<u8> {
         format!(r#"{{"id":"e{number}","session_id":"evil","kind":"tool","tool":"{tool}","args":{args},"result":"x"}}"#)
     };
     let deep = format!("{}1{}", "[".repeat(65), "]".repeat(65));
-    let text = match number % 6 {
+    // Every second one has not even the form of an event: more of them than senders are allowed who send such.
+    let text = match number % 10 {
         0 => event(&deep, "t"),
         1 => event(r#""\ud800""#, "t"),
         2 => event("{}", &"n".repeat(257)),
@@ -233,14 +234,29 @@ fn no_other_user_reads_what_a_process_keeps_also_in_a_folder_that_was_open() {
 #[test]
 fn connections_leave_the_log_the_files_it_needs() {
     let scratch = Scratch::new();
-    let running = Running::limited(&scratch.0, 300, &[]);
-    let mut idle = Vec::new();
-    for _ in 0..290 {
-        idle.push(running.client.connect());
+    // Small buffers, so that the log needs one file after the other.
+    let running = Running::limited(&scratch.0, 300, &["limits.write_buffer_bytes=1048576", "http.intake_share_ms_max=0"]);
+    let idle: Vec<_> = (0..290).map(|_| running.client.connect()).collect();
+    // While all of them are open: whoever waits until the time of one is over has hung.
+    for round in 0..16 {
+        let event = |number| {
+            let mut event = failed_call(&format!("many-{round}-{number}"), number);
+            event["args"] = json!({ "command": format!("{round} {number} {}", "x".repeat(10_000)) });
+            event.to_string()
+        };
+        let body = (0..100).map(event).collect::<Vec<_>>().join("\n");
+        let head = "POST /v1/events HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-ndjson\r\nconnection: close";
+        let mut connection = running.client.connect();
+        connection.set_read_timeout(Some(HTTP_HEAD_WAIT / 2)).unwrap();
+        connection.write_all(format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).as_bytes()).unwrap();
+        let mut answer = String::new();
+        let read = connection.read_to_string(&mut answer);
+        let said = || fs::read_to_string(scratch.0.join("stderr")).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 202 "), "body {round}: {read:?}, {answer}, {}", said());
     }
-    drop(idle);
     running.accept(&failed_call("s", 1));
     running.until_said("s", 1);
+    drop(idle);
     assert_eq!(running.terminate(), Some(0));
     let said = fs::read_to_string(scratch.0.join("stderr")).unwrap();
     assert!(said.contains("may open 300 files; 86 connections at a time"), "{said}");

@@ -1,16 +1,16 @@
 //! Anything at all, at every route, by everybody: nothing panics, and nobody gets what is not his.
 
+use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use loopwarden::clock::Stopwatch;
 use serde_json::{Value, json};
 
-use crate::hostile::access::{MATRIX, address_of, bearer, of_tenant, with_tokens};
+use crate::hostile::access::{MATRIX, address_of, bearer, of_tenant, send, with_tokens};
 use crate::http::client::{Answer, Client, parse};
-use crate::http::{Scratch, failed_call};
+use crate::http::{PAUSE, Scratch, failed_call};
 use crate::random::Random;
 
 /// Requests, unless `LOOPWARDEN_HOSTILE` says how many.
@@ -18,6 +18,10 @@ const REQUESTS: usize = 6_000;
 /// Clients that send them at the same time.
 const CLIENTS: usize = 4;
 const SEED: u64 = 20_261_127;
+/// A session of "globex". The name of its tenant is in what others send, this one is not: whoever is shown it was shown another's.
+const SECRET: &str = "what-globex-alone-knows";
+/// Events of who is honest, also where the others have soon ended.
+const HONEST_MIN: usize = 50;
 
 /// Who asks, and its column of the matrix.
 const ASKING: [(&str, usize); 5] = [("nobody", 0), ("liar", 0), ("source-acme", 2), ("reader-acme", 3), ("operator", 4)];
@@ -188,10 +192,30 @@ fn fault(answer: &Answer, sent: &Sent) -> Option<String> {
     let (name, column) = ASKING[sent.asking];
     let may = sent.meant.is_some_and(|row| MATRIX[row].2.split(' ').nth(column) == Some("+"));
     let is_well = (200..300).contains(&answer.status);
-    let shows_another = is_well && answer.text.contains("globex") && name != "operator";
+    let shows_another = is_well && answer.text.contains(SECRET) && name != "operator";
     let is_defect = answer.status >= 500 && answer.status != 503;
     let text = || answer.text.chars().take(300).collect::<String>();
     (is_well && !may || shows_another || is_defect).then(|| format!("{name}: {} {}", answer.status, text()))
+}
+
+/// How many events an answer to the source of "acme" says were taken, where it is one to `POST /v1/events`.
+fn taken(answer: &Answer, sent: &Sent) -> usize {
+    let is_report = ASKING[sent.asking].0 == "source-acme" && sent.meant.is_some_and(|row| MATRIX[row].1 == "/v1/events");
+    let told = (is_report && answer.status == 202).then(|| serde_json::from_str::<Value>(&answer.text).unwrap_or_default());
+    told.and_then(|told| told["accepted"].as_u64()).unwrap_or(0) as usize
+}
+
+/// Somebody honest in the middle of it, of a tenant of his own: each of his events is taken at once. How many there were.
+fn honest(client: &Client, is_done: &AtomicBool) -> usize {
+    let mut number = 0;
+    while number < HONEST_MIN || !is_done.load(Ordering::Acquire) {
+        number += 1;
+        let event = of_tenant("globex", failed_call(SECRET, number)).to_string();
+        let answer = send(client, "source-globex", "POST", "/v1/events", &event);
+        assert_eq!((answer.status, answer.text.trim()), (202, r#"{"accepted":1,"rejected":[]}"#), "event {number}");
+        std::thread::park_timeout(PAUSE);
+    }
+    number
 }
 
 #[test]
@@ -199,20 +223,19 @@ fn whatever_is_sent_by_whomever_nothing_panics_and_nobody_gets_what_is_not_his()
     let requests = std::env::var("LOOPWARDEN_HOSTILE").ok().and_then(|text| text.parse().ok()).unwrap_or(REQUESTS);
     let scratch = Scratch::new();
     let running = with_tokens(&scratch, &[]);
-    let globex = of_tenant("globex", failed_call("victim", 1));
-    running.accept(&globex);
-    let (is_done, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (is_done, answered, accepted) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
     let client = &running.client;
-    let mut waits: Vec<Duration> = std::thread::scope(|scope| {
+    let (mut waits, honest) = std::thread::scope(|scope| {
         let senders: Vec<_> = (0..CLIENTS)
             .map(|number| {
-                let answered = &answered;
+                let (answered, accepted) = (&answered, &accepted);
                 scope.spawn(move || {
                     let mut random = Random(SEED + number as u64);
                     for _ in 0..requests.div_ceil(CLIENTS) {
                         let sent = request(&mut random);
                         let Some(answer) = exchange(client, &sent) else { continue };
                         answered.fetch_add(1, Ordering::Relaxed);
+                        accepted.fetch_add(taken(&answer, &sent), Ordering::Relaxed);
                         if let Some(fault) = fault(&answer, &sent) {
                             panic!("{fault}\n{}", String::from_utf8_lossy(&sent.bytes));
                         }
@@ -229,29 +252,41 @@ fn whatever_is_sent_by_whomever_nothing_panics_and_nobody_gets_what_is_not_his()
             }
             waits
         });
+        let honest = scope.spawn(|| honest(client, &is_done));
         let ended: Vec<_> = senders.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         is_done.store(true, Ordering::Release);
-        let waits = probe.join().unwrap();
+        let others = (probe.join(), honest.join());
         ended.into_iter().for_each(|ended| ended.unwrap());
-        waits
+        (others.0.unwrap(), others.1.unwrap())
     });
     waits.sort_unstable();
     let p99 = waits[(waits.len() - 1) * 99 / 100];
-    let (sent, answered, most) = (requests, answered.into_inner(), waits[waits.len() - 1]);
-    println!("{sent} requests, {answered} answered; health: {} asked meanwhile, p99 {p99:?}, most {most:?}", waits.len());
+    let (sent, answered, accepted, most) = (requests, answered.into_inner(), accepted.into_inner(), waits[waits.len() - 1]);
+    println!(
+        "{sent} requests, {answered} answered, {accepted} events taken of them and {honest} of who is honest; health: {} asked \
+         meanwhile, p99 {p99:?}, most {most:?}",
+        waits.len()
+    );
     assert!(answered > sent / 2, "{answered} of {sent} answered");
     // Everything in the log was said by who may say it.
     let kept = running.client.whole("/v1/events", None).text;
     let kept: Vec<Value> = kept.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let is_honest = |event: &&Value| event["tenant"] == "globex" && event["session_id"] == SECRET;
     let is_his = |event: &Value| match event["kind"].as_str() {
         Some("reset") => event["labels"]["actor"] == "operator",
-        _ => event["tenant"] == "acme" || event["id"] == globex["id"],
+        _ => event["tenant"] == "acme" || is_honest(&event),
     };
     for event in &kept {
         assert!(is_his(event), "{event}");
     }
-    // Besides the two that were there before; a flood has its share of what is taken.
-    assert!(kept.len() > 2, "nothing was taken at all: {} events", kept.len());
+    // What was taken is there: of who is honest everything, each once; of the flood no less than it was told.
+    let mut times = BTreeMap::<&str, usize>::new();
+    for event in kept.iter().filter(is_honest) {
+        *times.entry(event["id"].as_str().unwrap()).or_default() += 1;
+    }
+    assert!(times.len() == honest && times.values().all(|times| *times == 1), "{} of {honest}: {times:?}", times.len());
+    let of_flood = kept.iter().filter(|event| event["tenant"] == "acme").count();
+    assert!(accepted > 0 && of_flood >= accepted, "{accepted} events were taken, and {of_flood} are kept");
     assert_eq!(running.terminate(), Some(0));
     let told = std::fs::read_to_string(scratch.0.join("stderr")).unwrap();
     assert!(!told.contains("panicked"), "{told}");

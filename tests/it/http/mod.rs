@@ -29,7 +29,7 @@ use serde_json::Value;
 use crate::bounded::{START_WAIT, bounded};
 
 /// Between two questions: a process answers fifty a second, and whoever asks more often is sent away.
-const PAUSE: Duration = Duration::from_millis(40);
+pub(crate) const PAUSE: Duration = Duration::from_millis(40);
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
@@ -125,6 +125,14 @@ impl Running {
         );
         let address = greeting.split("http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap();
         Self { child, client: Client::new(address), greeting }
+    }
+
+    /// What it said that it may need of memory, and what it holds now. MiB.
+    pub(crate) fn memory(&self) -> (u64, u64) {
+        let said = self.greeting.split("memory: up to ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok()).unwrap();
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let held = status.lines().find_map(|line| line.strip_prefix("RssAnon:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        (said, held.unwrap() / 1_024)
     }
 
     /// As the power goes: no farewell.
