@@ -22,6 +22,7 @@ mod shape;
 mod suggest;
 mod tables;
 mod token;
+mod tools;
 mod tree;
 mod webhook;
 
