@@ -7,6 +7,7 @@ mod diagnostic;
 mod entry;
 mod explain;
 mod file;
+mod idle;
 mod load;
 mod names;
 mod native;

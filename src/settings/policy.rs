@@ -7,6 +7,7 @@ use loopwarden_core::policy::{Detector, PROFILES, Policy, Profile, Value as Writ
 use serde::{Deserialize as _, Serialize};
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin};
+use crate::idle::SetKeys;
 use crate::shape::Codes;
 use crate::suggest::closest;
 use crate::tools::Places;
@@ -25,6 +26,8 @@ pub struct LoadedPolicy {
     pub policy: Policy,
     /// It says `tool = []`, which took all rules away where a list replaced the one below it. It adds nothing.
     pub adds_no_tool: bool,
+    /// A line for each detector that is off and has keys that the file or an override sets.
+    pub without_effect: Vec<String>,
     tree: Table,
 }
 
@@ -137,21 +140,25 @@ fn resolve(layer: Table, overrides: Table) -> Result<LoadedPolicy, Diagnostics> 
         layers.push(shipped(base)?);
     }
     let mut effective = layers.pop().unwrap_or_default();
-    let (mut tools, mut adds_no_tool) = (Places::default(), false);
+    let (mut tools, mut adds_no_tool, mut set_keys) = (Places::default(), false, SetKeys::default());
     let shape = shape()?;
     while let Some(mut layer) = layers.pop() {
         let keeps = tools::keeps_base(&mut layer, &mut told);
         shape::check(&mut layer, &shape, "", Codes { unknown: CODE, bad: CODE }, &mut told);
-        move_thresholds(&mut effective, &layer);
         // Above the policy itself there are only overrides.
         adds_no_tool |= layers.len() <= 1 && keeps && tools::is_empty(&layer);
         tools.put_below(&mut layer, &effective, keeps);
+        set_keys.note(&layer, &effective);
+        move_thresholds(&mut effective, &layer);
         tree::merge(&mut effective, layer);
     }
     let written = Written::deserialize(tree::to_toml(&effective))
         .map_err(|error| Diagnostics::from(Diagnostic::new(CODE, format!("this is no policy: {}", error.message()))))?;
     match Policy::read(&written, &tree::to_json(&effective)) {
-        Ok(policy) if told.is_empty() => Ok(LoadedPolicy { policy, adds_no_tool, tree: effective }),
+        Ok(policy) if told.is_empty() => {
+            let without_effect = set_keys.told(&policy, &effective);
+            Ok(LoadedPolicy { policy, adds_no_tool, without_effect, tree: effective })
+        }
         Ok(_) => Err(Diagnostics::sorted(told)),
         Err(problems) => {
             told.extend(problems.into_iter().map(|problem| {

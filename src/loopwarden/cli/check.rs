@@ -27,7 +27,12 @@ pub fn run(args: &CheckArgs, log: &LogArgs) -> Outcome {
         Ok(loaded) => {
             out.line(format!("policy         ok: {} ({})", loaded.policy.profile, loaded.policy.hash))?;
             if loaded.adds_no_tool {
-                out.line("               warning: tool = [] leaves the base's [[tool]] in force; base_tools = false takes them away")?;
+                out.line(
+                    "               warning: tool = [] leaves the base's [[tool]] in force; base_tools = false takes them away",
+                )?;
+            }
+            for told in &loaded.without_effect {
+                out.line(format!("               warning: {told}"))?;
             }
             if let Some(told) = nudging(&loaded.policy) {
                 out.line(told)?;
