@@ -321,7 +321,7 @@ fn a_key_of_a_detector_that_is_off_changes_nothing_and_that_is_said_once() {
     };
     let (sweep, set) = ("detectors.exact_repeat.threshold=3,4", "detectors.exact_repeat.threshold=3");
     let warning = format!("warning: {line}");
-    assert_eq!(said(&["tune", &file, "--labels", &labels, "--set", sweep]), [warning.clone()]);
+    assert_eq!(said(&["tune", &file, "--labels", &labels, "--set", sweep]), std::slice::from_ref(&warning));
     let swept = json(&["tune", &file, "--labels", &labels, "--set", sweep], exit_code::DONE);
     assert!(swept["notes"].as_array().unwrap().iter().any(|note| note == line), "{swept:#}");
     assert_eq!(said(&["replay", &file, "--set", set]), [warning]);
