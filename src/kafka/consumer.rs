@@ -149,6 +149,11 @@ impl LaneConsumer {
         self.consumer.context().ends().into_iter().filter_map(end).collect()
     }
 
+    /// How long a broker that is read from has not answered, where that is too long. Milliseconds.
+    pub(super) fn silent_ms(&self) -> Option<u64> {
+        self.consumer.context().answers.silent_ms()
+    }
+
     /// A partition that this client has stopped reading, without an error, for a message.
     pub(super) fn stands_still(&self) -> Option<String> {
         self.consumer.context().standstill.found()

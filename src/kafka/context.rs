@@ -16,6 +16,7 @@ use rdkafka::producer::ProducerContext;
 use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{ClientContext, Message, Statistics, TopicPartitionList};
 
+use crate::answers::Answers;
 use crate::bearer;
 use crate::rebalance::Rebalances;
 use crate::standstill::Standstill;
@@ -132,6 +133,7 @@ pub(super) struct ConsumerSide {
     /// Per topic and partition, as of the last statistics.
     ends: Mutex<BTreeMap<(String, u32), Extent>>,
     pub(super) standstill: Standstill,
+    pub(super) answers: Answers,
     tokens: Option<Tokens>,
 }
 
@@ -195,6 +197,7 @@ impl ClientContext for ConsumerSide {
     // Every 5 s, some tens of kilobytes: parsing them costs the lane a fraction of a millisecond.
     fn stats(&self, statistics: Statistics) {
         self.standstill.note(&statistics);
+        self.answers.note(&statistics);
         let mut ends = lock(&self.ends);
         let before = std::mem::take(&mut *ends);
         let as_of_ms = statistics.time.saturating_mul(1_000);

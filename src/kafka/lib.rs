@@ -3,6 +3,7 @@
 //! Rules are those of page `commit`.
 
 pub mod admin;
+mod answers;
 mod bearer;
 mod certificates;
 mod changelog;
@@ -345,6 +346,10 @@ impl Log for KafkaLog {
 
     fn input_ends(&self) -> Vec<InputEnd> {
         self.consumer.as_ref().map_or_else(Vec::new, LaneConsumer::ends)
+    }
+
+    fn silent_ms(&self) -> Option<u64> {
+        self.consumer.as_ref().and_then(LaneConsumer::silent_ms)
     }
 
     fn owner(&self) -> &str {

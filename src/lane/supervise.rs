@@ -66,6 +66,8 @@ pub struct LaneReport {
     pub has_opened: bool,
     /// It cannot commit or read.
     pub is_held_up: bool,
+    /// How long a broker has not answered, where that is too long. Milliseconds.
+    pub silent_ms: Option<u64>,
     /// Partitions of an input that have stopped themselves. A lane tells that of its tasks.
     pub stopped: usize,
     /// Where the inputs of its tasks end, as far as known.
@@ -143,6 +145,7 @@ impl<L: Log, S: StateStore, M: Machine> Worker for Lane<L, S, M> {
             sessions_cached: self.sessions_cached(),
             has_opened: true,
             is_held_up: self.is_held_up(),
+            silent_ms: self.log().silent_ms(),
             stopped: 0,
             ends: self.log().input_ends(),
             restore_left: self.restore_left(),

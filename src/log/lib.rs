@@ -351,6 +351,11 @@ pub trait Log {
         Vec::new()
     }
 
+    /// How long a broker that it reads from has not answered, where that is too long; may be some seconds old. Milliseconds.
+    fn silent_ms(&self) -> Option<u64> {
+        None
+    }
+
     /// Identity that the Position records as owner: the transactional id.
     fn owner(&self) -> &str;
 

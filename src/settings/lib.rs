@@ -7,6 +7,7 @@ mod diagnostic;
 mod entry;
 mod explain;
 mod file;
+mod idle;
 mod load;
 mod names;
 mod native;
@@ -22,6 +23,7 @@ mod shape;
 mod suggest;
 mod tables;
 mod token;
+mod tools;
 mod tree;
 mod webhook;
 

@@ -1,6 +1,5 @@
 //! Policies from their layers: shipped profiles along the chain of bases, a user's file, overrides.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,13 +7,15 @@ use loopwarden_core::policy::{Detector, PROFILES, Policy, Profile, Value as Writ
 use serde::{Deserialize as _, Serialize};
 
 use crate::diagnostic::{Diagnostic, Diagnostics, Origin};
+use crate::idle::SetKeys;
 use crate::shape::Codes;
 use crate::suggest::closest;
+use crate::tools::Places;
 use crate::tree::{Effective, Node, Source, Table, Value};
-use crate::{file, shape, tree};
+use crate::{file, shape, tools, tree};
 
 /// Code of everything that is wrong with a policy.
-const CODE: &str = "E0601";
+pub(crate) const CODE: &str = "E0601";
 
 /// The profile that a policy file without `base` begins from.
 const BASE_DEFAULT: &str = "default";
@@ -23,8 +24,10 @@ const BASE_DEFAULT: &str = "default";
 #[derive(Debug, Clone)]
 pub struct LoadedPolicy {
     pub policy: Policy,
-    /// Names of tools, or prefixes, whose rules of the base are gone: a list of `[[tool]]` replaces the one below it.
-    pub tools_without_rules: Vec<String>,
+    /// It says `tool = []`, which took all rules away where a list replaced the one below it. It adds nothing.
+    pub adds_no_tool: bool,
+    /// A line for each detector that is off and has keys that the file or an override sets.
+    pub without_effect: Vec<String>,
     tree: Table,
 }
 
@@ -36,7 +39,9 @@ impl LoadedPolicy {
 
     /// The complete policy as a file of its own: loads to the same hash.
     pub fn to_toml(&self) -> String {
-        tree::to_toml(&self.tree).to_string()
+        let mut whole = tree::to_toml(&self.tree);
+        whole.insert(tools::OF_BASE.to_owned(), toml::Value::Boolean(false));
+        whole.to_string()
     }
 }
 
@@ -73,8 +78,7 @@ pub fn load_with(name_or_path: &str, overrides: &impl Serialize) -> Result<Loade
         .map_err(|error| Diagnostic::new(CODE, format!("the overrides are no policy: {error}")))?;
     let overrides = tree::from_toml(&overrides, &Origin::Override);
     match Profile::named(name_or_path) {
-        // What a shipped one leaves out it means to.
-        Some(profile) => Ok(LoadedPolicy { tools_without_rules: Vec::new(), ..resolve(shipped(profile)?, overrides)? }),
+        Some(profile) => resolve(shipped(profile)?, overrides),
         None => resolve(from_file(name_or_path)?, overrides),
     }
 }
@@ -136,14 +140,15 @@ fn resolve(layer: Table, overrides: Table) -> Result<LoadedPolicy, Diagnostics> 
         layers.push(shipped(base)?);
     }
     let mut effective = layers.pop().unwrap_or_default();
-    let mut names_below = BTreeSet::new();
+    let (mut tools, mut adds_no_tool, mut set_keys) = (Places::default(), false, SetKeys::default());
     let shape = shape()?;
     while let Some(mut layer) = layers.pop() {
-        // Above the policy itself there are only overrides.
-        if layers.len() == 1 {
-            names_below = effective.get("tool").map(tool_names).unwrap_or_default();
-        }
+        let keeps = tools::keeps_base(&mut layer, &mut told);
         shape::check(&mut layer, &shape, "", Codes { unknown: CODE, bad: CODE }, &mut told);
+        // Above the policy itself there are only overrides.
+        adds_no_tool |= layers.len() <= 1 && keeps && tools::is_empty(&layer);
+        tools.put_below(&mut layer, &effective, keeps);
+        set_keys.note(&layer, &effective);
         move_thresholds(&mut effective, &layer);
         tree::merge(&mut effective, layer);
     }
@@ -151,40 +156,22 @@ fn resolve(layer: Table, overrides: Table) -> Result<LoadedPolicy, Diagnostics> 
         .map_err(|error| Diagnostics::from(Diagnostic::new(CODE, format!("this is no policy: {}", error.message()))))?;
     match Policy::read(&written, &tree::to_json(&effective)) {
         Ok(policy) if told.is_empty() => {
-            let names = effective.get("tool").map(tool_names).unwrap_or_default();
-            let tools_without_rules = names_below.difference(&names).cloned().collect();
-            Ok(LoadedPolicy { policy, tools_without_rules, tree: effective })
+            let without_effect = set_keys.told(&policy, &effective);
+            Ok(LoadedPolicy { policy, adds_no_tool, without_effect, tree: effective })
         }
         Ok(_) => Err(Diagnostics::sorted(told)),
         Err(problems) => {
             told.extend(problems.into_iter().map(|problem| {
-                let diagnostic = Diagnostic::new(CODE, problem.message);
+                let (message, path) = tools.as_written(&problem);
+                let diagnostic = Diagnostic::new(CODE, message);
                 match tree::nearest(&effective, &problem.path) {
-                    Some(node) => diagnostic.at(&node.origin, problem.path),
+                    Some(node) => diagnostic.at(&node.origin, path),
                     None => diagnostic,
                 }
             }));
             Err(Diagnostics::sorted(told))
         }
     }
-}
-
-/// The names in all entries of `[[tool]]`.
-fn tool_names(tools: &Node) -> BTreeSet<String> {
-    let Value::Array(entries) = &tools.value else { return BTreeSet::new() };
-    let names = entries.iter().filter_map(|entry| match &entry.value {
-        Value::Table(entry) => entry.get("names"),
-        _ => None,
-    });
-    let all = names.flat_map(|names| match &names.value {
-        Value::Array(names) => names.as_slice(),
-        _ => &[],
-    });
-    let text = all.filter_map(|name| match &name.value {
-        Value::Text(name) => Some(name.clone()),
-        _ => None,
-    });
-    text.collect()
 }
 
 /// Takes `base` out of a layer. A file without one stands on the default profile; the root on nothing.

@@ -9,6 +9,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::diagnostic::{BAD, Diagnostics};
 use crate::schema::titled;
+use crate::tools;
 use crate::tree;
 use crate::tree::{Source, Table, Value, join};
 
@@ -25,6 +26,8 @@ pub fn policy() -> Result<Json, Diagnostics> {
     let base = json!({ "enum": PROFILES.map(|profile| profile.name), "description": "profile that this policy begins from" });
     if let Some(properties) = schema.get_mut("properties").and_then(Json::as_object_mut) {
         properties.insert("base".to_owned(), base);
+        let text = "false: none of the [[tool]] entries of the base; otherwise those of this policy stand behind them";
+        properties.insert(tools::OF_BASE.to_owned(), json!({ "type": "boolean", "description": text }));
     }
     Ok(schema)
 }

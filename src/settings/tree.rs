@@ -233,6 +233,11 @@ fn value_to_toml(value: &Value) -> toml::Value {
     }
 }
 
+/// Whether two nodes have one value, wherever they stand.
+pub(super) fn same(one: &Node, other: &Node) -> bool {
+    value_to_toml(&one.value) == value_to_toml(&other.value)
+}
+
 /// The same as JSON, for a hash that does not depend on how TOML was written.
 pub(super) fn to_json(table: &Table) -> String {
     let mut json = String::new();

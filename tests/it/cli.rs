@@ -602,6 +602,17 @@ fn the_exit_codes_are_those_of_the_documentation() {
 }
 
 #[test]
+fn a_key_that_a_case_must_not_have_is_told_once_with_its_place() {
+    let scratch = Scratch::new("once");
+    let file =
+        scratch.write("cases.yaml", "name: a\nevents: [{ tool: t }]\nexpect:\n  - { after: 0, verdict: none, colour: 1 }\n");
+    let told = stderr(&expect(&["test", &file], exit_code::CONFIG));
+    assert!(told.contains("cases.yaml:4: unknown field `colour`, expected one of after, at_or_before, "), "{told}");
+    assert_eq!((told.matches("colour`").count(), told.matches("at_or_before").count()), (1, 1), "{told}");
+    assert!(told.contains("  - { after: 0, verdict: none, colour: 1 }\n") && told.contains('^'), "{told}");
+}
+
+#[test]
 fn a_case_that_cannot_fail_is_none() {
     let scratch = Scratch::new("hollow");
     let event = r#"{"id":"c1","kind":"tool","session_id":"s","tool":"Bash"}"#;

@@ -308,7 +308,69 @@ fn later_tool_entries_win_key_by_key_and_prefixes_reach_exact_names() {
     assert!(run.is_shell && run.class == ToolClass::Poll, "named elsewhere, still covered by the prefix");
     assert!(policy.tools.get("ask").in_stuck && !run.in_stuck && run.in_stagnation);
     let other = policy.tools.get("read_file");
-    assert_eq!((other.class, other.factor), (ToolClass::Normal, 1.0), "arrays are replaced");
+    assert_eq!((other.class, other.factor), (ToolClass::Read, 1.0), "an entry of the base");
+}
+
+#[test]
+fn entries_of_tools_add_to_those_of_the_base_and_their_keys_win() {
+    let own = "[[tool]]\nnames = [\"jobs__*\"]\nclass = \"poll\"\n\
+        [[tool]]\nnames = [\"check_status\", \"Grep\"]\nresult_ignored = [\"checked_at\"]\nclass = \"normal\"\n\
+        [[tool]]\nnames = [\"Bash\"]\nresult_mask = \"none\"\n";
+    for base in ["", "base = \"default\"\n", "base = \"equality\"\nbase_tools = true\n"] {
+        let policy = load(&format!("{base}{own}"));
+        assert_eq!(policy.tools.get("jobs__next").class, ToolClass::Poll, "{base}");
+        assert_eq!(
+            (policy.tools.get("wait_for_it").class, policy.tools.get("Edit").class),
+            (ToolClass::Poll, ToolClass::Mutates)
+        );
+        let (status, grep, bash) = (policy.tools.get("check_status"), policy.tools.get("Grep"), policy.tools.get("Bash"));
+        assert_eq!((status.class, grep.class), (ToolClass::Normal, ToolClass::Normal), "the own entry decides: {base}");
+        assert_eq!((&status.outcome.result_ignored[..], status.factor), (&["checked_at".to_owned()][..], 1.0));
+        assert_eq!((bash.outcome.is_unmasked, &*bash.call.args_ignored), (true, &["description".to_owned()][..]));
+    }
+    // What was copied from the base, as it had to be, stands once and decides alike.
+    let copied = format!(
+        "base = \"equality\"\n{}{own}",
+        Profile::ROOT
+            .text
+            .split("# Policies of tools.")
+            .nth(1)
+            .unwrap()
+            .split_once("\n[[")
+            .map(|(_, text)| format!("[[{text}"))
+            .unwrap()
+            .split("# Limits of tenants")
+            .next()
+            .unwrap()
+    );
+    assert_eq!(load(&copied).hash, load(&format!("base = \"equality\"\n{own}")).hash);
+    // A base that has none adds none, and overrides add as a file does.
+    let policy = load(&format!("base = \"attocode\"\n{own}"));
+    assert_eq!((policy.tools.get("Edit").class, policy.tools.get("edit_file").class), (ToolClass::Normal, ToolClass::Mutates));
+    let set = json!({"tool": [{"names": ["Edit"], "class": "exempt"}]});
+    let policy = policy::load_with_overrides("default", &set).unwrap();
+    assert_eq!((policy.tools.get("Edit").class, policy.tools.get("Write").class), (ToolClass::Exempt, ToolClass::Mutates));
+}
+
+#[test]
+fn a_policy_that_wants_none_of_the_bases_entries_says_so_and_is_kept_as_it_is() {
+    let own = "base_tools = false\n[[tool]]\nnames = [\"jobs__*\"]\nclass = \"poll\"\n";
+    let policy = load(own);
+    assert_eq!((policy.tools.get("jobs__next").class, policy.tools.get("Edit").class), (ToolClass::Poll, ToolClass::Normal));
+    let none = load("base_tools = false\n");
+    assert_eq!((none.tools.get("Edit").class, none.tools.get("Agent").class), (ToolClass::Normal, ToolClass::Normal));
+    assert_eq!(load("tool = []\n").hash, load("base = \"default\"\n").hash, "an empty list adds nothing");
+    // What is kept beside the state, and printed, holds all of its entries, and is no policy that adds.
+    let file = std::env::temp_dir().join(format!("loopwarden-own-tools-{}.toml", std::process::id()));
+    std::fs::write(&file, own).unwrap();
+    let kept = policy::load_with(&file.to_string_lossy(), &json!({})).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!((load(&kept.to_toml()).hash, kept.policy.hash), (policy.hash, policy.hash));
+    assert_eq!(
+        refused("base_tools = 1\n").to_string(),
+        "error[E0601]: base_tools is an integer, but must be true or false\n  \
+        set in mine.toml:1:14 (base_tools)"
+    );
 }
 
 #[test]
@@ -355,6 +417,8 @@ fn the_hash_changes_if_and_only_if_the_effective_policy_changes() {
         "idle_ms = 86400000\nhistory_steps = 0x200\n# a comment\n",
         "[detectors]\nstuck = { block_at = 8, threshold = 5 }\nexact_repeat = { threshold = 3 }\n",
         "poll_factor = 3.0\n",
+        "base_tools = true\n",
+        "tool = []\n",
         "[detectors.exact_repeat]\nthreshold = 3\nblock_at = 10\n[detectors.near_repeat]\nblock_at = 7\nthreshold = 4\n",
     ] {
         assert_eq!(load(&on_equality(same)).hash, default, "{same}");
@@ -370,7 +434,8 @@ fn the_hash_changes_if_and_only_if_the_effective_policy_changes() {
         "[detectors.stuck]\ntools = [\"a\"]\n",
         "[detectors.stuck]\ntools = [\"b\"]\n",
         "[outcomes]\ngeneric = [\"\\u0001\\\"\"]\n",
-        "tool = []\n",
+        "base_tools = false\n",
+        "tool = [{ names = [\"a\"], class = \"read\" }]\n",
     ] {
         hashes.push(load(&on_equality(other)).hash);
     }

@@ -90,6 +90,37 @@ impl Drop for Running {
 }
 
 #[test]
+fn a_fleet_without_work_is_no_fault_and_dead_letters_say_what_they_were() {
+    let Some(bootstrap) = broker::bootstrap() else { return };
+    let world = World::named(bootstrap);
+    let scratch = Scratch::new("idle");
+    fs::create_dir_all(&scratch.0).expect("a directory");
+    let created = program(&world, &["topics", "create", "--partitions", "2"]).output().expect("the program");
+    assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stderr));
+    let running = Running::start(&world, &scratch);
+    let wait = |is_so: &dyn Fn(&Value) -> bool| {
+        let deadline = Deadline::after(PATIENCE);
+        while !is_so(&running.json("/overview")) {
+            assert!(!deadline.is_over(), "{}\n{}", running.get("/overview"), running.get("/readyz?verbose"));
+        }
+    };
+    let doctor = || {
+        let output = program(&world, &["doctor", "--address", &running.address]).output().expect("the program");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    wait(&|overview| overview["is_idle"] == true);
+    let (code, told) = doctor();
+    assert!(code == Some(0) && told.contains("note  nothing consumed since the start "), "{told}");
+    assert!(running.get("/readyz?verbose").contains("[+] brokers answer"));
+    produce(&world, &[("a".to_owned(), Some(b"no JSON".to_vec())), ("a".to_owned(), Some(b"{}".to_vec()))]);
+    wait(&|overview| overview["rejected"] == 2);
+    let (code, told) = doctor();
+    assert_eq!(code, Some(3), "{told}");
+    assert!(told.contains("2 records became dead letters, beside 0 events: missing_field 1, not_json 1"), "{told}");
+    assert!(!told.contains("W0304") && !told.contains("nothing consumed"), "{told}");
+}
+
+#[test]
 fn with_kafka_the_page_has_the_last_commands_a_swarm_and_a_lag_that_ends_at_nothing() {
     let Some(bootstrap) = broker::bootstrap() else { return };
     let world = World::named(bootstrap);

@@ -263,6 +263,20 @@ pub struct BadCase {
     pub message: String,
 }
 
+/// What is wrong, and the lines around it. The reader says at the place once more what it said in front, with all names that it knows, and
+/// where it is, which the caller says.
+fn told_once(told: &str) -> String {
+    let mut lines = Vec::new();
+    for line in told.lines().filter(|line| !line.trim_start().starts_with("-->")) {
+        let said = line.strip_prefix("error: ").filter(|_| lines.is_empty()).unwrap_or(line);
+        let place = said.strip_prefix("line ").filter(|_| lines.is_empty()).and_then(|rest| rest.split_once(": "));
+        let is_mark = line.trim_start().starts_with('|');
+        let marked = line.find('^').filter(|_| is_mark).and_then(|at| line.get(..=at));
+        lines.push(marked.or(place.map(|(_, said)| said)).unwrap_or(said));
+    }
+    lines.join("\n")
+}
+
 /// Reads the cases of a file: YAML by its extension, else one JSON object a line.
 ///
 /// # Errors
@@ -275,7 +289,7 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Case>, BadCase> {
     if is_yaml {
         let cases = serde_saphyr::from_multiple::<Case>(text).map_err(|error| {
             let line = error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(1));
-            bad(line, error.to_string())
+            bad(line, told_once(&error.to_string()))
         })?;
         return match cases.iter().find_map(Case::fault) {
             Some(fault) => Err(bad(1, fault)),

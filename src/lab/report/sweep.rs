@@ -123,8 +123,22 @@ impl Sweep {
         plots
     }
 
-    /// Rows of the best policies: best in each plot, or in the first if none is.
+    /// Rows of the best policies: best in each plot, or in the first if none is. Of several in one place of the plots, those with the
+    /// fewest nudges: who finds as much with fewer words is better.
     fn best(&self) -> Vec<usize> {
+        let plots = self.plots();
+        let place = |row: usize| -> Vec<(u64, u64)> {
+            plots.iter().flat_map(|plot| plot.dots.iter().filter(move |dot| dot.row == row)).map(|dot| (dot.x, dot.y)).collect()
+        };
+        let nudges = |row: usize| {
+            self.points.get(row - 1).and_then(|point| point.scores.as_ref().ok()).map(|scores| scores.commands.nudges)
+        };
+        let best = self.best_of_plots();
+        let beaten = |row: usize| best.iter().any(|other| nudges(*other) < nudges(row) && place(*other) == place(row));
+        best.iter().copied().filter(|row| !beaten(*row)).collect()
+    }
+
+    fn best_of_plots(&self) -> Vec<usize> {
         let best = self.plots().into_iter().map(|plot| plot.best()).reduce(|best, also| {
             let both: Vec<usize> = best.iter().copied().filter(|row| also.contains(row)).collect();
             if both.is_empty() { best } else { both }
@@ -211,5 +225,17 @@ mod tests {
         };
         let sweep = Sweep { points: vec![with("3", 5), with("4", 3), with("5", 6)], ..Sweep::default() };
         assert_eq!((sweep.plots().len(), sweep.best()), (2, vec![2]));
+    }
+
+    #[test]
+    fn of_policies_that_find_the_same_those_that_nudge_least_are_best() {
+        let with = |value: &str, found: u64, nudges: u64| {
+            let Point { values, scores } = point(value, judgement((5, found), (4, 1)));
+            let commands = CommandCounts { nudges, ..CommandCounts::default() };
+            Point { values, scores: scores.map(|scores| Scores { commands, ..scores }) }
+        };
+        let of = |points| Sweep { points, ..Sweep::default() }.best();
+        assert_eq!(of(vec![with("3", 4, 15), with("4", 4, 8), with("5", 4, 8), with("6", 3, 1)]), [2, 3]);
+        assert_eq!(of(vec![with("3", 4, 15), with("4", 3, 8)]), [1], "who finds more is better, however much it says");
     }
 }

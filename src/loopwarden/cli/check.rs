@@ -14,9 +14,6 @@ use crate::output::Output;
 use crate::server;
 use crate::server::{kafka_options, topic_problem};
 
-/// Tools that lost their rule, named.
-const TOOLS_SHOWN: usize = 12;
-
 /// Looks for mistakes.
 ///
 /// # Errors
@@ -29,8 +26,13 @@ pub fn run(args: &CheckArgs, log: &LogArgs) -> Outcome {
     match loopwarden_settings::policy::load_with(&config.policy, &serde_json::Map::new()) {
         Ok(loaded) => {
             out.line(format!("policy         ok: {} ({})", loaded.policy.profile, loaded.policy.hash))?;
-            if let Some(told) = replaced(&loaded.tools_without_rules) {
-                out.line(told)?;
+            if loaded.adds_no_tool {
+                out.line(
+                    "               warning: tool = [] leaves the base's [[tool]] in force; base_tools = false takes them away",
+                )?;
+            }
+            for told in &loaded.without_effect {
+                out.line(format!("               warning: {told}"))?;
             }
             if let Some(told) = nudging(&loaded.policy) {
                 out.line(told)?;
@@ -72,20 +74,6 @@ pub fn run(args: &CheckArgs, log: &LogArgs) -> Outcome {
     let Some(first) = failures.first() else { return Ok(()) };
     let messages: Vec<String> = failures.iter().filter_map(|failure| failure.message.clone()).collect();
     Err(Failure::new(first.exit, messages.join("\n\n")))
-}
-
-/// What a `[[tool]]` of a policy's own takes away: polling tools, for example, that count as loops from then on.
-fn replaced(tools: &[String]) -> Option<String> {
-    let shown: Vec<&str> = tools.iter().take(TOOLS_SHOWN).map(String::as_str).collect();
-    let more = tools.len().saturating_sub(shown.len());
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    (!tools.is_empty()).then(|| {
-        format!(
-            "               its [[tool]] replaces the base's: without a rule now {}{more}\n               \
-             repeat those that it should keep, as `Own rules` in src/docs/policies.md does",
-            shown.join(", ")
-        )
-    })
 }
 
 /// Who asks for blocks where only nudges can come.

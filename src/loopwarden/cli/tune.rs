@@ -8,6 +8,7 @@ use loopwarden_lab::replay::Found;
 use loopwarden_lab::report::stats::Retain;
 use loopwarden_lab::report::sweep::{Axis, Point, Scores, Sweep};
 use loopwarden_lab::report::{counted, html};
+use loopwarden_settings::policy::LoadedPolicy;
 
 use crate::cli::args::{LogArgs, ReplayArgs, ReplayFormat, TuneArgs};
 use crate::cli::replay::input::Source;
@@ -46,12 +47,16 @@ pub fn run(args: &TuneArgs, log: &LogArgs) -> Outcome {
     let base = args.policy.as_deref().unwrap_or(source.policy()).to_owned();
     let mut sweep = Sweep { sources: input::names(&args.files, &args.range), profile: base.clone(), axes, ..Sweep::default() };
     let once = ReplayArgs { lanes: args.lanes, ..ReplayArgs::default() };
-    let (all, mut is_first_told) = (grid.len(), false);
+    let (all, mut is_first_told, mut idle) = (grid.len(), false, Vec::new());
     for values in grid {
         let sets: Vec<String> = sweep.axes.iter().zip(&values).map(|(axis, value)| format!("{}={value}", axis.key)).collect();
-        let policy = loopwarden_settings::policy::load_with_overrides(&base, &overrides::overrides(&sets)?);
-        let scores = match policy {
-            Ok(policy) => {
+        let loaded = loopwarden_settings::policy::load_with(&base, &overrides::overrides(&sets)?);
+        let scores = match loaded {
+            Ok(LoadedPolicy { policy, without_effect, .. }) => {
+                for told in without_effect.into_iter().filter(|told| !idle.contains(told)).collect::<Vec<_>>() {
+                    say(format!("warning: {told}"));
+                    idle.push(told);
+                }
                 let found = replay::replay(&once, &source, &Arc::new(policy), &retain, &stop, None)?;
                 if let Some(error) = found.damaged {
                     return Err(error.into());
@@ -79,6 +84,7 @@ pub fn run(args: &TuneArgs, log: &LogArgs) -> Outcome {
             break;
         }
     }
+    sweep.notes.extend(idle);
     if !sweep.is_partial && sweep.points.iter().all(|point| point.scores.is_err()) {
         let why = sweep.points.into_iter().find_map(|point| point.scores.err()).unwrap_or_default();
         return Err(Failure::new(exit_code::CONFIG, format!("error: no policy of the grid is valid; the first: {why}")));

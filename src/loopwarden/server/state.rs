@@ -5,7 +5,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use loopwarden_core::event::partition_of;
+use loopwarden_core::event::{Reason, partition_of};
 use loopwarden_core::policy::{Detector, Policy};
 use loopwarden_lane::{AgentView, Ask, Clock as _, CounterView, LaneHandle, Numbered, Recent, SystemClock, TaskState, TaskView};
 use loopwarden_log::clock;
@@ -20,7 +20,7 @@ use crate::input_quality;
 use crate::input_quality::{InputQuality, Row};
 use crate::server::intakes;
 use crate::server::intakes::Reports;
-use crate::server::status::Sum;
+use crate::server::status::{NOTHING_CONSUMED, Sum};
 use crate::server::webhooks;
 use crate::telemetry::guard::GuardReport;
 use crate::telemetry::logging::LogControl;
@@ -154,8 +154,17 @@ impl ServerState {
         let others = intakes.iter().map(|intake| intake.senders.others().records).sum::<u64>() + http.others().records;
         let (sessions, examples) = self.quality.twofold();
         let mut found = sum.findings(self.broker.is_some(), self.facts.partitions);
+        // Of a fleet without work that is no fault; `is_idle` tells it.
+        if self.is_idle(sum) {
+            found.retain(|found| found.code != NOTHING_CONSUMED);
+        }
         found.extend(input_quality::findings(&rows, (sessions, &examples)));
         input_quality::shown(&rows, others, (sessions, &examples), &found)
+    }
+
+    /// Nothing has come, and with Kafka it is known that nothing waits.
+    fn is_idle(&self, sum: &Sum) -> bool {
+        self.broker.is_none() && sum.is_idle()
     }
 
     fn policy_name(&self) -> (String, String) {
@@ -203,6 +212,9 @@ impl ProcessStatus for ServerState {
             "lanes go on",
             if held_up == 0 { Ok(()) } else { Err(format!("{held_up} cannot commit or read; see the log")) },
         );
+        if self.broker.is_none() {
+            probe.check("brokers answer", sum.brokers());
+        }
         for task in &sum.poisoned {
             // Why is in the log and behind an admin route: it may name records.
             let name = task.split(':').next().unwrap_or_default();
@@ -285,6 +297,9 @@ impl ProcessStatus for ServerState {
                 |(detector, row): (&Detector, &[u64; 4])| (detector.as_str().to_owned(), Value::from(row.iter().sum::<u64>()));
             Value::Object(Detector::ALL.iter().zip(rows).map(of).collect::<Map<String, Value>>())
         };
+        let reasons = Reason::ALL.iter().zip(stats.rejected).filter(|(_, records)| *records > 0);
+        let by_reason: Map<String, Value> =
+            reasons.map(|(reason, records)| (reason.as_str().to_owned(), records.into())).collect();
         let [received, applied, expired, stale, shadow, failed] = stats.acks;
         let acks = json!({
             "received": received, "applied": applied, "ignored": expired + stale + shadow, "failed": failed,
@@ -299,6 +314,8 @@ impl ProcessStatus for ServerState {
             "is_embedded": self.broker.is_some(),
             "events": stats.events.iter().sum::<u64>(),
             "rejected": stats.rejected.iter().sum::<u64>(),
+            "rejected_by_reason": by_reason,
+            "is_idle": self.is_idle(&sum),
             "duplicates": stats.duplicates,
             "late": stats.late,
             "sessions": sum.sessions,

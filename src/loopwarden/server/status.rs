@@ -12,6 +12,9 @@ use crate::input_quality;
 /// How often the status line is written, and how long nothing may be consumed before it is said.
 const EVERY: Duration = Duration::from_secs(30);
 
+/// Code of silence.
+pub(super) const NOTHING_CONSUMED: &str = "W0304";
+
 /// The lanes at one moment.
 #[derive(Debug, Default)]
 pub(super) struct Sum {
@@ -23,6 +26,8 @@ pub(super) struct Sum {
     pub(super) opening: usize,
     /// Lanes that cannot commit or read.
     pub(super) held_up: usize,
+    /// How long a broker has not answered, where that is too long. Milliseconds.
+    pub(super) silent_ms: Option<u64>,
     /// Partitions of inputs that have stopped themselves.
     pub(super) stopped: usize,
     pub(super) sessions_cached: usize,
@@ -45,6 +50,7 @@ impl Sum {
             sum.sessions += sessions;
             sum.opening += usize::from(!report.has_opened);
             sum.held_up += usize::from(report.is_held_up);
+            sum.silent_ms = sum.silent_ms.max(report.silent_ms);
             sum.stopped += report.stopped;
             for task in &report.tasks {
                 if let Some(lag) = report.lag(task) {
@@ -81,10 +87,25 @@ impl Sum {
         self.stats.events.iter().sum()
     }
 
+    /// Nothing has come in, whatever it would have become.
+    fn is_silent(&self) -> bool {
+        self.events() == 0 && self.stats.rejected.iter().all(|records| *records == 0) && self.is_ready()
+    }
+
+    /// Nothing has come in, and nothing is there to be read: every partition is, and its broker answers.
+    pub(super) fn is_idle(&self) -> bool {
+        self.is_silent() && self.lag_records == Some(0) && self.silent_ms.is_none()
+    }
+
+    /// Whether the brokers of what is read answer.
+    pub(super) fn brokers(&self) -> Result<(), String> {
+        self.silent_ms.map_or(Ok(()), |silent_ms| Err(format!("none for {} s; see the log", silent_ms / 1_000)))
+    }
+
     /// What the events keep detectors from seeing, or that there are none. `partitions` of the events, where they are known.
     pub(super) fn findings(&self, is_embedded: bool, partitions: Option<u32>) -> Vec<Diagnostic> {
         let mut found = input_quality::of_stream(&self.stats, partitions);
-        if self.events() == 0 && self.is_ready() {
+        if self.is_silent() {
             found.push(silence(is_embedded));
         }
         found
@@ -104,7 +125,7 @@ fn silence(is_embedded: bool) -> Diagnostic {
             ],
         )
     };
-    help.iter().fold(Diagnostic::new("W0304", message), |told, help| told.help(*help))
+    help.iter().fold(Diagnostic::new(NOTHING_CONSUMED, message), |told, help| told.help(*help))
 }
 
 /// Says from time to time how it goes, on a terminal's standard error; and once, anywhere, what the events keep detectors from seeing.
@@ -171,6 +192,23 @@ mod tests {
         assert!(!half.is_restored() && !half.is_ready() && !half.has_joined(), "the other lane has not taken its tasks yet");
         let opening = Sum { tasks: 2, running: 2, opening: 1, ..Sum::default() };
         assert!(!opening.is_restored() && !opening.is_ready() && !opening.has_joined(), "the other lane has no identity yet");
+    }
+
+    #[test]
+    fn an_idle_process_is_silent_and_one_that_made_dead_letters_is_not() {
+        let sum = |lag_records, silent_ms| Sum { tasks: 2, running: 2, lag_records, silent_ms, ..Sum::default() };
+        assert!(sum(Some(0), None).is_idle());
+        assert!(!sum(None, None).is_idle(), "nothing is known of what is there to be read");
+        assert!(!sum(Some(3), None).is_idle() && !sum(Some(0), Some(12_000)).is_idle());
+        assert_eq!(sum(Some(0), Some(12_500)).brokers(), Err("none for 12 s; see the log".to_owned()));
+        let codes = |sum: &Sum| sum.findings(false, None).iter().map(|found| found.code).collect::<Vec<_>>();
+        assert_eq!(codes(&sum(Some(0), None)), ["W0304"]);
+        let mut rejecting = sum(Some(0), None);
+        rejecting.stats.rejected[0] = 4;
+        assert_eq!((codes(&rejecting), rejecting.is_idle()), (vec![], false), "something was consumed");
+        let mut judging = sum(Some(0), None);
+        judging.stats.events[0] = 1;
+        assert_eq!((codes(&judging), judging.is_idle()), (vec![], false));
     }
 
     #[test]

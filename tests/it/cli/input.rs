@@ -347,24 +347,22 @@ fn events_of_partitions_that_share_a_lane_all_count() {
 }
 
 #[test]
-fn check_names_the_tools_that_lose_their_rule_and_the_example_of_the_documentation_loses_none() {
+fn check_says_that_an_empty_list_of_tools_takes_none_away_and_the_example_of_the_documentation_is_short() {
     let scratch = Scratch::new("own-rules");
     let check = |policy: &str| {
         let set = format!("policy={}", scratch.write("own.toml", policy));
         stdout(&expect(&["check", "--set", &set], exit_code::DONE))
     };
-    let told = check("profile = \"ours\"\n[[tool]]\nnames = [\"jobs__*\"]\nclass = \"poll\"\n");
-    assert!(told.contains("replaces the base's: without a rule now Agent, Bash, "), "{told}");
-    // What a shipped profile leaves out it means to, and so does who builds on one.
-    for of_shipped in ["plain", "attocode"] {
-        let told = stdout(&expect(&["check", "--set", &format!("policy={of_shipped}")], exit_code::DONE));
-        assert!(!told.contains("without a rule"), "{told}");
-        assert!(!check(&format!("profile = \"ours\"\nbase = \"{of_shipped}\"\n")).contains("without a rule"));
+    let told = check("profile = \"ours\"\ntool = []\n");
+    assert!(told.contains("tool = [] leaves the base's [[tool]] in force; base_tools = false takes them away"), "{told}");
+    for silent in ["profile = \"ours\"\n", "base_tools = false\n", "base_tools = false\ntool = []\n", "base = \"plain\"\n"] {
+        assert!(!check(silent).contains("base_tools"), "{silent}");
     }
     let page = fs::read_to_string(root("src/docs/policies.md")).unwrap();
     let rules = page.split("## Own rules").nth(1).unwrap();
     let example = rules.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
-    assert!(example.contains("jobs__*") && !check(example).contains("without a rule"), "{example}");
+    assert_eq!(example.matches("[[tool]]").count(), 1, "{example}");
+    assert!(check(example).contains("policy         ok: ours"), "{example}");
 }
 
 #[test]

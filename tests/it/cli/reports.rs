@@ -307,6 +307,44 @@ fn thresholds_are_swept_over_a_grid_and_judged() {
     assert!(stderr(&expect(&topic, exit_code::USAGE)).contains("nothing to vary"));
 }
 
+#[test]
+fn a_key_of_a_detector_that_is_off_changes_nothing_and_that_is_said_once() {
+    let scratch = Scratch::new("idle-keys");
+    let file = scratch.write("events.ndjson", &repeated("loops", 8));
+    let labels =
+        scratch.write("labels.jsonl", r#"{"session":"loops","label":"loop","first_event_index":0,"last_event_index":9}"#);
+    let line = "detectors.exact_repeat.threshold changes nothing: exact_repeat is off here; \
+                detectors.exact_repeat.mode = \"nudge\" switches it on";
+    let said = |arguments: &[&str]| {
+        let told = stderr(&expect(arguments, exit_code::DONE));
+        told.lines().filter(|told| told.contains("changes nothing")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (sweep, set) = ("detectors.exact_repeat.threshold=3,4", "detectors.exact_repeat.threshold=3");
+    let warning = format!("warning: {line}");
+    assert_eq!(said(&["tune", &file, "--labels", &labels, "--set", sweep]), std::slice::from_ref(&warning));
+    let swept = json(&["tune", &file, "--labels", &labels, "--set", sweep], exit_code::DONE);
+    assert!(swept["notes"].as_array().unwrap().iter().any(|note| note == line), "{swept:#}");
+    assert_eq!(said(&["replay", &file, "--set", set]), [warning]);
+    for silent in [
+        &["replay", &file, "--set", "score.nudge_at=3.5"][..],
+        &["replay", &file, "--policy", "equality", "--set", set],
+        &["replay", &file, "--set", set, "--set", "detectors.exact_repeat.mode=nudge"],
+        &["replay", &file, "--policy", "hackeurope"],
+    ] {
+        assert_eq!(said(silent), [""; 0], "{silent:?}");
+    }
+    let check = |policy: &str| {
+        let set = format!("policy={}", scratch.write("own.toml", policy));
+        stdout(&expect(&["check", "--set", &set], exit_code::DONE))
+    };
+    let told = check("[detectors.exact_repeat]\nthreshold = 5\n[detectors.stuck]\nthreshold = 5\n");
+    assert!(told.contains(&format!("warning: {line}")), "{told}");
+    assert!(!told.contains("stuck"), "a file that repeats what holds anyway changes nothing on purpose: {told}");
+    let told = check("base = \"equality\"\nonly = [\"exact_repeat\"]\ndetectors.stuck.threshold = 6\n");
+    assert!(told.contains("detectors.stuck.threshold changes nothing: `only` leaves stuck out"), "{told}");
+    assert!(!check("[detectors.exact_repeat]\nmode = \"off\"\nthreshold = 5\n").contains("nothing"), "it says so itself");
+}
+
 /// Interrupted in the middle of its input, a replay reports what it has seen, and says that this is not all.
 #[test]
 fn an_interrupted_replay_leaves_a_valid_partial_report() {

@@ -13,7 +13,7 @@ loopwarden replay [OPTIONS] <FILE>...
 #[command(after_long_help = "\
 Examples:
   loopwarden replay events.ndjson.zst
-  loopwarden replay events.ndjson --policy mine.toml --set detectors.exact_repeat.threshold=5
+  loopwarden replay events.ndjson --policy mine.toml --set score.nudge_at=3.5
   loopwarden replay events.ndjson --output ndjson | jq .message
   loopwarden replay events.ndjson --labels labels.jsonl --outcomes outcomes.jsonl
   loopwarden replay last-week.ndjson --fail-on block
@@ -36,7 +36,7 @@ pub struct ReplayArgs {
     /// Policy: the name of a shipped profile, or a file; without: default, and with --topic or --follow the setting policy
     #[arg(long, value_name = "NAME|FILE")]
     pub policy: Option<String>,
-    /// A key of the policy, as detectors.exact_repeat.threshold=5, or with --topic a setting of Kafka, with --follow any setting of run; may be repeated
+    /// A key of the policy, as score.nudge_at=3.5, or with --topic a setting of Kafka, with --follow any setting of run; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Threads; 0: one per core
@@ -255,11 +255,11 @@ pub struct FitArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
-  loopwarden tune events.ndjson --labels labels.jsonl --set detectors.exact_repeat.threshold=2,3,4,5
+  loopwarden tune events.ndjson --labels labels.jsonl --set score.nudge_at=2.5,2.85,3.5
   loopwarden tune events.ndjson --labels labels.jsonl --outcomes outcomes.jsonl --output html \\
       --set detectors.stuck.threshold=3,4,5 --set detectors.dead_end.threshold=3,4,5 > tune.html
   loopwarden tune --topic agents.tool-events.v1 --from 7d --outcomes outcomes.jsonl \\
-      --set kafka.bootstrap_servers=localhost:9092 --set detectors.exact_repeat.threshold=2,3,4,5
+      --set kafka.bootstrap_servers=localhost:9092 --set score.nudge_at=2.5,2.85,3.5
 
 Every combination is replayed, 256 at most. Marked best is what finds more loops than anything else
 with as few false alarms.")]
@@ -271,7 +271,7 @@ pub struct TuneArgs {
     /// Policy to begin from: the name of a shipped profile, or a file; without: default, and with --topic the setting policy
     #[arg(long, value_name = "NAME|FILE")]
     pub policy: Option<String>,
-    /// A key of the policy and its values, as detectors.exact_repeat.threshold=3,4,5, or with --topic a setting of Kafka; may be repeated
+    /// A key of the policy and its values, as score.nudge_at=2.5,3.5, or with --topic a setting of Kafka; may be repeated
     #[arg(long = "set", required = true, value_name = "KEY=VALUE,…")]
     pub set: Vec<String>,
     /// Labelled stretches to judge by: {session, label, first_event_index, last_event_index, kind}

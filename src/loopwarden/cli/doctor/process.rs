@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use loopwarden_lab::report::grouped;
+use loopwarden_lab::report::{counted, grouped};
 use serde_json::Value;
 
 use super::args::DoctorArgs;
@@ -77,22 +77,24 @@ fn of_overview(overview: &Value) -> Vec<Finding> {
             .help("set mode = \"live\" when you trust what you see")
     }];
     let (events, rejected) = (number("/events"), number("/rejected"));
+    let up = format!("since the start {} ago", rounded(number("/uptime_ms")));
     if events > 0 {
-        findings.push(Finding::good(format!("{} events of {} sessions", grouped(events), grouped(number("/sessions")))));
+        let sessions = counted(number("/sessions"), "session");
+        findings.push(Finding::good(format!("{} {up}; {sessions} remembered", counted(events, "event"))));
     }
-    if rejected > 0 {
-        let message = format!("{} records became dead letters, beside {} events", grouped(rejected), grouped(events));
-        let is_many = rejected * SHARE >= events;
-        let found = if is_many { Finding::todo(message).coded("W0308") } else { Finding::note(message) };
-        findings.push(found.help("the header dlq.reason of each says why"));
+    if overview.get("is_idle").is_some_and(|is_idle| *is_idle == true) {
+        findings.push(Finding::note(format!("nothing consumed {up}: every partition is read, and no record waits")).help(
+            "if agents work: do they write to the topic `kafka.input`? With kafka.start = \"latest\", older records are not read",
+        ));
     }
+    findings.extend(dead_letters(overview, rejected, events));
     let late = number("/late");
     if late > 0 && late * SHARE >= events {
         let message = format!("{} of {} events came after later ones of their session", grouped(late), grouped(events));
         findings.push(Finding::note(message).help("they are judged in the order in which they come; export in smaller batches"));
     }
     if let Some(lag) = overview.get("lag_records").and_then(Value::as_u64).filter(|lag| *lag > 0) {
-        findings.push(Finding::note(format!("{} records are waiting to be read", grouped(lag))));
+        findings.push(Finding::note(format!("waiting to be read: {}", counted(lag, "record"))));
     }
     match overview.get("input") {
         Some(input) => findings.extend(input::findings(input)),
@@ -102,6 +104,32 @@ fn of_overview(overview: &Value) -> Vec<Finding> {
         findings.extend(obedience(number));
     }
     findings
+}
+
+/// Records that became no events, by their reasons.
+fn dead_letters(overview: &Value, rejected: u64, events: u64) -> Option<Finding> {
+    let letters = match rejected {
+        0 => return None,
+        1 => "became a dead letter",
+        _ => "became dead letters",
+    };
+    let reasons = overview.get("rejected_by_reason").and_then(Value::as_object).into_iter().flatten();
+    let reasons: Vec<String> =
+        reasons.map(|(reason, records)| format!("{reason} {}", grouped(records.as_u64().unwrap_or_default()))).collect();
+    let why = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
+    let message = format!("{} {letters}, beside {}{why}", counted(rejected, "record"), counted(events, "event"));
+    let is_many = rejected * SHARE >= events;
+    let found = if is_many { Finding::todo(message).coded("W0308") } else { Finding::note(message) };
+    Some(found.help("the header dlq.reason of each says why"))
+}
+
+/// A time in the unit that a person would say it in.
+fn rounded(ms: u64) -> String {
+    match ms / 1_000 {
+        seconds @ ..=119 => format!("{seconds} s"),
+        seconds @ ..=7_199 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3_600),
+    }
 }
 
 /// Whether anybody says what became of commands.
@@ -115,7 +143,8 @@ fn obedience(number: impl Fn(&str) -> u64) -> Option<Finding> {
         return Some(Finding::todo(message).help("what workers must do: the page workers"));
     }
     if checks > 0 {
-        return Some(Finding::good(format!("{} agents ask before and after their calls", grouped(agents))));
+        let who = if agents == 1 { "1 agent asks".to_owned() } else { format!("{} agents ask", grouped(agents)) };
+        return Some(Finding::good(format!("{who} before and after calls")));
     }
     if received + applied + ignored > 0 {
         return Some(Finding::good(format!(
@@ -135,6 +164,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::cli::doctor::finding::Level;
 
     fn told(overview: &Value) -> Vec<String> {
         of_overview(overview).iter().flat_map(Finding::lines).collect()
@@ -142,9 +172,26 @@ mod tests {
 
     #[test]
     fn a_process_in_shadow_is_no_mistake() {
-        let told = told(&json!({ "mode": "shadow", "events": 3, "sessions": 1, "commands": { "nudge": 1 }, "input": {} }));
+        let told = told(
+            &json!({ "mode": "shadow", "events": 3, "sessions": 1, "uptime_ms": 4_000, "commands": { "nudge": 1 }, "input": {} }),
+        );
         assert_eq!(told[0], "note  mode shadow: commands are published, and bind nobody");
-        assert_eq!(told[2..], ["ok    3 events of 1 sessions"]);
+        assert_eq!(told[2..], ["ok    3 events since the start 4 s ago; 1 session remembered"]);
+    }
+
+    #[test]
+    fn a_fleet_without_work_is_told_and_has_nothing_to_do() {
+        let idle = json!({ "mode": "live", "events": 0, "uptime_ms": 30_000, "is_idle": true, "lag_records": 0, "input": {} });
+        let findings = of_overview(&idle);
+        assert!(findings.iter().all(|finding| finding.level != Level::Todo), "{findings:?}");
+        assert!(
+            told(&idle)[1].starts_with("note  nothing consumed since the start 30 s ago: every partition is read"),
+            "{:?}",
+            told(&idle)
+        );
+        let rejecting = json!({ "mode": "live", "events": 0, "uptime_ms": 30_000, "is_idle": false, "rejected": 4,
+            "rejected_by_reason": { "missing_field": 1, "not_json": 3 }, "input": {} });
+        assert!(told(&rejecting)[1].ends_with("4 records became dead letters, beside 0 events: missing_field 1, not_json 3"));
     }
 
     #[test]
@@ -162,7 +209,7 @@ mod tests {
         assert!(
             base(json!({ "acks": { "failed": 2, "applied": 1 } })).starts_with("todo  workers failed to carry out 2 commands")
         );
-        assert_eq!(base(json!({ "guard": { "agents": 1, "checks": 9 } })), "ok    1 agents ask before and after their calls");
+        assert_eq!(base(json!({ "guard": { "agents": 1, "checks": 9 } })), "ok    1 agent asks before and after calls");
     }
 
     #[test]
@@ -179,7 +226,7 @@ mod tests {
         let of =
             |what: &str, count: u64| told(&json!({ "mode": "live", "events": 200, what: count, "input": {} }))[2..].join("\n");
         assert!(of("rejected", 2).starts_with("todo  [W0308] 2 records became dead letters, beside 200 events"));
-        assert!(of("rejected", 1).starts_with("note  1 records became dead letters, beside 200 events"));
+        assert!(of("rejected", 1).starts_with("note  1 record became a dead letter, beside 200 events"));
         assert!(of("late", 2).starts_with("note  2 of 200 events came after later ones of their session"));
         assert_eq!(of("late", 1), "");
     }

@@ -13,7 +13,7 @@ use crate::cli::args::{InspectArgs, LogArgs};
 use crate::cli::range;
 use crate::cli::replay::input;
 use crate::cli::replay::input::Source;
-use crate::cli::replay::overrides::overrides;
+use crate::cli::replay::overrides;
 use crate::failure::Failure;
 use crate::output::say;
 
@@ -35,9 +35,9 @@ impl Input {
         let (settings, keys) = range::split_sets(&args.set);
         let source = Source::of(&args.files, &args.range, settings, log)?;
         let policy_name = args.policy.clone().unwrap_or_else(|| source.policy().to_owned());
-        let overrides = overrides(&keys)?;
-        let policy = Arc::new(load_with_overrides(&policy_name, &overrides)?);
-        Ok(Self { app: source.app().to_owned(), source, policy, policy_name, overrides })
+        let set = overrides::overrides(&keys)?;
+        let policy = Arc::new(overrides::load(&policy_name, &set)?);
+        Ok(Self { app: source.app().to_owned(), source, policy, policy_name, overrides: set })
     }
 
     /// Files, read under a policy.

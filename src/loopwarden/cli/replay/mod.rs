@@ -22,7 +22,6 @@ use loopwarden_lab::known_sessions::KnownSessions;
 use loopwarden_lab::replay::{Found, Listener, Plan};
 use loopwarden_lab::report::compare::Comparison;
 use loopwarden_lab::report::stats::Retain;
-use overrides::overrides;
 use progress::ProgressLine;
 
 use crate::cli::args::{LogArgs, ReplayArgs, ReplayFormat};
@@ -44,7 +43,7 @@ pub fn run(args: &ReplayArgs, log: &LogArgs) -> Outcome {
     let (settings, keys) = range::split_sets(&args.set);
     let source = Source::of(&args.files, &args.range, settings, log)?;
     let name = args.policy.as_deref().unwrap_or_else(|| source.policy());
-    let policy = Arc::new(loopwarden_settings::policy::load_with_overrides(name, &overrides(&keys)?)?);
+    let policy = Arc::new(overrides::load(name, &overrides::overrides(&keys)?)?);
     let against = args.against.as_deref().map(loopwarden_settings::policy::load).transpose()?.map(Arc::new);
     let known = KnownSessions::read(args.labels.as_ref(), args.outcomes.as_ref()).map_err(Failure::failed)?;
     let only_commands = args.output == ReplayFormat::Ndjson && args.report.is_none() && against.is_none();

@@ -1,9 +1,11 @@
 //! `--set`: keys of a policy on the command line.
 
-use loopwarden_settings::Diagnostic;
+use loopwarden_core::policy::Policy;
+use loopwarden_settings::{Diagnostic, Diagnostics, policy};
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
+use crate::output::say;
 
 /// Key and value of one `--set`.
 pub(crate) fn split(set: &str) -> Result<(&str, &str), Failure> {
@@ -12,7 +14,7 @@ pub(crate) fn split(set: &str) -> Result<(&str, &str), Failure> {
 }
 
 fn bad(set: &str, what: &str) -> Failure {
-    Diagnostic::new("E0601", format!("--set {set:?} {what}")).help("as in: --set detectors.exact_repeat.threshold=5").into()
+    Diagnostic::new("E0601", format!("--set {set:?} {what}")).help("as in: --set score.nudge_at=3.5").into()
 }
 
 /// `a.b.c=value` as nested tables. A value is JSON if it can be read as such, else text.
@@ -34,6 +36,15 @@ pub(crate) fn overrides(sets: &[String]) -> Result<Value, Failure> {
         table.insert(last.to_owned(), value);
     }
     Ok(Value::Object(root))
+}
+
+/// Loads a policy with them, and says which of their keys, and of the policy's own, change nothing.
+pub(crate) fn load(name: &str, overrides: &Value) -> Result<Policy, Diagnostics> {
+    let loaded = policy::load_with(name, overrides)?;
+    for told in loaded.without_effect {
+        say(format!("warning: {told}"));
+    }
+    Ok(loaded.policy)
 }
 
 #[cfg(test)]
