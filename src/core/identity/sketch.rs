@@ -23,9 +23,10 @@ const FOLDED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A text of which only a hash is known: two of them are the same or share nothing.
 fn sketch_hash(hash: &[u8; 32]) -> Sketch {
-    // Of letters alone: a word with a digit would be taken for an id, and all ids for one.
+    // One word, of letters alone: a word with a digit would be taken for an id, and all ids for one.
     let letter = |half: u8| char::from(b'a' + half);
-    sketch_text(&hash.map(|byte| [letter(byte >> 4), letter(byte & 15)].iter().collect::<String>()).join(" ")).0
+    let word: String = hash.iter().flat_map(|byte| [letter(byte >> 4), letter(byte & 15)]).collect();
+    sketch_text(&word).0
 }
 
 /// A text of a person or a tool.

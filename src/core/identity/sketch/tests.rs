@@ -1,3 +1,5 @@
+//! Sketches: what makes two of them alike, and what one walk tells.
+
 use proptest::prelude::*;
 
 use super::*;
