@@ -3,6 +3,7 @@
 mod disk;
 mod doctor;
 mod hook;
+mod hook_answering;
 mod input;
 mod logs;
 mod mapping;
