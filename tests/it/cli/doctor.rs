@@ -43,7 +43,7 @@ fn events_cloud_events_and_foreign_json_are_told_apart() {
     let file = scratch.write("records.ndjson", &records.join("\n"));
     let told = stdout(&expect(&["doctor", "--try", &file], exit_code::ANSWER_IS_NO));
     for line in [
-        "ok    events: 1 calls; names, arguments and results can be compared\n",
+        "ok    events: 1 call; names, arguments and results can be compared\n",
         "todo  [W0308] events: 1 of 2 records are refused\n",
         "todo  [W0301] /fleet (CloudEvents): names only can be compared; 1 of 1 calls have no arguments, 1 of 1 have no result\n",
         "todo  [W0306] sessions that two sources report, so that calls count twice: 1: s (events, CloudEvents)\n",

@@ -1,6 +1,6 @@
 //! What is to be said of the input: the same of a running process and of a file.
 
-use loopwarden_lab::report::grouped;
+use loopwarden_lab::report::counted;
 use serde_json::Value;
 
 use super::finding::Finding;
@@ -11,7 +11,7 @@ pub(super) fn findings(input: &Value) -> Vec<Finding> {
     let mut findings: Vec<Finding> = list("senders").iter().filter_map(good).collect();
     let others = input.get("others_records").and_then(Value::as_u64).unwrap_or_default();
     if others > 0 {
-        findings.push(Finding::note(format!("{} records came from more senders than are told apart", grouped(others))));
+        findings.push(Finding::note(format!("from more senders than are told apart: {}", counted(others, "record"))));
     }
     findings.extend(list("findings").iter().map(todo));
     findings
@@ -21,7 +21,7 @@ pub(super) fn findings(input: &Value) -> Vec<Finding> {
 fn good(sender: &Value) -> Option<Finding> {
     let is_all = sender.get("compared")? == "all";
     let (who, calls) = (sender.get("who")?.as_str()?, sender.get("calls")?.as_u64()?);
-    is_all.then(|| Finding::good(format!("{who}: {} calls; names, arguments and results can be compared", grouped(calls))))
+    is_all.then(|| Finding::good(format!("{who}: {}; names, arguments and results can be compared", counted(calls, "call"))))
 }
 
 fn todo(finding: &Value) -> Finding {

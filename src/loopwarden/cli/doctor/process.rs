@@ -1,9 +1,10 @@
 //! A running process, as it tells itself.
 
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use loopwarden_lab::report::grouped;
+use loopwarden_lab::report::{counted, grouped};
 use serde_json::Value;
 
 use super::args::DoctorArgs;
@@ -25,8 +26,7 @@ const SHARE: u64 = 100;
 /// It does not answer, or lets nobody in.
 pub(super) fn findings(args: &DoctorArgs, log: &LogArgs) -> Result<Vec<Finding>, Failure> {
     let config = setup::load(&args.config, log)?.config;
-    let address = args.address.as_deref().map(|address| address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/'));
-    let (address, token) = ask::process(address, &config)?;
+    let (address, token) = ask::process(args.address.as_deref(), &config)?;
     let asked = |path: &str| ask(address, path, token.as_deref(), Duration::from_millis(args.timeout_ms));
     let (code, ready) = asked("/readyz?verbose")?;
     let mut findings = readiness(&code, &ready);
@@ -44,10 +44,23 @@ pub(super) fn findings(args: &DoctorArgs, log: &LogArgs) -> Result<Vec<Finding>,
 }
 
 fn ask(address: SocketAddr, path: &str, token: Option<&str>, wait: Duration) -> Result<(String, String), Failure> {
-    let answer =
-        ask::get(address, path, token, wait, ANSWER_BYTES_MAX).map_err(|error| failed(address, path, &error.to_string()))?;
+    let answer = ask::get(address, path, token, wait, ANSWER_BYTES_MAX)
+        .map_err(|error| failed(address, path, &nobody(address, &error)))?;
     let (_, code, body) = ask::parts(&answer);
     Ok((code.to_owned(), body.to_owned()))
+}
+
+/// Why nobody answers, and what to do.
+fn nobody(address: SocketAddr, error: &io::Error) -> String {
+    let start = match address.to_string().as_str() {
+        "127.0.0.1:9464" => "loopwarden run --data-dir ./lw".to_owned(),
+        other => format!("loopwarden run --data-dir ./lw --set http.listen={other}"),
+    };
+    format!(
+        "{error}\n  no loopwarden answers there; start one: {start}\n  \
+         one that runs elsewhere: loopwarden doctor --address HOST:PORT\n  \
+         recorded exports need no process: loopwarden doctor --try FILE"
+    )
 }
 
 fn failed(address: SocketAddr, path: &str, why: &str) -> Failure {
@@ -78,10 +91,10 @@ fn of_overview(overview: &Value) -> Vec<Finding> {
     }];
     let (events, rejected) = (number("/events"), number("/rejected"));
     if events > 0 {
-        findings.push(Finding::good(format!("{} events of {} sessions", grouped(events), grouped(number("/sessions")))));
+        findings.push(Finding::good(format!("{} of {}", counted(events, "event"), counted(number("/sessions"), "session"))));
     }
     if rejected > 0 {
-        let message = format!("{} records became dead letters, beside {} events", grouped(rejected), grouped(events));
+        let message = format!("dead letters: {} beside {}", counted(rejected, "record"), counted(events, "event"));
         let is_many = rejected * SHARE >= events;
         let found = if is_many { Finding::todo(message).coded("W0308") } else { Finding::note(message) };
         findings.push(found.help("the header dlq.reason of each says why"));
@@ -92,7 +105,7 @@ fn of_overview(overview: &Value) -> Vec<Finding> {
         findings.push(Finding::note(message).help("they are judged in the order in which they come; export in smaller batches"));
     }
     if let Some(lag) = overview.get("lag_records").and_then(Value::as_u64).filter(|lag| *lag > 0) {
-        findings.push(Finding::note(format!("{} records are waiting to be read", grouped(lag))));
+        findings.push(Finding::note(format!("waiting to be read: {}", counted(lag, "record"))));
     }
     match overview.get("input") {
         Some(input) => findings.extend(input::findings(input)),
@@ -111,21 +124,21 @@ fn obedience(number: impl Fn(&str) -> u64) -> Option<Finding> {
     let [received, applied, ignored, failed] =
         ["received", "applied", "ignored", "failed"].map(|word| number(&format!("/acks/{word}")));
     if failed > 0 {
-        let message = format!("workers failed to carry out {} commands, and carried out {}", grouped(failed), grouped(applied));
+        let message = format!("workers failed to carry out {}, and carried out {}", counted(failed, "command"), grouped(applied));
         return Some(Finding::todo(message).help("what workers must do: the page workers"));
     }
     if checks > 0 {
-        return Some(Finding::good(format!("{} agents ask before and after their calls", grouped(agents))));
+        return Some(Finding::good(format!("agents that ask before and after their calls: {}", grouped(agents))));
     }
     if received + applied + ignored > 0 {
         return Some(Finding::good(format!(
-            "workers report: {} commands applied, {} ignored",
-            grouped(applied),
+            "workers report: {} applied, {} ignored",
+            counted(applied, "command"),
             grouped(ignored)
         )));
     }
     (commands > 0).then(|| {
-        Finding::note(format!("{} commands were sent, and no worker reports what it does with them", grouped(commands)))
+        Finding::note(format!("commands sent: {}; no worker reports what it does with them", grouped(commands)))
             .help("workers may send `ack` events; agents may ask: the pages workers and guard")
     })
 }
@@ -144,7 +157,7 @@ mod tests {
     fn a_process_in_shadow_is_no_mistake() {
         let told = told(&json!({ "mode": "shadow", "events": 3, "sessions": 1, "commands": { "nudge": 1 }, "input": {} }));
         assert_eq!(told[0], "note  mode shadow: commands are published, and bind nobody");
-        assert_eq!(told[2..], ["ok    3 events of 1 sessions"]);
+        assert_eq!(told[2..], ["ok    3 events of 1 session"]);
     }
 
     #[test]
@@ -154,7 +167,7 @@ mod tests {
             overview.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             told(&overview)[2..].join("\n")
         };
-        assert!(base(json!({})).starts_with("note  3 commands were sent, and no worker reports"));
+        assert!(base(json!({})).starts_with("note  commands sent: 3; no worker reports"));
         assert_eq!(
             base(json!({ "acks": { "applied": 2, "ignored": 1 } })),
             "ok    workers report: 2 commands applied, 1 ignored"
@@ -162,7 +175,17 @@ mod tests {
         assert!(
             base(json!({ "acks": { "failed": 2, "applied": 1 } })).starts_with("todo  workers failed to carry out 2 commands")
         );
-        assert_eq!(base(json!({ "guard": { "agents": 1, "checks": 9 } })), "ok    1 agents ask before and after their calls");
+        assert_eq!(
+            base(json!({ "guard": { "agents": 1, "checks": 9 } })),
+            "ok    agents that ask before and after their calls: 1"
+        );
+    }
+
+    #[test]
+    fn without_a_process_the_command_that_starts_one_at_the_address_is_told() {
+        let told = |address: &str| nobody(address.parse().unwrap(), &io::ErrorKind::ConnectionRefused.into());
+        assert!(told("127.0.0.1:9464").contains("start one: loopwarden run --data-dir ./lw\n"), "{}", told("127.0.0.1:9464"));
+        assert!(told("127.0.0.1:7").contains("run --data-dir ./lw --set http.listen=127.0.0.1:7\n"));
     }
 
     #[test]
@@ -178,8 +201,8 @@ mod tests {
     fn many_dead_letters_are_a_thing_to_do_and_few_are_not() {
         let of =
             |what: &str, count: u64| told(&json!({ "mode": "live", "events": 200, what: count, "input": {} }))[2..].join("\n");
-        assert!(of("rejected", 2).starts_with("todo  [W0308] 2 records became dead letters, beside 200 events"));
-        assert!(of("rejected", 1).starts_with("note  1 records became dead letters, beside 200 events"));
+        assert!(of("rejected", 2).starts_with("todo  [W0308] dead letters: 2 records beside 200 events"));
+        assert!(of("rejected", 1).starts_with("note  dead letters: 1 record beside 200 events"));
         assert!(of("late", 2).starts_with("note  2 of 200 events came after later ones of their session"));
         assert_eq!(of("late", 1), "");
     }
