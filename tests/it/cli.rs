@@ -8,6 +8,7 @@ mod input;
 mod logs;
 mod mapping;
 mod reports;
+mod words;
 
 use std::fmt::Write as _;
 use std::fs;
