@@ -148,6 +148,8 @@ pub const RESET_AGENTS_MAX: usize = 4_096;
 pub const AGENTS_SHOWN: usize = 256;
 /// Counters of one swarm that an inspection shows.
 pub const COUNTERS_SHOWN: usize = 256;
+/// Timers that a lane looks at for what is in force: a few milliseconds. Verdicts end sooner than sessions, and sort before them.
+pub const IN_FORCE_TIMERS_MAX: usize = 10_000;
 /// Timers of a task held in memory; the rest waits in the store, in order.
 pub const TIMERS_HELD_MAX: usize = 4_096;
 /// Tenants that a task counts in a minute, where the policy limits them. Of more, those with the fewest events are counted too low.

@@ -94,10 +94,7 @@ impl Admin {
         let asking = format!("asking {} for its brokers", self.bootstrap);
         match self.client()?.inner().fetch_metadata(None, limits::CONNECT_WAIT) {
             Ok(metadata) => Ok(metadata.brokers().len() as u16),
-            Err(error) => Err(match fate::of(&error, &asking) {
-                LogError::Transient(cause) => fate::fatal(fate::E_UNREACHABLE, cause),
-                other => other,
-            }),
+            Err(error) => Err(fate::unanswered(fate::of(&error, &asking))),
         }
     }
 
@@ -131,7 +128,7 @@ impl Admin {
             .collect();
         let options = AdminOptions::new().request_timeout(Some(limits::CONNECT_WAIT)).operation_timeout(Some(limits::ASK_WAIT));
         let results = wait_for(self.client()?.create_topics(&topics, &options))
-            .map_err(|error| fate::of(&error, &format!("creating topics on {}", self.bootstrap)))?;
+            .map_err(|error| fate::unanswered(fate::of(&error, &format!("creating topics on {}", self.bootstrap))))?;
         results
             .into_iter()
             .map(|result| match result {

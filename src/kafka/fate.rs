@@ -18,6 +18,9 @@ pub const E_INTERNAL_VANISHED: &str = "E0105";
 /// Another process has this identity.
 pub const E_FENCED: &str = "E0501";
 
+/// What to look at where no broker answers.
+const ADVICE: &str = "check kafka.bootstrap_servers, and what security the broker expects";
+
 /// What an error of a running client means for the lane; `None`: nothing, the client goes on by itself and has told the log.
 /// `doing` says what it was about.
 pub(super) fn of_running(error: &KafkaError, doing: &str) -> Option<LogError> {
@@ -94,18 +97,15 @@ pub(super) fn unreachable(doing: &str, failure: Option<Failure>) -> LogError {
             E_NOT_AUTHORISED,
             format!("{doing}: {reason}\n  check kafka.sasl_mechanism, username and password, and the certificates of both sides"),
         ),
-        Some(Failure { reason, .. }) => fatal(
-            E_UNREACHABLE,
-            format!("{doing}: {reason}\n  check kafka.bootstrap_servers, and what security the broker expects"),
-        ),
-        None => fatal(E_UNREACHABLE, format!("{doing}; check kafka.bootstrap_servers, and what security the broker expects")),
+        Some(Failure { reason, .. }) => fatal(E_UNREACHABLE, format!("{doing}: {reason}\n  {ADVICE}")),
+        None => fatal(E_UNREACHABLE, format!("{doing}; {ADVICE}")),
     }
 }
 
 /// A question at the start of a process, which nobody asks again: where it may help to ask later, brokers are not available now.
 pub(super) fn unanswered(error: LogError) -> LogError {
     match error {
-        LogError::Transient(cause) => fatal(E_UNREACHABLE, cause),
+        LogError::Transient(cause) => fatal(E_UNREACHABLE, format!("{cause}\n  {ADVICE}")),
         other => other,
     }
 }
@@ -137,7 +137,8 @@ mod tests {
     #[test]
     fn a_question_that_nobody_answered_at_the_start_is_told_as_brokers_that_are_not_available() {
         let timed_out = of(&KafkaError::AdminOp(Code::OperationTimedOut), "asking for topic \"a\"");
-        assert!(matches!(unanswered(timed_out), LogError::Fatal { code: E_UNREACHABLE, .. }));
+        let told = unanswered(timed_out);
+        assert!(matches!(&told, LogError::Fatal { code: E_UNREACHABLE, message } if message.ends_with(ADVICE)), "{told:?}");
         assert!(matches!(unanswered(lost("gone")), LogError::Lost(_)));
     }
 

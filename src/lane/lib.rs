@@ -64,7 +64,7 @@ pub use lease::{Lease, Leases};
 pub use pace::Pace;
 pub use poison::{DeadLetterWindow, KillerFile, Panicked, Sender, Suspect, guarded};
 pub use processor::Machine;
-pub use query::{AgentView, Ask, CounterView, TaskState, TaskView};
+pub use query::{AgentView, Ask, CounterView, Standing, TaskState, TaskView};
 pub use recent::{Numbered, Recent};
 pub use restore::Restore;
 pub use restored::{Ready, RestoreError, RestoreStep, Waited};

@@ -52,6 +52,15 @@ pub struct CounterView {
     pub held: (u32, u32),
 }
 
+/// What is in force as of the last commit.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// State rows, as they are published.
+    pub rows: Vec<String>,
+    /// Whether there may be others than these.
+    pub more: bool,
+}
+
 /// A question to a lane. The answer is dropped where nobody waits for it any more.
 #[derive(Debug)]
 pub enum Ask {
@@ -70,4 +79,6 @@ pub enum Ask {
         /// Where the answer goes.
         reply: SyncSender<Result<Vec<CounterView>, StoreError>>,
     },
+    /// What is in force for whom its tasks hold, in one piece; at most [`HTTP_ROWS_MAX`](loopwarden_core::limits::HTTP_ROWS_MAX) rows.
+    Standing(SyncSender<Result<Vec<Standing>, StoreError>>),
 }

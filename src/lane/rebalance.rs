@@ -46,7 +46,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
             tracing::error!(task = %id, code = "E0503", from, to, "input was deleted before it was read");
             self.stats.input_lost += to - from;
         }
-        tracing::info!(task = %id, next = %ready.position.next_offset, records = ready.records, bytes = ready.bytes,
+        // At the level of a summary there is one line for all of them: `every task is restored`, of the server.
+        tracing::debug!(task = %id, next = %ready.position.next_offset, records = ready.records, bytes = ready.bytes,
             range_ms = ready.waited.range_ms, group_ms = ready.waited.group_ms, read_ms = ready.waited.read_ms, "task restored");
         let mut task = ready.task.run(ready.position, ready.is_first);
         task.adopt(self.work.machine.policy());

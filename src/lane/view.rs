@@ -2,16 +2,17 @@
 
 use std::ops::ControlFlow;
 
-use loopwarden_core::engine::SwarmReset;
+use loopwarden_core::engine::{SwarmReset, TimerKind};
 use loopwarden_core::event::{EventTime, Stage as EventStage, TaskId};
-use loopwarden_core::limits::{AGENTS_SHOWN, COUNTERS_SHOWN};
-use loopwarden_state::report::reset_key;
+use loopwarden_core::limits::{AGENTS_SHOWN, COUNTERS_SHOWN, HTTP_ROWS_MAX, IN_FORCE_TIMERS_MAX};
+use loopwarden_state::report::{parse_report_key, reset_key};
 use loopwarden_state::swarm::CounterKind;
-use loopwarden_state::{KeyFamily, StateStore, StoreError, session, swarm};
+use loopwarden_state::{KeyFamily, StateStore, StoreError, TimerKey, session, swarm};
 
 use crate::census::Counts;
+use crate::encode::Row;
 use crate::processor::Machine;
-use crate::query::{AgentView, Ask, CounterView, TaskState, TaskView};
+use crate::query::{AgentView, Ask, CounterView, Standing, TaskState, TaskView};
 use crate::task::Running;
 use crate::tasks::Slot;
 use crate::work::Work;
@@ -25,6 +26,10 @@ impl<S: StateStore, M: Machine> Work<S, M> {
                 drop(reply.try_send(agents));
             }
             Ask::Swarm { tenant, swarm_id, reply } => drop(reply.try_send(self.counters_of(&tenant, &swarm_id))),
+            Ask::Standing(reply) => {
+                let found = self.cache.write_back(&mut self.store).and_then(|()| self.in_force());
+                drop(reply.try_send(found.map(|found| vec![found])));
+            }
         }
     }
 
@@ -83,6 +88,45 @@ impl<S: StateStore, M: Machine> Work<S, M> {
         found.sort_by_key(|view| (view.counter.verdicts.is_empty(), std::cmp::Reverse(view.counter.time)));
         found.truncate(COUNTERS_SHOWN);
         Ok(found)
+    }
+
+    /// Whoever has verdicts in force has a timer for when they end: the timers lead to them, and the sessions need not be read.
+    fn in_force(&self) -> Result<Standing, StoreError> {
+        let mut found = Standing::default();
+        let mut left = IN_FORCE_TIMERS_MAX;
+        for id in self.tasks.running_ids() {
+            let mut subjects = Vec::new();
+            self.store.scan(id, KeyFamily::Timer, &[], &[], &mut |key, _| {
+                if left == 0 || found.rows.len() + subjects.len() >= HTTP_ROWS_MAX {
+                    found.more = true;
+                    return ControlFlow::Break(());
+                }
+                left -= 1;
+                let timer = TimerKey::decode(key);
+                let kind = timer.and_then(|timer| TimerKind::from_number(timer.kind));
+                if let (Some(timer), Some(TimerKind::Verdicts | TimerKind::SwarmVerdicts)) = (timer, kind) {
+                    subjects.push(timer.subject.to_vec());
+                }
+                ControlFlow::Continue(())
+            })?;
+            for key in subjects {
+                found.rows.extend(self.row_of(id, &key)?);
+            }
+        }
+        Ok(found)
+    }
+
+    fn row_of(&self, id: TaskId, key: &[u8]) -> Result<Option<String>, StoreError> {
+        if id.stage == EventStage::Session {
+            let loaded = session::load(&self.store, id, key, self.machine.policy().history_steps)?;
+            let of = session::subject_of(key).zip(loaded);
+            return Ok(of.and_then(|(of, loaded)| {
+                let head = &loaded.session.head;
+                Row::of_head(head).text(&of, head.time)
+            }));
+        }
+        let of = parse_report_key(key).zip(swarm::load(&self.store, id, key)?);
+        Ok(of.and_then(|(of, loaded)| Row::of_counter(&loaded.counter).text(&of.subject(), loaded.counter.time)))
     }
 
     fn agents(&self, tenant: Option<&str>, session_id: &str) -> Result<Vec<AgentView>, StoreError> {

@@ -14,7 +14,7 @@ pub const UNAVAILABLE: u8 = 69;
 pub const BROKEN: u8 = 70;
 /// The store: disk full, input or output.
 pub const STORE: u8 = 74;
-/// Fenced: another process has this identity.
+/// Fenced: another process has this identity, the data directory or the address.
 pub const FENCED: u8 = 75;
 /// Configuration or policy.
 pub const CONFIG: u8 = 78;
@@ -30,7 +30,7 @@ pub const ALL: [(u8, &str); 10] = [
     (UNAVAILABLE, "broker, topic or permission not available"),
     (BROKEN, "poisoned task, broken invariant"),
     (STORE, "store: disk full, input or output"),
-    (FENCED, "fenced: another process has this identity, or the data directory"),
+    (FENCED, "fenced: another process has this identity, the data directory or the address"),
     (CONFIG, "configuration or policy"),
     (SECOND_SIGNAL, "second signal; the first one stops gracefully"),
 ];
@@ -38,8 +38,9 @@ pub const ALL: [(u8, &str); 10] = [
 /// The exit code that belongs to a documented error code, as `E0102`.
 pub fn of_error(code: &str) -> u8 {
     match code {
-        // The directory is in use, by us under another lock or by somebody who took our place.
-        "E0401" | "E0501" => FENCED,
+        // The directory or the address is in use, by us under another lock or by somebody who took our place: a supervisor that starts
+        // us again changes nothing.
+        "E0401" | "E0501" | "E0702" => FENCED,
         // A misconfigured identity, or another number of partitions than the directory was made with: trying again helps nobody.
         "E0405" | "E0701" => CONFIG,
         // An input file that cannot be read: nothing is broken here.
@@ -72,6 +73,7 @@ mod tests {
             ("E0502", BROKEN),
             ("E0601", CONFIG),
             ("E0701", CONFIG),
+            ("E0702", FENCED),
         ] {
             assert_eq!(of_error(code), exit, "{code}");
         }

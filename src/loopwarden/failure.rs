@@ -43,6 +43,12 @@ impl Failure {
         Diagnostic::new(code, message).into()
     }
 
+    /// E0702. Only an address that another process has is not worth another try: one that this host lacks may come up.
+    pub fn listen(error: &io::Error, message: impl Into<String>) -> Self {
+        let failure = Self::coded("E0702", message);
+        if error.kind() == io::ErrorKind::AddrInUse { failure } else { Self { exit: exit_code::FAILED, ..failure } }
+    }
+
     /// The answer is no, and it is on standard output.
     pub const fn answer_is_no() -> Self {
         Self::silent(exit_code::ANSWER_IS_NO)
@@ -67,7 +73,7 @@ impl From<LogError> for Failure {
         match error {
             LogError::Transient(cause) | LogError::OutOfRange(cause) => Self::new(exit_code::FAILED, format!("error: {cause}")),
             LogError::Damaged(cause) => Self::coded(E_DAMAGED, cause),
-            LogError::Lost(cause) => Self::coded("E0501", cause.trim_start_matches("E0501: ")),
+            LogError::Lost(cause) => fenced(&cause),
             LogError::Fatal { code, message } => Self::coded(code, message),
         }
     }
@@ -87,12 +93,20 @@ impl From<StoreError> for Failure {
     }
 }
 
+/// E0501: somebody else has the place.
+fn fenced(cause: &str) -> Failure {
+    Diagnostic::new("E0501", cause.trim_start_matches("E0501: "))
+        .help("another process runs with the same group and `instance`; the default of `instance` is the name of the host")
+        .help("if both are to run, give each process an `instance` of its own, as: --set instance=watch-1")
+        .into()
+}
+
 /// A lane's end that is no success.
 impl From<Exit> for Failure {
     fn from(exit: Exit) -> Self {
         match exit {
             Exit::Done | Exit::Stopped => Self::silent(exit_code::DONE),
-            Exit::Fenced(cause) => Self::coded("E0501", cause.trim_start_matches("E0501: ")),
+            Exit::Fenced(cause) => fenced(&cause),
             Exit::Store(error) => error.into(),
             Exit::Fatal { code, message } => Self::coded(code, message),
             Exit::Failed(cause) => Self::new(exit_code::FAILED, format!("error: {cause}")),
@@ -128,6 +142,24 @@ mod tests {
     fn a_reader_that_goes_away_is_no_failure() {
         assert_eq!(Failure::from(io::Error::from(io::ErrorKind::BrokenPipe)), Failure::silent(0));
         assert_eq!(Failure::from(io::Error::from(io::ErrorKind::StorageFull)).exit, exit_code::FAILED);
+    }
+
+    #[test]
+    fn who_is_fenced_is_told_to_give_each_process_an_instance_of_its_own() {
+        let cause = "E0501: the consumer failed for good: FencedInstanceId";
+        for failure in [Failure::from(Exit::Fenced(cause.into())), Failure::from(LogError::Lost(cause.into()))] {
+            let told = failure.message.unwrap_or_default();
+            assert_eq!(failure.exit, exit_code::FENCED);
+            assert!(told.starts_with("error[E0501]: the consumer failed for good: FencedInstanceId\n"), "{told}");
+            assert!(told.contains("give each process an `instance` of its own"), "{told}");
+        }
+    }
+
+    #[test]
+    fn only_an_address_that_another_process_has_keeps_a_supervisor_from_trying_again() {
+        let of = |kind: io::ErrorKind| Failure::listen(&io::Error::from(kind), "cannot listen").exit;
+        assert_eq!(of(io::ErrorKind::AddrInUse), exit_code::FENCED);
+        assert_eq!(of(io::ErrorKind::AddrNotAvailable), exit_code::FAILED);
     }
 
     #[test]

@@ -381,8 +381,9 @@ impl Config {
     /// E0202 where no layer named one.
     pub fn data_dir(&self) -> Result<&Path, Diagnostic> {
         self.data_dir.as_deref().ok_or_else(|| {
-            Diagnostic::new(BAD, "data_dir is not set, but state needs a place on local disk")
-                .help("set `data_dir` in the configuration, LOOPWARDEN_DATA_DIR, or --set data_dir=…")
+            Diagnostic::new(BAD, "data_dir is not set, but state needs a place on local disk").help(
+                "give --data-dir DIR, as in: --data-dir ./lw, or set LOOPWARDEN_DATA_DIR or `data_dir` in the configuration",
+            )
         })
     }
 

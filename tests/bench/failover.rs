@@ -205,7 +205,12 @@ impl Member {
     fn start(&mut self) {
         let log = std::fs::File::options().create(true).append(true).open(self.log()).unwrap();
         let child = Command::new(&self.program)
-            .args(["run", "--log-format=json", "--log-level=info,loopwarden::finding=off", "--config"])
+            .args([
+                "run",
+                "--log-format=json",
+                "--log-level=info,loopwarden_lane::rebalance=debug,loopwarden::finding=off",
+                "--config",
+            ])
             .arg(self.dir.join("loopwarden.toml"))
             .stdout(Stdio::null())
             .stderr(log)

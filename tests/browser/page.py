@@ -3,7 +3,7 @@
 
 Runs the program on a directory of its own, sends it the sample fleet, and drives headless Chromium over its debugging pipe: loops,
 commands and numbers appear, a session's calls can be reached with the keyboard alone, nothing overflows at 400 and 1600 pixels, in
-light and dark, and the console stays silent. Screenshots stay in DIRECTORY/browser. Only the standard library is used.
+light and dark, and the console stays silent. In shadow mode nothing is said before it is known, and what has expired leaves. Screenshots stay in DIRECTORY/browser. Only the standard library is used.
 """
 
 import json
@@ -20,11 +20,14 @@ from chromium import PATIENCE, Browser
 
 FLEET = pathlib.Path(__file__).parents[2] / "config/demo/fleet.ndjson"
 
+SHORT_MS = 15_000  # so long a nudge of the policy in shadow mode stands
 
-def start(binary, directory):
+
+def start(binary, directory, *settings):
     """The program in embedded mode, and the address it names."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("LOOPWARDEN_")}
-    command = [binary, "run", "--data-dir", str(directory / "data"), "--set", "http.listen=127.0.0.1:0", "--set", "mode=live"]
+    command = [binary, "run", "--data-dir", str(directory / "data"), "--set", "http.listen=127.0.0.1:0"]
+    command += [part for setting in settings for part in ("--set", setting)]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=clean, text=True)
     for line in child.stdout:
         if "http://" in line:
@@ -81,7 +84,7 @@ def look(browser, address, pictures):
     browser.wait("the connection is shown", "document.querySelector('#link')?.textContent === 'connected'")
     post(address, fleet())
     browser.wait("loops appear", "document.querySelectorAll('#loops .row').length >= 3")
-    browser.wait("commands appear", "document.querySelectorAll('#feed .row .word.nudge').length >= 10")
+    browser.wait("commands appear", "document.querySelectorAll('#feed .row .word').length >= 10")
     browser.wait("numbers appear", "[...document.querySelectorAll('#numbers dt')].some(name => name.textContent === 'events'"
                  " && Number(name.nextSibling.textContent) >= 673)")
     browser.wait("detectors are counted", "document.querySelectorAll('#detectors i').length >= 3")
@@ -109,8 +112,10 @@ def look(browser, address, pictures):
     browser.wait("a session with markup for a name is text", "document.querySelector('#facts')?.textContent.includes('<b>Bash</b>')")
     if browser.value("document.querySelectorAll('main img').length") != 0:
         raise SystemExit("browser: a name was read as markup")
-    browser.wait("equal calls have one colour", "(() => { const cells = [...document.querySelectorAll('#strips .cell')];"
-                 " return cells.length === 5 && new Set(cells.map(cell => cell.style.background)).size === 1; })()")
+    browser.wait("equal calls have one letter and one colour", "(() => { const cells = [...document.querySelectorAll('#strips .cell')];"
+                 " return cells.length === 5 && cells.every(cell => cell.textContent === 'A' && cell.classList.contains('k0')); })()")
+    browser.wait("the tool behind a letter is named", "document.querySelector('#strips .names')?.textContent.startsWith('A × 5 <b>Bash</b>')")
+    browser.wait("what the agent was told can be read", "document.querySelector('#strips .told q')?.textContent.includes('call has returned much the same')")
 
     browser.value("document.querySelector('#session').focus()")
     for _ in range(2):
@@ -119,8 +124,25 @@ def look(browser, address, pictures):
     browser.key("ArrowLeft")
     browser.wait("an arrow moves to the call before, whose facts are shown",
                  "document.querySelector('#facts').textContent.includes('#3') && document.activeElement.nextSibling.tabIndex === -1")
-    browser.value("choose('coding-09', '')")
+    browser.value("choose('sessions', 'coding-09', '')")
     browser.wait("another session", "document.querySelectorAll('#strips .cell').length > 10")
+    browser.wait("letters come in the order of the calls that repeat, and other calls are a dot", "(() => {"
+                 " const cells = [...document.querySelectorAll('#strips .cell')], signs = [...new Set(cells.map(cell => cell.textContent))];"
+                 " const letters = signs.filter(sign => sign !== '·');"
+                 " return signs.length > letters.length && letters.length > 1 && letters.join('') === 'ABCDEFGHIJ'.slice(0, letters.length)"
+                 " && new Set(cells.map(cell => getComputedStyle(cell).backgroundColor)).size === signs.length; })()")
+    swarm = "[...document.querySelectorAll('#loops .row')].find(row => row.textContent.includes('price-crawl'))"
+    browser.wait("a swarm that loops is listed", swarm)
+    browser.value(f"{swarm}.click()")
+    browser.wait("and opens what is counted for it, and what was told", "document.querySelector('#strips .swarm')?.textContent.includes('http_get')"
+                 " && document.querySelector('#strips .told q')?.textContent.includes('http_get')")
+    order = "['loops', 'feed', 'strips', 'numbers', 'tasks'].map(id => document.getElementById(id).getBoundingClientRect().top)"
+    browser.size(400, "light")
+    browser.wait("loops come first, then what was told, a session, numbers, tasks last",
+                 f"(() => {{ const tops = {order}; return tops.every((top, at) => at === 0 || tops[at - 1] < top); }})()")
+    browser.value("scrollTo(0, 0), document.querySelector('#feed .row').click()")
+    browser.wait("at 400 pixels a click goes to the session", "scrollY > 0 && document.querySelector('#session-card').getBoundingClientRect().top < 20"
+                 " && document.querySelectorAll('#strips .cell').length > 0")
 
     for width, scheme in ((400, "light"), (400, "dark"), (1600, "light"), (1600, "dark")):
         browser.size(width, scheme)
@@ -129,6 +151,53 @@ def look(browser, address, pictures):
         if wide > width:
             raise SystemExit(f"browser: the page is {wide} pixels wide where there are {width}")
     print("browser: nothing overflows at 400 and 1600 pixels")
+
+
+# What the page has said in the place of rows, from its first moment on.
+RECORDED = """
+window.said = { loops: [], feed: [] };
+document.addEventListener("DOMContentLoaded", () => {
+    for (const id of ["loops", "feed"]) {
+        const note = () => window.said[id].push(document.getElementById(id).textContent);
+        new MutationObserver(note).observe(document.getElementById(id), { childList: true, subtree: true });
+        note();
+    }
+});
+"""
+
+
+def look_in_shadow(browser, binary, directory):
+    policy = directory / "short.toml"
+    policy.write_text(f'profile = "short"\nbase = "default"\n[episodes]\nnudge_ms = {SHORT_MS}\n')
+    child, address = start(binary, directory / "shadow", "mode=shadow", f"policy={policy}")
+    try:
+        script = browser.call("Page.addScriptToEvaluateOnNewDocument", source=RECORDED)["identifier"]
+        browser.go(f"http://{address}/?nothing")
+        browser.wait("where nothing loops, that is said in the end", "document.querySelector('#loops').textContent === 'No agent loops just now.'"
+                     " && document.querySelector('#feed').textContent === 'None so far.'")
+        post(address, [json.dumps({"id": f"s-{number}", "kind": "tool", "session_id": "in-shadow", "tool": "Bash", "args": {"command": "make"},
+                                   "outcome": "error"}) for number in range(5)])
+        browser.wait("in shadow mode a loop appears, one row for its agent", "document.querySelectorAll('#loops .row').length === 1"
+                     " && document.querySelector('#loops').textContent.startsWith('would be nudged')")
+        browser.wait("beside it each thing that would have been told, with its text", "document.querySelectorAll('#feed .row').length >= 1"
+                     " && [...document.querySelectorAll('#feed .row')].every(row => row.querySelector('q').textContent.includes('Bash'))")
+        browser.go(f"http://{address}/?again")
+        browser.wait("on load the loop stands there again", "document.querySelectorAll('#loops .row').length === 1")
+        said = browser.value("window.said")
+        untrue = [text for text in said["loops"] + said["feed"] if text.startswith("No")]
+        if untrue:
+            raise SystemExit(f"browser: before it had data, the page said {untrue}")
+        browser.go(f"http://{address}/#in-shadow")
+        browser.wait("an address opens its session, where what binds nobody says so", "document.querySelector('#strips .word')?.textContent"
+                     ".startsWith('in shadow: nudge (similar_repeat)') && document.querySelector('#strips .told').textContent.includes('shadow: not delivered')")
+        browser.wait("what has expired leaves, and what was told stays", "document.querySelectorAll('#loops .row').length === 0"
+                     " && document.querySelector('#loops').textContent === 'No agent loops just now.'"
+                     " && document.querySelectorAll('#feed .row').length >= 1")
+        browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+    finally:
+        browser.go("about:blank")
+        child.terminate()
+        child.wait()
 
 
 # A process with Kafka: no feed of its own, the last commands by number with each answer.
@@ -142,6 +211,11 @@ window.fetch = async (path, options) => {
     const command = number => ({ action: "nudge", mode: "live", session_id: "kafka-" + number, episode: "episode-" + number,
         issued_at: "2026-01-01T00:00:00Z", expires_at: "9999-01-01T00:00:00Z", reason: { code: "exact_repeat", summary: "again" } });
     window.asked.push(after);
+    if (location.search === "?restarted") {
+        const verdict = { ...command(1), command_id: "one", code: "exact_repeat", scope: { tool: "Bash" } };
+        const row = { subject: { session_id: "from-store" }, status: "nudged", active: [verdict], expires_at: verdict.expires_at };
+        return new Response(JSON.stringify({ ...await answer.json(), is_embedded: false, active: [row], recent: [], recent_last: 0 }));
+    }
     const recent = [1, 2].filter(number => number > after).map(command);
     return new Response(JSON.stringify({ ...await answer.json(), is_embedded: false, active: null, recent, recent_last: 2 }));
 };
@@ -155,6 +229,12 @@ def look_with_kafka(browser, address):
     browser.wait("and what stands of them", "document.querySelectorAll('#loops .row').length === 2")
     browser.wait("each is asked for once", "window.asked.length >= 3 && window.asked.at(-1) === 2"
                  " && document.querySelectorAll('#feed .row').length === 2")
+    browser.go(f"http://{address}/?restarted")
+    browser.wait("after a restart what is in force stands there, though nothing was told since", "document.querySelectorAll('#loops .row').length === 1"
+                 " && document.querySelector('#loops').textContent.includes('from-store')"
+                 " && document.querySelector('#feed').textContent === 'None since then.'")
+    browser.wait("and since when that is", "!document.querySelector('#feed-since').hidden"
+                 " && / since its start at \\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d UTC/.test(document.querySelector('#feed-since').textContent)")
 
 
 def main():
@@ -164,11 +244,12 @@ def main():
     pictures = pathlib.Path(target) / "browser"
     pictures.mkdir(parents=True, exist_ok=True)
     directory = pathlib.Path(tempfile.mkdtemp(prefix="run-", dir=pictures))
-    child, address = start(binary, directory)
+    child, address = start(binary, directory, "mode=live")
     browser = Browser(chromium, directory / "profile")
     try:
         browser.open()
         look(browser, address, pictures)
+        look_in_shadow(browser, binary, directory)
         look_with_kafka(browser, address)
         browser.must_be_silent()
         print(f"browser: the console is silent; screenshots are in {pictures}")

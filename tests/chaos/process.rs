@@ -85,8 +85,11 @@ impl Process {
         fs::create_dir_all(&dir).expect("a directory");
         let sets =
             ["mode=live".to_owned(), format!("instance={name}"), format!("lanes={lanes}"), "http.listen=127.0.0.1:0".to_owned()];
-        let mut arguments =
-            vec!["run".to_owned(), "--log-format=json".to_owned(), "--log-level=info,loopwarden::finding=off".to_owned()];
+        let mut arguments = vec![
+            "run".to_owned(),
+            "--log-format=json".to_owned(),
+            "--log-level=info,loopwarden_lane::rebalance=debug,loopwarden::finding=off".to_owned(),
+        ];
         arguments.push(format!("--data-dir={}", dir.join("data").display()));
         for set in sets.into_iter().chain(more) {
             arguments.extend(["--set".to_owned(), set]);

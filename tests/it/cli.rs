@@ -3,10 +3,12 @@
 mod disk;
 mod doctor;
 mod hook;
+mod hook_answering;
 mod input;
 mod logs;
 mod mapping;
 mod reports;
+mod words;
 
 use std::fmt::Write as _;
 use std::fs;

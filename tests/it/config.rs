@@ -79,7 +79,7 @@ fn the_defaults_alone_are_a_shadow_without_kafka() {
     assert_eq!(
         config.data_dir().unwrap_err().to_string(),
         "error[E0202]: data_dir is not set, but state needs a place on local disk\n  \
-         set `data_dir` in the configuration, LOOPWARDEN_DATA_DIR, or --set data_dir=…"
+         give --data-dir DIR, as in: --data-dir ./lw, or set LOOPWARDEN_DATA_DIR or `data_dir` in the configuration"
     );
 }
 

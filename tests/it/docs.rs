@@ -77,7 +77,9 @@ fn told<'a>(text: &'a str, blocks: &'a [(String, usize, String)]) -> Vec<Vec<&'a
 
 /// The part of a command line that is none.
 fn unknown(words: &[&str]) -> Option<String> {
-    let line = CommandLine::command();
+    let mut line = CommandLine::command();
+    // Only then there is `help`.
+    line.build();
     let [name, rest @ ..] = words else { return None };
     let is_word = |word: &&str| word.starts_with(|first: char| first.is_ascii_lowercase()) && !word.contains(['.', '=', '(']);
     if !is_word(name) {

@@ -1,5 +1,6 @@
 //! The runtime: whatever is cut, killed, lost or moved, the outcome is that of one lane without faults.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use loopwarden::event::NextOffset;
@@ -562,12 +563,31 @@ fn lanes_run_on_threads_of_their_own_with_restore_threads_beside_them() {
     assert!(fleet.handles()[0].ask(loopwarden::task::Ask::Tasks(sender)));
     let tasks = answer.recv_timeout(std::time::Duration::from_secs(120)).unwrap();
     assert!(!tasks.is_empty() && tasks.iter().all(|view| view.state == TaskState::Running), "{tasks:?}");
+    // What is in force, as lanes find it by its timers.
+    let mut in_force = BTreeSet::new();
+    for handle in fleet.handles() {
+        let (sender, answer) = std::sync::mpsc::sync_channel(1);
+        assert!(handle.ask(loopwarden::task::Ask::Standing(sender)));
+        let found = answer.recv_timeout(std::time::Duration::from_secs(120)).unwrap().unwrap();
+        assert!(!found[0].more);
+        in_force.extend(found[0].rows.iter().filter_map(|row| of_agent(row.as_bytes())));
+    }
     assert_eq!(fleet.stop(false), Exit::Stopped);
     pool.stop();
     world.start_on("lw", 2, store);
     assert!(world.settle());
     world.audit();
-    world.outcome().assert_is(&reference(&records), "threads");
+    let outcome = world.outcome();
+    let rows: BTreeSet<String> = outcome.rows.values().flatten().filter_map(|row| of_agent(row)).collect();
+    assert!(!rows.is_empty());
+    assert_eq!(in_force, rows, "what lanes say is in force is what the rows in the log say");
+    outcome.assert_is(&reference(&records), "threads");
+}
+
+/// Whom a state row is about and what is in force for him, where he is an agent.
+fn of_agent(row: &[u8]) -> Option<String> {
+    let row: serde_json::Value = serde_json::from_slice(row).unwrap();
+    (row["subject"]["kind"] == "agent").then(|| format!("{} {} {}", row["subject"], row["status"], row["active"]))
 }
 
 #[test]

@@ -186,8 +186,28 @@ fn with_kafka_the_page_has_the_last_commands_a_swarm_and_a_lag_that_ends_at_noth
     assert_eq!(running.metric("loopwarden_lso_lag_records{stage=\"swarm\"} "), Some(0.0));
     assert!(running.metric("loopwarden_rebalance_seconds_count{kind=\"assigned\"} ").is_some_and(|count| count >= 1.0));
     assert!(running.metric("loopwarden_restore_seconds_count{stage=\"swarm\"} ").is_some_and(|count| count >= 2.0));
-    let stopped = Command::new("kill").args(["-TERM", &running.child.id().to_string()]).status().expect("kill");
-    assert!(stopped.success());
+    // A process that has just started has told nothing, and yet knows what is in force.
+    let subjects = |running: &Running| -> Vec<String> {
+        let overview = running.json("/overview");
+        let rows = overview["active"].as_array().cloned().unwrap_or_default();
+        let mut subjects: Vec<String> = rows.iter().map(|row| row["subject"].to_string()).collect();
+        subjects.sort();
+        subjects
+    };
+    let before = subjects(&running);
+    assert!(
+        before.iter().any(|subject| subject.contains("hive")) && before.iter().any(|subject| subject.contains("agent")),
+        "{before:?}"
+    );
+    drop(running);
+    let again = Running::start(&world, &scratch);
+    let deadline = Deadline::after(PATIENCE);
+    while subjects(&again) != before {
+        assert!(!deadline.is_over(), "{before:?}: {}", again.get("/overview"));
+    }
+    assert_eq!(again.json("/overview")["recent"], Value::Array(Vec::new()));
+    let told = &again.json("/swarms/hive")["counters"][0]["verdicts"][0]["message"];
+    assert!(told.as_str().is_some_and(|text| text.contains("Bash")), "{told}");
 }
 
 #[test]

@@ -30,6 +30,11 @@ impl<'a> Row<'a> {
         let (epoch, seq) = last.unwrap_or_default();
         Self { verdicts: &counter.verdicts, epoch, seq }
     }
+
+    /// The row as JSON, as of an input at `at`; none where no verdict holds.
+    pub fn text(&self, of: &SubjectKey, at: EventTime) -> Option<String> {
+        document(of, self, at)
+    }
 }
 
 /// The document of a row after an input at `at`; none where no verdict holds.

@@ -11,12 +11,13 @@ use loopwarden_settings::{Config, LocalClients, TokenConfig};
 use crate::exit_code;
 use crate::failure::Failure;
 
-/// The address that a user wrote.
+/// The address that a user wrote; the URL of a process stands for its address.
 ///
 /// # Errors
 /// It cannot be found.
 pub fn resolve(address: &str) -> Result<SocketAddr, Failure> {
-    let found = address.to_socket_addrs().ok().and_then(|mut found| found.next());
+    let plain = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
+    let found = plain.to_socket_addrs().ok().and_then(|mut found| found.next());
     found.ok_or_else(|| Failure::new(exit_code::USAGE, format!("error: --address {address:?} is no host:port that can be found")))
 }
 

@@ -34,7 +34,6 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 the answer is no, 69 broker, topic or p
         what to do about those that loop: a nudge for the model, or a block for a call.",
     after_long_help = EXAMPLES,
     max_term_width = 120,
-    disable_help_subcommand = true,
     subcommand_required = true,
     arg_required_else_help = true
 )]
@@ -91,7 +90,7 @@ pub enum Command {
     },
     /// Try a mapping of foreign JSON on its records, or suggest one
     Map(MapArgs),
-    /// Print the page of an error code
+    /// Print the page of an error code, or what a detector looks for
     Explain(ExplainArgs),
     /// Print settings
     Config {

@@ -1,35 +1,116 @@
-//! `explain`: the page of an error code.
+//! `explain`: the page of an error code, or what a detector looks for.
 
-use loopwarden_settings::{PAGES, closest, explain};
+use loopwarden_core::policy::Detector;
+use loopwarden_settings::{PAGES, closest, explain, policy};
 
 use crate::cli::args::ExplainArgs;
 use crate::exit_code;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 
+/// The policy that is in force where nothing else is said.
+const SHIPPED: &str = "default";
+/// Characters of a line.
+const LINE_CHARS: usize = 100;
+/// Columns of a code or a name in the list of all.
+const NAME_COLUMNS: usize = 16;
+
 /// Prints a page, or the list of all.
 ///
 /// # Errors
-/// There is no such code.
+/// There is no such code, and no such detector.
 pub fn run(args: &ExplainArgs) -> Outcome {
     let mut out = Output::stdout();
     match &args.code {
         None => {
             for page in PAGES {
-                out.line(format!("{}  {}", page.code, page.title()))?;
+                out.line(format!("{:<NAME_COLUMNS$}  {}", page.code, page.title()))?;
+            }
+            for detector in Detector::ALL {
+                out.line(format!("{:<NAME_COLUMNS$}  {}", detector.as_str(), detector.about().title))?;
             }
         }
-        Some(code) => {
-            let page = explain(code).ok_or_else(|| unknown(code))?;
-            out.text(page.text)?;
-        }
+        Some(written) => match (explain(written), Detector::from_name(&plain(written))) {
+            (Some(page), _) => out.text(page.text)?,
+            (None, Some(detector)) => out.text(of_detector(detector)?)?,
+            (None, None) => return Err(unknown(written)),
+        },
     }
     Ok(out.flush()?)
 }
 
-fn unknown(code: &str) -> Failure {
-    let meant = closest(&code.to_ascii_uppercase(), PAGES.iter().map(|page| page.code));
+/// A name as it is written in policies.
+fn plain(written: &str) -> String {
+    written.to_ascii_lowercase().replace('-', "_")
+}
+
+/// What a detector says about itself: the page `detection` has the same, with the test behind it.
+fn of_detector(detector: Detector) -> Result<String, Failure> {
+    let (about, name) = (detector.about(), detector.as_str());
+    let paragraph = |text: &str, indent: &str| wrapped(&unlinked(text), indent);
+    let silent: String = about.silent.iter().map(|case| format!("- {}\n", paragraph(case, "  "))).collect();
+    let silent = if silent.is_empty() { silent } else { format!("\nIt is silent where:\n\n{silent}") };
+    let mode = policy::load(SHIPPED)?.detectors.mode(detector).as_str();
+    Ok(format!(
+        "# {name}\n\n{}\n\n{}\n\n{}\n{silent}\n\
+         Its mode in the policy `{SHIPPED}`: {mode}. Its settings, with the values of the policy `equality`:\n\n{}\n\
+         What another value says to recorded events: loopwarden replay FILE --set detectors.{name}.KEY=VALUE\n",
+        paragraph(about.title, ""),
+        paragraph(about.rule, ""),
+        paragraph(&format!("Example: {}", about.example), ""),
+        detector.default_toml()
+    ))
+}
+
+/// Links lead to places of a page: their words are kept.
+fn unlinked(text: &str) -> String {
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once("](") {
+        let (head, words) = before.rsplit_once('[').unwrap_or((before, ""));
+        out.extend([head, words]);
+        rest = after.split_once(')').map_or("", |(_, rest)| rest);
+    }
+    out + rest
+}
+
+/// A paragraph in lines; `indent` stands before all but the first.
+fn wrapped(text: &str, indent: &str) -> String {
+    let (mut out, mut chars) = (String::new(), 0);
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if chars > 0 && chars + 1 + length > LINE_CHARS {
+            out.extend(["\n", indent]);
+            chars = indent.len();
+        } else if chars > 0 {
+            out.push(' ');
+            chars += 1;
+        }
+        out.push_str(word);
+        chars += length;
+    }
+    out
+}
+
+fn unknown(written: &str) -> Failure {
+    let code = closest(&written.to_ascii_uppercase(), PAGES.iter().map(|page| page.code));
+    let meant = code.or_else(|| closest(&plain(written), Detector::ALL.map(Detector::as_str)));
     let meant = meant.map(|meant| format!(" (did you mean {meant}?)")).unwrap_or_default();
-    let shown: String = code.chars().filter(|letter| !letter.is_control()).take(32).collect();
-    Failure::new(exit_code::USAGE, format!("error: there is no code {shown:?}{meant}; `loopwarden explain` lists them"))
+    let shown: String = written.chars().filter(|letter| !letter.is_control()).take(32).collect();
+    let message = format!("error: there is no code or detector {shown:?}{meant}; `loopwarden explain` lists them");
+    Failure::new(exit_code::USAGE, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_detector_has_a_page_without_links_that_lead_nowhere() {
+        for detector in Detector::ALL {
+            let text = of_detector(detector).unwrap();
+            assert!(!text.contains("]("), "{text}");
+            assert!(text.contains(&format!("[detectors.{}]\n", detector.as_str())), "{text}");
+        }
+        assert_eq!(unlinked("The [score](#the-score) and [that](x) reach."), "The score and that reach.");
+    }
 }

@@ -1,5 +1,6 @@
 //! The command line: arguments, a command each, exit codes.
 
+mod advice;
 pub mod args;
 pub mod ask;
 pub mod check;
@@ -40,9 +41,11 @@ use crate::{exit_code, output};
 
 /// Runs a command line, program name first. Returns the exit code; whatever is to be said has been said.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    let line = match CommandLine::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let line = match CommandLine::try_parse_from(&arguments) {
         Ok(line) => line,
         Err(error) => {
+            let error = advice::advised(error, &arguments);
             // Help and version are answers, not errors; whether anybody reads them changes nothing.
             let _ = error.print();
             return if error.use_stderr() { exit_code::USAGE } else { exit_code::DONE };

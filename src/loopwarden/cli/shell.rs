@@ -37,7 +37,8 @@ pub fn man() -> Outcome {
     let mut command = CommandLine::command();
     command.build();
     clap_mangen::Man::new(command.clone()).render(&mut out)?;
-    for sub in command.get_subcommands() {
+    // `help` prints what stands here.
+    for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
         let mut page = Vec::new();
         let man = clap_mangen::Man::new(sub.clone());
         man.render_synopsis_section(&mut page)?;

@@ -63,6 +63,8 @@ fn connect(args: &ConfigArgs, log: &LogArgs) -> Result<(KafkaOptions, Vec<String
     setup::log_quietly(log)?;
     let options = kafka_options(&config, setup::kafka_of(&config)?, 0)?;
     let admin = Admin::new(&options)?;
+    // As `run` does: it alone says why no broker answers.
+    admin.cluster_id()?;
     Ok((options, inputs(&config), admin))
 }
 

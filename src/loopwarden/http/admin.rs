@@ -120,7 +120,7 @@ pub(super) async fn set_log_filter(State(shared): State<Arc<Shared>>, body: axum
     }
 }
 
-/// What the live page shows: numbers; in embedded mode what is in force, with Kafka the last commands of this process.
+/// What the live page shows: numbers, and what is in force; with Kafka, where there is no feed, the last commands of this process.
 pub(super) async fn overview(State(shared): State<Arc<Shared>>, Query(pairs): Pairs) -> Answer {
     let query = query::Parameters::of(&pairs, &["after"]).map_err(answer::bad_request)?;
     let Ok(after) = query.get("after").map_or(Ok(0), str::parse::<u64>) else {
@@ -140,15 +140,21 @@ pub(super) async fn overview(State(shared): State<Arc<Shared>>, Query(pairs): Pa
         });
         object.insert("guard".to_owned(), shown);
     }
+    let rows = if let Some(embedded) = &shared.embedded {
+        Some(state::read_rows(embedded, vec![String::new()]).await?)
+    } else {
+        // A lane that is busy for long says nothing: that is not the same as that nothing is in force.
+        let found = ask(&shared, <dyn ProcessStatus>::in_force).await?;
+        found.ok().map(|found| state::Rows::of_lanes(&found))
+    };
+    let more = rows.as_ref().is_some_and(|found| found.more);
+    let active = rows.map(|found| found.rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect::<Vec<Value>>());
+    object.insert("active".to_owned(), active.map_or(Value::Null, Value::from));
+    object.insert("active_more".to_owned(), more.into());
     if let Some(embedded) = &shared.embedded {
-        let state::Rows { rows, more } = state::read_rows(embedded, vec![String::new()]).await?;
-        let rows: Vec<Value> = rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect();
-        object.insert("active".to_owned(), rows.into());
-        object.insert("active_more".to_owned(), more.into());
         object.insert("commands_end".to_owned(), (*embedded.commands_end.borrow()).into());
     } else {
         let command = |(_, command): Numbered| serde_json::from_slice::<Value>(&command).ok();
-        object.insert("active".to_owned(), Value::Null);
         object.insert("recent".to_owned(), recent.into_iter().filter_map(command).collect());
         object.insert("recent_last".to_owned(), last.into());
     }

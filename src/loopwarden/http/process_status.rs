@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loopwarden_lane::{AgentView, CounterView, Numbered, TaskView};
+use loopwarden_lane::{AgentView, CounterView, Numbered, Standing, TaskView};
 use serde_json::Value;
 
 use crate::http::backlog::Backlog;
@@ -47,6 +47,11 @@ pub trait ProcessStatus: Send + Sync + 'static {
     /// # Errors
     /// No lane answered in time, or the store failed.
     fn swarm(&self, tenant: &str, swarm_id: &str) -> Result<Vec<CounterView>, Unanswered>;
+    /// What is in force for whom tasks of this process hold.
+    ///
+    /// # Errors
+    /// No lane answered in time, or the store failed.
+    fn in_force(&self) -> Result<Standing, Unanswered>;
     /// Commands after a number that are still kept, and the number of the last one; without Kafka there are none, since there is a feed.
     fn recent(&self, after: u64) -> (Vec<Numbered>, u64);
     /// What waits to be judged, where the log is its own.

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use loopwarden_core::engine::SEPARATOR;
 use loopwarden_core::event::EventTime;
-use loopwarden_lane::AgentView;
+use loopwarden_lane::{AgentView, Standing};
 use loopwarden_log::embedded::StateRow;
 use serde_json::{Value, json};
 
@@ -65,6 +65,22 @@ pub(super) struct Rows {
     pub(super) more: bool,
 }
 
+impl Rows {
+    /// As many as are shown.
+    fn of<'a>(rows: impl ExactSizeIterator<Item = &'a [u8]>, now: EventTime) -> Self {
+        let more = rows.len() > limits::HTTP_ROWS_MAX;
+        Self { rows: rows.take(limits::HTTP_ROWS_MAX).map(|row| as_of(row, now)).collect(), more }
+    }
+
+    /// Of what lanes have told, what is in force now.
+    pub(super) fn of_lanes(found: &Standing) -> Self {
+        let now = EventTime(clock::now_ms());
+        let rows: Vec<&[u8]> = found.rows.iter().map(String::as_bytes).filter(|row| !is_over(row, now)).collect();
+        let rows = Self::of(rows.into_iter(), now);
+        Self { more: rows.more || found.more, ..rows }
+    }
+}
+
 /// State rows under some prefixes that say something of now. A row goes with a timer of its partition, whose clock lags
 /// behind by the lateness it allows: until then it speaks of what is over.
 pub(super) async fn read_rows(embedded: &Embedded, prefixes: Vec<String>) -> Result<Rows, Refusal> {
@@ -82,9 +98,7 @@ pub(super) async fn read_rows(embedded: &Embedded, prefixes: Vec<String>) -> Res
     });
     let rows: Result<_, loopwarden_log::LogError> = read.await?;
     let rows = rows.map_err(|error| answer::later(StatusCode::SERVICE_UNAVAILABLE, "not_durable", error.to_string(), 1))?;
-    let more = rows.len() > limits::HTTP_ROWS_MAX;
-    let texts = rows.into_iter().take(limits::HTTP_ROWS_MAX).map(|(_, value)| as_of(&value, now));
-    Ok(Rows { rows: texts.collect(), more })
+    Ok(Rows::of(rows.iter().map(|(_, value)| &**value), now))
 }
 
 /// Whether all that a row says is in force has expired.

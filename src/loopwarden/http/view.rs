@@ -1,4 +1,4 @@
-//! Tasks and sessions as JSON: names, hashes, flags and numbers; nothing of what an agent wrote or read.
+//! Tasks and sessions as JSON: names, hashes, flags, numbers, and what an agent was told; nothing of what it wrote or read.
 
 use loopwarden_core::detect::{Flags, Step};
 use loopwarden_core::engine::{Episode, SubjectKey, Verdict};
@@ -149,6 +149,7 @@ fn verdict(verdict: &Verdict) -> Value {
         "action": verdict.action.as_str(),
         "level": verdict.level,
         "code": verdict.detector.as_str(),
+        "message": verdict.message,
         "tool": verdict.scope.tool,
         "fingerprint": verdict.scope.fingerprint.as_ref().map(|(hash, _)| hash.to_string()),
         "issued_at": time(verdict.issued_at),

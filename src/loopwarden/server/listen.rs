@@ -67,7 +67,7 @@ fn failure(error: StartError, listen: SocketAddr) -> Failure {
     };
     let message =
         format!("cannot listen on {listen}: {error}\n  set `http.listen` to another address, as 127.0.0.1:0 for any free port");
-    Failure::coded("E0702", message)
+    Failure::listen(&error, message)
 }
 
 /// Addresses, and in embedded mode two lines to try: they work as they stand, one after the other.
@@ -124,6 +124,7 @@ mod tests {
             (exit_code::STORE, Some("error[E0406]: cannot sync the write-ahead log"))
         );
         let of_address = failure(io::Error::from(io::ErrorKind::AddrInUse).into(), listen);
+        assert_eq!(of_address.exit, exit_code::FENCED);
         assert!(of_address.message.is_some_and(|message| message.starts_with("error[E0702]: cannot listen on 127.0.0.1:9464")));
     }
 }

@@ -214,6 +214,7 @@ fn look_after(
             let sum = deployment.sum();
             if sum.is_restored() {
                 is_ready = true;
+                tracing::info!(tasks = sum.tasks, "every task is restored");
                 ready(&sum);
                 manager.tell("READY=1");
             }

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use loopwarden_core::event::{Reason, partition_of};
 use loopwarden_core::policy::{Detector, Policy};
-use loopwarden_lane::{AgentView, Ask, Clock as _, CounterView, LaneHandle, Numbered, Recent, SystemClock, TaskState, TaskView};
+use loopwarden_lane::{
+    AgentView, Ask, Clock as _, CounterView, LaneHandle, Numbered, Recent, Standing, SystemClock, TaskState, TaskView,
+};
 use loopwarden_log::clock;
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_log::embedded::EmbeddedBroker;
@@ -354,6 +356,12 @@ impl ProcessStatus for ServerState {
     fn swarm(&self, tenant: &str, swarm_id: &str) -> Result<Vec<CounterView>, Unanswered> {
         let (tenant, swarm_id) = (tenant.to_owned(), swarm_id.to_owned());
         self.ask_all(|reply| Ask::Swarm { tenant: tenant.clone(), swarm_id: swarm_id.clone(), reply })
+    }
+
+    fn in_force(&self) -> Result<Standing, Unanswered> {
+        let of_lanes = self.ask_all(Ask::Standing)?;
+        let more = of_lanes.iter().any(|found| found.more);
+        Ok(Standing { rows: of_lanes.into_iter().flat_map(|found| found.rows).collect(), more })
     }
 
     fn recent(&self, after: u64) -> (Vec<Numbered>, u64) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loopwarden::http::routes::{Access, Group, ROUTES, Route};
 use loopwarden::http::{Answered, Door, Options, Principals, Probe, ProcessStatus, Roles, Server, Token, Unanswered};
-use loopwarden::task::{AgentView, CounterView, Numbered, TaskView};
+use loopwarden::task::{AgentView, CounterView, Numbered, Standing, TaskView};
 use loopwarden_settings::LocalClients;
 use serde_json::{Value, json};
 
@@ -71,6 +71,15 @@ impl ProcessStatus for NoLanes {
 
     fn swarm(&self, _: &str, _: &str) -> Result<Vec<CounterView>, Unanswered> {
         Ok(Vec::new())
+    }
+
+    fn in_force(&self) -> Result<Standing, Unanswered> {
+        let row = |session_id: &str, expires_at: &str| {
+            let (subject, active) =
+                (json!({ "kind": "agent", "session_id": session_id }), json!([{ "action": "nudge", "expires_at": expires_at }]));
+            json!({ "subject": subject, "status": "nudged", "expires_at": expires_at, "active": active }).to_string()
+        };
+        Ok(Standing { rows: vec![row("over", "2026-01-01T00:00:00Z"), row("stands", "9999-01-01T00:00:00Z")], more: true })
     }
 
     fn recent(&self, after: u64) -> (Vec<Numbered>, u64) {
@@ -182,6 +191,9 @@ fn with_kafka_the_overview_has_the_commands_that_came_since() {
     let (server, client) = without_lanes(None);
     let first = client.get("/overview").json();
     assert_eq!((&first["recent"], &first["recent_last"]), (&json!([{ "id": "one" }]), &json!(1)));
+    // What the lanes hold stands there whoever said it, the process before this one, too; what is over does not.
+    let active: Vec<&Value> = first["active"].as_array().unwrap().iter().map(|row| &row["subject"]["session_id"]).collect();
+    assert_eq!((active, &first["active_more"]), (vec![&json!("stands")], &json!(true)));
     assert_eq!(client.get("/overview?after=1").json()["recent"], json!([]));
     assert_eq!(client.get("/overview?after=-1").status, 400);
     assert_eq!(client.get("/swarms/nobody").status, 404);

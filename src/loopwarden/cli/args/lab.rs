@@ -184,7 +184,7 @@ pub struct InspectArgs {
     #[arg(long = "file", value_name = "FILE", conflicts_with = "topic")]
     pub files: Vec<PathBuf>,
     /// Address of the running process; default: the setting http.listen
-    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["files", "topic"])]
+    #[arg(long, visible_alias = "url", value_name = "HOST:PORT", conflicts_with_all = ["files", "topic"])]
     pub address: Option<String>,
     /// Tenant of the session or swarm
     #[arg(long, value_name = "NAME")]

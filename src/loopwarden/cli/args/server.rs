@@ -155,7 +155,8 @@ pub enum TopicFormat {
 /// `explain`.
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
-    /// Code, as E0102; without: the list of all
+    /// Code, as E0102, or name of a detector, as similar_repeat; without: the list of all
+    #[arg(value_name = "CODE|DETECTOR")]
     pub code: Option<String>,
 }
 
@@ -231,7 +232,7 @@ pub struct HealthcheckArgs {
     #[command(flatten)]
     pub config: ConfigArgs,
     /// Address to ask; default: the setting http.listen
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, visible_alias = "url", value_name = "HOST:PORT")]
     pub address: Option<String>,
     /// Longest wait for the answer
     #[arg(long, value_name = "MS", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=60_000))]
@@ -269,7 +270,7 @@ pub struct ResetArgs {
     #[arg(long, value_name = "NAME")]
     pub tenant: Option<String>,
     /// Address of the running process, in embedded mode; default: the setting http.listen
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, visible_alias = "url", value_name = "HOST:PORT")]
     pub address: Option<String>,
     /// Where settings come from.
     #[command(flatten)]

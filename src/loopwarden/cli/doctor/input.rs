@@ -14,7 +14,7 @@ pub(super) fn findings(input: &Value) -> Vec<Finding> {
     let mut findings: Vec<Finding> = list("senders").iter().filter_map(good).collect();
     let others = input.get("others_records").and_then(Value::as_u64).unwrap_or_default();
     if others > 0 {
-        findings.push(Finding::note(format!("{} records came from more senders than are told apart", grouped(others))));
+        findings.push(Finding::note(format!("from more senders than are told apart: {}", counted(others, "record"))));
     }
     findings.extend(list("findings").iter().map(todo));
     findings

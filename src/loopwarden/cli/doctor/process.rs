@@ -1,5 +1,6 @@
 //! A running process, as it tells itself.
 
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -25,8 +26,7 @@ const SHARE: u64 = 100;
 /// It does not answer, or lets nobody in.
 pub(super) fn findings(args: &DoctorArgs, log: &LogArgs) -> Result<Vec<Finding>, Failure> {
     let config = setup::load(&args.config, log)?.config;
-    let address = args.address.as_deref().map(|address| address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/'));
-    let (address, token) = ask::process(address, &config)?;
+    let (address, token) = ask::process(args.address.as_deref(), &config)?;
     let asked = |path: &str| ask(address, path, token.as_deref(), Duration::from_millis(args.timeout_ms));
     let (code, ready) = asked("/readyz?verbose")?;
     let mut findings = readiness(&code, &ready);
@@ -44,10 +44,23 @@ pub(super) fn findings(args: &DoctorArgs, log: &LogArgs) -> Result<Vec<Finding>,
 }
 
 fn ask(address: SocketAddr, path: &str, token: Option<&str>, wait: Duration) -> Result<(String, String), Failure> {
-    let answer =
-        ask::get(address, path, token, wait, ANSWER_BYTES_MAX).map_err(|error| failed(address, path, &error.to_string()))?;
+    let answer = ask::get(address, path, token, wait, ANSWER_BYTES_MAX)
+        .map_err(|error| failed(address, path, &nobody(address, &error)))?;
     let (_, code, body) = ask::parts(&answer);
     Ok((code.to_owned(), body.to_owned()))
+}
+
+/// Why nobody answers, and what to do.
+fn nobody(address: SocketAddr, error: &io::Error) -> String {
+    let start = match address.to_string().as_str() {
+        "127.0.0.1:9464" => "loopwarden run --data-dir ./lw".to_owned(),
+        other => format!("loopwarden run --data-dir ./lw --set http.listen={other}"),
+    };
+    format!(
+        "{error}\n  no loopwarden answers there; start one: {start}\n  \
+         one that runs elsewhere: loopwarden doctor --address HOST:PORT\n  \
+         recorded exports need no process: loopwarden doctor --try FILE"
+    )
 }
 
 fn failed(address: SocketAddr, path: &str, why: &str) -> Failure {
@@ -139,7 +152,7 @@ fn obedience(number: impl Fn(&str) -> u64) -> Option<Finding> {
     let [received, applied, ignored, failed] =
         ["received", "applied", "ignored", "failed"].map(|word| number(&format!("/acks/{word}")));
     if failed > 0 {
-        let message = format!("workers failed to carry out {} commands, and carried out {}", grouped(failed), grouped(applied));
+        let message = format!("workers failed to carry out {}, and carried out {}", counted(failed, "command"), grouped(applied));
         return Some(Finding::todo(message).help("what workers must do: the page workers"));
     }
     if checks > 0 {
@@ -148,13 +161,13 @@ fn obedience(number: impl Fn(&str) -> u64) -> Option<Finding> {
     }
     if received + applied + ignored > 0 {
         return Some(Finding::good(format!(
-            "workers report: {} commands applied, {} ignored",
-            grouped(applied),
+            "workers report: {} applied, {} ignored",
+            counted(applied, "command"),
             grouped(ignored)
         )));
     }
     (commands > 0).then(|| {
-        Finding::note(format!("{} commands were sent, and no worker reports what it does with them", grouped(commands)))
+        Finding::note(format!("commands sent: {}; no worker reports what it does with them", grouped(commands)))
             .help("workers may send `ack` events; agents may ask: the pages workers and guard")
     })
 }
@@ -201,7 +214,7 @@ mod tests {
             overview.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             told(&overview)[2..].join("\n")
         };
-        assert!(base(json!({})).starts_with("note  3 commands were sent, and no worker reports"));
+        assert!(base(json!({})).starts_with("note  commands sent: 3; no worker reports"));
         assert_eq!(
             base(json!({ "acks": { "applied": 2, "ignored": 1 } })),
             "ok    workers report: 2 commands applied, 1 ignored"

@@ -6,6 +6,7 @@ mod queue;
 mod upstream;
 mod works;
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -119,7 +120,7 @@ pub fn run(args: &GuardArgs, log: &LogArgs) -> Outcome {
     let Works { desk, threads, deliveries, place: source } = works;
     let shown = Arc::clone(&desk);
     let sidecar = Sidecar::start(&place, door, desk, move || metrics::render_guard(report(&shown, deliveries())))
-        .map_err(|error| Failure::coded("E0702", format!("cannot listen on {place:?}: {error}")))?;
+        .map_err(|error| Failure::listen(&error, format!("cannot listen on {place:?}: {error}")))?;
     let mut out = Output::stdout();
     // Nobody has to read it.
     let _ = out.line(format!("guard: {}, verdicts from {source}", sidecar.place)).and_then(|()| out.flush());
@@ -166,6 +167,7 @@ fn place(args: &GuardArgs) -> Result<Place, Failure> {
     }
     let of = |name: &str| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let dir = of("XDG_RUNTIME_DIR").map(|dir| dir.join("loopwarden")).or_else(|| Some(of("HOME")?.join(".loopwarden")));
-    let missing = || Failure::coded("E0702", "neither XDG_RUNTIME_DIR nor HOME is set; give --socket or --listen");
+    let missing =
+        || Failure::listen(&ErrorKind::NotFound.into(), "neither XDG_RUNTIME_DIR nor HOME is set; give --socket or --listen");
     dir.map(|dir| Place::Socket(dir.join("guard.sock"))).ok_or_else(missing)
 }

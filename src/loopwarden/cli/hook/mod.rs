@@ -1,29 +1,25 @@
 //! `hook`: coding agents ask loopwarden before and after each call. Installs that into an agent's own settings, looks, takes it away.
 
+mod answering;
 mod edit;
 mod files;
 mod plan;
 mod program;
 mod service;
+mod status;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 
-use crate::cli::ask;
+use crate::cli::hook::answering::Answering;
 use crate::cli::hook::files::Change;
 use crate::cli::hook::plan::{Mode, Place, Target};
 use crate::exit_code;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
-
-/// Wait for the running process, when somebody looks whether it is there.
-const ASK_WAIT: Duration = Duration::from_secs(2);
-/// Bytes of its answer.
-const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
 /// `hook`.
 #[derive(Debug, Subcommand)]
@@ -37,8 +33,8 @@ Examples:
 
 Without a loopwarden that answers, agents work as if nothing was installed.")]
     Install(InstallArgs),
-    /// Tell whether hooks are there, which version the agent has, and whether loopwarden answers
-    Status(HookArgs),
+    /// Tell whether hooks are there, which version the agent has, and whether loopwarden answers and in which mode
+    Status(StatusArgs),
     /// Take the hooks away: the same bytes as before, where nothing else has changed
     Uninstall(UninstallArgs),
 }
@@ -49,6 +45,14 @@ pub struct HookArgs {
     /// The agent
     #[arg(value_name = "AGENT", value_parser = PossibleValuesParser::new(plan::AGENTS))]
     pub agent: String,
+    /// Where they are.
+    #[command(flatten)]
+    pub place: PlaceArgs,
+}
+
+/// Where hooks are, and whom they ask.
+#[derive(Debug, Args)]
+pub struct PlaceArgs {
     /// For the project in the current directory alone, instead of for all of the user's
     #[arg(long)]
     pub project: bool,
@@ -58,6 +62,17 @@ pub struct HookArgs {
     /// The program that the agent starts; without: loopwarden-hook in the PATH, or beside this program
     #[arg(long, value_name = "FILE")]
     pub program: Option<PathBuf>,
+}
+
+/// `hook status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// The agent; without: a list of all
+    #[arg(value_name = "AGENT", value_parser = PossibleValuesParser::new(plan::AGENTS))]
+    pub agent: Option<String>,
+    /// Where its hooks are.
+    #[command(flatten)]
+    pub place: PlaceArgs,
 }
 
 /// `hook install`.
@@ -90,6 +105,9 @@ pub struct UninstallArgs {
     /// Show what would be taken away, and write nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Also stop and remove the service of the user (systemd) that `hook install --local` wrote
+    #[arg(long)]
+    pub local: bool,
 }
 
 /// Does it.
@@ -99,7 +117,7 @@ pub struct UninstallArgs {
 pub fn run(command: &HookCommand) -> Outcome {
     match command {
         HookCommand::Install(args) => install(args),
-        HookCommand::Status(args) => status(args),
+        HookCommand::Status(args) => status::run(args),
         HookCommand::Uninstall(args) => uninstall(args),
     }
 }
@@ -112,7 +130,7 @@ struct Setting {
 }
 
 impl Setting {
-    fn of(args: &HookArgs, posts: bool) -> Result<Self, Failure> {
+    fn of(agent: &str, args: &PlaceArgs, posts: bool) -> Result<Self, Failure> {
         if !args.address.ip().is_loopback() {
             return Err(usage("--address must be one of this host: arguments and results of your agents go there unencrypted"));
         }
@@ -131,7 +149,7 @@ impl Setting {
             place: Place {
                 project,
                 program,
-                moved: plan::variable(&args.agent).and_then(variable),
+                moved: plan::variable(agent).and_then(variable),
                 home,
                 address: args.address,
                 posts,
@@ -139,8 +157,8 @@ impl Setting {
         })
     }
 
-    fn targets(&self, args: &HookArgs) -> Result<Vec<Target>, Failure> {
-        plan::files(&args.agent, &self.place).map_err(|problem| failed(&problem))
+    fn targets(&self, agent: &str) -> Result<Vec<Target>, Failure> {
+        plan::files(agent, &self.place).map_err(|problem| failed(&problem))
     }
 
     /// The file in which hooks that are programs find the address. Without it they ask the usual one.
@@ -153,8 +171,8 @@ fn install(args: &InstallArgs) -> Outcome {
     if args.http && !plan::POSTERS.contains(&args.hook.agent.as_str()) {
         return Err(usage(&format!("--http is for {}: {} starts a program", plan::POSTERS.join(" and "), args.hook.agent)));
     }
-    let setting = Setting::of(&args.hook, args.http)?;
-    let changes = setting.targets(&args.hook)?.iter().map(files::install).collect::<Result<Vec<_>, _>>();
+    let setting = Setting::of(&args.hook.agent, &args.hook.place, args.http)?;
+    let changes = setting.targets(&args.hook.agent)?.iter().map(files::install).collect::<Result<Vec<_>, _>>();
     let changes = changes.map_err(|problem| failed(&problem))?;
     let mut out = Output::stdout();
     out.line(agent_line(&args.hook.agent))?;
@@ -170,16 +188,14 @@ fn install(args: &InstallArgs) -> Outcome {
         files::write(&path, &format!("{uid}\n"), Mode::Plain)?;
         out.line(format!("wrote {}", path.display()))?;
     }
+    let address = setting.place.address;
     if args.local {
-        let path = service::path(&setting.config);
-        let unit = service::unit(&std::env::current_exe()?, setting.place.address);
-        if args.dry_run {
-            out.line(format!("would write {}", path.display()))?;
-        } else {
-            files::write(&path, &unit, Mode::Plain)?;
-            out.line(format!("wrote {}, in live mode: it nudges and blocks", path.display()))?;
+        let unit = service::unit(&std::env::current_exe()?, address);
+        let unchanged = service::install(&service::path(&setting.config), &unit, args.dry_run, &mut out)?;
+        if !unchanged {
+            out.text(indented(&unit))?;
         }
-        out.text(indented(&unit))?;
+        service::warn_of_another(address, &mut out)?;
         out.line("start it: systemctl --user daemon-reload && systemctl --user enable --now loopwarden")?;
     }
     if let Some(contract) = loopwarden_hooks::contract(&args.hook.agent) {
@@ -196,18 +212,36 @@ fn install(args: &InstallArgs) -> Outcome {
             out.line("  - Begins of sessions are not told: loopwarden-hook is not installed.")?;
         }
     }
+    // The service of --local is yet to be started, and runs in live mode.
+    if !args.local {
+        for line in Answering::at(address).lines() {
+            out.line(line)?;
+        }
+    }
     out.flush()?;
     Ok(())
 }
 
 fn uninstall(args: &UninstallArgs) -> Outcome {
-    let mut setting = Setting::of(&args.hook, false)?;
+    let mut setting = Setting::of(&args.hook.agent, &args.hook.place, false)?;
     // To know which files, the program need not be there any more.
     setting.place.program.get_or_insert_with(|| PathBuf::from("loopwarden-hook"));
-    let changes = setting.targets(&args.hook)?.iter().map(files::uninstall).collect::<Result<Vec<_>, _>>();
+    let changes = setting.targets(&args.hook.agent)?.iter().map(files::uninstall).collect::<Result<Vec<_>, _>>();
     let changes = changes.map_err(|problem| failed(&problem))?;
     let mut out = Output::stdout();
     carry_out(&changes, args.dry_run, &mut out)?;
+    let unit = service::path(&setting.config);
+    if args.local {
+        service::uninstall(&unit, args.dry_run, &mut out)?;
+        // What it has learned is the user's to remove.
+        let data = service::state(&setting.place.home);
+        if data.exists() {
+            out.line(format!("its data stay: {}", data.display()))?;
+        }
+    } else if service::is_ours(&unit) {
+        out.line(format!("the service that --local wrote is still there: {}", unit.display()))?;
+        out.line(format!("  stop and remove it: loopwarden hook uninstall {} --local", args.hook.agent))?;
+    }
     out.flush()?;
     Ok(())
 }
@@ -230,47 +264,6 @@ fn carry_out(changes: &[Change], is_dry: bool, out: &mut Output) -> Outcome {
         }
     }
     Ok(())
-}
-
-fn status(args: &HookArgs) -> Outcome {
-    let mut setting = Setting::of(args, false)?;
-    setting.place.program.get_or_insert_with(|| PathBuf::from("loopwarden-hook"));
-    let mut out = Output::stdout();
-    out.line(agent_line(&args.agent))?;
-    let mut total = 0;
-    for target in setting.targets(args)? {
-        let count = files::count(&target).map_err(|problem| failed(&problem))?;
-        total += count;
-        let (Target::Shared(path, _) | Target::Own(path, ..)) = &target;
-        out.line(format!("{}: {}", path.display(), if count == 0 { "no hooks of loopwarden" } else { "installed" }))?;
-        if args.agent == "codex" && count > 0 {
-            let home = setting.place.moved.clone().unwrap_or_else(|| setting.place.home.join(".codex"));
-            let config = std::fs::read_to_string(home.join("config.toml")).unwrap_or_default();
-            let trusted = program::trusted_by_codex(&config, path);
-            out.line(if trusted >= count {
-                "trusted in Codex".to_owned()
-            } else {
-                format!("{trusted} of {count} trusted: Codex skips the others without a word; open /hooks in Codex")
-            })?;
-        }
-    }
-    let asked = loopwarden_ask::Place { address: args.address.to_string(), ..loopwarden_ask::Place::find() };
-    let stranger = loopwarden_ask::look(&asked).err().filter(loopwarden_ask::is_stranger);
-    let answer = match stranger {
-        Some(stranger) => Err(stranger),
-        None => ask::get(args.address, "/readyz", None, ASK_WAIT, ANSWER_BYTES_MAX),
-    };
-    out.line(match answer.as_deref().map(ask::parts) {
-        Ok((_, "200", _)) => format!("loopwarden answers at {}", args.address),
-        Ok((status, ..)) => format!("loopwarden at {} is not ready: {status}", args.address),
-        Err(error) => format!("no loopwarden at {}: {error}; agents work as without hooks", args.address),
-    })?;
-    if let Ok(failures) = std::fs::read_to_string(setting.cache.join("loopwarden/hook-failures")) {
-        let line: String = failures.lines().next().unwrap_or_default().chars().filter(|letter| !letter.is_control()).collect();
-        out.line(format!("failures of loopwarden-hook in a row, and the last one: {line}"))?;
-    }
-    out.flush()?;
-    if total == 0 { Err(Failure::answer_is_no()) } else { Ok(()) }
 }
 
 /// Which program this is about, in the version that is there.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use loopwarden_core::event::{EventTime, RecordMeta, decode};
 use loopwarden_core::limits::AGENTS_SHOWN;
 use loopwarden_kafka::writer::Writer;
+use loopwarden_lab::report::plain;
 use loopwarden_log::clock;
 use loopwarden_settings::Config;
 use serde_json::{Value, json};
@@ -59,10 +60,18 @@ fn send(args: &ResetArgs, log: &LogArgs, scope: &str) -> Outcome {
             let writer = Writer::new(&options)?;
             writer.write(&kafka.input, None, args.id.as_bytes(), Some(event.as_bytes()))?;
             writer.flush()?;
-            output::line(&format!("sent to {}: {event}", kafka.input))
+            output::line(&told(args, scope, &format!("sent to {}", kafka.input)))
         }
         None => post(args, &config, (scope, &event)),
     }
+}
+
+/// What became of a reset, for people. What a user wrote does nothing to a terminal.
+fn told(args: &ResetArgs, scope: &str, became: &str) -> String {
+    let what = if scope == "swarm" { "swarm" } else { "session" };
+    let agent = args.agent.as_deref().map(|agent| format!(", agent {}", plain(agent))).unwrap_or_default();
+    let tenant = args.tenant.as_deref().map(|tenant| format!(" of tenant {}", plain(tenant))).unwrap_or_default();
+    format!("reset of {what} {}{agent}{tenant}: {became}", plain(&args.id))
 }
 
 fn event(args: &ResetArgs, scope: &str) -> String {
@@ -107,7 +116,7 @@ fn post(args: &ResetArgs, config: &Config, (scope, event): (&str, &str)) -> Outc
     if code != "202" {
         return Err(fail(format!("answered {status:?} {}{}", body.trim(), ask::way_in(code))));
     }
-    output::line(&format!("taken by {address}: {event}"))
+    output::line(&told(args, scope, &format!("taken by {address}")))
 }
 
 /// Says when the process holds nothing of that name: it may be a slip. The event is sent all the same: the name may come yet.

@@ -1,0 +1,100 @@
+//! Who answers hooks at an address, and whether agents will hear anything from it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cli::ask;
+
+/// Wait for the running process, when somebody looks whether it is there.
+const ASK_WAIT: Duration = Duration::from_secs(2);
+/// Bytes of its answer.
+const ANSWER_BYTES_MAX: usize = 16 * 1024;
+/// Where a process listens that is told nothing else.
+const USUAL: &str = "127.0.0.1:9464";
+
+/// What was found at an address.
+pub(super) struct Answering {
+    address: SocketAddr,
+    found: Found,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    /// A process, and its mode; a guard tells none: the mode is that of the process whose commands it reads.
+    Ready(Option<String>),
+    /// A process that does not work yet, or not any more: its status line.
+    NotReady(String),
+    /// Nobody, or somebody who is not asked: why.
+    Nobody(String),
+}
+
+impl Answering {
+    /// Looks, and asks nobody but who is known.
+    pub(super) fn at(address: SocketAddr) -> Self {
+        let place = loopwarden_ask::Place { address: address.to_string(), ..loopwarden_ask::Place::find() };
+        let stranger = loopwarden_ask::look(&place).err().filter(loopwarden_ask::is_stranger);
+        let asked = |path| ask::get(address, path, None, ASK_WAIT, ANSWER_BYTES_MAX);
+        let answer = match stranger {
+            Some(stranger) => Err(stranger),
+            None => asked("/readyz"),
+        };
+        let found = match answer.as_deref().map(ask::parts) {
+            Ok((_, "200", _)) => Found::Ready(asked("/version").ok().as_deref().and_then(mode)),
+            Ok((status, ..)) => Found::NotReady(status.chars().filter(|letter| !letter.is_control()).collect()),
+            Err(error) => Found::Nobody(error.to_string()),
+        };
+        Self { address, found }
+    }
+
+    /// What is to be said of it, and what to do.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let address = self.address;
+        let listen = if address.to_string() == USUAL { String::new() } else { format!(" --set http.listen={address}") };
+        match &self.found {
+            Found::Ready(Some(mode)) if mode == "live" => vec![format!("loopwarden answers at {address}, in live mode")],
+            Found::Ready(Some(mode)) if mode == "shadow" => vec![
+                format!("loopwarden answers at {address}, in shadow mode: agents are heard, and nothing is told to them"),
+                "  to have them told: start it with --set mode=live, or with mode = \"live\" in its configuration file"
+                    .to_owned(),
+            ],
+            Found::Ready(_) => vec![format!("loopwarden answers at {address}")],
+            Found::NotReady(status) => vec![format!("loopwarden at {address} is not ready: {status}")],
+            Found::Nobody(why) => vec![
+                format!("no loopwarden at {address}: {why}; agents work as without hooks, and nothing is told to them"),
+                format!("  start one: loopwarden run --data-dir ./lw{listen} --set mode=live"),
+            ],
+        }
+    }
+}
+
+/// The mode in an answer to `/version`.
+fn mode(answer: &str) -> Option<String> {
+    let (_, _, body) = ask::parts(answer);
+    let version: Value = serde_json::from_str(body).ok()?;
+    Some(version.get("mode")?.as_str()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(address: &str, found: Found) -> String {
+        Answering { address: address.parse().unwrap(), found }.lines().join("\n")
+    }
+
+    #[test]
+    fn a_guard_tells_no_mode_and_none_is_made_up_for_it() {
+        assert_eq!(mode("HTTP/1.1 404 Not Found\r\n\r\n{}"), None);
+        assert_eq!(mode("HTTP/1.1 200 OK\r\n\r\n{\"mode\":\"shadow\"}").as_deref(), Some("shadow"));
+        assert_eq!(told(USUAL, Found::Ready(None)), "loopwarden answers at 127.0.0.1:9464");
+    }
+
+    #[test]
+    fn who_is_to_start_a_process_is_told_the_address_that_hooks_ask() {
+        let nobody = || Found::Nobody("refused".to_owned());
+        assert!(told(USUAL, nobody()).ends_with("loopwarden run --data-dir ./lw --set mode=live"));
+        assert!(told("127.0.0.1:7", nobody()).ends_with("./lw --set http.listen=127.0.0.1:7 --set mode=live"));
+    }
+}

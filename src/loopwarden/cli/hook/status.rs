@@ -1,0 +1,95 @@
+//! `hook status`: which hooks are there, and who answers them.
+
+use std::path::PathBuf;
+
+use crate::cli::hook::answering::Answering;
+use crate::cli::hook::plan::{self, Target};
+use crate::cli::hook::{Setting, StatusArgs, agent_line, failed, files, program};
+use crate::failure::{Failure, Outcome};
+use crate::output::Output;
+
+/// Columns of an agent's name in the list of all.
+const NAME_COLUMNS: usize = 12;
+
+/// Tells it of one agent, or of all.
+///
+/// # Errors
+/// A file cannot be read or understood; nothing is installed.
+pub(super) fn run(args: &StatusArgs) -> Outcome {
+    let mut out = Output::stdout();
+    let total = match &args.agent {
+        Some(agent) => {
+            out.line(agent_line(agent))?;
+            let found = look(agent, args)?;
+            for line in &found.lines {
+                out.line(line)?;
+            }
+            found.count
+        }
+        None => list(args, &mut out)?,
+    };
+    for line in Answering::at(args.place.address).lines() {
+        out.line(line)?;
+    }
+    let setting = Setting::of("", &args.place, false)?;
+    if let Ok(failures) = std::fs::read_to_string(setting.cache.join("loopwarden/hook-failures")) {
+        let line: String = failures.lines().next().unwrap_or_default().chars().filter(|letter| !letter.is_control()).collect();
+        out.line(format!("failures of loopwarden-hook in a row, and the last one: {line}"))?;
+    }
+    out.flush()?;
+    if total == 0 { Err(Failure::answer_is_no()) } else { Ok(()) }
+}
+
+/// What was found of one agent.
+struct Found {
+    /// Hooks of ours.
+    count: usize,
+    /// Its files, one each.
+    lines: Vec<String>,
+    /// What its user has to do first.
+    todo: Option<String>,
+}
+
+/// A line for each agent. Their programs are not started: that takes seconds.
+fn list(args: &StatusArgs, out: &mut Output) -> Result<usize, Failure> {
+    let mut total = 0;
+    for agent in plan::AGENTS {
+        let told = match look(agent, args) {
+            Ok(found) => {
+                total += found.count;
+                let todo = found.todo.map(|todo| format!("; {todo}")).unwrap_or_default();
+                format!("{}{todo}", if found.count == 0 { "no hooks of loopwarden" } else { "installed" })
+            }
+            // One file that cannot be read hides nothing of the others.
+            Err(Failure { message, .. }) => message.unwrap_or_default(),
+        };
+        out.line(format!("{agent:<NAME_COLUMNS$} {told}"))?;
+    }
+    Ok(total)
+}
+
+fn look(agent: &str, args: &StatusArgs) -> Result<Found, Failure> {
+    let mut setting = Setting::of(agent, &args.place, false)?;
+    setting.place.program.get_or_insert_with(|| PathBuf::from("loopwarden-hook"));
+    let mut found = Found { count: 0, lines: Vec::new(), todo: None };
+    for target in setting.targets(agent)? {
+        let count = files::count(&target).map_err(|problem| failed(&problem))?;
+        found.count += count;
+        let (Target::Shared(path, _) | Target::Own(path, ..)) = &target;
+        let state = if count == 0 { "no hooks of loopwarden" } else { "installed" };
+        found.lines.push(format!("{}: {state}", path.display()));
+        if agent == "codex" && count > 0 {
+            let home = setting.place.moved.clone().unwrap_or_else(|| setting.place.home.join(".codex"));
+            let config = std::fs::read_to_string(home.join("config.toml")).unwrap_or_default();
+            let trusted = program::trusted_by_codex(&config, path);
+            if trusted >= count {
+                found.lines.push("trusted in Codex".to_owned());
+            } else {
+                let todo = format!("{trusted} of {count} trusted: Codex skips the others without a word; open /hooks in Codex");
+                found.lines.push(todo.clone());
+                found.todo = Some(todo);
+            }
+        }
+    }
+    Ok(found)
+}

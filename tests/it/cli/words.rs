@@ -1,0 +1,126 @@
+//! Words that the command line knows, and what it says to those that it does not know.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use loopwarden::exit_code;
+
+use crate::cli::{Scratch, expect, program, signal, stderr, stdout};
+
+#[test]
+fn help_is_a_command_too_also_for_a_command_of_a_command() {
+    let run = stdout(&expect(&["help", "run"], exit_code::DONE));
+    assert!(run.contains("loopwarden run --data-dir ./lw"), "{run}");
+    assert!(stdout(&expect(&["help", "topics", "create"], exit_code::DONE)).contains("--partitions"));
+    assert!(!stdout(&expect(&["man"], exit_code::DONE)).contains(".SH HELP"));
+}
+
+#[test]
+fn a_command_that_is_none_is_answered_with_the_one_that_was_meant_or_with_all_of_its_place() {
+    for (written, told) in [
+        (&["rnu"][..], "a similar subcommand exists: 'run'"),
+        (&["topics", "craete"], "a similar subcommand exists: 'create'"),
+        (&["topics", "diff"], "commands there: print, create, grow, check"),
+        (&["help", "dcotor"], "a similar subcommand exists: 'doctor'"),
+        (&["hook", "isntall", "codex"], "similar subcommands exist: 'uninstall', 'install'"),
+    ] {
+        let said = stderr(&expect(written, exit_code::USAGE));
+        assert!(said.contains(told), "{written:?}: {said}");
+    }
+}
+
+#[test]
+fn a_flag_that_is_a_setting_is_answered_with_the_setting() {
+    for (written, told) in [
+        (&["run", "--mode", "live"][..], "--set mode=live"),
+        (&["run", "--mode=shadow"], "--set mode=shadow"),
+        (&["run", "--data-dir", "lw", "--port", "8080"], "--set http.listen=127.0.0.1:8080"),
+        (&["run", "--listen", "0.0.0.0:80"], "--set http.listen=0.0.0.0:80"),
+        (&["check", "--policy", "mine.toml"], "--set policy=mine.toml"),
+    ] {
+        let said = stderr(&expect(written, exit_code::USAGE));
+        assert!(said.contains(&format!("it is a setting: {told}\n")), "{written:?}: {said}");
+        assert_eq!(said.matches("tip:").count(), 1, "{said}");
+    }
+    // Of another command it is no setting.
+    assert!(!stderr(&expect(&["demo", "--mode", "live"], exit_code::USAGE)).contains("--set"));
+}
+
+#[test]
+fn a_detector_is_explained_by_its_name() {
+    let page = stdout(&expect(&["explain", "similar_repeat"], exit_code::DONE));
+    for part in [
+        "# similar_repeat\n\nOne call, or nearly the same one, with much the same answer.\n",
+        "The score reaches `score.nudge_at`",
+        "Its mode in the policy `default`: block",
+        "[detectors.similar_repeat]\n",
+    ] {
+        assert!(page.contains(part), "{part} is not in\n{page}");
+    }
+    assert!(stdout(&expect(&["explain", "Exact-Repeat"], exit_code::DONE)).contains("threshold = "));
+    assert!(stdout(&expect(&["explain"], exit_code::DONE)).contains("similar_repeat"));
+    let said = stderr(&expect(&["explain", "similar_repaet"], exit_code::USAGE));
+    assert!(said.contains("did you mean similar_repeat?"), "{said}");
+}
+
+#[test]
+fn a_process_is_named_by_its_url_or_its_address_wherever_one_is_asked() {
+    for command in [&["inspect", "session", "s"][..], &["doctor"], &["healthcheck"], &["reset", "session", "s"]] {
+        let written = [command, &["--url", "http://127.0.0.1:1/"]].concat();
+        let said = stderr(&expect(&written, exit_code::FAILED));
+        assert!(said.contains("127.0.0.1:1") && said.contains("refused"), "{written:?}: {said}");
+    }
+}
+
+#[test]
+fn who_starts_without_a_directory_is_told_the_flag_for_it() {
+    let said = stderr(&expect(&["run"], exit_code::CONFIG));
+    assert!(said.contains("error[E0202]") && said.contains("--data-dir ./lw"), "{said}");
+}
+
+#[test]
+fn a_doctor_without_a_process_says_what_to_start() {
+    let said = stderr(&expect(&["doctor", "--address", "127.0.0.1:1"], exit_code::FAILED));
+    assert!(said.contains("start one: loopwarden run --data-dir ./lw --set http.listen=127.0.0.1:1\n"), "{said}");
+    assert!(said.contains("loopwarden doctor --try FILE"), "{said}");
+}
+
+#[test]
+fn an_address_that_is_taken_ends_with_the_code_after_which_no_supervisor_starts_again() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let scratch = Scratch::new("taken");
+    let (dir, listen) = (scratch.0.join("lw"), format!("http.listen={}", taken.local_addr().unwrap()));
+    let output = expect(&["run", "--data-dir", &dir.to_string_lossy(), "--set", &listen], exit_code::FENCED);
+    assert!(stderr(&output).contains("error[E0702]"), "{}", stderr(&output));
+    for unit in ["deploy/systemd/loopwarden.service", "src/loopwarden/cli/hook/service.rs"] {
+        let text = fs::read_to_string(crate::cli::root(unit)).unwrap();
+        let line = text.lines().find_map(|line| line.trim().strip_prefix("RestartPreventExitStatus=")).unwrap();
+        let codes = line.trim_end_matches("\\n\\").split(' ');
+        assert!(codes.map(str::parse).any(|code| code == Ok(exit_code::FENCED)), "{unit}: {line}");
+    }
+}
+
+#[test]
+fn a_start_logs_one_line_for_all_tasks_and_a_reset_says_in_one_line_what_became_of_it() {
+    let scratch = Scratch::new("one-line");
+    let dir = scratch.0.join("lw").to_string_lossy().into_owned();
+    let mut child = program()
+        .args(["run", "--data-dir", &dir, "--set", "http.listen=127.0.0.1:0", "--set", "lanes=2", "--log-level", "info"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines().map(Result::unwrap);
+    let shown = lines.find(|line| line.contains("/ shows what goes on")).unwrap();
+    let address = shown.trim().strip_prefix("http://").unwrap().split('/').next().unwrap();
+    let told = stdout(&expect(&["reset", "session", "s-1", "--agent", "fixer", "--address", address], exit_code::DONE));
+    assert_eq!(told, format!("reset of session s-1, agent fixer: taken by {address}\n"));
+    let told = stdout(&expect(&["reset", "swarm", "w", "--url", &format!("http://{address}")], exit_code::DONE));
+    assert_eq!(told, format!("reset of swarm w: taken by {address}\n"));
+    drop(lines);
+    signal(&child, "TERM");
+    let logged = stderr(&child.wait_with_output().unwrap());
+    assert_eq!(logged.matches("every task is restored").count(), 1, "{logged}");
+    assert!(!logged.contains("\"task restored\"") && !logged.contains("policy_since"), "{logged}");
+}
