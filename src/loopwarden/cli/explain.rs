@@ -48,7 +48,7 @@ fn plain(written: &str) -> String {
 fn of_detector(detector: Detector) -> Result<String, Failure> {
     let (about, name) = (detector.about(), detector.as_str());
     let paragraph = |text: &str, indent: &str| wrapped(&unlinked(text), indent);
-    let silent: String = about.silent.iter().map(|case| format!("- {}\n", paragraph(case, "  "))).collect();
+    let silent = about.silent.iter().map(|case| format!("- {}\n", paragraph(case, "  "))).collect::<Vec<_>>().concat();
     let silent = if silent.is_empty() { silent } else { format!("\nIt is silent where:\n\n{silent}") };
     let mode = policy::load(SHIPPED)?.detectors.mode(detector).as_str();
     Ok(format!(
