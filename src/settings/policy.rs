@@ -143,7 +143,7 @@ fn resolve(layer: Table, overrides: Table) -> Result<LoadedPolicy, Diagnostics> 
     let (mut tools, mut adds_no_tool, mut set_keys) = (Places::default(), false, SetKeys::default());
     let shape = shape()?;
     while let Some(mut layer) = layers.pop() {
-        let keeps = tools::keeps_base(&mut layer, &mut told);
+        let keeps = tools::keeps_base(&mut layer, CODE, &mut told);
         shape::check(&mut layer, &shape, "", Codes { unknown: CODE, bad: CODE }, &mut told);
         // Above the policy itself there are only overrides.
         adds_no_tool |= layers.len() <= 1 && keeps && tools::is_empty(&layer);

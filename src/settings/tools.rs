@@ -3,7 +3,6 @@
 use loopwarden_core::policy::Problem;
 
 use crate::diagnostic::Diagnostic;
-use crate::policy::CODE;
 use crate::tree::{Node, Table, Value};
 use crate::{shape, tree};
 
@@ -14,13 +13,13 @@ const LIST: &str = "tool";
 pub(crate) const OF_BASE: &str = "base_tools";
 
 /// Takes `base_tools` out of a layer.
-pub(crate) fn keeps_base(layer: &mut Table, told: &mut Vec<Diagnostic>) -> bool {
+pub(crate) fn keeps_base(layer: &mut Table, code: &'static str, told: &mut Vec<Diagnostic>) -> bool {
     match layer.remove(OF_BASE) {
         None => true,
         Some(Node { value: Value::Boolean(keeps), .. }) => keeps,
         Some(node) => {
             let message = format!("{OF_BASE} is {}, but must be true or false", shape::kind(&node.value));
-            told.push(Diagnostic::new(CODE, message).at(&node.origin, OF_BASE));
+            told.push(Diagnostic::new(code, message).at(&node.origin, OF_BASE));
             true
         }
     }

@@ -17,7 +17,10 @@ const VERDICTS: u64 = 48 * MIB;
 /// Counters of swarms may take so much of what sessions may: a part.
 const COUNTERS_PART: usize = 4;
 
-/// The sum of what the settings and the bounds of the listener allow, and a quarter for everything else: an upper bound of what the process
+/// The program itself, its threads, and what the allocator keeps for them. Bytes.
+const PROGRAM: u64 = 64 * MIB;
+
+/// The sum of what the settings and the bounds of the listener allow, and a quarter for what lies between: an upper bound of what the process
 /// holds when it holds most. Bytes.
 pub(super) fn budget(config: &Config) -> u64 {
     let limits = &config.limits;
@@ -28,7 +31,7 @@ pub(super) fn budget(config: &Config) -> u64 {
     let lanes = (u64::from(lanes) + config.input.len() as u64) * (fetched + 2 * config.commit.overlay_bytes_max) as u64;
     let counters = limits.session_cache_bytes / COUNTERS_PART;
     let shared = (limits.block_cache_bytes + limits.write_buffer_bytes + limits.session_cache_bytes + counters) as u64;
-    (shared + BODIES + VERDICTS + lanes) / 4 * 5
+    (shared + BODIES + VERDICTS + lanes) / 4 * 5 + PROGRAM
 }
 
 /// For people: the sum, and a warning where the control group gives less.
@@ -72,11 +75,11 @@ mod tests {
         let sets = ["instance=a", "lanes=1"];
         let one = budget(&with(&sets));
         // 256 + 256 + 128 MiB, 64 for counters, 240 for the listener, twice 32 MiB a lane, and a quarter of all that.
-        assert_eq!(one, (640 + 64 + 240 + 64) * MIB / 4 * 5);
+        assert_eq!(one, (640 + 64 + 240 + 64) * MIB / 4 * 5 + PROGRAM);
         assert_eq!(budget(&with(&[sets[0], "lanes=3"])) - one, 2 * 64 * MIB / 4 * 5);
         let kafka = with(&[sets[0], sets[1], "kafka.bootstrap_servers=h:1"]);
         // One more lane, for the sums, and 64 MiB for what each of the two fetches.
         assert_eq!(budget(&kafka) - one, (64 + 2 * 64) * MIB / 4 * 5);
-        assert!(told(&kafka).contains("memory: up to 1500 MiB"), "{}", told(&kafka));
+        assert!(told(&kafka).contains("memory: up to 1564 MiB"), "{}", told(&kafka));
     }
 }

@@ -6,9 +6,9 @@ mod files;
 mod plan;
 mod program;
 mod service;
+mod setting;
 mod status;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
@@ -16,9 +16,10 @@ use clap::{Args, Subcommand};
 
 use crate::cli::hook::answering::Answering;
 use crate::cli::hook::files::Change;
-use crate::cli::hook::plan::{Mode, Place, Target};
-use crate::exit_code;
-use crate::failure::{Failure, Outcome};
+use crate::cli::hook::plan::Mode;
+use crate::cli::hook::setting::{PlaceArgs, Setting, failed, usage};
+use crate::cli::hook::status::StatusArgs;
+use crate::failure::Outcome;
 use crate::output::Output;
 
 /// `hook`.
@@ -46,31 +47,6 @@ pub struct HookArgs {
     #[arg(value_name = "AGENT", value_parser = PossibleValuesParser::new(plan::AGENTS))]
     pub agent: String,
     /// Where they are.
-    #[command(flatten)]
-    pub place: PlaceArgs,
-}
-
-/// Where hooks are, and whom they ask.
-#[derive(Debug, Args)]
-pub struct PlaceArgs {
-    /// For the project in the current directory alone, instead of for all of the user's
-    #[arg(long)]
-    pub project: bool,
-    /// Where loopwarden answers, on this host
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9464")]
-    pub address: SocketAddr,
-    /// The program that the agent starts; without: loopwarden-hook in the PATH, or beside this program
-    #[arg(long, value_name = "FILE")]
-    pub program: Option<PathBuf>,
-}
-
-/// `hook status`.
-#[derive(Debug, Args)]
-pub struct StatusArgs {
-    /// The agent; without: a list of all
-    #[arg(value_name = "AGENT", value_parser = PossibleValuesParser::new(plan::AGENTS))]
-    pub agent: Option<String>,
-    /// Where its hooks are.
     #[command(flatten)]
     pub place: PlaceArgs,
 }
@@ -122,51 +98,6 @@ pub fn run(command: &HookCommand) -> Outcome {
     }
 }
 
-/// The user's directories, and the agent's files.
-struct Setting {
-    place: Place,
-    config: PathBuf,
-    cache: PathBuf,
-}
-
-impl Setting {
-    fn of(agent: &str, args: &PlaceArgs, posts: bool) -> Result<Self, Failure> {
-        if !args.address.ip().is_loopback() {
-            return Err(usage("--address must be one of this host: arguments and results of your agents go there unencrypted"));
-        }
-        let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let home = variable("HOME").ok_or_else(|| failed("the variable HOME names no directory"))?;
-        let program = match &args.program {
-            Some(program) => {
-                Some(std::path::absolute(program).map_err(|error| failed(&format!("{}: {error}", program.display())))?)
-            }
-            None => program::find("loopwarden-hook"),
-        };
-        let project = args.project.then(std::env::current_dir).transpose()?;
-        Ok(Self {
-            config: variable("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")),
-            cache: variable("XDG_CACHE_HOME").unwrap_or_else(|| home.join(".cache")),
-            place: Place {
-                project,
-                program,
-                moved: plan::variable(agent).and_then(variable),
-                home,
-                address: args.address,
-                posts,
-            },
-        })
-    }
-
-    fn targets(&self, agent: &str) -> Result<Vec<Target>, Failure> {
-        plan::files(agent, &self.place).map_err(|problem| failed(&problem))
-    }
-
-    /// The file in which hooks that are programs find the address. Without it they ask the usual one.
-    fn address(&self) -> (PathBuf, String) {
-        (self.config.join("loopwarden/hook-address"), format!("{}\n", self.place.address))
-    }
-}
-
 fn install(args: &InstallArgs) -> Outcome {
     if args.http && !plan::POSTERS.contains(&args.hook.agent.as_str()) {
         return Err(usage(&format!("--http is for {}: {} starts a program", plan::POSTERS.join(" and "), args.hook.agent)));
@@ -175,7 +106,7 @@ fn install(args: &InstallArgs) -> Outcome {
     let changes = setting.targets(&args.hook.agent)?.iter().map(files::install).collect::<Result<Vec<_>, _>>();
     let changes = changes.map_err(|problem| failed(&problem))?;
     let mut out = Output::stdout();
-    out.line(agent_line(&args.hook.agent))?;
+    out.line(program::line(&args.hook.agent))?;
     carry_out(&changes, args.dry_run, &mut out)?;
     let (path, line) = setting.address();
     let is_usual = setting.place.address.to_string() == "127.0.0.1:9464";
@@ -266,23 +197,6 @@ fn carry_out(changes: &[Change], is_dry: bool, out: &mut Output) -> Outcome {
     Ok(())
 }
 
-/// Which program this is about, in the version that is there.
-fn agent_line(agent: &str) -> String {
-    let Some(name) = program::name(agent) else { return format!("{agent}: has no command to ask for its version") };
-    match program::version(name) {
-        Some(version) => format!("{agent}: {version} ({name} --version)"),
-        None => format!("{agent}: {name} is not in the PATH, or does not tell its version"),
-    }
-}
-
 fn indented(text: &str) -> String {
     text.lines().map(|line| if line.is_empty() { "\n".to_owned() } else { format!("  {line}\n") }).collect::<Vec<_>>().concat()
-}
-
-fn failed(problem: &str) -> Failure {
-    Failure::new(exit_code::FAILED, format!("error: {problem}"))
-}
-
-fn usage(problem: &str) -> Failure {
-    Failure::new(exit_code::USAGE, format!("error: {problem}"))
 }

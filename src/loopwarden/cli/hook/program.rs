@@ -66,3 +66,12 @@ pub(super) fn trusted_by_codex(config: &str, hooks: &Path) -> usize {
     };
     states.into_iter().flatten().filter(is_trusted).count()
 }
+
+/// Which program this is about, in the version that is there.
+pub(super) fn line(agent: &str) -> String {
+    let Some(program) = name(agent) else { return format!("{agent}: has no command to ask for its version") };
+    match version(program) {
+        Some(version) => format!("{agent}: {version} ({program} --version)"),
+        None => format!("{agent}: {program} is not in the PATH, or does not tell its version"),
+    }
+}

@@ -2,11 +2,26 @@
 
 use std::path::PathBuf;
 
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+
 use crate::cli::hook::answering::Answering;
 use crate::cli::hook::plan::{self, Target};
-use crate::cli::hook::{Setting, StatusArgs, agent_line, failed, files, program};
+use crate::cli::hook::setting::{PlaceArgs, Setting, failed};
+use crate::cli::hook::{files, program};
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
+
+/// `hook status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// The agent; without: a list of all
+    #[arg(value_name = "AGENT", value_parser = PossibleValuesParser::new(plan::AGENTS))]
+    pub agent: Option<String>,
+    /// Where its hooks are.
+    #[command(flatten)]
+    pub place: PlaceArgs,
+}
 
 /// Columns of an agent's name in the list of all.
 const NAME_COLUMNS: usize = 12;
@@ -19,7 +34,7 @@ pub(super) fn run(args: &StatusArgs) -> Outcome {
     let mut out = Output::stdout();
     let total = match &args.agent {
         Some(agent) => {
-            out.line(agent_line(agent))?;
+            out.line(program::line(agent))?;
             let found = look(agent, args)?;
             for line in &found.lines {
                 out.line(line)?;

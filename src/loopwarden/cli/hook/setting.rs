@@ -1,0 +1,78 @@
+//! Where the hooks of an agent are, and whom they ask: what all commands on hooks begin with.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::hook::plan::{self, Place, Target};
+use crate::cli::hook::program;
+use crate::exit_code;
+use crate::failure::Failure;
+
+/// Where hooks are, and whom they ask.
+#[derive(Debug, Args)]
+pub struct PlaceArgs {
+    /// For the project in the current directory alone, instead of for all of the user's
+    #[arg(long)]
+    pub project: bool,
+    /// Where loopwarden answers, on this host
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9464")]
+    pub address: SocketAddr,
+    /// The program that the agent starts; without: loopwarden-hook in the PATH, or beside this program
+    #[arg(long, value_name = "FILE")]
+    pub program: Option<PathBuf>,
+}
+
+/// The user's directories, and the agent's files.
+pub(super) struct Setting {
+    pub(super) place: Place,
+    pub(super) config: PathBuf,
+    pub(super) cache: PathBuf,
+}
+
+impl Setting {
+    pub(super) fn of(agent: &str, args: &PlaceArgs, posts: bool) -> Result<Self, Failure> {
+        if !args.address.ip().is_loopback() {
+            return Err(usage("--address must be one of this host: arguments and results of your agents go there unencrypted"));
+        }
+        let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let home = variable("HOME").ok_or_else(|| failed("the variable HOME names no directory"))?;
+        let program = match &args.program {
+            Some(program) => {
+                Some(std::path::absolute(program).map_err(|error| failed(&format!("{}: {error}", program.display())))?)
+            }
+            None => program::find("loopwarden-hook"),
+        };
+        let project = args.project.then(std::env::current_dir).transpose()?;
+        Ok(Self {
+            config: variable("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")),
+            cache: variable("XDG_CACHE_HOME").unwrap_or_else(|| home.join(".cache")),
+            place: Place {
+                project,
+                program,
+                moved: plan::variable(agent).and_then(variable),
+                home,
+                address: args.address,
+                posts,
+            },
+        })
+    }
+
+    pub(super) fn targets(&self, agent: &str) -> Result<Vec<Target>, Failure> {
+        plan::files(agent, &self.place).map_err(|problem| failed(&problem))
+    }
+
+    /// The file in which hooks that are programs find the address. Without it they ask the usual one.
+    pub(super) fn address(&self) -> (PathBuf, String) {
+        (self.config.join("loopwarden/hook-address"), format!("{}\n", self.place.address))
+    }
+}
+
+pub(super) fn failed(problem: &str) -> Failure {
+    Failure::new(exit_code::FAILED, format!("error: {problem}"))
+}
+
+pub(super) fn usage(problem: &str) -> Failure {
+    Failure::new(exit_code::USAGE, format!("error: {problem}"))
+}
