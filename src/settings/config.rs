@@ -86,7 +86,7 @@ settings! {
     pub struct HttpConfig {
         /// address and port of metrics, health and administration; loopback, since those show session ids
         listen: SocketAddr = "127.0.0.1:9464";
-        /// file with a bearer token for everything and every tenant; [[token]] has tokens for less
+        /// file with a bearer token for everything and every tenant; tables `token` have some for less
         token_file: Option<PathBuf> as "/run/secrets/loopwarden-token";
         /// who on this host needs no token: programs of the user that loopwarden runs as, and root; nobody; or any user
         local: LocalClients = "own_user";

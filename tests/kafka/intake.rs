@@ -323,8 +323,8 @@ fn a_mapping_cloud_events_by_headers_and_native_events_without_a_key_are_read_be
         write(&world, &clouds, &[("content-type", "application/cloudevents+json; charset=utf-8")], &whole.to_string());
     }
     // One session of two topics.
-    let job =
-        json!({ "type": "tool.finished", "key": "both", "run": { "id": "both" }, "call": { "name": "Bash", "output": "a" } });
+    let job = json!({ "type": "tool.finished", "key": "both", "run": { "id": "both" },
+        "call": { "name": "Bash", "input": { "command": "ls" }, "output": "a" } });
     write(&world, &jobs, &[], &job.to_string());
     write(&world, &natives, &[], &native("both", 0).to_string());
     write(&world, &jobs, &[], &json!({ "type": "tool.started" }).to_string());

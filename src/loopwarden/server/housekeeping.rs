@@ -45,7 +45,7 @@ impl Upkeep {
         Ok(Self { keep, ticked: 0, ticks: SteadyClock::new(ages.now_ms(), mono_ms, TICK_DOUBT_MS), ages })
     }
 
-    /// A turn, each [`TICK_EVERY`]: a tick, and each sixth time what is too old. What went wrong.
+    /// A turn, each `TICK_EVERY`: a tick, and each sixth time what is too old. What went wrong.
     pub fn turn(&mut self, broker: &EmbeddedBroker, (wall_ms, mono_ms): (i64, u64)) -> Vec<LogError> {
         self.ticked = self.ticked.wrapping_add(1);
         let now_ms = self.ages.look(wall_ms, mono_ms);

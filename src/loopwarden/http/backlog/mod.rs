@@ -31,7 +31,7 @@ use crate::http::backlog::queue::{Entry, Queue};
 const NOBODY: u64 = u64::MAX;
 /// What the clock shows at the start, so that older events have a time too: ten years. Milliseconds.
 const ORIGIN_MS: u64 = 315_360_000_000;
-/// A sender may always have so many events waiting, until twice of what may wait does: a batch of an exporter.
+/// A sender may always have so many events waiting, until twice of what may wait does beside that of one: a batch of an exporter.
 const ALWAYS: usize = 256;
 /// Nobody else sent anything for so long: a sender is alone, and what it sends delays nobody but itself. Milliseconds.
 const ALONE_AFTER_MS: u64 = 60_000;
@@ -324,7 +324,7 @@ impl Inner {
                 let held = self.senders.get(name).copied().unwrap_or(0);
                 let share = room.saturating_sub(self.waiting - held.min(self.waiting)) / if is_alone { 1 } else { 2 };
                 let fits = held + events <= share && (held == 0 || oldest_ms <= ms_max / 2 || oldest_ms > COUNTS_MS);
-                let is_small = held + events <= ALWAYS && self.waiting < 2 * room.max(ALWAYS);
+                let is_small = held + events <= ALWAYS && self.waiting_beside_most() < 2 * room.max(ALWAYS);
                 let is_first = is_alone && held == 0;
                 if !(fits || is_small || is_first) {
                     self.pace.is_short();
@@ -341,6 +341,12 @@ impl Inner {
             self.sent(name, now_ms);
         }
         Ok(())
+    }
+
+    /// What waits beside that of the sender who has most waiting. Where lanes become slower than they were, one that floods has more waiting
+    /// than there is room for, and that is not to keep others out.
+    fn waiting_beside_most(&self) -> usize {
+        self.waiting.saturating_sub(self.senders.values().copied().max().unwrap_or_default())
     }
 
     /// Whether nobody but this sender has sent anything for a while.

@@ -53,7 +53,7 @@ fn many_that_flood_never_have_more_waiting_than_there_is_room_for_twice() {
             let _ = take(&mut inner, evil, 50, 0);
         }
     }
-    assert!(inner.waiting <= 2 * ROOM + 50, "{}", inner.waiting);
+    assert!(inner.waiting <= 2 * ROOM + 100, "{}", inner.waiting);
     let evil = name("evil-0");
     inner.release(Some(&evil), 50);
     assert_eq!(take(&mut inner, "good", 50, 0), Ok(()), "what is judged makes room for who has nothing waiting");
@@ -64,10 +64,9 @@ fn who_is_alone_has_all_the_room_until_somebody_else_comes() {
     let mut inner = Inner::default();
     assert_eq!(take(&mut inner, "only", 16_384, 0), Ok(()), "of any size where nothing waits");
     assert!(take(&mut inner, "only", 1, 0).is_err());
-    assert_eq!(take(&mut inner, "other", 64, 0), Err(Full::Share(ALWAYS)), "too much waits already");
-    inner.release(Some(&name("only")), 10_000);
-    assert_eq!(take(&mut inner, "other", 64, 0), Ok(()));
-    inner.release(Some(&name("only")), 6_384);
+    assert_eq!(take(&mut inner, "other", 64, 0), Ok(()), "whoever sends little waits for four seconds at most");
+    assert!(take(&mut inner, "other", 8_000, 0).is_err());
+    inner.release(Some(&name("only")), 16_384);
     assert!(take(&mut inner, "only", 16_384, 1).is_err(), "it is alone no more");
     assert_eq!(take(&mut inner, "only", 16_384, ALONE_AFTER_MS + 2), Ok(()), "it is again");
 }
@@ -80,6 +79,17 @@ fn who_has_events_waiting_for_half_of_the_time_sends_no_more_and_a_task_that_has
     assert!(at("evil", 501).is_err(), "lanes are slower than they were");
     assert_eq!(at("good", 501), Ok(()), "who has little waiting is let in");
     assert_eq!(at("evil", COUNTS_MS + 1), Ok(()), "what waits for ever is no measure");
+}
+
+#[test]
+fn lanes_that_become_slower_send_away_who_floods_and_nobody_else() {
+    let mut inner = known(&["good", "evil"]);
+    fill(&mut inner, "evil", 0);
+    // As if lanes had been faster when the flood was let in.
+    inner.waiting += 8 * ROOM;
+    *inner.senders.get_mut(&name("evil")).unwrap() += 8 * ROOM;
+    assert!(take(&mut inner, "evil", 1, 0).is_err());
+    assert_eq!(take(&mut inner, "good", ALWAYS, 0), Ok(()));
 }
 
 fn with_log<T>(of: &str, test: impl FnOnce(EmbeddedBroker) -> T) {
