@@ -176,7 +176,7 @@ fn an_agent_lifts_its_own_block_neither_by_a_reset_nor_by_beginning_or_ending() 
         assert!(answer.json()["rejected"][0]["message"].as_str().unwrap().contains("role operator"), "{}", answer.text);
         let check = format!(r#"{{"event":{reset}}}"#);
         let answer = send(client, source, "POST", "/v1/check", &check);
-        assert_eq!((answer.status, &answer.json()["title"]), (400, &json!("not_permitted")), "{}", answer.text);
+        assert_eq!((answer.status, &answer.json()["title"]), (403, &json!("not_permitted")), "{}", answer.text);
     }
     let session = |hook: &str| json!({ "session_id": "s", "hook_event_name": hook, "source": "startup", "reason": "clear" });
     for hook in ["SessionStart", "SessionEnd", "SessionStart"] {
@@ -238,9 +238,10 @@ fn a_source_speaks_for_its_own_tenant_and_for_no_other() {
     let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let answer = client.send("POST", "/v1/events", &headers, cloud.to_string().as_bytes());
     assert_eq!((answer.status, &answer.json()["rejected"][0]["reason"]), (422, &json!("foreign_tenant")), "{}", answer.text);
-    for event in [of_tenant("globex", failed_call("a", 6)), of_tenant("", failed_call("a", 6))] {
-        let answer = send(client, "source-acme", "POST", "/v1/check", &json!({ "event": event }).to_string());
-        assert_eq!(answer.status, 400, "{}", answer.text);
+    for (tenant, status) in [("globex", 403), ("", 400)] {
+        let check = json!({ "event": of_tenant(tenant, failed_call("a", 6)) }).to_string();
+        let answer = send(client, "source-acme", "POST", "/v1/check", &check);
+        assert_eq!(answer.status, status, "{}", answer.text);
     }
     let answer = send(client, "source-acme", "POST", "/v1/check", &json!({ "event": failed_call("a", 7) }).to_string());
     assert_eq!((answer.status, &answer.json()["recorded"]), (200, &json!(true)), "{}", answer.text);

@@ -17,6 +17,7 @@ use axum::response::Response;
 pub use beside::Send;
 pub use desk::Desk;
 pub(super) use embedded::{APPENDS, LOOK_UPS};
+use loopwarden_core::event::Reason;
 use loopwarden_guard::{BadCheck, Check};
 use loopwarden_log::clock::Stopwatch;
 use tokio::time::timeout;
@@ -87,5 +88,7 @@ fn is_too_large(error: &axum::Error) -> bool {
 /// What is wrong with a check, with its place.
 pub(super) fn refused(bad: &BadCheck) -> Refusal {
     let what = if bad.pointer.is_empty() { "the body" } else { bad.pointer.as_str() };
-    answer::problem(StatusCode::BAD_REQUEST, bad.code, &format!("{what}: {}", bad.code), &bad.pointer).into()
+    let is_denied = [Reason::NotPermitted, Reason::ForeignTenant].iter().any(|reason| reason.as_str() == bad.code);
+    let status = if is_denied { StatusCode::FORBIDDEN } else { StatusCode::BAD_REQUEST };
+    answer::problem(status, bad.code, &format!("{what}: {}", bad.code), &bad.pointer).into()
 }
