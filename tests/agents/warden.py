@@ -49,9 +49,10 @@ class Process:
             self.process = subprocess.Popen([TARGET / "loopwarden", *arguments], stdout=log, stderr=log, env=environment)
         until("loopwarden " + name, self.is_ready, self.process, self.log)
 
-    def is_ready(self):
+    def is_ready(self, why=""):
+        """Whether it is, and says so with these words."""
         try:
-            return urllib.request.urlopen("http://%s/readyz" % self.address, timeout=2).status == 200
+            return why in urllib.request.urlopen("http://%s/readyz?verbose" % self.address, timeout=2).read().decode()
         except OSError:
             return False
 
@@ -136,8 +137,10 @@ class OnKafka:
     def __init__(self, folder):
         self.broker = Broker(folder / "broker")
         kafka = ["--set", "kafka.bootstrap_servers=" + self.broker.bootstrap]
-        arguments = ["run", "--data-dir", str(folder / "data"), "--set", "http.listen=ADDRESS", "--set", "mode=live", *kafka]
+        # One lane for sessions and one for swarms; each that joins the group makes the others wait. All have joined before an agent starts.
+        arguments = ["run", "--data-dir", str(folder / "data"), "--set", "http.listen=ADDRESS", "--set", "mode=live", "--set", "lanes=1", *kafka]
         self.run = Process("run", folder, arguments)
+        until("all tasks of the fleet", lambda: self.run.is_ready("8 of 8 tasks run"), self.run.process, self.run.log)
         self.guard = Process("guard", folder, ["guard", "--state", "kafka", "--listen", "ADDRESS", *kafka])
         self.address = self.guard.address
 
