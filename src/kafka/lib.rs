@@ -3,50 +3,29 @@
 //! Rules are those of page `commit`.
 
 pub mod admin;
-mod answers;
-mod bearer;
-mod certificates;
-mod changelog;
-mod commands;
-mod consumer;
-mod context;
-pub mod fate;
-mod follow;
-mod forward;
-pub mod growth;
-mod identity;
-mod judged;
-mod members;
-mod message;
-pub mod operator;
-pub mod permissions;
-mod place;
-mod plan;
-mod producer;
-pub mod range;
-mod rebalance;
-pub mod settings;
-mod standstill;
+pub mod client;
+mod member;
+pub mod producers;
+pub mod readers;
 mod topics;
-mod write_probe;
-pub mod writer;
 
 use std::time::Duration;
 
-use certificates::{Certificates, expect_let_in};
-pub use changelog::KafkaChangelog;
-pub use commands::CommandFollower;
-use consumer::LaneConsumer;
-pub use follow::{Followed, StateFollower};
-pub use forward::Forwarder;
-pub use judged::Judged;
+use client::certificates::{Certificates, expect_let_in};
+use client::fate;
+pub use client::settings::{GroupProtocol, KafkaOptions, NativeSettings, Secret, Security, Start, TopicNames};
 use loopwarden_core::event::{NextOffset, Record, TaskId};
 use loopwarden_core::limits;
 use loopwarden_log::clock::Deadline;
 use loopwarden_log::{Changelog, CommitOutcome, CommitSteps, Flow, InputEnd, Log, LogError, LogEvent, Output, Partitions};
-use place::PlaceWatch;
-use producer::LaneProducer;
-pub use settings::{GroupProtocol, KafkaOptions, NativeSettings, Secret, Security, Start, TopicNames};
+use member::consumer::LaneConsumer;
+use member::place::PlaceWatch;
+pub use producers::forward::Forwarder;
+use producers::transactional::LaneProducer;
+pub use readers::changelog::KafkaChangelog;
+pub use readers::commands::CommandFollower;
+pub use readers::follow::{Followed, StateFollower};
+pub use readers::judged::Judged;
 use topics::Topics;
 
 /// A lane's log on Kafka.

@@ -2,45 +2,26 @@
 //!
 //! The configuration is declared once, in `config`; checks, messages, schema and the documented file follow from it.
 
-mod config;
-mod diagnostic;
-mod entry;
-mod explain;
-mod file;
-mod idle;
-mod load;
-mod names;
-mod native;
-#[cfg(test)]
-mod once;
+mod describe;
+mod layers;
+mod messages;
 pub mod policy;
-mod policy_schema;
-mod reference;
-mod relations;
-mod rules;
-mod schema;
-mod shape;
-mod suggest;
-mod tables;
-mod token;
-mod tools;
-mod tree;
-mod webhook;
+mod process;
 
-pub use config::{
+pub use describe::entry::Verbatim;
+pub use describe::reference::default_file;
+pub use describe::schema::config as config_schema;
+pub use layers::file::read_secret;
+pub use layers::load::{Flag, Layers, Loaded, load};
+pub use layers::suggest::closest;
+pub use layers::tree::Effective;
+pub use messages::diagnostic::{Diagnostic, Diagnostics, Origin};
+pub use messages::explain::{PAGES, Page, explain};
+pub use policy::schema::policy as policy_schema;
+pub use process::config::{
     ClientConfig, CommitConfig, Config, DeadLetterContent, EmbeddedConfig, GroupProtocol, HttpConfig, InputConfig, InputForm,
     KafkaConfig, LimitsConfig, LocalClients, LogConfig, LogFormat, OauthConfig, OnInputLoss, OtlpSignal, ProcessMode,
     SaslMechanism, Start, TimeConfig,
 };
-pub use diagnostic::{Diagnostic, Diagnostics, Origin};
-pub use entry::Verbatim;
-pub use explain::{PAGES, Page, explain};
-pub use file::read_secret;
-pub use load::{Flag, Layers, Loaded, load};
-pub use policy_schema::policy as policy_schema;
-pub use reference::default_file;
-pub use schema::config as config_schema;
-pub use suggest::closest;
-pub use token::{TokenConfig, same_token};
-pub use tree::Effective;
-pub use webhook::{ExpiredCommand, WebhookConfig, WebhookFormat, WebhookStart};
+pub use process::token::{TokenConfig, same_token};
+pub use process::webhook::{ExpiredCommand, WebhookConfig, WebhookFormat, WebhookStart};

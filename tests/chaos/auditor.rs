@@ -23,7 +23,7 @@ use crate::outcome::{Read, Seen, Spill, read_output};
 
 /// Faults kept; more say nothing new.
 const FAULTS_MAX: usize = 100;
-/// A client may stop reading a partition for good when a broker comes back (`src/kafka/standstill.rs`): another one takes its place.
+/// A client may stop reading a partition for good when a broker comes back (`src/kafka/client/standstill.rs`): another one takes its place.
 const READER_AGE_MAX: Duration = Duration::from_secs(30);
 /// A commit seen so soon after a start is the former life's.
 const TOO_SOON_MS: u64 = 150;

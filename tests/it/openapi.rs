@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use jsonschema::Validator;
+use loopwarden::http::listener::sidecar;
 use loopwarden::http::routes::{Group, ROUTES};
-use loopwarden::http::sidecar;
 use loopwarden_core::event::EventTime;
 use loopwarden_guard::{Answer, Check};
 use loopwarden_ingest::Sessions;

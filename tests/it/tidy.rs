@@ -35,8 +35,8 @@ const TABLE: &[Layer] = &[
 const ONLY_IN: &[(&str, &[&str])] = &[
     ("rocksdb", &["src/state/rocks"]),
     // The client panics on a header whose name is no UTF-8; only its reader of headers may catch that.
-    ("catch_unwind", &["src/lane/poison.rs", "src/kafka/message.rs"]),
-    ("tokio", &["src/lane/supervise.rs", "src/loopwarden/http", "src/loopwarden/signals.rs", "src/mcp_http"]),
+    ("catch_unwind", &["src/lane/stage/poison.rs", "src/kafka/client/message.rs"]),
+    ("tokio", &["src/lane/thread/supervise.rs", "src/loopwarden/http", "src/loopwarden/signals.rs", "src/mcp_http"]),
     // The other clock comes with RocksDB.
     ("Instant", &["src/log/clock.rs", "src/mcp/clock.rs"]),
     ("SystemTime", &["src/log/clock.rs"]),
@@ -264,12 +264,12 @@ const BAD: &[(&str, &str, &str)] = &[
     ("src/state/session.rs", "use rocksdb::DB;", "`rocksdb` stands in src/state/rocks only"),
     ("src/log/embedded.rs", "use rocksdb::WriteBatch;", "`rocksdb` stands in src/state/rocks only"),
     (
-        "src/lane/lane.rs",
+        "src/lane/thread/lane.rs",
         "fn f() { std::panic::catch_unwind(g); }",
-        "`catch_unwind` stands in src/lane/poison.rs, src/kafka/message.rs only",
+        "`catch_unwind` stands in src/lane/stage/poison.rs, src/kafka/client/message.rs only",
     ),
-    ("src/lane/lane.rs", "use tokio::sync::mpsc;", "`tokio` stands in"),
-    ("src/lane/lane.rs", "fn f() { std::time::SystemTime::now(); }", "`SystemTime` stands in src/log/clock.rs only"),
+    ("src/lane/thread/lane.rs", "use tokio::sync::mpsc;", "`tokio` stands in"),
+    ("src/lane/thread/lane.rs", "fn f() { std::time::SystemTime::now(); }", "`SystemTime` stands in src/log/clock.rs only"),
     ("src/loopwarden/http/routes.rs", "fn f() { Instant::now(); }", "wall time is read in clock.rs only"),
     ("src/core/engine/session.rs", "async fn f() {}", "`async` in the core"),
     ("src/core/engine/session.rs", "fn f(t: Instant) {}", "`Instant` in the core"),
@@ -286,7 +286,7 @@ const BAD: &[(&str, &str, &str)] = &[
     ("src/core/detect/history.rs", "use std::collections::HashSet;", "`HashSet` in the core"),
     ("src/core/engine/command.rs", "#[derive(Serialize)]\nstruct Command;", "`Serialize` in detect or engine"),
     ("src/core/detect/step.rs", "impl serde::Serialize for Step {}", "`Serialize` in detect or engine"),
-    ("src/lane/lane.rs", "fn f() { todo!() }", "`todo!` left over"),
+    ("src/lane/thread/lane.rs", "fn f() { todo!() }", "`todo!` left over"),
     ("tests/it/golden.rs", "fn f() { dbg!(1); }", "`dbg!` left over"),
     ("tests/it/golden.rs", "fn f() { matches!(run(1), Some(_)); }", "thrown away"),
 ];

@@ -8,7 +8,7 @@ use std::time::Duration;
 use loopwarden::clock;
 use loopwarden::clock::Deadline;
 use loopwarden::event::EventTime;
-use loopwarden::log::kafka::admin::{Admin, Purpose, TopicPlan};
+use loopwarden::log::kafka::admin::topics::{Admin, Purpose, TopicPlan};
 use loopwarden_ingest::Sessions;
 use loopwarden_ingest::otlp;
 use rdkafka::message::{Header, OwnedHeaders};

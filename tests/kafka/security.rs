@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
 use loopwarden::event::Stage;
-use loopwarden::log::kafka::admin::Admin;
-use loopwarden::log::kafka::{KafkaOptions, admin};
+use loopwarden::log::kafka::KafkaOptions;
+use loopwarden::log::kafka::admin::topics as admin;
+use loopwarden::log::kafka::admin::topics::Admin;
 use serde_json::Value;
 
 use crate::bounded::{START_WAIT, bounded};

@@ -41,7 +41,7 @@ pub use collector::{Collected, Collector};
 pub use input::FileInput;
 pub use lane::FileLog;
 pub(crate) use logs::session_name;
-use loopwarden_kafka::range::KafkaRange;
+use loopwarden_kafka::readers::range::KafkaRange;
 use loopwarden_log::LogError;
 pub use options::{FileOptions, REPLAY_PARTITIONS};
 pub use read::{LogsRead, Refused};

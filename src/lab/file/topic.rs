@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loopwarden_core::event::decode;
-use loopwarden_kafka::range::KafkaRange;
+use loopwarden_kafka::readers::range::KafkaRange;
 use loopwarden_log::{Flow, LogError, LogEvent};
 
 use crate::file::exchange::Shared;

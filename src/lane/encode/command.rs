@@ -3,8 +3,8 @@
 use loopwarden_core::engine::{Command, Fact, Placement, Trigger};
 
 use super::part::{VERSION, id_text, scope, subject};
-use crate::json;
-use crate::json::Object;
+use crate::encode::json;
+use crate::encode::json::Object;
 
 /// The document of a command, decided in this mode by this policy.
 pub(super) fn document(command: &Command, mode: &str, profile: &str, policy_sha256: &str) -> String {

@@ -3,6 +3,7 @@
 
 mod command;
 mod dead_letter;
+pub(crate) mod json;
 mod part;
 mod row;
 

@@ -3,8 +3,8 @@
 use loopwarden_core::engine::{CommandId, IdentityRecipe, Scope, SubjectKey};
 use loopwarden_core::identity::base32;
 
-use crate::json;
-use crate::json::Object;
+use crate::encode::json;
+use crate::encode::json::Object;
 
 /// Version in commands and dead letters.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -4,8 +4,8 @@ use loopwarden_core::engine::{Action, Head, Placement, SubjectKey, SwarmCounter,
 use loopwarden_core::event::EventTime;
 
 use super::part::{id_text, scope, subject};
-use crate::json;
-use crate::json::Object;
+use crate::encode::json;
+use crate::encode::json::Object;
 
 /// What a state row says of its subject.
 #[derive(Debug, Clone, Copy)]

@@ -1,8 +1,10 @@
 //! `check`: configuration, policy and native settings; with `--connect` what the brokers say.
 
 use loopwarden_core::policy::{Detector, Policy};
-use loopwarden_kafka::admin::{Admin, Severity, TopicProblem};
-use loopwarden_kafka::{KafkaOptions, fate, permissions, settings};
+use loopwarden_kafka::KafkaOptions;
+use loopwarden_kafka::admin::permissions;
+use loopwarden_kafka::admin::topics::{Admin, Severity, TopicProblem};
+use loopwarden_kafka::client::{fate, settings};
 use loopwarden_settings::{Config, Diagnostic, KafkaConfig};
 
 use crate::cli::args::{CheckArgs, LogArgs};

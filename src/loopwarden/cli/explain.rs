@@ -1,7 +1,8 @@
 //! `explain`: the page of an error code, or what a detector looks for.
 
 use loopwarden_core::policy::Detector;
-use loopwarden_settings::{PAGES, closest, explain, policy};
+use loopwarden_settings::policy;
+use loopwarden_settings::{PAGES, closest, explain};
 
 use crate::cli::args::ExplainArgs;
 use crate::exit_code;

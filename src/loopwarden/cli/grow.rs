@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use loopwarden_core::event::{Stage, TaskId};
-use loopwarden_kafka::growth::Grower;
+use loopwarden_kafka::admin::growth::Grower;
 use loopwarden_lab::report::grouped;
 use loopwarden_log::Flow;
 use loopwarden_settings::Config;

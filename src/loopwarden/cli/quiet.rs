@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use loopwarden_core::event::TaskId;
-use loopwarden_kafka::operator::Operator;
+use loopwarden_kafka::admin::operator::Operator;
 use loopwarden_log::LogError;
 use loopwarden_log::clock::Deadline;
 

@@ -2,7 +2,7 @@
 
 use loopwarden_core::event::EventTime;
 use loopwarden_kafka::KafkaOptions;
-use loopwarden_kafka::range::{Bound, Extent, KafkaRange};
+use loopwarden_kafka::readers::range::{Bound, Extent, KafkaRange};
 use loopwarden_log::clock;
 use loopwarden_settings::{Config, Diagnostic};
 

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
-use loopwarden_kafka::admin::{Admin, Created, Severity, TopicPlan, TopicProblem};
-use loopwarden_kafka::{KafkaOptions, admin, fate};
+use loopwarden_kafka::KafkaOptions;
+use loopwarden_kafka::admin::topics as admin;
+use loopwarden_kafka::admin::topics::{Admin, Created, Severity, TopicPlan, TopicProblem};
+use loopwarden_kafka::client::fate;
 use loopwarden_lab::report::Table;
 use loopwarden_log::LogError;
 use loopwarden_settings::{Config, KafkaConfig};

@@ -15,34 +15,34 @@ use crate::http::backlog::Full;
 /// Wait for a thread that may block.
 const TURN_WAIT: Duration = Duration::from_secs(5);
 
-pub(super) fn with_type(status: StatusCode, media: &'static str, body: impl Into<Body>) -> Response {
+pub(crate) fn with_type(status: StatusCode, media: &'static str, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
     response
 }
 
-pub(super) fn json_text(status: StatusCode, mut text: String) -> Response {
+pub(crate) fn json_text(status: StatusCode, mut text: String) -> Response {
     // People look at it with curl.
     text.push('\n');
     with_type(status, "application/json", text)
 }
 
-pub(super) fn json(status: StatusCode, value: &Value) -> Response {
+pub(crate) fn json(status: StatusCode, value: &Value) -> Response {
     json_text(status, value.to_string())
 }
 
-pub(super) fn ok(value: &Value) -> Response {
+pub(crate) fn ok(value: &Value) -> Response {
     json(StatusCode::OK, value)
 }
 
-pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Response {
+pub(crate) fn text(status: StatusCode, text: impl Into<String>) -> Response {
     with_type(status, "text/plain; charset=utf-8", text.into())
 }
 
 /// An answer that ends a request before it is done. Boxed: it travels through many results, and is rare.
 #[derive(Debug)]
-pub(super) struct Refusal(Box<Response>);
+pub(crate) struct Refusal(Box<Response>);
 
 impl From<Response> for Refusal {
     fn from(response: Response) -> Self {
@@ -64,7 +64,7 @@ struct Said {
 }
 
 /// An error: a word for programs, a sentence for people.
-pub(super) fn error(status: StatusCode, word: &str, message: impl AsRef<str>) -> Response {
+pub(crate) fn error(status: StatusCode, word: &str, message: impl AsRef<str>) -> Response {
     let message = message.as_ref();
     let mut response = json(status, &json!({ "error": word, "message": message }));
     response.extensions_mut().insert(Said { word: word.to_owned(), message: message.to_owned() });
@@ -72,12 +72,12 @@ pub(super) fn error(status: StatusCode, word: &str, message: impl AsRef<str>) ->
 }
 
 /// The sentence of an error of this form.
-pub(super) fn sentence(response: &Response) -> &str {
+pub(crate) fn sentence(response: &Response) -> &str {
     response.extensions().get::<Said>().map_or("", |said| &said.message)
 }
 
 /// An error of this form as a problem (RFC 9457), with its status and headers. Anything else as it is.
-pub(super) fn as_problem(mut response: Response) -> Response {
+pub(crate) fn as_problem(mut response: Response) -> Response {
     let Some(Said { word, message }) = response.extensions_mut().remove::<Said>() else { return response };
     let body = problem_body(response.status(), &word, &message, "");
     *response.body_mut() = body.into();
@@ -88,7 +88,7 @@ pub(super) fn as_problem(mut response: Response) -> Response {
 }
 
 /// A problem with a field of the body, named by its JSON pointer.
-pub(super) fn problem(status: StatusCode, word: &str, message: &str, pointer: &str) -> Response {
+pub(crate) fn problem(status: StatusCode, word: &str, message: &str, pointer: &str) -> Response {
     with_type(status, "application/problem+json", problem_body(status, word, message, pointer))
 }
 
@@ -106,14 +106,14 @@ fn problem_body(status: StatusCode, word: &str, message: &str, pointer: &str) ->
 }
 
 /// Come again.
-pub(super) fn later(status: StatusCode, word: &str, message: impl AsRef<str>, seconds: u32) -> Response {
+pub(crate) fn later(status: StatusCode, word: &str, message: impl AsRef<str>, seconds: u32) -> Response {
     let mut response = error(status, word, message);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     response
 }
 
 /// Too many events wait to be judged.
-pub(super) fn full(full: Full) -> Response {
+pub(crate) fn full(full: Full) -> Response {
     let (word, message) = match full {
         Full::Behind(late_ms) => {
             let seconds = late_ms / 1_000;
@@ -130,15 +130,15 @@ pub(super) fn full(full: Full) -> Response {
     later(StatusCode::TOO_MANY_REQUESTS, word, message, 1)
 }
 
-pub(super) fn busy() -> Response {
+pub(crate) fn busy() -> Response {
     later(StatusCode::SERVICE_UNAVAILABLE, "busy", "the process is busy with other requests", 1)
 }
 
-pub(super) fn bad_request(message: impl AsRef<str>) -> Response {
+pub(crate) fn bad_request(message: impl AsRef<str>) -> Response {
     error(StatusCode::BAD_REQUEST, "bad_request", message)
 }
 
-pub(super) fn embedded_only() -> Response {
+pub(crate) fn embedded_only() -> Response {
     error(
         StatusCode::NOT_FOUND,
         "embedded_only",
@@ -146,12 +146,12 @@ pub(super) fn embedded_only() -> Response {
     )
 }
 
-pub(super) async fn not_found() -> Response {
+pub(crate) async fn not_found() -> Response {
     error(StatusCode::NOT_FOUND, "not_found", "there is no such route")
 }
 
 /// A refusal of the router itself, empty or plain text, in the form of all others.
-pub(super) fn in_form(response: Response) -> Response {
+pub(crate) fn in_form(response: Response) -> Response {
     let in_words = ["application/json", "application/problem+json", "application/x-protobuf"];
     let is_said = response.headers().get(header::CONTENT_TYPE).is_some_and(|media| in_words.iter().any(|words| media == words));
     match response.status() {
@@ -164,7 +164,7 @@ pub(super) fn in_form(response: Response) -> Response {
 }
 
 /// Does something that blocks, on a thread for that; `gate` bounds how many do at once.
-pub(super) async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     gate: &Arc<Semaphore>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Refusal> {

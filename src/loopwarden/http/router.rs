@@ -7,9 +7,12 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, any, get, post, put};
 use loopwarden_ingest::otlp::Signal;
 
+use crate::http::access::gate as access;
+use crate::http::intake::{events, export, hooks, otlp};
 use crate::http::routes::{Handler, ROUTES};
 use crate::http::shared::Shared;
-use crate::http::{access, admin, answer, check, commands, events, export, hooks, otlp, page, state};
+use crate::http::views::{admin, commands, page, state};
+use crate::http::{answer, check};
 
 /// The router of the table, each route behind the gate.
 pub(super) fn router(shared: &Arc<Shared>) -> Router {

@@ -1,6 +1,6 @@
 //! Every route with its access, in one table: the router is made of it, and a test walks it.
 
-use crate::http::principal::{Role, Roles};
+use crate::http::access::principal::{Role, Roles};
 
 /// Who may ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,69 +7,71 @@ use loopwarden_ingest::mapping::Mapping;
 use loopwarden_log::embedded::{EmbeddedBroker, EmbeddedReader, Feed};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use crate::http::access::door::Door;
+use crate::http::access::rate;
+use crate::http::answer;
 use crate::http::backlog::Backlog;
 use crate::http::check::desk::Desk;
-use crate::http::door::Door;
-use crate::http::exports::Exports;
-use crate::http::process_status::ProcessStatus;
-use crate::http::{answer, metrics, rate};
+use crate::http::intake::otlp_sessions::Exports;
+use crate::http::listener::metrics;
+use crate::http::views::process_status::ProcessStatus;
 use crate::input_quality::InputQuality;
 
 /// Reads of the embedded log at once.
-pub(super) const READS: usize = 8;
+pub(crate) const READS: usize = 8;
 /// Appends to it at once.
-pub(super) const APPENDS: usize = 8;
+pub(crate) const APPENDS: usize = 8;
 
 /// What handlers share.
-pub(super) struct Shared {
-    pub(super) warden: Arc<dyn ProcessStatus>,
+pub(crate) struct Shared {
+    pub(crate) warden: Arc<dyn ProcessStatus>,
     /// Who is let in.
-    pub(super) door: Door,
-    pub(super) mapping: Option<Mapping>,
-    pub(super) embedded: Option<Embedded>,
-    pub(super) event_bytes_max: usize,
-    pub(super) topic: String,
-    pub(super) counts: metrics::Counts,
-    pub(super) rates: rate::Rates,
-    pub(super) asks: Arc<Semaphore>,
+    pub(crate) door: Door,
+    pub(crate) mapping: Option<Mapping>,
+    pub(crate) embedded: Option<Embedded>,
+    pub(crate) event_bytes_max: usize,
+    pub(crate) topic: String,
+    pub(crate) counts: metrics::Counts,
+    pub(crate) rates: rate::Rates,
+    pub(crate) asks: Arc<Semaphore>,
     /// Open streams and long polls.
-    pub(super) streams: Arc<Semaphore>,
+    pub(crate) streams: Arc<Semaphore>,
     /// Memory for bodies on their way in, in units of `body::BODY_UNIT`.
-    pub(super) bodies: Arc<Semaphore>,
+    pub(crate) bodies: Arc<Semaphore>,
     /// What exports of OpenTelemetry leave behind for the next ones.
-    pub(super) exports: Exports,
+    pub(crate) exports: Exports,
     /// Who sends, and how much of it can be compared.
-    pub(super) quality: Arc<InputQuality>,
-    pub(super) stopping: watch::Receiver<bool>,
+    pub(crate) quality: Arc<InputQuality>,
+    pub(crate) stopping: watch::Receiver<bool>,
     /// What answers checks; none with Kafka, where a guard of its own does.
-    pub(super) desk: Option<Desk>,
+    pub(crate) desk: Option<Desk>,
 }
 
 impl Shared {
     /// A place among the open streams; `message` says to whom there is none what they are.
-    pub(super) fn take_stream(&self, message: &str) -> Result<OwnedSemaphorePermit, answer::Refusal> {
+    pub(crate) fn take_stream(&self, message: &str) -> Result<OwnedSemaphorePermit, answer::Refusal> {
         let taken = Arc::clone(&self.streams).try_acquire_owned();
         taken.map_err(|_| answer::later(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", message, 5).into())
     }
 }
 
 /// The embedded log, as handlers use it.
-pub(super) struct Embedded {
-    pub(super) broker: EmbeddedBroker,
-    pub(super) reader: EmbeddedReader,
+pub(crate) struct Embedded {
+    pub(crate) broker: EmbeddedBroker,
+    pub(crate) reader: EmbeddedReader,
     /// What waits to be judged.
-    pub(super) backlog: Arc<Backlog>,
-    pub(super) reads: Arc<Semaphore>,
-    pub(super) appends: Arc<Semaphore>,
+    pub(crate) backlog: Arc<Backlog>,
+    pub(crate) reads: Arc<Semaphore>,
+    pub(crate) appends: Arc<Semaphore>,
     /// Changes after each sync.
-    pub(super) synced: watch::Receiver<()>,
+    pub(crate) synced: watch::Receiver<()>,
     /// Number of the next command that may be seen.
-    pub(super) commands_end: watch::Receiver<u64>,
+    pub(crate) commands_end: watch::Receiver<u64>,
 }
 
 impl Embedded {
     /// Must be called inside of the runtime.
-    pub(super) fn new(broker: EmbeddedBroker, backlog: Arc<Backlog>) -> Self {
+    pub(crate) fn new(broker: EmbeddedBroker, backlog: Arc<Backlog>) -> Self {
         let reader = broker.reader();
         let (announce, synced) = watch::channel(());
         let (tell_end, commands_end) = watch::channel(reader.range(Feed::Commands).end);

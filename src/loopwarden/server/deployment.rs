@@ -11,7 +11,7 @@ use loopwarden_core::policy::Policy;
 use loopwarden_ingest::Sources;
 use loopwarden_ingest::mapping::Mapping;
 use loopwarden_intake::IntakeReport;
-use loopwarden_kafka::admin::Admin;
+use loopwarden_kafka::admin::topics::Admin;
 use loopwarden_kafka::{KafkaLog, KafkaOptions};
 use loopwarden_lane::{
     Clock, CommitTrigger, Exit, Fleet, InlineRestorer, KillerFile, Lane, LaneHandle, LaneSettings, Leases, Pace, Recent,

@@ -1,8 +1,9 @@
 //! The topics that a process finds when it starts.
 
-use loopwarden_kafka::admin::{Admin, Purpose, Severity, TopicPlan, TopicProblem};
-use loopwarden_kafka::fate::E_NOT_AUTHORISED;
-use loopwarden_kafka::{KafkaOptions, admin};
+use loopwarden_kafka::KafkaOptions;
+use loopwarden_kafka::admin::topics as admin;
+use loopwarden_kafka::admin::topics::{Admin, Purpose, Severity, TopicPlan, TopicProblem};
+use loopwarden_kafka::client::fate::E_NOT_AUTHORISED;
 use loopwarden_log::LogError;
 
 use crate::exit_code;

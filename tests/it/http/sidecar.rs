@@ -103,7 +103,7 @@ fn verdicts_come_from_upstream_and_events_go_there() {
     assert!(!refused["reason"]["summary"].as_str().unwrap().is_empty());
     assert!(!nudges.is_empty() && nudges.iter().enumerate().all(|(at, id)| !nudges[..at].contains(id)), "{nudges:?}");
     until_so(|_| upstream.client.get("/v1/events").text, |text| text.contains("\"denied\""));
-    for (method, path) in loopwarden::http::sidecar::ROUTES {
+    for (method, path) in loopwarden::http::listener::sidecar::ROUTES {
         assert_ne!(client.send(method, &path.replace("{agent}", "gemini"), &[], b"").status, 404, "{path}");
     }
     let metrics = client.get("/metrics").text;

@@ -22,7 +22,7 @@ use crate::cli::args::{ConfigArgs, LogArgs};
 use crate::cli::setup;
 use crate::failure::{Failure, Outcome};
 use crate::http::check::Desk;
-use crate::http::sidecar::{Place, Sidecar};
+use crate::http::listener::sidecar::{Place, Sidecar};
 use crate::http::{Door, Principals, Roles, Token};
 use crate::output::Output;
 use crate::signals::Asked;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use loopwarden_core::limits::RECORD_BYTES_MAX_DEFAULT;
-use loopwarden_kafka::range::KafkaRange;
+use loopwarden_kafka::readers::range::KafkaRange;
 use loopwarden_lab::file::{FileInput, FileOptions, FileReplay, LogsRead, REPLAY_PARTITIONS};
 use loopwarden_lab::report::{grouped, plain};
 use loopwarden_lane::LaneSettings;

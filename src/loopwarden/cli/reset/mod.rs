@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use loopwarden_core::event::{EventTime, RecordMeta, decode};
 use loopwarden_core::limits::AGENTS_SHOWN;
-use loopwarden_kafka::writer::Writer;
+use loopwarden_kafka::producers::writer::Writer;
 use loopwarden_lab::report::plain;
 use loopwarden_log::clock;
 use loopwarden_settings::Config;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use loopwarden_core::event::{EventTime, NextOffset, TaskId};
 use loopwarden_core::limits;
-use loopwarden_kafka::operator::Operator;
+use loopwarden_kafka::admin::operator::Operator;
 use loopwarden_lab::report::grouped;
 use loopwarden_log::Flow;
 use loopwarden_settings::Config;

@@ -12,10 +12,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::clock;
+use crate::http::access::principal::Principal;
 use crate::http::backlog::Backlog;
 use crate::http::check::beside::{BesideSink, Send};
 use crate::http::check::embedded::{self, EmbeddedSink};
-use crate::http::principal::Principal;
 use crate::input_quality::InputQuality;
 use crate::telemetry::guard::GuardReport;
 

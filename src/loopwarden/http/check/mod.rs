@@ -22,9 +22,9 @@ use loopwarden_guard::{BadCheck, Check};
 use loopwarden_log::clock::Stopwatch;
 use tokio::time::timeout;
 
+use crate::http::access::principal::Principal;
 use crate::http::answer;
 use crate::http::answer::Refusal;
-use crate::http::principal::Principal;
 use crate::http::shared::Shared;
 
 /// What an envelope may take besides its event. Bytes.

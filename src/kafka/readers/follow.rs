@@ -1,0 +1,124 @@
+//! Follows the state topic from its beginning, for ever: no group, nothing is committed.
+//!
+//! A reader that has reached the end of a silent topic knows as much as one of a busy topic, as long as brokers answer: each
+//! partition's leader is asked now and then. In a busy topic partitions are seldom at their ends all at once: each must have been there
+//! within one look, or whoever has rows written all the time would make a reader look late.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use loopwarden_log::LogError;
+use loopwarden_log::clock::Deadline;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::{Message, Offset, TopicPartitionList};
+
+use crate::client::context::PlainContext;
+use crate::client::fate;
+use crate::client::settings::KafkaOptions;
+use crate::readers::changelog;
+
+/// Between two questions to the leaders.
+const BEAT_PAUSE: Duration = Duration::from_secs(2);
+/// Wait for one answer. The records of other partitions wait as long.
+const BEAT_WAIT: Duration = Duration::from_secs(1);
+
+/// What a turn of the follower brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Followed {
+    /// A record, which the handler got.
+    Record,
+    /// All there is has been handed over, and the leaders of all partitions answer.
+    Current,
+    /// Nothing new.
+    Nothing,
+}
+
+/// Takes key and value of a row; no value: the row is gone.
+type Handler<'a> = dyn FnMut(&[u8], Option<&[u8]>) + 'a;
+
+/// Reads all partitions of the state topic.
+pub struct StateFollower {
+    client: BaseConsumer<PlainContext>,
+    topic: String,
+    /// Whether each partition was read to its end.
+    at_end: BTreeMap<i32, bool>,
+    beat: Deadline,
+    /// Partitions whose ends were reached in the look that goes on, and until when it does.
+    look: Option<(BTreeSet<i32>, Deadline)>,
+}
+
+impl StateFollower {
+    /// Begins to read.
+    ///
+    /// # Errors
+    /// By fate: no broker, no topic, no permission.
+    pub fn open(options: &KafkaOptions) -> Result<Self, LogError> {
+        let client = changelog::make_watched(options, "guard")?;
+        let topic = options.topics.state.clone();
+        let asking = format!("asking for topic \"{topic}\" on {}", options.bootstrap_servers);
+        let partitions = changelog::partitions(&client, &topic, &asking)?;
+        if partitions.is_empty() {
+            return Err(fate::fatal(fate::E_TOPIC_MISSING, format!("{asking}: there is no such topic")));
+        }
+        let mut list = TopicPartitionList::new();
+        for partition in &partitions {
+            list.add_partition_offset(&topic, *partition, Offset::Beginning).map_err(|error| fate::of(&error, &asking))?;
+        }
+        client.assign(&list).map_err(|error| fate::of(&error, &asking))?;
+        let at_end = partitions.into_iter().map(|partition| (partition, false)).collect();
+        Ok(Self { client, topic, at_end, beat: Deadline::after(Duration::ZERO), look: None })
+    }
+
+    /// One turn: at most one record, or a question to the leaders. A key without value is a tombstone.
+    ///
+    /// # Errors
+    /// [`LogError::OutOfRange`]: what was there is gone, so that reading begins anew; others by fate.
+    pub fn turn(&mut self, wait: Duration, handler: &mut Handler<'_>) -> Result<Followed, LogError> {
+        if let Some(found) = self.client.context().standstill.found() {
+            return Err(LogError::Transient(found));
+        }
+        let left = self.look.as_ref().map_or_else(|| self.beat.left(), |(_, until)| until.left());
+        match self.client.poll(wait.min(left)) {
+            Some(Ok(message)) => {
+                self.at_end.insert(message.partition(), false);
+                handler(message.key().unwrap_or_default(), message.payload());
+                return Ok(Followed::Record);
+            }
+            Some(Err(KafkaError::PartitionEOF(partition))) => {
+                self.at_end.insert(partition, true);
+                if let Some((reached, _)) = &mut self.look {
+                    reached.insert(partition);
+                }
+            }
+            Some(Err(error)) => {
+                if let Some(error) = fate::of_running(&error, &format!("reading {}", self.topic)) {
+                    return Err(error);
+                }
+            }
+            None => {}
+        }
+        if !self.beat.is_over() || !self.have_all_been_at_end() {
+            return Ok(Followed::Nothing);
+        }
+        self.look = None;
+        let is_current = self.leaders_answer();
+        self.beat = Deadline::after(BEAT_PAUSE);
+        Ok(if is_current { Followed::Current } else { Followed::Nothing })
+    }
+
+    /// Whether all partitions have been at their ends in the look that goes on; begins one where there is none, or where it took too long
+    /// for what was seen first to say much about now.
+    fn have_all_been_at_end(&mut self) -> bool {
+        if self.look.as_ref().is_none_or(|(_, until)| until.is_over()) {
+            let there = self.at_end.iter().filter(|(_, at_end)| **at_end).map(|(partition, _)| *partition).collect();
+            self.look = Some((there, Deadline::after(BEAT_PAUSE)));
+        }
+        self.look.as_ref().is_some_and(|(reached, _)| reached.len() == self.at_end.len())
+    }
+
+    fn leaders_answer(&self) -> bool {
+        let answers = |partition: &i32| self.client.fetch_watermarks(&self.topic, *partition, BEAT_WAIT).is_ok();
+        self.at_end.keys().all(answers)
+    }
+}

@@ -1,0 +1,384 @@
+//! Hot sessions, decoded: one look-up per event, bounded in bytes. What is not committed yet is pinned.
+//!
+//! What a commit changes is written with it where the log keeps a changelog. Where it keeps none, nobody but this cache reads the store: a
+//! session is written when it leaves, and not before. Of one that changes again while the store lacks it, a copy is kept for a rewind.
+
+use std::collections::BTreeSet;
+
+use loopwarden_core::engine::{SEPARATOR, Session, SubjectKey};
+use loopwarden_core::event::TaskId;
+use loopwarden_state::session::Loaded;
+use loopwarden_state::{Change, StateStore, StoreError, StoredRing, session, step};
+
+use crate::memory::pinned::{Pinned, Place, Slot};
+
+// The hasher is keyed anew in each process: names come from outside.
+#[expect(clippy::disallowed_types, reason = "look-up only; nothing iterates over it")]
+type Index = std::collections::HashMap<Box<[u8]>, EntryId, ahash::RandomState>;
+
+/// Steps noted as changed before they are thinned out to those still in the ring.
+const CHANGED_MAX: usize = 4_096;
+/// Touches after which the size of a session is measured again.
+const MEASURE_EVERY: u32 = 256;
+/// Bytes of an entry besides its session: subject, keys, index.
+const OVERHEAD: usize = 512;
+
+/// Place of a session in the cache.
+pub(crate) type EntryId = Place;
+
+/// A session and what the store holds of it.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) task: TaskId,
+    pub(crate) subject: SubjectKey,
+    pub(crate) session: Session,
+    /// Key in the index: partition and session key.
+    key: Box<[u8]>,
+    /// What the store holds; `None` = nothing.
+    stored: Option<StoredRing>,
+    /// Pages in the store that hold nothing of the ring any more, unless it has come back to them.
+    stale: BTreeSet<u16>,
+    /// Sequences to be written.
+    changed: Vec<u64>,
+    /// It is committed, and the store lacks it.
+    is_ahead: bool,
+    /// As it was at the last commit, where it has changed since and the store lacks that.
+    before: Option<Box<Before>>,
+    measured_len: usize,
+    touches: u32,
+}
+
+/// A session as it was at the last commit.
+#[derive(Debug)]
+struct Before {
+    session: Session,
+    stale: BTreeSet<u16>,
+    changed: Vec<u64>,
+}
+
+impl Entry {
+    /// Key of the session in the store.
+    pub(crate) fn session_key(&self) -> &[u8] {
+        self.key.get(PREFIX..).unwrap_or_default()
+    }
+
+    fn thin_out(&mut self) {
+        let history = &self.session.history;
+        self.changed.sort_unstable();
+        self.changed.dedup();
+        self.changed.retain(|sequence| history.get(*sequence).is_some());
+    }
+
+    /// The session is forgotten: what the store holds of it is stale, and the next event begins anew.
+    pub(crate) fn forget(&mut self, history_steps: usize) {
+        if let Some(stored) = &self.stored {
+            self.stale.extend(stored.pages());
+        }
+        self.changed.clear();
+        self.session = Session::new(history_steps);
+    }
+
+    /// It is as the store has it, or will in a moment.
+    fn written(&mut self) {
+        self.is_ahead = false;
+        self.stale.clear();
+        self.changed.clear();
+        self.stored = self.session.has_begun.then(|| StoredRing::of(&self.session.history));
+    }
+
+    /// What the store lacks: steps, head, tombstones.
+    pub(crate) fn changes(&mut self, out: &mut Vec<Change>) -> Result<(), StoreError> {
+        let task = self.task;
+        let session_key = self.key.get(PREFIX..).unwrap_or_default();
+        if !self.session.has_begun {
+            if let Some(stored) = self.stored {
+                let mut pages = stored.pages();
+                pages.extend(&self.stale);
+                out.extend(pages.into_iter().map(|page| Change { task, key: step::key(session_key, page), value: None }));
+                out.push(Change { task, key: session::head_key(session_key), value: None });
+            }
+            return Ok(());
+        }
+        if !self.stale.is_empty() {
+            let used = StoredRing::of(&self.session.history).pages();
+            out.extend(self.stale.difference(&used).map(|page| Change { task, key: step::key(session_key, *page), value: None }));
+        }
+        let Session { head, history, .. } = &self.session;
+        // What lies under other slots, or was of a life before, is stale: nothing of it is moved.
+        let stored = self.stored.as_ref().filter(|_| self.stale.is_empty());
+        session::changes(task, session_key, (head, history), (stored, &self.changed), out)
+    }
+
+    /// Bytes it takes.
+    fn measure(&mut self) -> usize {
+        self.measured_len = self.session.history.len();
+        self.touches = 0;
+        self.session.bytes() + self.key.len() * 2 + OVERHEAD
+    }
+}
+
+impl Slot<Entry> {
+    /// It is about to be applied to.
+    pub(crate) fn begin(&mut self) {
+        if self.is_ahead && !self.is_pinned() {
+            let before = Before { session: self.session.clone(), stale: self.stale.clone(), changed: self.changed.clone() };
+            self.before = Some(Box::new(before));
+        }
+    }
+
+    /// Notes that it was applied to; true for the first time since the last commit.
+    pub(crate) fn touch(&mut self) -> bool {
+        let entry = &mut **self;
+        if !entry.session.changed_steps.is_empty() {
+            entry.changed.append(&mut entry.session.changed_steps);
+            if entry.changed.len() > CHANGED_MAX.max(2 * entry.session.history.capacity()) {
+                entry.thin_out();
+            }
+        }
+        self.pin()
+    }
+}
+
+/// Bytes in front of the session's key in the index: a session in two partitions is two sessions.
+const PREFIX: usize = 4;
+
+/// The cache of a lane.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    index: Index,
+    held: Pinned<Entry>,
+    scratch: Vec<u8>,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+}
+
+impl Cache {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self { index: Index::default(), held: Pinned::new(bytes_max), scratch: Vec::new(), hits: 0, misses: 0 }
+    }
+
+    /// Finds a session by its parts, without allocating.
+    pub(crate) fn find(&mut self, task: TaskId, tenant: &str, session_id: &str, agent_id: &str) -> Option<EntryId> {
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&task.partition.to_be_bytes());
+        self.scratch.extend_from_slice(tenant.as_bytes());
+        self.scratch.push(SEPARATOR as u8);
+        self.scratch.extend_from_slice(session_id.as_bytes());
+        self.scratch.push(SEPARATOR as u8);
+        self.scratch.extend_from_slice(agent_id.as_bytes());
+        self.look_up()
+    }
+
+    pub(crate) fn find_key(&mut self, task: TaskId, session_key: &[u8]) -> Option<EntryId> {
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&task.partition.to_be_bytes());
+        self.scratch.extend_from_slice(session_key);
+        self.look_up()
+    }
+
+    fn look_up(&mut self) -> Option<EntryId> {
+        let found = self.index.get(self.scratch.as_slice()).copied();
+        if found.is_some() {
+            self.hits += 1;
+        } else {
+            self.misses += 1;
+        }
+        found
+    }
+
+    /// Takes a session: as loaded, or a new one. [`Cache::make_room`] comes first.
+    pub(crate) fn insert(
+        &mut self,
+        task: TaskId,
+        subject: SubjectKey,
+        session_key: &[u8],
+        loaded: Option<Loaded>,
+        history_steps: usize,
+    ) -> EntryId {
+        let key: Box<[u8]> = [&task.partition.to_be_bytes()[..], session_key].concat().into();
+        let (session, stored) = match loaded {
+            Some(loaded) => (loaded.session, Some(loaded.stored)),
+            None => (Session::new(history_steps), None),
+        };
+        // A ring of another size has its steps under other slots.
+        let resized = stored.filter(|stored| stored.capacity != session.history.capacity());
+        let mut entry = Entry {
+            task,
+            subject,
+            session,
+            key: key.clone(),
+            stored,
+            stale: resized.map(|stored| stored.pages()).unwrap_or_default(),
+            changed: Vec::new(),
+            is_ahead: false,
+            before: None,
+            measured_len: 0,
+            touches: 0,
+        };
+        let bytes = entry.measure();
+        let at = self.held.insert(entry, bytes);
+        self.index.insert(key, at);
+        at
+    }
+
+    pub(crate) fn get_mut(&mut self, id: EntryId) -> Option<&mut Slot<Entry>> {
+        self.held.get_mut(id)
+    }
+
+    /// After an input: keeps the estimate of bytes right. Measured exactly when the ring has grown by a quarter, and once in a while.
+    pub(crate) fn touched(&mut self, id: EntryId) {
+        let Some(entry) = self.held.get_mut(id) else { return };
+        entry.refer();
+        entry.touches += 1;
+        let len = entry.session.history.len();
+        if len >= entry.measured_len + entry.measured_len / 4 + 2 || entry.touches >= MEASURE_EVERY {
+            let bytes = entry.measure();
+            self.held.resize(id, bytes);
+        }
+    }
+
+    /// What a commit is to write of a session. Where the log keeps no changelog, that is only that it is gone.
+    pub(crate) fn changes(&mut self, id: EntryId, keeps_changelog: bool, out: &mut Vec<Change>) -> Result<(), StoreError> {
+        match self.held.get_mut(id) {
+            Some(entry) if keeps_changelog || !entry.session.has_begun => entry.changes(out),
+            _ => Ok(()),
+        }
+    }
+
+    /// The session is committed: it may leave again. One that has no state leaves now.
+    pub(crate) fn committed(&mut self, id: EntryId, keeps_changelog: bool) {
+        self.held.unpinned();
+        let Some(entry) = self.held.get_mut(id) else { return };
+        entry.unpin();
+        entry.before = None;
+        if !entry.session.has_begun {
+            self.remove(id);
+        } else if keeps_changelog {
+            entry.written();
+        } else {
+            entry.is_ahead = true;
+        }
+    }
+
+    /// What the session was changed to since the last commit never happened.
+    pub(crate) fn rewind(&mut self, id: EntryId) {
+        self.held.unpinned();
+        let before = self.held.get_mut(id).and_then(|entry| {
+            entry.unpin();
+            let Before { session, stale, changed } = *entry.before.take()?;
+            (entry.session, entry.stale, entry.changed) = (session, stale, changed);
+            Some(entry.measure())
+        });
+        match before {
+            Some(bytes) => _ = self.held.resize(id, bytes),
+            // The store has it.
+            None => self.remove(id),
+        }
+    }
+
+    fn remove(&mut self, id: EntryId) {
+        if let Some(entry) = self.held.remove(id) {
+            self.index.remove(&entry.key);
+        }
+    }
+
+    /// Forgets every session of a task that is given away.
+    pub(crate) fn remove_task(&mut self, task: TaskId) {
+        for id in self.held.places(|entry| entry.task == task) {
+            self.remove(id);
+        }
+    }
+
+    /// Forgets every session.
+    pub(crate) fn clear(&mut self) {
+        for id in self.held.places(|_| true) {
+            self.remove(id);
+        }
+    }
+
+    pub(crate) const fn bytes(&self) -> usize {
+        self.held.bytes()
+    }
+
+    /// Sessions held.
+    pub(crate) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Lets sessions leave until the rest fits; what the store lacks of them is written. Also after a commit: sessions grow without any
+    /// new one coming, and what was dirty until then could not leave.
+    pub(crate) fn make_room(&mut self, store: &mut impl StateStore) -> Result<(), StoreError> {
+        let Self { index, held, .. } = self;
+        let (mut changes, mut failed) = (Vec::new(), None);
+        held.make_room(|mut entry| {
+            if entry.is_ahead {
+                failed = failed.take().or(entry.changes(&mut changes).err());
+            }
+            index.remove(&entry.key);
+        });
+        failed.map_or(Ok(()), Err)?;
+        if changes.is_empty() { Ok(()) } else { store.commit(changes) }
+    }
+
+    /// Writes what the store lacks of all sessions that have not changed since the last commit: somebody is about to read it there.
+    pub(crate) fn write_back(&mut self, store: &mut impl StateStore) -> Result<(), StoreError> {
+        let mut changes = Vec::new();
+        for entry in self.held.iter_mut().filter(|entry| entry.is_ahead && !entry.is_pinned()) {
+            entry.changes(&mut changes)?;
+            entry.written();
+        }
+        if changes.is_empty() { Ok(()) } else { store.commit(changes) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loopwarden_core::event::Stage;
+    use loopwarden_state::MemoryStore;
+
+    use super::*;
+
+    const TASK: TaskId = TaskId { stage: Stage::Session, partition: 0 };
+
+    fn subject(name: &str) -> SubjectKey {
+        SubjectKey::Agent { tenant: String::new(), session_id: name.to_owned(), agent_id: "main".to_owned() }
+    }
+
+    fn insert(cache: &mut Cache, name: &str) -> EntryId {
+        let key = SubjectKey::session_key(None, name, "main");
+        cache.make_room(&mut MemoryStore::new()).unwrap();
+        cache.insert(TASK, subject(name), key.as_bytes(), None, 8)
+    }
+
+    #[test]
+    fn a_full_cache_drops_clean_sessions_and_never_dirty_ones() {
+        let mut cache = Cache::new(20_000);
+        let pinned = insert(&mut cache, "pinned");
+        cache.get_mut(pinned).unwrap().session.has_begun = true;
+        assert!(cache.get_mut(pinned).unwrap().touch());
+        assert!(!cache.get_mut(pinned).unwrap().touch());
+        for number in 0..1_000 {
+            insert(&mut cache, &format!("s{number}"));
+        }
+        assert!(cache.bytes() < 25_000, "{}", cache.bytes());
+        assert!(cache.len() < 100);
+        assert!(cache.find(TASK, "", "pinned", "main").is_some());
+        assert!(cache.find(TASK, "", "s0", "main").is_none());
+        cache.committed(pinned, true);
+        for number in 0..1_000 {
+            insert(&mut cache, &format!("t{number}"));
+        }
+        assert!(cache.find(TASK, "", "pinned", "main").is_none());
+    }
+
+    #[test]
+    fn the_same_session_in_another_partition_is_another_session() {
+        let mut cache = Cache::new(1 << 20);
+        insert(&mut cache, "s");
+        assert!(cache.find(TASK, "", "s", "main").is_some());
+        assert!(cache.find(TaskId { stage: Stage::Session, partition: 1 }, "", "s", "main").is_none());
+        cache.remove_task(TASK);
+        assert!(cache.find(TASK, "", "s", "main").is_none());
+        assert_eq!(cache.bytes(), 0);
+    }
+}

@@ -1,0 +1,288 @@
+//! Counters of a lane, each with its metric: name, labels, help and values stand in one row. Nobody locks anything per event;
+//! `telemetry` asks for them at scrape time.
+
+use loopwarden_core::event::{Reason, Stage};
+use loopwarden_core::policy::Detector;
+
+use crate::metrics::histogram::Histogram;
+
+/// A value of a metric.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// A count, or a gauge.
+    Number(f64),
+    Durations(Histogram),
+}
+
+/// Values of a metric, each under label values in the order of the metric's labels.
+pub type Samples = Vec<(Vec<String>, Value)>;
+
+/// A metric of lanes. One that ends in `_total` is a counter, any other a histogram.
+#[derive(Debug, Clone, Copy)]
+pub struct LaneMetric {
+    /// Name without the prefix.
+    pub name: &'static str,
+    /// Labels. A first one `topic` is for the caller to fill in: all of its values are of the topic of events.
+    pub labels: &'static [&'static str],
+    /// What it tells.
+    pub help: &'static str,
+    /// Its values.
+    pub samples: fn(&Stats) -> Samples,
+}
+
+/// The values of a label, in the order in which they are counted.
+macro_rules! words {
+    ($($(#[$doc:meta])* $name:ident { $($variant:ident = $word:literal),* })*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy)]
+        pub(crate) enum $name { $($variant),* }
+
+        impl $name {
+            const WORDS: &[&str] = &[$($word),*];
+        }
+    )*};
+}
+
+words! {
+    /// Kind of an event.
+    Kind {
+        ToolCall = "tool_call", ToolResult = "tool_result", Tool = "tool", Message = "message", SessionStart = "session_start",
+        SessionEnd = "session_end", Progress = "progress", Reset = "reset", Ack = "ack"
+    }
+    /// How a transaction ended.
+    Ended { Committed = "committed", Aborted = "aborted", Unknown = "unknown", Fenced = "fenced" }
+    /// Why a producer was opened again.
+    Reopened { Outcome = "outcome", Request = "request" }
+    /// What happened to an assignment.
+    Rebalance { Assigned = "assigned", Revoked = "revoked", Lost = "lost" }
+    /// Mode of a command.
+    Published { Live = "live", Shadow = "shadow", Replay = "replay" }
+}
+
+/// Steps of a commit. The first three are those of a log with a broker; `commit` is the decision, `store` the state after it.
+pub const COMMIT_STEPS: &[&str] = &["send", "drain", "offsets", "commit", "store"];
+const ACTIONS: &[&str] = &["nudge", "block", "unblock"];
+const STAGES: &[&str] = &["session", "swarm"];
+
+fn one(count: u64) -> Samples {
+    vec![(Vec::new(), Value::Number(count as f64))]
+}
+
+fn list(words: &[&str], counts: &[u64]) -> Samples {
+    words.iter().zip(counts).map(|(word, count)| (vec![(*word).to_owned()], Value::Number(*count as f64))).collect()
+}
+
+fn durations(words: &[&str], histograms: &[Histogram]) -> Samples {
+    words.iter().zip(histograms).map(|(word, histogram)| (vec![(*word).to_owned()], Value::Durations(*histogram))).collect()
+}
+
+fn lists<'a, const N: usize>(outer: impl Iterator<Item = &'a str>, inner: &[&str], counts: &[[u64; N]]) -> Samples {
+    let under = |(word, row): (&str, &[u64; N])| {
+        list(inner, row).into_iter().map(move |(labels, value)| ([vec![word.to_owned()], labels].concat(), value)).collect()
+    };
+    outer.zip(counts).flat_map(|row| -> Samples { under(row) }).collect()
+}
+
+/// By detector. Sixteen detectors by four modes: what never happened is not shown.
+fn by_detector<const N: usize>(words: &[&str], counts: &[[u64; N]; Detector::COUNT]) -> Samples {
+    let mut samples = lists(Detector::ALL.iter().map(|detector| detector.as_str()), words, counts);
+    samples.retain(|(_, value)| *value != Value::Number(0.0));
+    samples
+}
+
+/// Place of a stage in lists by stage.
+pub(crate) const fn stage_at(stage: Stage) -> usize {
+    match stage {
+        Stage::Session => 0,
+        Stage::Swarm => 1,
+    }
+}
+
+/// One more in a counter of a closed list.
+pub(crate) fn bump<const N: usize>(counters: &mut [u64; N], at: usize) {
+    if let Some(counter) = counters.get_mut(at) {
+        *counter += 1;
+    }
+}
+
+fn add<const N: usize>(to: &mut [u64; N], from: &[u64; N]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to += from;
+    }
+}
+
+/// A row for each field: type, how it is added up; where it is a metric of its own, name, labels, help and values. Then a row for each
+/// metric of several fields.
+macro_rules! stats {
+    (fields { $($(#[$doc:meta])* $name:ident: $type:ty = $add:ident
+        $(, $metric:literal [$($label:literal),*] $help:literal $samples:expr)?;)* }
+        sums { $($more:literal [$($more_label:literal),*] $more_help:literal $more_samples:expr;)* }) => {
+        /// Counters of a lane, or of several added up.
+        #[derive(Debug, Clone, Default, PartialEq, Eq)]
+        pub struct Stats {
+            $($(#[$doc])* $(#[doc = $help])? pub $name: $type,)*
+        }
+
+        impl Stats {
+            /// Metrics of lanes.
+            pub const METRICS: &[LaneMetric] = &[
+                $($(LaneMetric { name: $metric, labels: &[$($label),*], help: $help, samples: $samples },)?)*
+                $(LaneMetric { name: $more, labels: &[$($more_label),*], help: $more_help, samples: $more_samples },)*
+            ];
+
+            /// Adds another lane's, or what a commit made true.
+            pub fn add(&mut self, other: &Self) {
+                $(stats!(@$add self.$name, other.$name);)*
+            }
+        }
+    };
+    (@one $to:expr, $from:expr) => { $to = $to.saturating_add($from) };
+    (@list $to:expr, $from:expr) => { add(&mut $to, &$from) };
+    (@lists $to:expr, $from:expr) => { for (to, from) in $to.iter_mut().zip(&$from) { add(to, from) } };
+    (@histograms $to:expr, $from:expr) => { for (to, from) in $to.iter_mut().zip(&$from) { to.add(from) } };
+}
+
+stats! {
+    fields {
+        events: [u64; Kind::WORDS.len()] = list,
+            "events_total" ["topic", "kind"] "Events applied" |stats| list(Kind::WORDS, &stats.events);
+        event_bytes: u64 = one,
+            "event_bytes_total" ["topic"] "Bytes of record values" |stats| one(stats.event_bytes);
+        rejected: [u64; Reason::ALL.len()] = list,
+            "rejected_total" ["topic", "reason"] "Dead letters" |stats| list(&Reason::ALL.map(Reason::as_str), &stats.rejected);
+        /// Records below the next offset: read again after a rewind or a rebalance.
+        skipped: u64 = one;
+        duplicates: u64 = one,
+            "duplicates_total" ["topic"] "Redelivered events, dropped" |stats| one(stats.duplicates);
+        late: u64 = one,
+            "late_total" ["topic"] "Events whose time was moved up to the session's last" |stats| one(stats.late);
+        clamped: u64 = one,
+            "clamped_total" ["topic"] "Events whose time was moved down to what their record allows" |stats| one(stats.clamped);
+        /// Event time that looks like seconds where milliseconds are meant.
+        in_seconds: u64 = one;
+        seq_gaps: u64 = one,
+            "seq_gaps_total" ["topic"] "Gaps in a producer's counter" |stats| one(stats.seq_gaps);
+        seq_disorder: u64 = one,
+            "seq_disorder_total" ["topic"] "A producer's counter went back" |stats| one(stats.seq_disorder);
+        orphan_results: u64 = one,
+            "orphan_results_total" ["topic"] "Results without a call" |stats| one(stats.orphan_results);
+        without: [u64; 4] = list,
+            "events_without_total" ["topic", "what"] "Events without what detectors compare"
+            |stats| list(&["args", "result", "time", "agent"], &stats.without);
+        key_mismatch: u64 = one,
+            "key_mismatch_total" ["topic"] "Records whose key is not their session" |stats| one(stats.key_mismatch);
+        placement: [u64; 2] = list,
+            "placement_total" ["by"] "Records where murmur2 puts them, and elsewhere"
+            |stats| list(&["murmur2", "other"], &stats.placement);
+        detections: [[u64; 4]; Detector::COUNT] = lists,
+            "detections_total" ["detector", "mode"] "Findings, published or not"
+            |stats| by_detector(&["off", "shadow", "nudge", "block"], &stats.detections);
+        commands: [[u64; Published::WORDS.len()]; 3] = lists,
+            "commands_total" ["action", "mode"] "Commands, counted after the commit"
+            |stats| lists(ACTIONS.iter().copied(), Published::WORDS, &stats.commands);
+        born_expired: [u64; 3] = list,
+            "born_expired_total" ["action"] "Commands that had expired when they were committed"
+            |stats| list(ACTIONS, &stats.born_expired);
+        acks: [u64; 6] = list,
+            "acks_total" ["ack"] "What workers did with commands"
+            |stats| list(&["received", "applied", "ignored_expired", "ignored_stale", "ignored_shadow", "failed"], &stats.acks);
+        denied: [u64; 2] = list,
+            "denied_total" ["by"] "Refused calls" |stats| list(&["us", "other"], &stats.denied);
+        obeyed: [[u64; 3]; Detector::COUNT] = lists,
+            "obeyed_total" ["detector", "answer"] "First step after a nudge"
+            |stats| by_detector(&["changed", "repeated", "ended"], &stats.obeyed);
+        command_delay: [Histogram; 3] = histograms,
+            "command_delay_seconds" ["action"] "Record timestamp to commit" |stats| durations(ACTIONS, &stats.command_delay);
+        commit: [Histogram; COMMIT_STEPS.len()] = histograms,
+            "commit_seconds" ["step"] "Where a commit spends its time" |stats| durations(COMMIT_STEPS, &stats.commit);
+        transactions: [u64; Ended::WORDS.len()] = list,
+            "transactions_total" ["outcome"] "Commits by how they ended" |stats| list(Ended::WORDS, &stats.transactions);
+        unknown_resolved: [u64; 2] = list,
+            "unknown_resolved_total" ["as"] "Commits of unknown outcome, once a restore has shown how they ended"
+            |stats| list(&["committed", "aborted"], &stats.unknown_resolved);
+        reopened: [u64; Reopened::WORDS.len()] = list,
+            "producers_replaced_total" ["cause"] "Producers opened again" |stats| list(Reopened::WORDS, &stats.reopened);
+        rebalances: [u64; Rebalance::WORDS.len()] = list,
+            "rebalances_total" ["kind"] "Rebalance events" |stats| list(Rebalance::WORDS, &stats.rebalances);
+        tasks_moved: [u64; Rebalance::WORDS.len()] = list,
+            "tasks_moved_total" ["kind"] "Tasks in them" |stats| list(Rebalance::WORDS, &stats.tasks_moved);
+        rebalance_time: [Histogram; Rebalance::WORDS.len()] = histograms,
+            "rebalance_seconds" ["kind"] "How long they took, until tasks ran or were let go"
+            |stats| durations(Rebalance::WORDS, &stats.rebalance_time);
+        /// Restores finished.
+        restores: u64 = one;
+        restore_bytes: [u64; 2] = list,
+            "restore_bytes_total" ["stage"] "Changelog bytes read" |stats| list(STAGES, &stats.restore_bytes);
+        restore_time: [Histogram; 2] = histograms,
+            "restore_seconds" ["stage"] "How long restores took" |stats| durations(STAGES, &stats.restore_time);
+        sessions_begun: u64 = one;
+        sessions_forgotten: u64 = one;
+        timers_fired: u64 = one;
+        /// Panics caught.
+        panics: u64 = one;
+        /// Agents a `reset` of a session did not reach ([`loopwarden_core::limits::RESET_AGENTS_MAX`]).
+        limit_reset_agents: u64 = one;
+        /// Texts cut while decoding.
+        limit_texts: u64 = one;
+        /// Dead letters whose value did not fit ([`loopwarden_core::limits::DEAD_LETTER_BYTES_MAX`]).
+        limit_dead_letters: u64 = one;
+        /// Input records that were gone before they were read.
+        input_lost: u64 = one;
+        /// Reports that the swarm stage took.
+        swarm_reports: u64 = one;
+        /// Calls that reached the swarm stage after their pane was gone.
+        swarm_late: u64 = one;
+        /// Calls that reached the swarm stage after its time had moved on without their partition, which lagged for too long.
+        limit_swarm_lag: u64 = one;
+        /// Counters dropped because there were too many, longest unseen first (`keys_max`).
+        limit_swarm_keys: u64 = one;
+        /// Calls of agents beyond `workers_max` of a pane: they count, their agent does not.
+        limit_swarm_workers: u64 = one;
+        /// Steps of a window that one report crossed beyond [`loopwarden_core::limits::SWARM_STEPS_MAX`].
+        limit_swarm_steps: u64 = one;
+        /// Blocks not placed because a session had [`loopwarden_core::limits::ACTIVE_VERDICTS_MAX`] of them; they went out as nudges.
+        limit_blocks: u64 = one;
+        loop_tokens: u64 = one,
+            "loop_tokens_total" [] "Tokens in the usage of events at which a detector of mode nudge or block found a loop"
+            |stats| one(stats.loop_tokens);
+        /// Millionths of a US dollar.
+        loop_cost_micro_usd: u64 = one,
+            "loop_cost_usd_total" [] "Cost in the usage of these events"
+            |stats| vec![(Vec::new(), Value::Number(stats.loop_cost_micro_usd as f64 / 1e6))];
+        cache: [u64; 2] = list,
+            "session_cache_total" ["result"] "Look-ups in the cache" |stats| list(&["hit", "miss"], &stats.cache);
+    }
+    sums {
+        "session_turnover_total" ["how"] "Sessions begun, and forgotten, since the start"
+            |stats| list(&["begun", "forgotten"], &[stats.sessions_begun, stats.sessions_forgotten]);
+        "limit_hits_total" ["limit"] "What a bound dropped" |stats| list(
+            &["reset_agents", "texts", "dead_letters", "blocks", "swarm_keys", "swarm_workers", "swarm_steps", "swarm_late", "swarm_lag"],
+            &[
+                stats.limit_reset_agents,
+                stats.limit_texts,
+                stats.limit_dead_letters,
+                stats.limit_blocks,
+                stats.limit_swarm_keys,
+                stats.limit_swarm_workers,
+                stats.limit_swarm_steps,
+                stats.swarm_late,
+                stats.limit_swarm_lag,
+            ],
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adding_adds_every_kind_of_counter() {
+        let mut one = Stats { skipped: 1, ..Stats::default() };
+        one.commands[1][2] = 3;
+        one.commit[0].note_us(7);
+        let mut sum = one.clone();
+        sum.add(&one);
+        assert_eq!((sum.skipped, sum.commands[1][2], sum.commit[0].sum_us), (2, 6, 14));
+    }
+}

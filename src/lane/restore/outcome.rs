@@ -1,0 +1,64 @@
+//! What a restore comes to, for whoever steps it and for the lane that waits for it.
+
+use loopwarden_state::{Position, StoreError};
+
+use crate::task::state::{Restoring, Task};
+
+/// A task that may run.
+#[derive(Debug)]
+pub struct Ready {
+    /// The task, with its lease.
+    pub task: Task<Restoring>,
+    /// Where it stands.
+    pub position: Position,
+    /// There was nothing at all: this Position is to be committed before anything else.
+    pub is_first: bool,
+    /// Input that was gone before it was read: from, to.
+    pub lost: Option<(u64, u64)>,
+    /// Changelog bytes read.
+    pub bytes: u64,
+    /// Changelog records read.
+    pub records: u64,
+    /// How long it took, from its first step. Microseconds.
+    pub took_us: u64,
+    /// What it waited for. Milliseconds.
+    pub waited: Waited,
+}
+
+/// What a restore waited for: a start that takes long has its reason in one of these. Milliseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Waited {
+    /// The brokers, for where the changelog begins and ends.
+    pub range_ms: u64,
+    /// The group's offset, which is withheld while a transaction on it is open.
+    pub group_ms: u64,
+    /// Records, and the store that takes them.
+    pub read_ms: u64,
+}
+
+/// Why a task cannot run. Both stop the process.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The log and the state contradict each other, or the log cannot be read.
+    #[error("{code}: {message}")]
+    Stop {
+        /// Documented code.
+        code: &'static str,
+        /// What happened, where, what to do.
+        message: String,
+    },
+}
+
+/// What a step came to.
+#[derive(Debug)]
+pub enum RestoreStep {
+    /// Step again, after so many milliseconds.
+    Again(u64),
+    /// Done.
+    Ready(Box<Ready>),
+    /// It will not be.
+    Failed(RestoreError),
+}

@@ -1,0 +1,10 @@
+//! One record's way through a stage: from bytes to effects in the overlay.
+
+pub(crate) mod context;
+pub(crate) mod effects;
+pub(crate) mod poison;
+pub(crate) mod processor;
+pub(crate) mod reset;
+pub(crate) mod session;
+pub(crate) mod swarm;
+pub(crate) mod work;

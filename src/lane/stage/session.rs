@@ -1,0 +1,342 @@
+//! The session stage: one record's way from bytes to effects in the overlay.
+//!
+//! Skip what is below the next offset (C12); decode; move the watermark; fire the timers that fell due, in their order; apply (I4: per
+//! record, never per batch). The session comes from the cache, else from the store.
+
+use loopwarden_core::detect::Finding;
+use loopwarden_core::engine::{Input, Place, SubjectKey, TimerKind};
+use loopwarden_core::event::{
+    Content, Event, EventKind, Reason, Record, RecordOffset, Rejected, Stage as TaskStage, partition_of,
+};
+use loopwarden_core::limits::{LETTERS_WHOLE_PER_MINUTE, TIMERS_PER_COMMIT};
+use loopwarden_state::{StateStore, StoreError, TimerKey, session as stored};
+
+use crate::commit::overlay::Audited;
+use crate::encode::{Row, dead_letter_id};
+use crate::memory::cache::EntryId;
+use crate::metrics::stats::{Kind, Stats, bump};
+use crate::settings::{Breaker, LaneSettings};
+use crate::stage::context::{Cause, Handled, Stage, Stop};
+use crate::stage::effects::{move_timers, send_commands};
+use crate::stage::poison::{Culprit, Sender, guarded};
+use crate::stage::processor::Machine;
+
+impl<S: StateStore, M: Machine> Stage<'_, S, M> {
+    /// Takes one record.
+    pub(crate) fn record(&mut self, record: &Record<'_>) -> Result<Handled, StoreError> {
+        match self.try_record(record) {
+            Ok(()) => Ok(Handled::Done),
+            Err(Stop::Handled(handled)) => Ok(handled),
+            Err(Stop::Store(error)) => Err(error),
+        }
+    }
+
+    fn try_record(&mut self, record: &Record<'_>) -> Result<(), Stop> {
+        let offset = record.meta.offset;
+        if let Some(reason) = self.marks.get(self.id, &Culprit::Record(offset.0)) {
+            if reason == Reason::Panic {
+                self.pass_time(record)?;
+            }
+            if reason == Reason::Panic && self.task.window.note_panic(Sender::of(record), record.meta.timestamp) {
+                self.trip("records of too many senders panic")?;
+            }
+            self.dead_letter(record, &Rejected::whole(reason))?;
+            // The next one may kill too, and what is known of this one dies with the process.
+            self.overlay.must_go |= reason == Reason::Crash;
+        } else if self.settings.tick_header.is_some_and(|tick| record.meta.headers.iter().any(|(name, _)| *name == tick)) {
+            // Time passes although no agent says anything: a record like any other, so a replay sees it too.
+            self.task.advance_watermark(record.meta.timestamp, self.settings.lateness_ms);
+            self.fire_due(record)?;
+        } else if self.id.stage == TaskStage::Swarm {
+            self.swarm_record(record)?;
+        } else {
+            match record.decode() {
+                Err(rejected) => self.dead_letter(record, &rejected)?,
+                Ok(event) => self.event(record, &event)?,
+            }
+        }
+        self.overlay.note_record(self.id.stage, record.value.map_or(0, <[u8]>::len));
+        self.task.now.next_offset = offset.next();
+        self.task.reading.recorded = record.meta.timestamp;
+        self.task.halfway = None;
+        Ok(())
+    }
+
+    /// A record that panics has moved the watermark before, and where a commit came between two of the timers that fell due, that stays:
+    /// so its time counts always. What kills the process may do so while it is decoded, and has none.
+    fn pass_time(&mut self, record: &Record<'_>) -> Result<(), Stop> {
+        match self.id.stage {
+            TaskStage::Swarm => self.pass_swarm_time(record),
+            TaskStage::Session => {
+                if let Ok(event) = record.decode() {
+                    self.task.advance_watermark(event.time, self.settings.lateness_ms);
+                }
+            }
+        }
+        self.fire_due(record)
+    }
+
+    fn event(&mut self, record: &Record<'_>, event: &Event<'_>) -> Result<(), Stop> {
+        self.task.advance_watermark(event.time, self.settings.lateness_ms);
+        self.fire_due(record)?;
+        if !self.is_within_limit(event)? {
+            return self.dead_letter(record, &Rejected::at(Reason::TenantLimit, "tenant"));
+        }
+        let place = Place {
+            topic: record.meta.topic,
+            partition: record.meta.partition,
+            offset: record.meta.offset.0,
+            watermark: self.task.now.watermark,
+        };
+        let cause = Cause { offset: record.meta.offset.0, at: event.time.max(event.record_time), record_time: event.record_time };
+        // The sender of a reset that a commit has cut in two has it already.
+        let mut reaches_others = true;
+        if self.task.halfway != Some(record.meta.offset) {
+            let tenant = event.tenant.as_deref().unwrap_or_default();
+            let id = if let Some(id) = self.cache.find(self.id, tenant, &event.session_id, &event.agent_id) {
+                id
+            } else {
+                let key = SubjectKey::session_key(event.tenant.as_deref(), &event.session_id, &event.agent_id);
+                self.load(SubjectKey::of_event(event), key.as_bytes())?
+            };
+            self.apply(id, Input::Event(event, place), cause, || Culprit::Record(record.meta.offset.0))?;
+            reaches_others = self.effects.reaches_others;
+        }
+        if reaches_others {
+            self.reset_others(event, place, cause)?;
+        }
+        self.task.window.note_event();
+        count_event(&mut self.overlay.stats, record, event, self.settings);
+        Ok(())
+    }
+
+    /// Fires every timer due at the watermark, in the order of (due time, kind, subject).
+    pub(crate) fn fire_due(&mut self, record: &Record<'_>) -> Result<(), Stop> {
+        let mut fired = 0;
+        while let Some(bytes) = self.task.timers.due(self.store, self.id, self.task.now.watermark)? {
+            if fired > 0 && (self.is_full() || fired >= TIMERS_PER_COMMIT) {
+                return Err(Stop::Handled(Handled::Full));
+            }
+            fired += 1;
+            self.fire(&bytes, record)?;
+        }
+        Ok(())
+    }
+
+    /// Fires one timer.
+    pub(crate) fn fire_one(&mut self, bytes: &[u8], record: &Record<'_>) -> Result<Handled, StoreError> {
+        match self.fire(bytes, record) {
+            Ok(()) => Ok(Handled::Done),
+            Err(Stop::Handled(handled)) => Ok(handled),
+            Err(Stop::Store(error)) => Err(error),
+        }
+    }
+
+    fn fire(&mut self, bytes: &[u8], record: &Record<'_>) -> Result<(), Stop> {
+        // Nearly always empty: the key is copied only to ask for it.
+        if !self.marks.is_empty()
+            && let Some(reason) = self.marks.get(self.id, &Culprit::Timer(bytes.to_vec()))
+        {
+            // Before its key goes: a task that stops here must find the timer again.
+            self.put_aside(bytes, record, reason)?;
+            self.task.timers.remove(bytes);
+            self.overlay.stats.timers_fired += 1;
+            return Ok(());
+        }
+        // Its key goes first: whatever it does, it does once.
+        self.task.timers.remove(bytes);
+        self.overlay.stats.timers_fired += 1;
+        let Some(timer) = TimerKey::decode(bytes) else { return Ok(()) };
+        let Some(kind) = TimerKind::from_number(timer.kind) else { return Ok(()) };
+        if self.id.stage == TaskStage::Swarm {
+            return self.fire_counter(timer, kind, bytes, record.meta.offset.0);
+        }
+        let id = if let Some(id) = self.cache.find_key(self.id, timer.subject) {
+            id
+        } else {
+            // What is the key of no session is none in the cache either.
+            let Some(subject) = stored::subject_of(timer.subject) else { return Ok(()) };
+            self.load(subject, timer.subject)?
+        };
+        // A timer of a session that is gone: nothing is left to do.
+        if !self.cache.get_mut(id).is_some_and(|entry| entry.session.has_begun) {
+            return Ok(());
+        }
+        let cause = Cause { offset: record.meta.offset.0, at: timer.due, record_time: timer.due };
+        self.apply(id, Input::Timer(kind, timer.due), cause, || Culprit::Timer(bytes.to_vec()))
+    }
+
+    /// A timer that panicked becomes a dead letter.
+    fn put_aside(&mut self, bytes: &[u8], record: &Record<'_>, reason: Reason) -> Result<(), Stop> {
+        let timer = TimerKey::decode(bytes);
+        let of = timer.as_ref().map_or_else(|| Sender::of(record), |timer| Sender::named(timer.subject));
+        if self.task.window.note_panic(of, record.meta.timestamp) {
+            self.trip("timers of too many sessions panic")?;
+        }
+        let kind = timer.and_then(|timer| TimerKind::from_number(timer.kind));
+        // The record that moved the watermark is not to blame: the letter names its place and the timer, and has no value.
+        let rejected = Rejected { reason, field: format!("timer:{}", kind.map_or("unknown", TimerKind::as_str)) };
+        let blamed = Record::new(record.meta.clone(), None);
+        self.dead_letter(&blamed, &rejected)
+    }
+
+    pub(crate) fn load(&mut self, subject: SubjectKey, key: &[u8]) -> Result<EntryId, StoreError> {
+        let history_steps = self.machine.policy().history_steps;
+        self.cache.make_room(self.store)?;
+        let loaded = stored::load(self.store, self.id, key, history_steps)?;
+        Ok(self.cache.insert(self.id, subject, key, loaded, history_steps))
+    }
+
+    pub(crate) fn apply(
+        &mut self,
+        id: EntryId,
+        input: Input<'_>,
+        cause: Cause,
+        culprit: impl FnOnce() -> Culprit,
+    ) -> Result<(), Stop> {
+        let Some(entry) = self.cache.get_mut(id) else { return Ok(()) };
+        let (machine, effects) = (&mut *self.machine, &mut *self.effects);
+        effects.clear();
+        entry.begin();
+        let held = &mut **entry;
+        if guarded(|| machine.apply(&held.subject, &mut held.session, input, effects)).is_err() {
+            // Half changed: nobody may see it again.
+            if entry.touch() {
+                self.overlay.note_dirty(id);
+            }
+            return Err(Stop::Handled(Handled::Panicked(culprit())));
+        }
+        self.overlay.note_rewritten(entry.session.changed_steps.len().saturating_sub(1));
+        if entry.touch() {
+            self.overlay.note_dirty(id);
+        }
+        move_timers(self.task, &effects.timers, entry.session_key());
+        if effects.forgotten {
+            entry.forget(machine.policy().history_steps);
+            self.overlay.stats.sessions_forgotten += 1;
+        }
+        let at = (self.id, RecordOffset(cause.offset));
+        send_commands(at, self.task, self.encoder, self.overlay, &mut effects.commands, cause.record_time);
+        if effects.verdicts_changed
+            && let Some(row) = self.encoder.row(&entry.subject, &Row::of_head(&entry.session.head), cause.at, self.id)
+        {
+            self.overlay.set_row(self.id, row);
+            self.overlay.command_waits = true;
+        }
+        if self.settings.swarm {
+            for call in effects.counts.drain(..) {
+                self.overlay.bytes += self.overlay.sums.add(call, machine.policy());
+            }
+            if let Some(reset) = effects.swarm_reset.take() {
+                self.overlay.bytes += self.overlay.sums.reset(reset, cause.record_time);
+            }
+        }
+        for finding in effects.findings.drain(..) {
+            note_finding(&mut self.overlay.stats, &finding);
+            self.overlay.audit.push(Audited { task: self.id, offset: cause.offset, finding });
+        }
+        note_counters(&mut self.overlay.stats, &effects.counters);
+        self.task.census.note(&effects.counters, effects.forgotten, self.store, self.id)?;
+        self.cache.touched(id);
+        Ok(())
+    }
+
+    pub(crate) fn dead_letter(&mut self, record: &Record<'_>, rejected: &Rejected) -> Result<(), Stop> {
+        let sender = Sender::of(record);
+        // Nothing that an agent says is a sign of a bad deploy. What the swarm stage reads, this program wrote.
+        let is_sign = rejected.reason.is_of_the_form()
+            || (self.id.stage == TaskStage::Swarm && !matches!(rejected.reason, Reason::Panic | Reason::Crash));
+        if is_sign && self.task.window.note_malformed(sender) {
+            self.trip("too many senders send what is no event")?;
+        }
+        let is_whole =
+            self.task.letters.admits((&sender.name(), LETTERS_WHOLE_PER_MINUTE), record.meta.timestamp, self.store, self.id)?;
+        let ordinal = self.task.count_output(dead_letter_id(record).as_bytes());
+        let letter = self.encoder.dead_letter((record, is_whole), rejected, self.id, ordinal);
+        let stats = &mut self.overlay.stats;
+        bump(&mut stats.rejected, Reason::ALL.iter().position(|reason| *reason == rejected.reason).unwrap_or_default());
+        stats.limit_dead_letters += u64::from(letter.headers.get("dlq.bytes").is_some());
+        self.overlay.push_letter((self.id, record.meta.offset), letter);
+        Ok(())
+    }
+
+    /// Counts an event; false where its tenant has had its share. A reset is never refused: it lifts blocks.
+    fn is_within_limit(&mut self, event: &Event<'_>) -> Result<bool, Stop> {
+        let tenant = event.tenant.as_deref().unwrap_or_default();
+        let limit = self.machine.policy().tenants.events_per_minute(tenant);
+        match limit.filter(|_| !matches!(event.kind, EventKind::Reset(_))) {
+            Some(limit) => Ok(self.task.tenants.admits((tenant, limit), event.record_time, self.store, self.id)?),
+            None => Ok(true),
+        }
+    }
+
+    fn trip(&self, why: &'static str) -> Result<(), Stop> {
+        match self.settings.breaker {
+            Breaker::Stop => Err(Stop::Handled(Handled::Tripped(why))),
+            Breaker::Report => Ok(()),
+        }
+    }
+}
+
+fn note_finding(stats: &mut Stats, finding: &Finding) {
+    if let Some(by_mode) = stats.detections.get_mut(usize::from(finding.detector.number())) {
+        bump(by_mode, finding.mode as usize);
+    }
+}
+
+fn note_counters(stats: &mut Stats, counters: &loopwarden_core::engine::EngineCounters) {
+    stats.duplicates += u64::from(counters.duplicate);
+    stats.late += u64::from(counters.late);
+    stats.clamped += u64::from(counters.clamped);
+    stats.seq_gaps += u64::from(counters.seq_gap);
+    stats.seq_disorder += u64::from(counters.seq_disorder);
+    stats.orphan_results += u64::from(counters.orphan_result);
+    stats.sessions_begun += u64::from(counters.session_began);
+    if let Some(by) = counters.denied {
+        bump(&mut stats.denied, by as usize);
+    }
+    if let Some(ack) = counters.ack {
+        bump(&mut stats.acks, ack as usize);
+    }
+    if let Some((detector, answer)) = counters.nudge_response
+        && let Some(answers) = stats.obeyed.get_mut(usize::from(detector.number()))
+    {
+        bump(answers, answer as usize);
+    }
+    stats.limit_blocks += u64::from(counters.block_left_out);
+    stats.loop_tokens = stats.loop_tokens.saturating_add(counters.loop_tokens);
+    stats.loop_cost_micro_usd = stats.loop_cost_micro_usd.saturating_add(counters.loop_cost_micro_usd);
+}
+
+fn count_event(stats: &mut Stats, record: &Record<'_>, event: &Event<'_>, settings: &LaneSettings) {
+    let (kind, has_args, has_result) = match &event.kind {
+        EventKind::ToolCall(call) => (Kind::ToolCall, call.args != Content::Absent, true),
+        EventKind::ToolResult(result) => {
+            (Kind::ToolResult, true, result.result != Content::Absent || result.stable_result != Content::Absent)
+        }
+        EventKind::Tool(call, result) => (
+            Kind::Tool,
+            call.args != Content::Absent,
+            result.result != Content::Absent || result.stable_result != Content::Absent,
+        ),
+        EventKind::Message(_) => (Kind::Message, true, true),
+        EventKind::SessionStart => (Kind::SessionStart, true, true),
+        EventKind::SessionEnd => (Kind::SessionEnd, true, true),
+        EventKind::Progress => (Kind::Progress, true, true),
+        EventKind::Reset(_) => (Kind::Reset, true, true),
+        EventKind::Ack(_) => (Kind::Ack, true, true),
+    };
+    bump(&mut stats.events, kind as usize);
+    let [args, result, time, agent] = &mut stats.without;
+    *args += u64::from(!has_args);
+    *result += u64::from(!has_result);
+    *time += u64::from(!event.has_time);
+    *agent += u64::from(!event.has_agent);
+    stats.in_seconds += u64::from(event.has_time && event.time.looks_like_seconds());
+    stats.limit_texts += u64::from(event.texts_cut);
+    let key = record.meta.key.unwrap_or_default();
+    stats.key_mismatch += u64::from(key != event.session_id.as_bytes());
+    if let Some(partitions) = settings.partitions {
+        bump(&mut stats.placement, usize::from(partition_of(key, partitions.session) != record.meta.partition));
+    }
+}

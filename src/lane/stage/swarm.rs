@@ -1,0 +1,446 @@
+//! The swarm stage: what session tasks add up for it, and the way of one such record to effects in the overlay.
+//!
+//! The way is the session stage's: skip, decode, move the watermark, fire what is due, apply (`session`). The watermark follows the
+//! calls' event times, as far as every source has come (`sources`); a pane whose timer has fired takes no call any more, so what it told
+//! cannot be told twice.
+
+use std::ops::ControlFlow;
+
+use loopwarden_core::engine::{SwarmCallKey, SwarmInput, SwarmReport, SwarmReset, TimerChange, TimerKind};
+use loopwarden_core::event::{EventTime, Reason, Record, RecordOffset, Rejected, TaskId};
+use loopwarden_core::limits::RESET_COUNTERS;
+use loopwarden_core::policy::Detector;
+use loopwarden_state::report::{SOURCES_HEADER, SwarmRecord, decode_sources, is_reset_key, parse_report_key, reset_key};
+use loopwarden_state::swarm::{CounterKind, Floor};
+use loopwarden_state::{KeyFamily, StateStore, StoreError, TimerKey, swarm};
+
+use crate::encode::Row;
+use crate::memory::counters::CounterId;
+use crate::stage::context::{Handled, Stage, Stop};
+use crate::stage::effects::{move_timers, send_commands};
+use crate::stage::poison::{Culprit, guarded};
+use crate::stage::processor::Machine;
+use crate::sums::aggregates::SUM_BYTES;
+
+/// Counters that are spared for one that comes; more would make a newcomer dear. Each is spared once in as many as may be kept.
+const SPARED_MAX: usize = 4;
+
+/// A record of `swarm-counts`, read.
+enum Incoming {
+    Report(SwarmCallKey, SwarmReport),
+    Reset(EventTime),
+}
+
+impl Incoming {
+    /// How late it is with it: the time of the last call in it, or of the reset.
+    fn time(&self) -> EventTime {
+        match self {
+            Self::Report(_, report) => report.entries.iter().map(|entry| entry.last).max().unwrap_or(report.record_time),
+            Self::Reset(time) => *time,
+        }
+    }
+
+    /// Calls in it.
+    fn calls(&self) -> u64 {
+        match self {
+            Self::Report(_, report) => report.entries.iter().map(|entry| u64::from(entry.calls)).sum(),
+            Self::Reset(_) => 0,
+        }
+    }
+
+    /// When the last event behind it was recorded.
+    const fn recorded(&self, record: &Record<'_>) -> EventTime {
+        match self {
+            Self::Report(_, report) => report.record_time,
+            Self::Reset(_) => record.meta.timestamp,
+        }
+    }
+}
+
+fn read(key: &[u8], value: Option<&[u8]>) -> Result<Result<Incoming, Rejected>, StoreError> {
+    let reject = |reason, field: &str| Ok(Err(Rejected { reason, field: field.to_owned() }));
+    let Some(value) = value else { return reject(Reason::NullValue, "") };
+    match SwarmRecord::decode(value) {
+        Ok(SwarmRecord::Report(report)) => match parse_report_key(key) {
+            Some(key) => Ok(Ok(Incoming::Report(key, report))),
+            None => reject(Reason::BadValue, "key"),
+        },
+        Ok(SwarmRecord::Reset(time)) if is_reset_key(key) => Ok(Ok(Incoming::Reset(time))),
+        Ok(SwarmRecord::Reset(_)) => reject(Reason::BadValue, "key"),
+        // A newer program of the group wrote it: this one must not go on without it.
+        Err(error @ StoreError::NewerFormat(_)) => Err(error),
+        Err(_) => reject(Reason::BadValue, ""),
+    }
+}
+
+fn header<'a>(record: &Record<'a>, name: &str) -> Option<&'a [u8]> {
+    record.meta.headers.iter().find(|(found, _)| *found == name)?.1
+}
+
+/// What caused an input of a counter.
+#[derive(Clone, Copy)]
+struct Cause {
+    offset: u64,
+    at: EventTime,
+    record_time: EventTime,
+}
+
+const fn kind_of(key: &SwarmCallKey) -> CounterKind {
+    match key {
+        SwarmCallKey::Swarm { .. } => CounterKind::Swarm,
+        SwarmCallKey::Fleet { .. } => CounterKind::Fleet,
+    }
+}
+
+impl<S: StateStore, M: Machine> Stage<'_, S, M> {
+    /// Takes a record of `swarm-counts`.
+    pub(crate) fn swarm_record(&mut self, record: &Record<'_>) -> Result<(), Stop> {
+        if let (Some(sources), Some(header)) = (self.settings.sources(), header(record, SOURCES_HEADER)) {
+            return self.sources_moved(record, sources, header);
+        }
+        let key = record.meta.key.unwrap_or_default();
+        match read(key, record.value)? {
+            Err(rejected) => self.dead_letter(record, &rejected),
+            Ok(incoming) => {
+                self.time_passes(record, &incoming);
+                self.fire_due(record)?;
+                self.incoming(record, key, incoming)
+            }
+        }
+    }
+
+    /// Moves the watermark as the record does that was read before it panicked.
+    pub(crate) fn pass_swarm_time(&mut self, record: &Record<'_>) {
+        if let Ok(Ok(incoming)) = read(record.meta.key.unwrap_or_default(), record.value) {
+            self.time_passes(record, &incoming);
+        }
+    }
+
+    fn time_passes(&mut self, record: &Record<'_>, incoming: &Incoming) {
+        let time = incoming.time();
+        if self.settings.sources().is_some() {
+            let (time, calls_max) = (time.minus_ms(self.settings.lateness_ms), self.settings.lag_calls_max);
+            self.task.sources.note(incoming.recorded(record), time, incoming.calls(), calls_max);
+            self.follow_sources();
+        } else {
+            self.task.advance_watermark(time, self.settings.lateness_ms);
+        }
+    }
+
+    fn follow_sources(&mut self) {
+        let time = self.task.sources.time();
+        self.task.advance_watermark(time, 0);
+    }
+
+    /// Partitions of events say how far they have been read.
+    fn sources_moved(&mut self, record: &Record<'_>, sources: u32, header: &[u8]) -> Result<(), Stop> {
+        match decode_sources(header) {
+            Ok(watermarks) => {
+                for (partition, watermark) in watermarks {
+                    self.task.sources.moved(sources, partition, watermark);
+                }
+                self.follow_sources();
+                self.fire_due(record)
+            }
+            // A newer program of the group wrote it: this one must not go on without it.
+            Err(error @ StoreError::NewerFormat(_)) => Err(error.into()),
+            Err(_) => self.dead_letter(record, &Rejected { reason: Reason::BadValue, field: SOURCES_HEADER.to_owned() }),
+        }
+    }
+
+    fn incoming(&mut self, record: &Record<'_>, key: &[u8], incoming: Incoming) -> Result<(), Stop> {
+        match incoming {
+            Incoming::Report(of, report) => {
+                self.report(record, &of, key.to_vec(), report)?;
+                self.task.window.note_event();
+                self.overlay.stats.swarm_reports += 1;
+            }
+            Incoming::Reset(time) => {
+                self.swarm_reset(record, key, time)?;
+                self.task.window.note_event();
+            }
+        }
+        Ok(())
+    }
+
+    fn report(&mut self, record: &Record<'_>, of: &SwarmCallKey, key: Vec<u8>, mut report: SwarmReport) -> Result<(), Stop> {
+        if let Some(life_ms) = self.swarm.pane_life_ms(of) {
+            let watermark = self.task.now.watermark;
+            // What the slowest source would still have let pass.
+            let released = self.settings.sources().map_or(watermark, |_| self.task.sources.released());
+            let (mut late, mut lagging) = (0, 0);
+            report.entries.retain(|entry| {
+                let dies = entry.pane.plus_ms(life_ms);
+                match () {
+                    () if dies > watermark => return true,
+                    () if dies > released => lagging += u64::from(entry.calls),
+                    () => late += u64::from(entry.calls),
+                }
+                false
+            });
+            self.overlay.stats.swarm_late += late;
+            self.overlay.stats.limit_swarm_lag += lagging;
+        }
+        if report.entries.is_empty() {
+            return Ok(());
+        }
+        let id = (self.id, key);
+        let place = self.counters.find(&id, self.store)?;
+        if self.counters.get(place)?.seen.is_none()
+            && let SwarmCallKey::Swarm { tenant, swarm_id, .. } = of
+        {
+            let swarm = SwarmReset { tenant: tenant.clone(), swarm_id: swarm_id.clone(), time: EventTime(0) };
+            let floor = self.counters.floor(&(self.id, reset_key(&swarm)), self.store)?;
+            self.counters.get(place)?.counter.floor = floor.map(|floor| floor.time);
+        }
+        let at = report.entries.iter().map(|entry| entry.last).max().unwrap_or_default().max(report.record_time);
+        let cause = Cause { offset: record.meta.offset.0, at, record_time: report.record_time };
+        let culprit = || Culprit::Record(record.meta.offset.0);
+        self.apply_counter((place, &id.1), of, SwarmInput::Report(report), cause, culprit)
+    }
+
+    /// Forgets what every counter of a swarm holds up to a time, those that begin later included. As many counters as a commit takes:
+    /// then the record is read again, and those that have it already are skipped.
+    fn swarm_reset(&mut self, record: &Record<'_>, swarm: &[u8], time: EventTime) -> Result<(), Stop> {
+        let floor_id = (self.id, swarm.to_vec());
+        let floor = self.counters.floor(&floor_id, self.store)?;
+        if floor.is_some_and(|floor| floor.time > time) {
+            return Ok(());
+        }
+        self.set_floor(&floor_id, floor, time)?;
+        // The record's own timestamp is the broker's: a replay could not know it.
+        let cause = Cause { offset: record.meta.offset.0, at: time, record_time: time };
+        let (mut from, mut is_over, mut applied) = (swarm.to_vec(), false, 0);
+        while !is_over {
+            let (mut keys, mut failed, mut next) = (Vec::new(), None, None);
+            let counters = &*self.counters;
+            let task = self.id;
+            self.store.scan(task, KeyFamily::SwarmCounter, swarm, &from, &mut |key, value| {
+                if keys.len() == RESET_COUNTERS {
+                    next = Some(key.to_vec());
+                    return ControlFlow::Break(());
+                }
+                match swarm::decode_head(value) {
+                    Ok(loaded) if loaded.counter.floor >= Some(time) || counters.is_dirty(&(task, key.to_vec())) => {}
+                    Ok(_) => keys.push(key.to_vec()),
+                    Err(error) => {
+                        failed = Some(error);
+                        return ControlFlow::Break(());
+                    }
+                }
+                ControlFlow::Continue(())
+            })?;
+            if let Some(error) = failed {
+                return Err(error.into());
+            }
+            is_over = next.is_none();
+            from = next.unwrap_or(from);
+            if is_over {
+                keys.extend(self.counters.dirty_from(self.id, swarm, swarm));
+            }
+            for key in keys {
+                let Some(of) = parse_report_key(&key) else { continue };
+                let id = (self.id, key);
+                let place = self.counters.find(&id, self.store)?;
+                if self.counters.get(place)?.counter.floor >= Some(time) {
+                    continue;
+                }
+                if applied > 0 && self.overlay.is_full(self.settings) {
+                    return Err(Stop::Handled(Handled::Full));
+                }
+                applied += 1;
+                let culprit = || Culprit::Record(cause.offset);
+                self.apply_counter((place, &id.1), &of, SwarmInput::Reset(time), cause, culprit)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn set_floor(&mut self, id: &(TaskId, Vec<u8>), before: Option<Floor>, time: EventTime) -> Result<(), Stop> {
+        let due = self.swarm.floor_life_ms().map(|life_ms| time.plus_ms(life_ms));
+        let timer = |due| TimerChange { kind: TimerKind::Panes, was: before.and_then(|floor| floor.due), now: due };
+        move_timers(self.task, &[timer(due)], &id.1);
+        // One that is kept for ever leaves by its age where there are too many, like a counter: else floors alone would fill the task.
+        let until = due.unwrap_or(time);
+        let seen =
+            self.task.seen.note((CounterKind::Swarm, &id.1), before.map(|floor| floor.seen), until, self.store, self.id)?;
+        self.counters.set_floor(id, Some(Floor { time, due, seen }));
+        self.overlay.bytes += SUM_BYTES;
+        self.make_room_for(CounterKind::Swarm, &id.1, seen)
+    }
+
+    fn forget_floor(&mut self, id: &(TaskId, Vec<u8>), floor: Floor) -> Result<(), Stop> {
+        move_timers(self.task, &[TimerChange { kind: TimerKind::Panes, was: floor.due, now: None }], &id.1);
+        self.task.seen.forget((CounterKind::Swarm, &id.1), floor.seen, self.store, self.id)?;
+        self.counters.set_floor(id, None);
+        self.overlay.bytes += SUM_BYTES;
+        Ok(())
+    }
+
+    /// Fires a timer of a counter, or of a swarm's floor.
+    pub(crate) fn fire_counter(&mut self, timer: TimerKey<'_>, kind: TimerKind, bytes: &[u8], offset: u64) -> Result<(), Stop> {
+        let id = (self.id, timer.subject.to_vec());
+        let Some(of) = parse_report_key(timer.subject) else {
+            let floor = self.counters.floor(&id, self.store)?;
+            return floor.filter(|floor| floor.due == Some(timer.due)).map_or(Ok(()), |floor| self.forget_floor(&id, floor));
+        };
+        let place = self.counters.find(&id, self.store)?;
+        if self.counters.get(place)?.seen.is_none() {
+            return Ok(());
+        }
+        let cause = Cause { offset, at: timer.due, record_time: timer.due };
+        let culprit = || Culprit::Timer(bytes.to_vec());
+        self.apply_counter((place, &id.1), &of, SwarmInput::Timer(kind, timer.due), cause, culprit)
+    }
+
+    fn apply_counter(
+        &mut self,
+        (place, key): (CounterId, &[u8]),
+        of: &SwarmCallKey,
+        input: SwarmInput,
+        cause: Cause,
+        culprit: impl FnOnce() -> Culprit,
+    ) -> Result<(), Stop> {
+        let entry = self.counters.get(place)?;
+        let (engine, effects) = (self.swarm, &mut *self.effects);
+        effects.clear();
+        let was = entry.seen;
+        let had_verdicts = !entry.counter.verdicts.is_empty();
+        // A pane that is gone afterwards is not written.
+        let touched: Vec<EventTime> = match &input {
+            SwarmInput::Report(report) => report.entries.iter().map(|entry| engine.pane_of(of, entry.pane)).collect(),
+            SwarmInput::Reset(_) => entry.counter.panes.keys().copied().collect(),
+            SwarmInput::Timer(..) => Vec::new(),
+        };
+        let is_applied = guarded(|| engine.apply(of, &mut entry.counter, input, effects)).is_ok();
+        let counter = &entry.counter;
+        // A report that only had calls from before the floor begins no counter.
+        let is_nothing = was.is_none() && counter.panes.is_empty() && counter.periods.is_empty();
+        let now = engine.kept_until(of, counter);
+        let is_row = effects.verdicts_changed || (effects.forgotten && had_verdicts);
+        let row = is_row.then(|| self.encoder.row(&of.subject(), &Row::of_counter(counter), cause.at, self.id)).flatten();
+        if effects.forgotten || is_nothing {
+            entry.clear();
+        }
+        self.overlay.bytes += SUM_BYTES + self.counters.touched(place, touched);
+        if !is_applied {
+            return Err(Stop::Handled(Handled::Panicked(culprit())));
+        }
+        move_timers(self.task, &self.effects.timers, key);
+        let at = (self.id, RecordOffset(cause.offset));
+        send_commands(at, self.task, self.encoder, self.overlay, &mut self.effects.commands, cause.record_time);
+        if let Some(row) = row {
+            self.overlay.set_row(self.id, row);
+            self.overlay.command_waits = true;
+        }
+        let noted = self.effects.counters;
+        self.overlay.stats.swarm_late += u64::from(noted.swarm_late);
+        self.overlay.stats.limit_swarm_lag += u64::from(noted.swarm_lag);
+        self.overlay.stats.limit_swarm_workers += u64::from(noted.swarm_further);
+        self.overlay.stats.limit_swarm_steps += u64::from(noted.swarm_steps);
+        let subject = (kind_of(of), key);
+        match (was, self.effects.forgotten) {
+            _ if is_nothing => Ok(()),
+            (Some(was), true) => Ok(self.task.seen.forget(subject, was, self.store, self.id)?),
+            (None, true) => Ok(()),
+            (was, false) => {
+                let seen = self.task.seen.note(subject, was, now, self.store, self.id)?;
+                self.counters.get(place)?.seen = Some(seen);
+                if was.is_none() { self.make_room_for(kind_of(of), key, seen) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Drops what was unseen longest while there is more than may be kept, of tenants that have more than their share; the newcomer only
+    /// where it stands alone, or where too many come first that are to be spared.
+    fn make_room_for(&mut self, kind: CounterKind, newcomer: &[u8], until: EventTime) -> Result<(), Stop> {
+        let keys_max = self.swarm.keys_max(match kind {
+            CounterKind::Swarm => Detector::SwarmRepeat,
+            CounterKind::Fleet => Detector::FleetRate,
+        });
+        let mut spared = 0;
+        while self.task.seen.count(kind, self.store, self.id)? > keys_max {
+            let Some(first) = self.task.seen.first(kind, self.store, self.id)? else { return Ok(()) };
+            let mut subject = swarm::seen_subject(&first).to_vec();
+            if !self.task.seen.is_over_share((kind, &subject), keys_max, self.store, self.id)? {
+                if spared < SPARED_MAX {
+                    spared += 1;
+                    self.spare_subject(kind, &(self.id, subject), until)?;
+                    continue;
+                }
+                newcomer.clone_into(&mut subject);
+            }
+            let is_newcomer = subject == newcomer;
+            self.drop_subject(kind, &(self.id, subject))?;
+            self.overlay.stats.limit_swarm_keys += 1;
+            if is_newcomer {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// A counter, or a swarm's floor, of a tenant that has no more than its share is not to go for others: it stands behind them.
+    fn spare_subject(&mut self, kind: CounterKind, id: &(TaskId, Vec<u8>), until: EventTime) -> Result<(), Stop> {
+        if parse_report_key(&id.1).is_none() {
+            if let Some(floor) = self.counters.floor(id, self.store)? {
+                let seen = self.task.seen.spare((kind, &id.1), floor.seen, until);
+                self.counters.set_floor(id, Some(Floor { seen, ..floor }));
+                self.overlay.bytes += SUM_BYTES;
+            }
+            return Ok(());
+        }
+        let place = self.counters.find(id, self.store)?;
+        let was = self.seen_of(place)?;
+        let seen = self.task.seen.spare((kind, &id.1), was, until);
+        self.counters.get(place)?.seen = Some(seen);
+        self.overlay.bytes += SUM_BYTES + self.counters.touched(place, []);
+        Ok(())
+    }
+
+    fn seen_of(&mut self, place: CounterId) -> Result<EventTime, Stop> {
+        let seen = self.counters.get(place)?.seen;
+        Ok(seen.ok_or_else(|| StoreError::Corrupt(format!("{}: a counter in the order of counters does not exist", self.id)))?)
+    }
+
+    fn drop_subject(&mut self, kind: CounterKind, id: &(TaskId, Vec<u8>)) -> Result<(), Stop> {
+        let Some(of) = parse_report_key(&id.1) else {
+            let floor = self.counters.floor(id, self.store)?;
+            return floor.map_or(Ok(()), |floor| self.forget_floor(id, floor));
+        };
+        let at = self.task.now.watermark;
+        let place = self.counters.find_without_panes(id, self.store)?;
+        let was = self.seen_of(place)?;
+        let entry = self.counters.get(place)?;
+        let had_verdicts = !entry.counter.verdicts.is_empty();
+        entry.counter.verdicts.clear();
+        let row = had_verdicts.then(|| self.encoder.row(&of.subject(), &Row::of_counter(&entry.counter), at, self.id)).flatten();
+        let timers = entry.counter.timers;
+        entry.clear();
+        self.overlay.bytes += SUM_BYTES + self.counters.touched(place, []);
+        for kind in TimerKind::OF_COUNTER {
+            move_timers(self.task, &[TimerChange { kind, was: timers.due(kind), now: None }], &id.1);
+        }
+        self.task.seen.forget((kind, &id.1), was, self.store, self.id)?;
+        if let Some(row) = row {
+            self.overlay.set_row(self.id, row);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_record_of_swarm_counts_says_why() {
+        let reset = SwarmRecord::Reset(EventTime(1)).encode().unwrap();
+        let reason = |key: &[u8], value: Option<&[u8]>| read(key, value).unwrap().err().map(|rejected| rejected.reason);
+        assert_eq!(reason(b"\x1fw\x1f", Some(&reset)), None);
+        assert_eq!(reason(b"\x1fw\x1f", None), Some(Reason::NullValue));
+        assert_eq!(reason(b"w", Some(&reset)), Some(Reason::BadValue));
+        assert_eq!(reason(b"\x1fw\x1f", Some(b"\x01nonsense")), Some(Reason::BadValue));
+        assert!(matches!(read(b"\x1fw\x1f", Some(b"\x02")), Err(StoreError::NewerFormat(_))));
+    }
+}

@@ -1,0 +1,11 @@
+//! A task: its states, who owns it, its timers, and what it shows of itself.
+
+pub(crate) mod census;
+pub(crate) mod lease;
+pub(crate) mod query;
+pub(crate) mod retention;
+pub(crate) mod share;
+pub(crate) mod state;
+pub(crate) mod tasks;
+pub(crate) mod timers;
+pub(crate) mod view;

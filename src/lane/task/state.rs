@@ -1,0 +1,200 @@
+//! A task in one of its states, and what a running one consists of.
+
+use loopwarden_core::event::{EventTime, NextOffset, RecordOffset, TaskId};
+use loopwarden_core::policy::Policy;
+use loopwarden_state::Position;
+
+use crate::memory::seen::Seen;
+use crate::stage::poison::DeadLetterWindow;
+use crate::sums::sources::{Reading, Sources};
+use crate::task::census::Census;
+use crate::task::lease::Lease;
+use crate::task::share::Share;
+use crate::task::timers::TimerQueue;
+
+/// A task in a state. Only [`Running`] processes records.
+#[derive(Debug)]
+pub struct Task<S> {
+    pub(crate) id: TaskId,
+    pub(crate) lease: Lease,
+    pub(crate) state: S,
+}
+
+/// Its state is being brought to the end of its changelog.
+#[derive(Debug)]
+pub struct Restoring;
+
+/// It processes records.
+#[derive(Debug)]
+pub struct Running {
+    /// As of the last commit: what an abort goes back to.
+    pub(crate) committed: Position,
+    /// With the overlay.
+    pub(crate) now: Position,
+    pub(crate) timers: TimerQueue,
+    /// Counters of a task of the swarm stage.
+    pub(crate) seen: Seen,
+    /// Sessions of a task of the session stage.
+    pub(crate) census: Census,
+    /// Events of tenants that have a limit, in a task of the session stage.
+    pub(crate) tenants: Share,
+    /// Dead letters of senders that hold their records.
+    pub(crate) letters: Share,
+    pub(crate) window: DeadLetterWindow,
+    pub(crate) window_committed: DeadLetterWindow,
+    /// What a task of the session stage says of its source watermark.
+    pub(crate) reading: Reading,
+    /// What a task of the swarm stage knows of all of them.
+    pub(crate) sources: Sources,
+    pub(crate) sources_committed: Sources,
+    /// The Position itself must be committed before anything else (first start, rule R5).
+    pub(crate) is_unwritten: bool,
+    /// A reset that reaches more agents than one commit takes: its record is read again, and only the agents tell how far it got.
+    pub(crate) halfway: Option<RecordOffset>,
+}
+
+/// It is given back: nothing is fed to it any more.
+#[derive(Debug)]
+pub struct Draining;
+
+/// It stopped by itself and waits for a person.
+#[derive(Debug)]
+pub struct Poisoned {
+    pub(crate) why: String,
+}
+
+impl Task<Restoring> {
+    /// A task whose state nobody else touches: the lease says so.
+    pub const fn new(id: TaskId, lease: Lease) -> Self {
+        Self { id, lease, state: Restoring }
+    }
+
+    /// The task's name.
+    pub const fn id(&self) -> TaskId {
+        self.id
+    }
+
+    /// Its state is complete: it may run from this Position on.
+    pub(crate) fn run(self, position: Position, is_unwritten: bool) -> Task<Running> {
+        let sources = Sources::after(position.watermark);
+        let state = Running {
+            committed: position.clone(),
+            now: position,
+            timers: TimerQueue::new(),
+            seen: Seen::new(),
+            census: Census::default(),
+            tenants: Share::of_events(),
+            letters: Share::of_letters(),
+            window: DeadLetterWindow::default(),
+            window_committed: DeadLetterWindow::default(),
+            reading: Reading::default(),
+            sources: sources.clone(),
+            sources_committed: sources,
+            is_unwritten,
+            halfway: None,
+        };
+        Task { id: self.id, lease: self.lease, state }
+    }
+}
+
+impl Task<Running> {
+    /// Its state in the store can no longer be trusted to be at the changelog's end.
+    pub(crate) fn restore(self) -> Task<Restoring> {
+        Task { id: self.id, lease: self.lease, state: Restoring }
+    }
+
+    pub(crate) fn poison(self, why: String) -> Task<Poisoned> {
+        Task { id: self.id, lease: self.lease, state: Poisoned { why } }
+    }
+
+    pub(crate) fn drain(self) -> Task<Draining> {
+        Task { id: self.id, lease: self.lease, state: Draining }
+    }
+
+    /// A policy decides from the next record on; where another one did before, the log says so with the place.
+    pub(crate) fn adopt(&mut self, policy: &Policy) {
+        let (hash, before) = (policy.hash.0, self.state.now.policy_sha256);
+        // Also of what a rewind goes back to: the records are judged by the policy of the day they are read.
+        for position in [&mut self.state.committed, &mut self.state.now] {
+            if position.policy_sha256 != hash {
+                position.policy_sha256 = hash;
+                position.policy_since = position.next_offset.0;
+            }
+        }
+        if before != hash && before != [0; 32] {
+            tracing::info!(task = %self.id, next = %self.state.next(), policy = %policy.hash, profile = policy.profile,
+                "another policy is in force");
+        }
+    }
+}
+
+impl Task<Poisoned> {
+    pub(crate) fn drain(self) -> Task<Draining> {
+        Task { id: self.id, lease: self.lease, state: Draining }
+    }
+}
+
+impl Task<Draining> {
+    /// Lets somebody else have it.
+    pub(crate) fn release(self) {
+        drop(self.lease);
+    }
+}
+
+impl Running {
+    /// Whether the next commit has anything to say about it.
+    pub(crate) fn is_touched(&self) -> bool {
+        self.is_unwritten
+            || self.halfway.is_some()
+            || self.reading.to_send.is_some()
+            || self.now.next_offset != self.committed.next_offset
+            || self.now.watermark != self.committed.watermark
+            || self.now.outputs != self.committed.outputs
+            || self.timers.is_changed()
+            || self.seen.is_touched()
+    }
+
+    /// Back to the last commit.
+    pub(crate) fn rewind(&mut self) {
+        self.now = self.committed.clone();
+        self.timers.rewind();
+        self.seen.rewind();
+        self.census.rewind();
+        self.tenants.rewind();
+        self.letters.rewind();
+        self.window = self.window_committed.clone();
+        self.reading.rewind();
+        self.sources.clone_from(&self.sources_committed);
+        self.halfway = None;
+    }
+
+    /// What happened since the last commit is true.
+    pub(crate) fn committed(&mut self) {
+        self.committed.clone_from(&self.now);
+        self.window_committed.clone_from(&self.window);
+        self.is_unwritten = false;
+        self.seen.committed();
+        self.census.committed();
+        self.tenants.committed();
+        self.letters.committed();
+        self.reading.committed();
+        if self.sources_committed != self.sources {
+            self.sources_committed.clone_from(&self.sources);
+        }
+    }
+
+    pub(crate) fn next(&self) -> NextOffset {
+        self.now.next_offset
+    }
+
+    pub(crate) fn advance_watermark(&mut self, time: EventTime, lateness_ms: i64) {
+        self.now.watermark = self.now.watermark.max(time.minus_ms(lateness_ms));
+    }
+
+    /// Counts one more command or dead letter; its ordinal.
+    pub(crate) fn count_output(&mut self, id: &[u8]) -> u64 {
+        self.now.outputs += 1;
+        self.now.outputs_chain = loopwarden_state::chain(self.now.outputs_chain, id);
+        self.now.outputs
+    }
+}

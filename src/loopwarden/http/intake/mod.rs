@@ -1,0 +1,8 @@
+//! Events in, and out again as they came.
+
+pub(crate) mod durable;
+pub(crate) mod events;
+pub(crate) mod export;
+pub(crate) mod hooks;
+pub(crate) mod otlp;
+pub(crate) mod otlp_sessions;

@@ -1,0 +1,181 @@
+//! Health, metrics, settings, tasks.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use loopwarden_core::limits;
+use loopwarden_lane::Numbered;
+use serde_json::{Value, json};
+
+use crate::http::answer::Refusal;
+use crate::http::check::Desk;
+use crate::http::shared::Shared;
+use crate::http::views::query::Pairs;
+use crate::http::views::{json as view, query, state};
+use crate::http::{Probe, ProcessStatus, answer};
+
+/// Longest log filter. Bytes.
+const FILTER_BYTES_MAX: usize = 4_096;
+
+type Parameters = Query<BTreeMap<String, String>>;
+
+/// Whether each lane turns.
+pub(crate) async fn livez(State(shared): State<Arc<Shared>>, Query(query): Parameters) -> Response {
+    probe(&shared.warden.live(), &query)
+}
+
+/// Whether it takes its share.
+pub(crate) async fn readyz(State(shared): State<Arc<Shared>>, Query(query): Parameters) -> Response {
+    probe(&shared.warden.ready(), &query)
+}
+
+/// Whether every task was restored once.
+pub(crate) async fn startupz(State(shared): State<Arc<Shared>>, Query(query): Parameters) -> Response {
+    probe(&shared.warden.started(), &query)
+}
+
+/// `ok`, or what is wrong; everything with `?verbose`.
+fn probe(probe: &Probe, query: &BTreeMap<String, String>) -> Response {
+    let (status, word) = if probe.is_ok() { (StatusCode::OK, "ok") } else { (StatusCode::SERVICE_UNAVAILABLE, "not ok") };
+    let mut text = String::new();
+    for (what, found) in &probe.checks {
+        // Writing to a string does not fail.
+        let _ = match found {
+            Ok(()) if !query.contains_key("verbose") => Ok(()),
+            Ok(()) => writeln!(text, "[+] {what}"),
+            Err(why) => writeln!(text, "[-] {what}: {why}"),
+        };
+    }
+    text.push_str(word);
+    text.push('\n');
+    answer::text(status, text)
+}
+
+/// Asks on a thread that may block.
+async fn ask<T: Send + 'static>(
+    shared: &Arc<Shared>,
+    question: impl FnOnce(&dyn ProcessStatus) -> T + Send + 'static,
+) -> Result<T, Refusal> {
+    let warden = Arc::clone(&shared.warden);
+    answer::blocking(&shared.asks, move || question(&*warden)).await
+}
+
+type Answer = Result<Response, Refusal>;
+
+/// OpenMetrics.
+pub(crate) async fn metrics(State(shared): State<Arc<Shared>>) -> Answer {
+    let answered = shared.counts.answered();
+    let readers = limits::HTTP_STREAMS_MAX.saturating_sub(shared.streams.available_permits()) as u64;
+    let guard = shared.desk.as_ref().map(Desk::report);
+    let text = ask(&shared, move |warden| warden.metrics(answered, readers, guard)).await?;
+    Ok(answer::with_type(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", text))
+}
+
+/// Version, revision, policy.
+pub(crate) async fn version(State(shared): State<Arc<Shared>>) -> Response {
+    answer::ok(&shared.warden.version())
+}
+
+/// Settings in force.
+pub(crate) async fn config(State(shared): State<Arc<Shared>>) -> Answer {
+    Ok(answer::ok(&ask(&shared, <dyn ProcessStatus>::config).await?))
+}
+
+/// The policy in force.
+pub(crate) async fn policy(State(shared): State<Arc<Shared>>) -> Answer {
+    Ok(answer::ok(&ask(&shared, <dyn ProcessStatus>::policy).await?))
+}
+
+/// The log filter in force.
+pub(crate) async fn log_filter(State(shared): State<Arc<Shared>>) -> Response {
+    answer::ok(&json!({ "filter": shared.warden.log_filter() }))
+}
+
+/// Puts another log filter in force: its text, or `{"filter":"…"}`.
+pub(crate) async fn set_log_filter(State(shared): State<Arc<Shared>>, body: axum::body::Body) -> Response {
+    let wait = limits::HTTP_BODY_WAIT;
+    let Ok(Ok(bytes)) = tokio::time::timeout(wait, axum::body::to_bytes(body, FILTER_BYTES_MAX)).await else {
+        return answer::bad_request(format!("a filter has at most {FILTER_BYTES_MAX} bytes"));
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let parsed: Option<Value> = serde_json::from_str(&text).ok();
+    let filter = match &parsed {
+        Some(Value::Object(object)) => object.get("filter").and_then(Value::as_str).unwrap_or_default(),
+        Some(Value::String(filter)) => filter,
+        _ => text.trim(),
+    };
+    if filter.is_empty() {
+        return answer::bad_request("the body is a filter, as info or warn,loopwarden::task=debug");
+    }
+    // It goes into a log line of its own.
+    if filter.chars().any(char::is_control) {
+        return answer::bad_request("a filter is one line without control characters");
+    }
+    match shared.warden.set_log_filter(filter) {
+        Ok(()) => answer::ok(&json!({ "filter": shared.warden.log_filter() })),
+        Err(why) => answer::bad_request(why),
+    }
+}
+
+/// What the live page shows: numbers, and what is in force; with Kafka, where there is no feed, the last commands of this process.
+pub(crate) async fn overview(State(shared): State<Arc<Shared>>, Query(pairs): Pairs) -> Answer {
+    let query = query::Parameters::of(&pairs, &["after"]).map_err(answer::bad_request)?;
+    let Ok(after) = query.get("after").map_or(Ok(0), str::parse::<u64>) else {
+        return Err(answer::bad_request("after is the number of a command").into());
+    };
+    let (mut value, (recent, last)) = ask(&shared, move |warden| (warden.overview(), warden.recent(after))).await?;
+    let Value::Object(object) = &mut value else { return Ok(answer::ok(&value)) };
+    if let Some(guard) = shared.desk.as_ref().map(Desk::report) {
+        let counts = guard.counts;
+        let shown = json!({
+            "agents": counts.asking,
+            "checks": counts.allowed + counts.spoken + counts.denied,
+            "blocks_obeyed": counts.refused,
+            "calls_in_spite": counts.in_spite,
+            "nudges_delivered": counts.nudges_delivered,
+            "nudges_unheeded": counts.nudges_unheeded,
+        });
+        object.insert("guard".to_owned(), shown);
+    }
+    let rows = if let Some(embedded) = &shared.embedded {
+        Some(state::read_rows(embedded, vec![String::new()]).await?)
+    } else {
+        // A lane that is busy for long says nothing: that is not the same as that nothing is in force.
+        let found = ask(&shared, <dyn ProcessStatus>::in_force).await?;
+        found.ok().map(|found| state::Rows::of_lanes(&found))
+    };
+    let more = rows.as_ref().is_some_and(|found| found.more);
+    let active = rows.map(|found| found.rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect::<Vec<Value>>());
+    object.insert("active".to_owned(), active.map_or(Value::Null, Value::from));
+    object.insert("active_more".to_owned(), more.into());
+    if let Some(embedded) = &shared.embedded {
+        object.insert("commands_end".to_owned(), (*embedded.commands_end.borrow()).into());
+    } else {
+        let command = |(_, command): Numbered| serde_json::from_slice::<Value>(&command).ok();
+        object.insert("recent".to_owned(), recent.into_iter().filter_map(command).collect());
+        object.insert("recent_last".to_owned(), last.into());
+    }
+    Ok(answer::ok(&value))
+}
+
+/// Every task of this process.
+pub(crate) async fn tasks(State(shared): State<Arc<Shared>>) -> Answer {
+    let tasks = ask(&shared, <dyn ProcessStatus>::tasks).await?;
+    let tasks: Vec<Value> = tasks.iter().map(|(task, lane, lag)| view::task(task, *lane, *lag)).collect();
+    Ok(answer::ok(&json!({ "tasks": tasks })))
+}
+
+/// One of them.
+pub(crate) async fn task(State(shared): State<Arc<Shared>>, Path((stage, partition)): Path<(String, String)>) -> Answer {
+    let name = format!("{stage}/{partition}");
+    let tasks = ask(&shared, <dyn ProcessStatus>::tasks).await?;
+    let found = tasks.iter().find(|(task, ..)| task.id.to_string() == name);
+    let (task, lane, lag) = found.ok_or_else(|| {
+        answer::error(StatusCode::NOT_FOUND, "no_such_task", "this process has no such task; /tasks lists those it has")
+    })?;
+    Ok(answer::ok(&view::task(task, *lane, *lag)))
+}

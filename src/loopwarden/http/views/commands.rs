@@ -1,0 +1,354 @@
+//! `GET /v1/commands`: the feed of commands, as server-sent events or by long poll.
+//!
+//! A position is the number of commands up to and including one, for ever the same; 0 is the beginning. What is behind the retention
+//! is gone: a reader that comes later is told how many it missed.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::sse::{Event, KeepAlive};
+use axum::response::{IntoResponse as _, Response, Sse};
+use futures_util::stream;
+use loopwarden_core::limits;
+use loopwarden_ingest::Tenants;
+use loopwarden_log::LogError;
+use loopwarden_log::clock::Deadline;
+use loopwarden_log::embedded::{EmbeddedReader, Feed};
+use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+
+use crate::http::access::gate::foreign_tenant;
+use crate::http::access::principal::Principal;
+use crate::http::answer;
+use crate::http::answer::Refusal;
+use crate::http::listener::phase::Answering;
+use crate::http::shared::{Embedded, Shared};
+use crate::http::views::query::{Pairs, Parameters};
+
+/// Commands looked at in one read, whether they are wanted or not.
+const LOOKED_AT_MAX: u64 = 10_000;
+/// How soon a client that lost its connection should come again.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// What a client wants.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Wanted {
+    /// Position to go on from; none: the beginning.
+    after: Option<After>,
+    /// Of one tenant; empty: of none.
+    tenant: Option<String>,
+    session_id: Option<String>,
+    swarm_id: Option<String>,
+    /// Those that whoever asks may read of.
+    tenants: Tenants,
+    /// Long poll with this wait; none: a stream.
+    wait: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    Position(u64),
+    /// Only what comes from now on.
+    Latest,
+}
+
+impl Wanted {
+    fn parse(pairs: &[(String, String)], headers: &HeaderMap) -> Result<Self, String> {
+        let query = Parameters::of(pairs, &["after", "tenant", "session_id", "swarm_id", "wait"])?;
+        let mut wanted = Self::default();
+        // A client that comes again sends the header along with its first address: the header is newer.
+        let last = headers.get("last-event-id").map(|id| id.to_str().unwrap_or_default().trim());
+        let after = last.filter(|id| !id.is_empty()).or(query.get("after"));
+        wanted.after = after.map(parse_after).transpose()?;
+        wanted.tenant = query.get("tenant").map(str::to_owned);
+        wanted.session_id = query.get("session_id").map(str::to_owned);
+        wanted.swarm_id = query.get("swarm_id").map(str::to_owned);
+        wanted.wait = query.get("wait").map(parse_wait).transpose()?;
+        Ok(wanted)
+    }
+
+    /// Whether a command with this key and text is one of those.
+    fn wants(&self, key: &[u8], value: &str) -> bool {
+        let Self { tenant, session_id, swarm_id, tenants, .. } = self;
+        let is_narrow = session_id.is_some() || swarm_id.is_some();
+        if !is_narrow && tenant.is_none() && tenants.are_all() {
+            return true;
+        }
+        // Most that are not wanted need not be read for that.
+        if is_narrow && ![session_id, swarm_id].into_iter().flatten().any(|name| name.as_bytes() == key) {
+            return false;
+        }
+        let Ok(command) = serde_json::from_str::<Value>(value) else { return false };
+        let says = |field: &str| command.get(field).and_then(Value::as_str);
+        // A swarm may have the name of a session: the key alone does not tell which of them it is.
+        let is = |name: &Option<String>, field: &str| name.is_some() && says(field) == name.as_deref();
+        let is_named = !is_narrow || is(session_id, "session_id") || is(swarm_id, "swarm_id");
+        let of = says("tenant").unwrap_or_default();
+        is_named && tenant.as_deref().is_none_or(|tenant| of == tenant) && tenants.have(of)
+    }
+}
+
+fn parse_after(text: &str) -> Result<After, String> {
+    match text {
+        "latest" => Ok(After::Latest),
+        _ => text
+            .parse()
+            .map(After::Position)
+            .map_err(|_| "a position is a number, as `id` or `next` gave it, or \"latest\"".to_owned()),
+    }
+}
+
+/// `30s`, `500ms`, `30`.
+fn parse_wait(text: &str) -> Result<Duration, String> {
+    let (number, unit_ms) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(number), _) => (number, 1),
+        (None, Some(number)) => (number, 1_000),
+        (None, None) => (text, 1_000),
+    };
+    let wait = number.parse::<u32>().map(|number| Duration::from_millis(u64::from(number) * unit_ms));
+    wait.ok()
+        .filter(|wait| *wait <= limits::HTTP_POLL_WAIT_MAX)
+        .ok_or_else(|| format!("wait is a time up to {} s, as 30s or 500ms", limits::HTTP_POLL_WAIT_MAX.as_secs()))
+}
+
+/// A command on its way to a client.
+struct Found {
+    position: u64,
+    json: String,
+}
+
+/// What one read brought.
+#[derive(Default)]
+struct Slice {
+    found: Vec<Found>,
+    next: u64,
+    /// Commands that retention has removed before this client saw them.
+    missed: u64,
+}
+
+fn read(reader: &EmbeddedReader, from: u64, wanted: &Wanted) -> Result<Slice, LogError> {
+    let mut slice = Slice { next: from, ..Slice::default() };
+    let (mut first, mut bytes) = (None, 0);
+    let next = reader.read(Feed::Commands, from, &mut |output| {
+        first.get_or_insert(output.sequence);
+        slice.next = output.sequence + 1;
+        let json = output.value.map(|value| String::from_utf8_lossy(&value).into_owned()).unwrap_or_default();
+        if wanted.wants(&output.key, &json) {
+            bytes += json.len();
+            slice.found.push(Found { position: slice.next, json });
+        }
+        if slice.found.len() >= limits::HTTP_COMMANDS_MAX
+            || bytes >= limits::HTTP_COMMANDS_BYTES
+            || slice.next >= from + LOOKED_AT_MAX
+        {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    })?;
+    // Where retention has removed all there was, nothing is visited, and yet the place to go on from is behind it.
+    slice.next = slice.next.max(next);
+    slice.missed = first.unwrap_or(slice.next).saturating_sub(from);
+    Ok(slice)
+}
+
+async fn read_slice(embedded: &Embedded, from: u64, wanted: &Wanted) -> Result<Slice, Refusal> {
+    let (reader, wanted) = (embedded.reader.clone(), wanted.clone());
+    let slice = answer::blocking(&embedded.reads, move || read(&reader, from, &wanted)).await?;
+    slice.map_err(|error| answer::error(StatusCode::SERVICE_UNAVAILABLE, "log_failed", error.to_string()).into())
+}
+
+/// Answers.
+pub(crate) async fn get(
+    State(shared): State<Arc<Shared>>,
+    Extension(answering): Extension<Answering>,
+    Extension(who): Extension<Principal>,
+    Query(pairs): Pairs,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
+    let embedded = shared.embedded.as_ref().ok_or_else(answer::embedded_only)?;
+    let wanted = Wanted::parse(&pairs, &headers).map_err(answer::bad_request)?;
+    if wanted.tenant.as_ref().is_some_and(|tenant| !who.tenants.have(tenant)) {
+        return Err(foreign_tenant(&who));
+    }
+    let wanted = Wanted { tenants: who.tenants, ..wanted };
+    let end = *embedded.commands_end.borrow();
+    let from = match wanted.after {
+        None => 0,
+        Some(After::Latest) => end,
+        Some(After::Position(position)) => position,
+    };
+    // What was once shown is never taken back: such a position is of another log.
+    if from > end.max(embedded.reader.range(Feed::Commands).end) {
+        let message = "the log has no such position; it was begun anew, or is another one: go on with after=0";
+        return Err(answer::error(StatusCode::GONE, "no_such_position", message).into());
+    }
+    let stream = shared.take_stream("too many clients wait for commands")?;
+    if let Some(wait) = wanted.wait {
+        return poll(&shared, embedded, &wanted, from, wait).await;
+    }
+    let following = Following {
+        shared: Arc::clone(&shared),
+        wanted,
+        next: from,
+        found: VecDeque::new(),
+        is_told: false,
+        _stream: stream,
+        _answering: answering,
+    };
+    let mut response = Sse::new(stream::unfold(following, Following::next))
+        .keep_alive(KeepAlive::new().interval(limits::HTTP_COMMENT_PAUSE))
+        .into_response();
+    // nginx holds back what it may buffer.
+    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+async fn poll(shared: &Shared, embedded: &Embedded, wanted: &Wanted, from: u64, wait: Duration) -> Result<Response, Refusal> {
+    let deadline = Deadline::after(wait);
+    let (mut next, mut missed) = (from, 0);
+    let found = loop {
+        let mut end = embedded.commands_end.clone();
+        let slice = read_slice(embedded, next, wanted).await?;
+        next = slice.next;
+        missed += slice.missed;
+        if !slice.found.is_empty() || deadline.is_over() {
+            break slice.found;
+        }
+        if !comes(&mut end, next, shared, deadline.left()).await {
+            break Vec::new();
+        }
+    };
+    let commands: Vec<String> = found.into_iter().map(|found| found.json).collect();
+    // How late verdicts are: those of now are all in this answer, or before it.
+    let lag_ms = embedded.backlog.longest_ms();
+    let missed = if missed > 0 { format!(",\"missed\":{missed}") } else { String::new() };
+    Ok(answer::json_text(
+        StatusCode::OK,
+        format!("{{\"commands\":[{}],\"next\":\"{next}\",\"lag_ms\":{lag_ms}{missed}}}", commands.join(",")),
+    ))
+}
+
+/// Waits until there is a command beyond a position. Whether there is: not where the time or the process ended first.
+async fn comes(end: &mut tokio::sync::watch::Receiver<u64>, next: u64, shared: &Shared, wait: Duration) -> bool {
+    let mut stopping = shared.stopping.clone();
+    tokio::select! {
+        comes = timeout(wait, end.wait_for(|end| *end > next)) => matches!(comes, Ok(Ok(_))),
+        _ = stopping.wait_for(|is_stopping| *is_stopping) => false,
+    }
+}
+
+/// A stream's place.
+struct Following {
+    shared: Arc<Shared>,
+    wanted: Wanted,
+    next: u64,
+    found: VecDeque<Found>,
+    /// The head has left: a client sees that it is connected before anything happens.
+    is_told: bool,
+    _stream: OwnedSemaphorePermit,
+    _answering: Answering,
+}
+
+impl Following {
+    async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
+        if !self.is_told {
+            self.is_told = true;
+            return Some((Ok(Event::default().retry(RETRY).comment("commands follow")), self));
+        }
+        let shared = Arc::clone(&self.shared);
+        let embedded = shared.embedded.as_ref()?;
+        loop {
+            if let Some(found) = self.found.pop_front() {
+                // Escaped by the encoder; a bare one would end the field.
+                let json = found.json.replace(['\r', '\n'], " ");
+                let event = Event::default().event("command").id(found.position.to_string()).data(json);
+                return Some((Ok(event), self));
+            }
+            let mut end = embedded.commands_end.clone();
+            // The disk has failed, or everything is busy: the client comes again.
+            let slice = read_slice(embedded, self.next, &self.wanted).await.ok()?;
+            self.next = slice.next;
+            self.found.extend(slice.found);
+            if slice.missed > 0 {
+                return Some((Ok(Event::default().event("missed").data(slice.missed.to_string())), self));
+            }
+            if self.found.is_empty() && !comes(&mut end, self.next, &shared, Duration::MAX).await {
+                return None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn the_header_of_a_client_that_comes_again_is_newer_than_its_address() {
+        let mut headers = HeaderMap::new();
+        let wanted = |headers: &HeaderMap| Wanted::parse(&query(&[("after", "3")]), headers).map(|wanted| wanted.after);
+        assert_eq!(wanted(&headers), Ok(Some(After::Position(3))));
+        headers.insert("last-event-id", HeaderValue::from_static("7"));
+        assert_eq!(wanted(&headers), Ok(Some(After::Position(7))));
+        headers.insert("last-event-id", HeaderValue::from_static("x"));
+        assert!(wanted(&headers).is_err());
+    }
+
+    #[test]
+    fn a_wait_has_a_unit_and_a_bound() {
+        assert_eq!(parse_wait("30s"), Ok(Duration::from_secs(30)));
+        assert_eq!(parse_wait("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_wait("0"), Ok(Duration::ZERO));
+        for bad in ["61s", "-1s", "s", "", "1h", "99999999999s"] {
+            assert!(parse_wait(bad).is_err(), "{bad}");
+        }
+        assert!(Wanted::parse(&query(&[("sesion_id", "a")]), &HeaderMap::new()).is_err());
+    }
+
+    #[test]
+    fn a_swarm_with_the_name_of_a_session_is_another_one() {
+        let wanted = Wanted { session_id: Some("a".to_owned()), ..Wanted::default() };
+        assert!(wanted.wants(b"a", r#"{"session_id":"a"}"#));
+        assert!(!wanted.wants(b"a", r#"{"swarm_id":"a"}"#));
+        assert!(!wanted.wants(b"b", r#"{"session_id":"b"}"#));
+        let both = Wanted { swarm_id: Some("a".to_owned()), ..wanted };
+        assert!(both.wants(b"a", r#"{"swarm_id":"a"}"#));
+        assert!(Wanted::default().wants(b"b", "{}"));
+    }
+
+    #[test]
+    fn a_tenant_narrows_and_none_is_one_too() {
+        let of = |tenant: &str| Wanted { tenant: Some(tenant.to_owned()), ..Wanted::default() };
+        let (ours, nobodys) = (r#"{"session_id":"a","tenant":"t"}"#, r#"{"session_id":"a"}"#);
+        assert!(of("t").wants(b"a", ours) && !of("t").wants(b"a", nobodys));
+        assert!(!of("").wants(b"a", ours) && of("").wants(b"a", nobodys));
+        assert!(Wanted { session_id: Some("a".to_owned()), ..of("t") }.wants(b"a", ours));
+        assert!(!Wanted { session_id: Some("b".to_owned()), ..of("t") }.wants(b"a", ours));
+    }
+
+    #[test]
+    fn whoever_reads_for_a_tenant_sees_nothing_of_another_whatever_he_asks_for() {
+        let reader = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            Wanted { tenants: Tenants::only(&names), ..Wanted::default() }
+        };
+        let (ours, nobodys) = (r#"{"session_id":"a","tenant":"t"}"#, r#"{"session_id":"a"}"#);
+        assert!(reader(&["t"]).wants(b"a", ours) && !reader(&["t"]).wants(b"a", nobodys));
+        assert!(!reader(&["u"]).wants(b"a", ours));
+        assert!(reader(&[""]).wants(b"a", nobodys) && !reader(&[""]).wants(b"a", ours));
+        assert!(!Wanted { session_id: Some("a".to_owned()), ..reader(&["u"]) }.wants(b"a", ours));
+        assert!(!reader(&["t"]).wants(b"a", "no json"));
+    }
+}

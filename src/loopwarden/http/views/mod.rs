@@ -1,0 +1,9 @@
+//! What a process shows: health, commands, state, and the live page.
+
+pub(crate) mod admin;
+pub(crate) mod commands;
+pub(crate) mod json;
+pub(crate) mod page;
+pub(crate) mod process_status;
+pub(crate) mod query;
+pub(crate) mod state;

@@ -1,0 +1,208 @@
+//! What is known and in force: `GET /v1/state/{session_id}`, `/sessions/{id}`, `/swarms/{id}`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use loopwarden_core::engine::SEPARATOR;
+use loopwarden_core::event::EventTime;
+use loopwarden_lane::{AgentView, Standing};
+use loopwarden_log::embedded::StateRow;
+use serde_json::{Value, json};
+
+use crate::http::access::gate::foreign_tenant;
+use crate::http::access::principal::Principal;
+use crate::http::answer;
+use crate::http::answer::Refusal;
+use crate::http::shared::{Embedded, Shared};
+use crate::http::views::query::{Pairs, Parameters};
+use crate::http::views::{json as view, query};
+use crate::{clock, limits};
+
+/// Wait for the sync that covers what was read.
+const SYNC_WAIT: Duration = Duration::from_secs(5);
+
+/// Verdicts in force for a session: its agents', and its swarms'.
+pub(crate) async fn rows(
+    State(shared): State<Arc<Shared>>,
+    Path(session_id): Path<String>,
+    Extension(who): Extension<Principal>,
+    Query(pairs): Pairs,
+) -> Result<Response, Refusal> {
+    let embedded = shared.embedded.as_ref().ok_or_else(answer::embedded_only)?;
+    let tenant = his_tenant(&who, &asked(&session_id, &pairs, &["tenant"])?)?;
+    let agents = agents(&shared, &tenant, session_id.clone()).await?;
+    let mut prefixes = vec![prefix("agent", &tenant, &session_id)];
+    let swarms: BTreeSet<&str> = agents.iter().map(|agent| &*agent.session.head.swarm_id).filter(|id| !id.is_empty()).collect();
+    prefixes.extend(swarms.into_iter().map(|swarm_id| prefix("swarm", &tenant, swarm_id)));
+    let Rows { rows, more } = read_rows(embedded, prefixes).await?;
+    Ok(answer::json_text(StatusCode::OK, format!("{{\"active\":[{}],\"more\":{more}}}", rows.join(","))))
+}
+
+/// What is asked of a name, as an event may have it, with parameters that the route knows.
+fn asked(name: &str, pairs: &[(String, String)], known: &[&str]) -> Result<Parameters, Refusal> {
+    let parameters = query::checked_name("what stands in the path", name).and_then(|()| Parameters::of(pairs, known));
+    parameters.map_err(|why| answer::bad_request(why).into())
+}
+
+/// The tenant that is asked about; empty: none.
+fn his_tenant(who: &Principal, query: &Parameters) -> Result<String, Refusal> {
+    who.tenant(query.get("tenant").map(str::to_owned)).ok_or_else(|| foreign_tenant(who))
+}
+
+fn prefix(kind: &str, tenant: &str, name: &str) -> String {
+    format!("{kind}{SEPARATOR}{tenant}{SEPARATOR}{name}{SEPARATOR}")
+}
+
+/// State rows, as JSON texts.
+#[derive(Default)]
+pub(crate) struct Rows {
+    pub(crate) rows: Vec<String>,
+    /// Whether there are others than these.
+    pub(crate) more: bool,
+}
+
+impl Rows {
+    /// As many as are shown.
+    fn of<'a>(rows: impl ExactSizeIterator<Item = &'a [u8]>, now: EventTime) -> Self {
+        let more = rows.len() > limits::HTTP_ROWS_MAX;
+        Self { rows: rows.take(limits::HTTP_ROWS_MAX).map(|row| as_of(row, now)).collect(), more }
+    }
+
+    /// Of what lanes have told, what is in force now.
+    pub(crate) fn of_lanes(found: &Standing) -> Self {
+        let now = EventTime(clock::now_ms());
+        let rows: Vec<&[u8]> = found.rows.iter().map(String::as_bytes).filter(|row| !is_over(row, now)).collect();
+        let rows = Self::of(rows.into_iter(), now);
+        Self { more: rows.more || found.more, ..rows }
+    }
+}
+
+/// State rows under some prefixes that say something of now. A row goes with a timer of its partition, whose clock lags
+/// behind by the lateness it allows: until then it speaks of what is over.
+pub(crate) async fn read_rows(embedded: &Embedded, prefixes: Vec<String>) -> Result<Rows, Refusal> {
+    let reader = embedded.reader.clone();
+    let now = EventTime(clock::now_ms());
+    let read = answer::blocking(&embedded.reads, move || {
+        let in_force = |row: &[u8]| !is_over(row, now);
+        let mut rows: Vec<StateRow> = Vec::new();
+        for prefix in prefixes {
+            // One row beyond what is shown, which tells that there are more.
+            let left = (limits::HTTP_ROWS_MAX + 1).saturating_sub(rows.len());
+            rows.extend(reader.rows(prefix.as_bytes(), &in_force, left, SYNC_WAIT)?);
+        }
+        Ok(rows)
+    });
+    let rows: Result<_, loopwarden_log::LogError> = read.await?;
+    let rows = rows.map_err(|error| answer::later(StatusCode::SERVICE_UNAVAILABLE, "not_durable", error.to_string(), 1))?;
+    Ok(Rows::of(rows.iter().map(|(_, value)| &**value), now))
+}
+
+/// Whether all that a row says is in force has expired.
+fn is_over(row: &[u8], now: EventTime) -> bool {
+    serde_json::from_slice(row).is_ok_and(|row: Value| has_expired(&row, now))
+}
+
+fn has_expired(dated: &Value, now: EventTime) -> bool {
+    let expiry = dated.get("expires_at").and_then(|expiry| EventTime::parse_rfc3339(expiry.as_str()?));
+    expiry.is_some_and(|expiry| expiry <= now)
+}
+
+/// A row without those of its verdicts that are over: a nudge lasts longer than the block beside it.
+fn as_of(row: &[u8], now: EventTime) -> String {
+    let text = || String::from_utf8_lossy(row).into_owned();
+    let Ok(mut parsed) = serde_json::from_slice::<Value>(row) else { return text() };
+    let Some(active) = parsed.get_mut("active").and_then(Value::as_array_mut) else { return text() };
+    let before = active.len();
+    active.retain(|verdict| !has_expired(verdict, now));
+    if active.len() == before {
+        return text();
+    }
+    let is_blocked = active.iter().any(|verdict| verdict.get("action").is_some_and(|action| action == "block"));
+    if let Some(status) = parsed.get_mut("status") {
+        *status = if is_blocked { "blocked" } else { "nudged" }.into();
+    }
+    parsed.to_string()
+}
+
+async fn agents(shared: &Arc<Shared>, tenant: &str, session_id: String) -> Result<Vec<AgentView>, Refusal> {
+    let tenant = Some(tenant.to_owned()).filter(|tenant| !tenant.is_empty());
+    let warden = Arc::clone(&shared.warden);
+    let asked = answer::blocking(&shared.asks, move || warden.session(tenant.as_deref(), &session_id)).await?;
+    asked.map_err(|why| answer::later(StatusCode::SERVICE_UNAVAILABLE, "no_answer", why.to_string(), 1).into())
+}
+
+/// A session with its agents: verdicts, episodes, streaks, steps.
+pub(crate) async fn session(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Extension(who): Extension<Principal>,
+    Query(pairs): Pairs,
+) -> Result<Response, Refusal> {
+    let query = asked(&id, &pairs, &["tenant", "steps"])?;
+    let steps = match query.get("steps").map_or(Ok(limits::HTTP_STEPS_SHOWN), str::parse) {
+        Ok(steps) if steps <= limits::HTTP_STEPS_MAX => steps,
+        _ => return Err(answer::bad_request(format!("steps is a number up to {}", limits::HTTP_STEPS_MAX)).into()),
+    };
+    let tenant = his_tenant(&who, &query)?;
+    let agents = agents(&shared, &tenant, id.clone()).await?;
+    if agents.is_empty() {
+        let place = shared.warden.place_of(&id);
+        let of = if tenant.is_empty() { "; of a session with a tenant: give tenant, too" } else { "" };
+        return Err(answer::error(StatusCode::NOT_FOUND, "no_such_session", format!("{place}{of}")).into());
+    }
+    let now = EventTime(clock::now_ms());
+    let agents: Vec<Value> = agents.iter().map(|agent| view::agent(agent, steps, now)).collect();
+    Ok(answer::ok(&json!({ "session_id": id, "agents": agents })))
+}
+
+/// A swarm: what is counted for it, and in embedded mode its rows in force.
+pub(crate) async fn swarm(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    Extension(who): Extension<Principal>,
+    Query(pairs): Pairs,
+) -> Result<Response, Refusal> {
+    let tenant = his_tenant(&who, &asked(&id, &pairs, &["tenant"])?)?;
+    let warden = Arc::clone(&shared.warden);
+    let (of, name) = (tenant.clone(), id.clone());
+    let asked = answer::blocking(&shared.asks, move || warden.swarm(&of, &name)).await?;
+    let counters = asked.map_err(|why| answer::later(StatusCode::SERVICE_UNAVAILABLE, "no_answer", why.to_string(), 1))?;
+    let Rows { rows, more } = match &shared.embedded {
+        Some(embedded) => read_rows(embedded, vec![prefix("swarm", &tenant, &id)]).await?,
+        None => Rows::default(),
+    };
+    if counters.is_empty() && rows.is_empty() {
+        let of = if tenant.is_empty() { "; of a swarm with a tenant: give tenant, too" } else { "" };
+        let message = "no calls of a swarm of this name are counted here; with several processes, another one may have some";
+        return Err(answer::error(StatusCode::NOT_FOUND, "no_such_swarm", format!("{message}{of}")).into());
+    }
+    let now = EventTime(clock::now_ms());
+    let counters: Vec<Value> = counters.iter().map(|counter| view::counter(counter, now)).collect();
+    let active: Vec<Value> = rows.iter().filter_map(|row| serde_json::from_str(row).ok()).collect();
+    Ok(answer::ok(&json!({ "swarm_id": id, "counters": counters, "active": active, "more": more })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROW: &str = r#"{"v":1,"status":"blocked","expires_at":"2026-01-01T00:10:00Z","active":[{"action":"nudge","expires_at":"2026-01-01T00:10:00Z"},{"action":"block","expires_at":"2026-01-01T00:01:00Z"}]}"#;
+
+    fn at(time: &str) -> EventTime {
+        EventTime::parse_rfc3339(time).unwrap()
+    }
+
+    #[test]
+    fn a_block_that_is_over_leaves_its_row_before_the_nudge_beside_it() {
+        assert_eq!(as_of(ROW.as_bytes(), at("2026-01-01T00:00:59Z")), ROW);
+        let row: Value = serde_json::from_str(&as_of(ROW.as_bytes(), at("2026-01-01T00:01:00Z"))).unwrap();
+        assert_eq!((&row["status"], row["active"].as_array().unwrap().len()), (&json!("nudged"), 1));
+        assert_eq!(row["active"][0]["action"], "nudge");
+        assert!(!is_over(ROW.as_bytes(), at("2026-01-01T00:09:59Z")) && is_over(ROW.as_bytes(), at("2026-01-01T00:10:00Z")));
+    }
+}

@@ -1,0 +1,51 @@
+//! Arrays of tables: settings of which there may be any number.
+
+use crate::describe::entry::{Entry, Form, Reader, Rule};
+use crate::describe::reference;
+use crate::layers::tree;
+use crate::layers::tree::{Node, Table, Value};
+
+/// Tables of one kind, `[[key]]` in a file. Each has its own defaults; no other layer than a file can hold them.
+impl<T: Entry> Entry for Vec<T> {
+    fn form() -> Form {
+        match T::form() {
+            Form::Table(settings) => Form::Tables(settings),
+            other => other,
+        }
+    }
+
+    fn read(reader: &mut Reader<'_>, path: &str, _: Option<&Rule>) -> Option<Self> {
+        let found = tree::at(reader.tree, &path.split('.').collect::<Vec<_>>()).map(|node| &node.value);
+        let Some(Value::Array(elements)) = found else { return Some(Self::new()) };
+        let defaults = match T::form() {
+            Form::Table(settings) => reference::defaults_of(&settings),
+            _ => Table::new(),
+        };
+        let mut values = Some(Self::new());
+        for (index, element) in elements.iter().enumerate() {
+            let Value::Table(written) = &element.value else { continue };
+            let mut whole = defaults.clone();
+            tree::merge(&mut whole, written.clone());
+            let name = format!("{path}[{index}]");
+            for key in missing_keys::<T>(&whole) {
+                reader.bad(&name, format!("{name}.{key} is not set"));
+            }
+            // Under its own name it is read, under that of the array a problem finds its place.
+            let node = Node { value: Value::Table(whole), key: element.key.clone(), origin: element.origin.clone() };
+            let mut tree = reader.tree.clone();
+            tree.insert(name.clone(), node);
+            let value = T::read(&mut Reader { tree: &tree, problems: &mut *reader.problems }, &name, None);
+            values = values.zip(value).map(|(mut values, value)| {
+                values.push(value);
+                values
+            });
+        }
+        values
+    }
+}
+
+/// Keys that some layer must set, and none has.
+fn missing_keys<T: Entry>(table: &Table) -> Vec<&'static str> {
+    let Form::Table(settings) = T::form() else { return Vec::new() };
+    settings.iter().filter(|setting| setting.is_required && !table.contains_key(setting.key)).map(|setting| setting.key).collect()
+}

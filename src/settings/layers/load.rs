@@ -1,0 +1,245 @@
+//! Layers: defaults < file < environment < flags. Each value keeps its origin, each problem is told, all at once.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use loopwarden_core::limits::LANES_MAX;
+
+use crate::describe::entry::{Entry as _, Reader, Setting};
+use crate::describe::reference;
+use crate::layers::shape::Codes;
+use crate::layers::tree::{Effective, Node, Source, Table, Value};
+use crate::layers::{file, names, shape, tree};
+use crate::messages::diagnostic::{BAD, Diagnostic, Diagnostics, Origin, UNKNOWN};
+use crate::process::config::Config;
+use crate::process::relations::Places;
+use crate::process::{native, relations};
+
+const CODES: Codes = Codes { unknown: UNKNOWN, bad: BAD };
+
+/// What stands above the defaults. Nothing is read from the process itself, so that tests say everything.
+#[derive(Debug, Clone, Default)]
+pub struct Layers {
+    /// The configuration file; without one, `LOOPWARDEN_CONFIG` of the environment names it.
+    pub file: Option<PathBuf>,
+    /// The environment; only names that begin with `LOOPWARDEN_` count, and `HOSTNAME` and `TMPDIR`.
+    pub environment: Vec<(String, String)>,
+    /// Settings from the command line, later ones above earlier ones.
+    pub flags: Vec<Flag>,
+}
+
+/// A setting from the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flag {
+    /// The flag, for messages: `--set`, `--data-dir`.
+    pub name: String,
+    /// Dotted key.
+    pub key: String,
+    /// Value as written.
+    pub value: String,
+}
+
+impl Flag {
+    /// `key=value` of a `--set`.
+    ///
+    /// # Errors
+    /// E0202 where there is no `=`.
+    pub fn set(text: &str) -> Result<Self, Diagnostic> {
+        let (key, value) = text.split_once('=').ok_or_else(|| {
+            Diagnostic::new(BAD, "--set needs a key and a value").help("as in: --set kafka.bootstrap_servers=localhost:9092")
+        })?;
+        Ok(Self { name: "--set".to_owned(), key: key.trim().to_owned(), value: value.to_owned() })
+    }
+}
+
+/// A configuration with the origin of each of its values.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    tree: Table,
+}
+
+impl Loaded {
+    /// Every effective value with its origin, sorted by key; what may be a secret is `"***"`.
+    pub fn effective(&self) -> Vec<Effective> {
+        let mut effective = tree::effective(&self.tree);
+        for value in effective.iter_mut().filter(|value| native::is_secret(&value.key)) {
+            "\"***\"".clone_into(&mut value.value);
+        }
+        effective
+    }
+
+    /// Keys whose values differ in `other`, sorted.
+    pub fn changed_keys(&self, other: &Self) -> Vec<String> {
+        let values = |loaded: &Self| -> std::collections::BTreeMap<String, String> {
+            tree::effective(&loaded.tree).into_iter().map(|value| (value.key, value.value)).collect()
+        };
+        let (own, others) = (values(self), values(other));
+        let mut keys: Vec<String> =
+            own.keys().chain(others.keys()).filter(|key| own.get(*key) != others.get(*key)).cloned().collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+}
+
+/// Loads the configuration.
+///
+/// # Errors
+/// Every problem of every layer.
+pub fn load(layers: &Layers) -> Result<Loaded, Diagnostics> {
+    let mut told = Vec::new();
+    let settings = reference::settings();
+    let (mut merged, shape) = (reference::defaults_of(&settings), reference::shape_of(&settings));
+    let file = layers.file.clone().or_else(|| variable(layers, "LOOPWARDEN_CONFIG").map(PathBuf::from));
+    if let Some(path) = &file {
+        match read_file(path) {
+            Ok(mut layer) => {
+                native::flatten(&mut layer);
+                shape::check(&mut layer, &shape, "", CODES, &mut told);
+                resolve_paths(&mut layer, &settings, path.parent().unwrap_or(Path::new("")));
+                tree::merge(&mut merged, layer);
+            }
+            Err(problems) => told.extend(problems),
+        }
+    }
+    for (name, value) in &layers.environment {
+        if let Some(key) = name.strip_prefix(names::PREFIX).filter(|key| !names::is_other(key) && !value.is_empty()) {
+            let path = names::environment_path(key);
+            set(&mut merged, &shape, &path, value, &Origin::Environment(Arc::from(name.as_str())), &mut told);
+        }
+    }
+    for flag in &layers.flags {
+        let path = names::flag_path(&flag.key);
+        set(&mut merged, &shape, &path, &flag.value, &Origin::Flag(Arc::from(flag.name.as_str())), &mut told);
+    }
+    if !merged.contains_key("instance") {
+        match host_name(layers) {
+            Some(host) => drop(merged.insert("instance".to_owned(), Value::Text(host).with_origin(&Origin::Host))),
+            None => told.push(Diagnostic::new(BAD, "instance is not set, and this host has no name to take instead")),
+        }
+    }
+    native::check(&mut merged, &mut told);
+    let file = file.as_deref().and_then(Path::parent).filter(|directory| !directory.as_os_str().is_empty());
+    let places = Places { temporary: variable(layers, "TMPDIR"), file };
+    match read(&merged, &places, &mut told) {
+        Some(config) if told.is_empty() => Ok(Loaded { config, tree: merged }),
+        _ => Err(Diagnostics::sorted(told)),
+    }
+}
+
+/// The configuration of the merged layers; where `told` grows, there is none.
+fn read(merged: &Table, places: &Places<'_>, told: &mut Vec<Diagnostic>) -> Option<Config> {
+    let reader = &mut Reader { tree: merged, problems: told };
+    relations::commit(reader);
+    let config = Config::read(reader, "", None);
+    relations::data_dir(reader, places);
+    relations::kafka(reader);
+    relations::inputs(reader, config.as_ref());
+    relations::webhooks(reader, config.as_ref());
+    relations::listener(reader, config.as_ref());
+    relations::tokens(reader, config.as_ref());
+    let mut config = config?;
+    if config.lanes == 0 {
+        config.lanes = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32).min(LANES_MAX);
+    }
+    Some(config)
+}
+
+fn read_file(path: &Path) -> Result<Table, Vec<Diagnostic>> {
+    let text = file::read(path, BAD).map_err(|diagnostic| vec![diagnostic])?;
+    tree::parse(&text, &Source::File(Arc::from(path.to_string_lossy().as_ref())), BAD)
+}
+
+fn variable<'a>(layers: &'a Layers, name: &str) -> Option<&'a str> {
+    let found = layers.environment.iter().find(|(variable, _)| variable == name);
+    found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+}
+
+/// Puts one value, written as text, at its path.
+fn set(merged: &mut Table, shape: &Table, path: &[String], value: &str, origin: &Origin, told: &mut Vec<Diagnostic>) {
+    let mut known = shape;
+    let mut nodes = Vec::new();
+    for (depth, key) in path.iter().enumerate() {
+        let is_last = depth + 1 == path.len();
+        match known.get(key).map(|node| &node.value) {
+            Some(Value::Table(table)) if !is_last => {
+                nodes.push(key.clone());
+                known = table;
+            }
+            // An empty table in the shape takes any key.
+            None if known.is_empty() && is_last => {
+                return insert(merged, &nodes, key, Value::Text(value.to_owned()), origin);
+            }
+            Some(Value::Table(_)) => {
+                let message = format!("{} is a table, but a value must have a key of its own", path.join("."));
+                return told.push(Diagnostic::new(BAD, message).at(origin, path.join(".")));
+            }
+            Some(expected) if is_last => {
+                let Some(value) = parse(value, expected) else {
+                    let shown: String = value.chars().take(64).collect();
+                    let message = format!("{} is {shown:?}, but must be {}", path.join("."), shape::kind(expected));
+                    return told.push(Diagnostic::new(BAD, message).at(origin, path.join(".")));
+                };
+                return insert(merged, &nodes, key, value, origin);
+            }
+            _ => {
+                let written: String = path.join(".").chars().filter(|letter| !letter.is_control()).take(256).collect();
+                let table = nodes.join(".");
+                let unknown = shape::unknown_key(UNKNOWN, &written, (&tree::join(&table, key), key), known, origin);
+                return told.push(unknown.at(origin, table));
+            }
+        }
+    }
+}
+
+fn insert(merged: &mut Table, tables: &[String], key: &str, value: Value, origin: &Origin) {
+    let layer = tables.iter().rev().fold(Table::from([(key.to_owned(), value.with_origin(origin))]), |inner, table| {
+        Table::from([(table.clone(), Value::Table(inner).with_origin(origin))])
+    });
+    tree::merge(merged, layer);
+}
+
+/// A value of the expected type from text. No key has arrays.
+fn parse(text: &str, expected: &Value) -> Option<Value> {
+    match expected {
+        Value::Text(_) => Some(Value::Text(text.to_owned())),
+        Value::Integer(_) => text.trim().replace('_', "").parse().ok().map(Value::Integer),
+        Value::Float(_) => text.trim().parse().ok().map(Value::Float),
+        Value::Boolean(_) => text.trim().parse().ok().map(Value::Boolean),
+        Value::Array(_) | Value::Table(_) => None,
+    }
+}
+
+/// Paths in a file are relative to that file, wherever the process was started.
+fn resolve_paths(layer: &mut Table, settings: &[Setting], directory: &Path) {
+    let resolve = |node: Option<&mut Node>| {
+        if let Some(Node { value: Value::Text(path), .. }) = node
+            && !path.is_empty()
+        {
+            *path = directory.join(path.as_str()).to_string_lossy().into_owned();
+        }
+    };
+    for path in reference::paths_of(settings) {
+        resolve(tree::at_mut(layer, &path));
+    }
+    for (array, keys) in reference::paths_in_tables(settings) {
+        let Some(Node { value: Value::Array(elements), .. }) = layer.get_mut(array) else { continue };
+        for element in elements {
+            let Value::Table(table) = &mut element.value else { continue };
+            for key in &keys {
+                resolve(table.get_mut(*key));
+            }
+        }
+    }
+    let policy = tree::at_mut(layer, &["policy"]);
+    let is_file = |node: &Node| matches!(&node.value, Value::Text(policy) if policy.contains(['/', '.']));
+    resolve(policy.filter(|node| is_file(node)));
+}
+
+fn host_name(layers: &Layers) -> Option<String> {
+    let written = variable(layers, "HOSTNAME").map(str::to_owned);
+    let name = written.or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok())?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}

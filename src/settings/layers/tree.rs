@@ -1,0 +1,319 @@
+//! A file as a tree of values that remember where they came from: what layers are merged in.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::messages::diagnostic::{Diagnostic, Origin};
+
+/// Keys and values, sorted by key.
+pub(crate) type Table = BTreeMap<String, Node>;
+
+/// Messages about one broken file; more would only repeat the first.
+const SYNTAX_ERRORS_MAX: usize = 10;
+
+/// A value and its places.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) value: Value,
+    /// Where its key stands.
+    pub(crate) key: Origin,
+    /// Where the value stands.
+    pub(crate) origin: Origin,
+}
+
+/// A value. Dates are text here: no setting is one.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Text(String),
+    Integer(i64),
+    Float(f64),
+    Boolean(bool),
+    Array(Vec<Node>),
+    Table(Table),
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<i64> for Value {
+    fn from(integer: i64) -> Self {
+        Self::Integer(integer)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(boolean: bool) -> Self {
+        Self::Boolean(boolean)
+    }
+}
+
+impl Value {
+    /// With the same origin for key and value.
+    pub(crate) fn with_origin(self, origin: &Origin) -> Node {
+        Node { value: self, key: origin.clone(), origin: origin.clone() }
+    }
+}
+
+/// An effective value, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Effective {
+    /// Dotted path.
+    pub key: String,
+    /// The value as TOML.
+    pub value: String,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// What a text is, for the places of its values.
+#[derive(Debug, Clone)]
+pub(crate) enum Source {
+    /// The program's defaults.
+    Default,
+    /// A shipped profile.
+    Profile(Arc<str>),
+    File(Arc<str>),
+}
+
+/// Finds line and column of byte offsets.
+struct Places<'a> {
+    text: &'a str,
+    source: &'a Source,
+}
+
+impl Places<'_> {
+    fn at(&self, offset: usize) -> Origin {
+        match self.source {
+            Source::Default => Origin::Default,
+            Source::Profile(name) => Origin::Profile(Arc::clone(name)),
+            Source::File(file) => {
+                let before = self.text.get(..offset).unwrap_or(self.text);
+                let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+                let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
+                let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
+                Origin::File { file: Arc::clone(file), line: line as u32, column: column as u32 }
+            }
+        }
+    }
+
+    fn table(&self, table: &DeTable<'_>) -> Table {
+        table.iter().map(|(key, value)| (key.get_ref().to_string(), self.node(key.span().start, value))).collect()
+    }
+
+    fn node(&self, key: usize, value: &Spanned<DeValue<'_>>) -> Node {
+        let start = value.span().start;
+        Node { value: self.value(value.get_ref()), key: self.at(key), origin: self.at(start) }
+    }
+
+    fn value(&self, value: &DeValue<'_>) -> Value {
+        match value {
+            DeValue::String(text) => Value::Text(text.to_string()),
+            DeValue::Integer(integer) => {
+                i64::from_str_radix(integer.as_str(), integer.radix()).map_or(Value::Float(f64::INFINITY), Value::Integer)
+            }
+            DeValue::Float(float) => float.as_str().parse().map_or_else(|_| Value::Text(float.to_string()), Value::Float),
+            DeValue::Boolean(boolean) => Value::Boolean(*boolean),
+            DeValue::Datetime(datetime) => Value::Text(datetime.to_string()),
+            DeValue::Array(array) => Value::Array(array.iter().map(|element| self.node(element.span().start, element)).collect()),
+            DeValue::Table(table) => Value::Table(self.table(table)),
+        }
+    }
+}
+
+/// Parses TOML; all syntax errors at once, under `code`.
+pub(crate) fn parse(text: &str, source: &Source, code: &'static str) -> Result<Table, Vec<Diagnostic>> {
+    let places = Places { text, source };
+    let (table, errors) = DeTable::parse_recoverable(text);
+    if errors.is_empty() {
+        return Ok(places.table(table.get_ref()));
+    }
+    let told = errors.iter().take(SYNTAX_ERRORS_MAX).map(|error| {
+        let start = error.span().map_or(0, |span| span.start);
+        let message = error.message().replace('\n', ", ");
+        Diagnostic::new(code, format!("this is no TOML: {message}")).at(&places.at(start), "")
+    });
+    Err(told.collect())
+}
+
+/// A tree of values that all have one origin.
+pub(crate) fn from_toml(table: &toml::Table, origin: &Origin) -> Table {
+    table.iter().map(|(key, value)| (key.clone(), node_from_toml(value, origin))).collect()
+}
+
+/// As [`from_toml`], of one value.
+pub(crate) fn node_from_toml(value: &toml::Value, origin: &Origin) -> Node {
+    let value = match value {
+        toml::Value::String(text) => Value::Text(text.clone()),
+        toml::Value::Integer(integer) => Value::Integer(*integer),
+        toml::Value::Float(float) => Value::Float(*float),
+        toml::Value::Boolean(boolean) => Value::Boolean(*boolean),
+        toml::Value::Datetime(datetime) => Value::Text(datetime.to_string()),
+        toml::Value::Array(array) => Value::Array(array.iter().map(|value| node_from_toml(value, origin)).collect()),
+        toml::Value::Table(table) => Value::Table(from_toml(table, origin)),
+    };
+    value.with_origin(origin)
+}
+
+/// Puts a layer over another: tables key by key, everything else replaced.
+pub(crate) fn merge(base: &mut Table, layer: Table) {
+    for (key, node) in layer {
+        match (base.get_mut(&key), node) {
+            (Some(Node { value: Value::Table(below), .. }), Node { value: Value::Table(above), .. }) => merge(below, above),
+            (_, node) => {
+                base.insert(key, node);
+            }
+        }
+    }
+}
+
+/// The node at a path such as `tool[2].class`, or its closest ancestor.
+pub(crate) fn nearest<'a>(table: &'a Table, path: &str) -> Option<&'a Node> {
+    let mut nearest: Option<&Node> = None;
+    for segment in path.split('.') {
+        let (key, indexes) = segment.split_once('[').unwrap_or((segment, ""));
+        let inside = match nearest.map(|node| &node.value) {
+            None => Some(table),
+            Some(Value::Table(table)) => Some(table),
+            Some(_) => None,
+        };
+        let Some(found) = inside.and_then(|table| table.get(key)) else { break };
+        nearest = Some(found);
+        for index in indexes.split(['[', ']']).filter_map(|index| index.parse::<usize>().ok()) {
+            let Some(Node { value: Value::Array(array), .. }) = nearest else { break };
+            nearest = array.get(index).or(nearest);
+        }
+    }
+    nearest
+}
+
+/// The node at exactly this path of table keys.
+pub(crate) fn at<'a>(table: &'a Table, path: &[&str]) -> Option<&'a Node> {
+    let (first, rest) = path.split_first()?;
+    let node = table.get(*first)?;
+    match &node.value {
+        _ if rest.is_empty() => Some(node),
+        Value::Table(inner) => at(inner, rest),
+        _ => None,
+    }
+}
+
+/// As [`at`], to change it.
+pub(crate) fn at_mut<'a>(table: &'a mut Table, path: &[&str]) -> Option<&'a mut Node> {
+    let (first, rest) = path.split_first()?;
+    let node = table.get_mut(*first)?;
+    if rest.is_empty() {
+        return Some(node);
+    }
+    match &mut node.value {
+        Value::Table(inner) => at_mut(inner, rest),
+        _ => None,
+    }
+}
+
+/// The same as TOML values, to be deserialised or printed.
+pub(crate) fn to_toml(table: &Table) -> toml::Table {
+    table.iter().map(|(key, node)| (key.clone(), value_to_toml(&node.value))).collect()
+}
+
+fn value_to_toml(value: &Value) -> toml::Value {
+    match value {
+        Value::Text(text) => toml::Value::String(text.clone()),
+        Value::Integer(integer) => toml::Value::Integer(*integer),
+        Value::Float(float) => toml::Value::Float(*float),
+        Value::Boolean(boolean) => toml::Value::Boolean(*boolean),
+        Value::Array(array) => toml::Value::Array(array.iter().map(|node| value_to_toml(&node.value)).collect()),
+        Value::Table(table) => toml::Value::Table(to_toml(table)),
+    }
+}
+
+/// Whether two nodes have one value, wherever they stand.
+pub(crate) fn same(one: &Node, other: &Node) -> bool {
+    value_to_toml(&one.value) == value_to_toml(&other.value)
+}
+
+/// The same as JSON, for a hash that does not depend on how TOML was written.
+pub(crate) fn to_json(table: &Table) -> String {
+    let mut json = String::new();
+    write_table(&mut json, table);
+    json
+}
+
+fn write_table(json: &mut String, table: &Table) {
+    json.push('{');
+    for (index, (key, node)) in table.iter().enumerate() {
+        if index > 0 {
+            json.push(',');
+        }
+        write_text(json, key);
+        json.push(':');
+        write_value(json, &node.value);
+    }
+    json.push('}');
+}
+
+fn write_value(json: &mut String, value: &Value) {
+    match value {
+        Value::Text(text) => write_text(json, text),
+        Value::Integer(integer) => json.push_str(&integer.to_string()),
+        // No rule lets one that is not finite pass; JSON has no word for it.
+        Value::Float(float) if !float.is_finite() => json.push_str("null"),
+        Value::Float(float) => json.push_str(&float.to_string()),
+        Value::Boolean(boolean) => json.push_str(if *boolean { "true" } else { "false" }),
+        Value::Array(array) => {
+            json.push('[');
+            for (index, node) in array.iter().enumerate() {
+                if index > 0 {
+                    json.push(',');
+                }
+                write_value(json, &node.value);
+            }
+            json.push(']');
+        }
+        Value::Table(table) => write_table(json, table),
+    }
+}
+
+fn write_text(json: &mut String, text: &str) {
+    json.push('"');
+    for letter in text.chars() {
+        match letter {
+            '"' => json.push_str("\\\""),
+            '\\' => json.push_str("\\\\"),
+            letter if letter.is_control() => {
+                // Writing to a String cannot fail. Control characters lie below U+0100.
+                let _ = write!(json, "\\u{:04x}", u32::from(letter));
+            }
+            letter => json.push(letter),
+        }
+    }
+    json.push('"');
+}
+
+/// Every leaf with its origin, sorted by key; arrays are leaves.
+pub(crate) fn effective(table: &Table) -> Vec<Effective> {
+    let mut leaves = Vec::new();
+    collect(table, "", &mut leaves);
+    leaves
+}
+
+fn collect(table: &Table, prefix: &str, leaves: &mut Vec<Effective>) {
+    for (key, node) in table {
+        let path = join(prefix, key);
+        match &node.value {
+            Value::Table(inner) => collect(inner, &path, leaves),
+            leaf => leaves.push(Effective { key: path, value: value_to_toml(leaf).to_string(), origin: node.origin.clone() }),
+        }
+    }
+}
+
+/// `prefix.key`.
+pub(crate) fn join(prefix: &str, key: &str) -> String {
+    if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") }
+}

@@ -1,0 +1,111 @@
+//! The JSON Schema of a policy, made from what documents it: the default profile with all its keys.
+//!
+//! Types are those of the values, and the words of a choice stand at the beginning of its comment (`# shadow | live: …`).
+
+use std::collections::BTreeMap;
+
+use loopwarden_core::policy::{PROFILES, Profile};
+use serde_json::{Map, Value as Json, json};
+
+use crate::describe::schema::titled;
+use crate::layers::tree;
+use crate::layers::tree::{Source, Table, Value, join};
+use crate::messages::diagnostic::{BAD, Diagnostics};
+use crate::policy::tools;
+
+/// The comment behind each key, by its path.
+type Texts = BTreeMap<String, String>;
+
+/// The schema of a policy file. What it leaves out comes from its base, so that no key is required and no default is told.
+///
+/// # Errors
+/// None: the profiles are TOML.
+pub fn policy() -> Result<Json, Diagnostics> {
+    let shape = tree::parse(Profile::ROOT.text, &Source::Default, BAD).map_err(Diagnostics)?;
+    let mut schema = titled("Policy of loopwarden", object(&shape, "", &comments(Profile::ROOT.text)));
+    let base = json!({ "enum": PROFILES.map(|profile| profile.name), "description": "profile that this policy begins from" });
+    if let Some(properties) = schema.get_mut("properties").and_then(Json::as_object_mut) {
+        properties.insert("base".to_owned(), base);
+        let text = "false: none of the [[tool]] entries of the base; otherwise those of this policy stand behind them";
+        properties.insert(tools::OF_BASE.to_owned(), json!({ "type": "boolean", "description": text }));
+    }
+    Ok(schema)
+}
+
+fn object(shape: &Table, path: &str, texts: &Texts) -> Json {
+    // An empty table stands for any keys.
+    if shape.is_empty() {
+        return json!({ "type": "object" });
+    }
+    let properties: Map<String, Json> =
+        shape.iter().map(|(key, node)| (key.clone(), property(&node.value, &join(path, key), texts))).collect();
+    json!({ "type": "object", "additionalProperties": false, "properties": properties })
+}
+
+fn property(value: &Value, path: &str, texts: &Texts) -> Json {
+    let mut schema = match value {
+        Value::Table(table) => object(table, path, texts),
+        Value::Array(elements) => {
+            let items = elements.first().map_or_else(|| json!({ "type": "string" }), |node| property(&node.value, path, texts));
+            json!({ "type": "array", "items": items })
+        }
+        Value::Text(_) => json!({ "type": "string" }),
+        Value::Integer(_) => json!({ "type": "integer" }),
+        Value::Float(_) => json!({ "type": "number" }),
+        Value::Boolean(_) => json!({ "type": "boolean" }),
+    };
+    let Json::Object(rules) = &mut schema else { return schema };
+    let text = texts.get(path);
+    if let Some(text) = text.filter(|text| !text.is_empty()) {
+        rules.insert("description".to_owned(), text.as_str().into());
+    }
+    // Each detector has a mode; one comment stands for all.
+    let is_mode = path.starts_with("detectors.") && path.rsplit('.').next() == Some("mode");
+    let words = if is_mode { texts.get("detectors.exact_repeat.mode") } else { text };
+    if let (Value::Text(_), Some(words)) = (value, words.and_then(|text| choice(text))) {
+        rules.insert("enum".to_owned(), words.into());
+    }
+    schema
+}
+
+/// `auto | text | json: auto is …` gives three words; one that is no plain word means that other values are possible too.
+fn choice(text: &str) -> Option<Vec<String>> {
+    let words = text.split([':', ';', ',']).next()?;
+    let words: Vec<&str> = words.split(" | ").map(str::trim).collect();
+    let is_word =
+        |word: &&str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+    (words.len() > 1 && words.iter().all(is_word)).then(|| words.into_iter().map(str::to_owned).collect())
+}
+
+/// The comment behind each key, by its path; also behind keys that stand behind a `#` of their own.
+fn comments(text: &str) -> Texts {
+    let mut table = String::new();
+    let mut found = BTreeMap::new();
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            name.trim_start_matches('[').split(']').next().unwrap_or_default().clone_into(&mut table);
+            continue;
+        }
+        let line = line.strip_prefix('#').unwrap_or(line);
+        let is_key = |key: &&str| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        if let Some((key, rest)) = line.split_once(" = ").filter(|(key, _)| is_key(key)) {
+            let text = rest.split_once(" # ").map_or("", |(_, text)| text.trim());
+            // Of several tables of an array the first documents all.
+            found.entry(join(&table, key)).or_insert_with(|| text.to_owned());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_is_read_from_the_beginning_of_a_comment() {
+        assert_eq!(choice("shadow | live: live must be said"), Some(vec!["shadow".into(), "live".into()]));
+        assert_eq!(choice("PLAIN | SCRAM-SHA-256; switches SASL on").map(|words| words.len()), Some(2));
+        assert_eq!(choice("earliest | latest | a time as 2026-01-31T00:00:00Z: where"), None);
+        assert_eq!(choice("address and port"), None);
+    }
+}

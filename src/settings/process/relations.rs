@@ -1,0 +1,249 @@
+//! What settings demand of one another, and what a single one cannot know by itself.
+
+use std::path::Path;
+
+use crate::describe::entry::Reader;
+use crate::layers::tree;
+use crate::layers::tree::{Node, Table, Value};
+use crate::messages::diagnostic::Origin;
+use crate::process::config::{Config, InputForm, OtlpSignal, SaslMechanism};
+use crate::process::rules::is_safe;
+
+/// Directories that other programs clean up.
+const TEMPORARY: [&str; 4] = ["/tmp", "/var/tmp", "/dev/shm", "/run/user"];
+
+/// Directories that paths are judged by.
+pub(crate) struct Places<'a> {
+    /// The environment's temporary directory.
+    pub(crate) temporary: Option<&'a str>,
+    /// Where the configuration file lies.
+    pub(crate) file: Option<&'a Path>,
+}
+
+/// Checks commits; before their bounds, so that the reader of both messages sees the relation first.
+pub(crate) fn commit(reader: &mut Reader<'_>) {
+    let integer = |key: &str| match tree::at(reader.tree, &["commit", key]).map(|node| &node.value) {
+        Some(Value::Integer(integer)) => *integer,
+        _ => 0,
+    };
+    let (pause, wait) = (integer("commit_ms_min"), integer("commit_ms_max"));
+    if pause > wait {
+        let key = "commit.commit_ms_min";
+        reader.bad(key, format!("{key} is {pause}, but must not be above commit_ms_max ({wait})"));
+    }
+}
+
+/// A path relative to the user or to the file lies where they are, also in a scratch directory; whoever writes a temporary directory
+/// out forgot that state must outlive a reboot.
+pub(crate) fn data_dir(reader: &mut Reader<'_>, places: &Places<'_>) {
+    let Some(Value::Text(written)) = reader.tree.get("data_dir").map(|node| &node.value) else { return };
+    let path = Path::new(written);
+    let is_temporary =
+        |path: &Path| TEMPORARY.iter().copied().chain(places.temporary).any(|directory| path.starts_with(directory));
+    let is_beside_the_file = places.file.is_some_and(|directory| path.starts_with(directory));
+    let resolved = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    if path.is_absolute() && !is_beside_the_file && (is_temporary(path) || is_temporary(&resolved)) {
+        let message = format!("data_dir is {written:?}, but must not be a temporary directory: cleaners delete state there");
+        reader.bad("data_dir", message);
+    }
+}
+
+/// Checks the settings of Kafka.
+pub(crate) fn kafka(reader: &mut Reader<'_>) {
+    let Some(Node { value: Value::Table(kafka), .. }) = reader.tree.get("kafka") else { return };
+    if !kafka.contains_key("bootstrap_servers") {
+        // A forgotten key must not start a second, empty log in embedded mode.
+        if let Some(key) = written_key(kafka, "kafka") {
+            reader.bad(&key, format!("kafka.bootstrap_servers is not set, but {key} is"));
+        }
+        return;
+    }
+    let topics = ["input", "commands", "state", "dlq"].map(|name| (name, kafka.get(name).map(|node| &node.value)));
+    for (index, (name, topic)) in topics.iter().enumerate() {
+        if let Some((other, _)) = topics.iter().take(index).find(|(_, other)| other == topic)
+            && let Some(Value::Text(topic)) = topic
+        {
+            let key = format!("kafka.{name}");
+            reader.bad(&key, format!("{key} is {topic:?}, but must not be the topic of kafka.{other}"));
+        }
+    }
+    security(reader, kafka);
+}
+
+/// Most topics beside that of events: each is a thread, a member of a group and a transaction of its own.
+const INPUTS_MAX: usize = 32;
+
+/// Checks the topics beside that of events.
+pub(crate) fn inputs(reader: &mut Reader<'_>, config: Option<&Config>) {
+    let Some(Config { input: inputs, kafka, .. }) = config else { return };
+    if inputs.len() > INPUTS_MAX {
+        reader.bad("input", format!("there are {} tables [[input]], but must not be more than {INPUTS_MAX}", inputs.len()));
+    }
+    let Some(kafka) = kafka else {
+        if !inputs.is_empty() {
+            reader.bad("input", "there are tables [[input]], but kafka.bootstrap_servers is not set".to_owned());
+        }
+        return;
+    };
+    let own = [("input", &kafka.input), ("commands", &kafka.commands), ("state", &kafka.state), ("dlq", &kafka.dlq)];
+    for (index, input) in inputs.iter().enumerate() {
+        let path = format!("input[{index}]");
+        let topic = &input.topic;
+        if let Some((name, _)) = own.iter().find(|(_, other)| *other == topic) {
+            reader.bad(&path, format!("{path}.topic is {topic:?}, but must not be the topic of kafka.{name}"));
+        }
+        if inputs.iter().take(index).any(|other| other.topic == *topic) {
+            reader.bad(&path, format!("{path}.topic is {topic:?}, which another table [[input]] has"));
+        }
+        let (form, has_mapping) = (input.form, input.mapping.is_some());
+        if form == InputForm::Json && !has_mapping {
+            reader.bad(&path, format!("{path}.form is \"json\", but {path}.mapping is not set; begin with: loopwarden map"));
+        }
+        if has_mapping && !matches!(form, InputForm::Json | InputForm::CloudEvents) {
+            reader.bad(&path, format!("{path}.mapping is set, but is for json and cloudevents, not for {}", form.as_str()));
+        }
+        if input.signal != OtlpSignal::Traces && !matches!(form, InputForm::OtlpProto | InputForm::OtlpJson) {
+            reader.bad(&path, format!("{path}.signal is set, but is for otlp_proto and otlp_json, not for {}", form.as_str()));
+        }
+    }
+}
+
+/// Most webhooks: each is a thread, and a member of a group.
+const WEBHOOKS_MAX: usize = 16;
+
+/// Checks where commands are posted.
+pub(crate) fn webhooks(reader: &mut Reader<'_>, config: Option<&Config>) {
+    let Some(Config { webhook: webhooks, .. }) = config else { return };
+    if webhooks.len() > WEBHOOKS_MAX {
+        let count = webhooks.len();
+        reader.bad("webhook", format!("there are {count} tables [[webhook]], but must not be more than {WEBHOOKS_MAX}"));
+    }
+    for (index, webhook) in webhooks.iter().enumerate() {
+        let path = format!("webhook[{index}]");
+        let name = &webhook.name;
+        if webhooks.iter().take(index).any(|other| other.name == *name) {
+            reader.bad(&path, format!("{path}.name is {name:?}, which another table [[webhook]] has"));
+        }
+        match (&webhook.url, &webhook.url_file) {
+            (Some(_), Some(_)) => reader.bad(&path, format!("{path}.url is set, but {path}.url_file is, too: use one")),
+            (None, None) => reader.bad(&path, format!("{path}.url is not set, and {path}.url_file is not either")),
+            _ => {}
+        }
+        let is_unsafe = webhook.url.as_deref().is_some_and(|url| !is_safe(url));
+        if webhook.token_file.is_some() && is_unsafe {
+            reader.bad(&path, format!("{path}.token_file is set, but {path}.url has http and another host: use https"));
+        }
+        if webhook.token_header.is_some() && webhook.token_file.is_none() {
+            reader.bad(&path, format!("{path}.token_header is set, but {path}.token_file is not"));
+        }
+        if webhook.connect_ms_max > webhook.request_ms_max {
+            let (connect, request) = (webhook.connect_ms_max, webhook.request_ms_max);
+            reader.bad(&path, format!("{path}.connect_ms_max is {connect}, but must not be above request_ms_max ({request})"));
+        }
+    }
+}
+
+/// Most tokens of the listener: each request is held against all of them.
+const TOKENS_MAX: usize = 64;
+
+/// Checks who may reach the listener.
+pub(crate) fn listener(reader: &mut Reader<'_>, config: Option<&Config>) {
+    let Some(Config { token: tokens, .. }) = config else { return };
+    if tokens.len() > TOKENS_MAX {
+        let count = tokens.len();
+        reader.bad("token", format!("there are {count} tables [[token]], but must not be more than {TOKENS_MAX}"));
+    }
+    for (index, token) in tokens.iter().enumerate() {
+        if tokens.iter().take(index).any(|other| other.name == token.name) {
+            let path = format!("token[{index}]");
+            reader.bad(&path, format!("{path}.name is {:?}, which another table [[token]] has", token.name));
+        }
+    }
+}
+
+/// Settings that need another, and names by which librdkafka itself may have been given that one.
+const NEEDS: [(&str, &str, &[&str]); 4] = [
+    ("cert_file", "key_file", &["ssl.key.location"]),
+    ("key_file", "cert_file", &["ssl.certificate.location"]),
+    ("username", "sasl_mechanism", &["sasl.mechanism", "sasl.mechanisms"]),
+    ("password_file", "sasl_mechanism", &["sasl.mechanism", "sasl.mechanisms"]),
+];
+
+/// What mechanisms with a password need besides.
+const PASSWORD: [(&str, &str, &[&str]); 2] =
+    [("sasl_mechanism", "username", &["sasl.username"]), ("sasl_mechanism", "password_file", &["sasl.password"])];
+
+fn security(reader: &mut Reader<'_>, kafka: &Table) {
+    let has_native = |name: &&str| match kafka.get("librdkafka").map(|node| &node.value) {
+        Some(Value::Table(table)) => table.contains_key(*name),
+        _ => false,
+    };
+    let mechanism = kafka.get("sasl_mechanism").map(|node| &node.value);
+    let is_token = |word: &str| [SaslMechanism::OauthBearer, SaslMechanism::AwsMskIam].iter().any(|token| token.as_str() == word);
+    let has_password = !matches!(mechanism, Some(Value::Text(word)) if is_token(word));
+    for (key, needed, native) in NEEDS.into_iter().chain(PASSWORD.into_iter().filter(|_| has_password)) {
+        if kafka.contains_key(key) && !kafka.contains_key(needed) && !native.iter().any(has_native) {
+            reader.bad(&format!("kafka.{key}"), format!("kafka.{key} is set, but kafka.{needed} is not"));
+        }
+    }
+}
+
+/// Checks where tokens come from: one source, and all that it needs.
+pub(crate) fn tokens(reader: &mut Reader<'_>, config: Option<&Config>) {
+    let Some(Config { kafka: Some(kafka), .. }) = config else { return };
+    let oauth = &kafka.oauth;
+    let of_issuer = [
+        ("token_url", oauth.token_url.is_some()),
+        ("client_id", oauth.client_id.is_some()),
+        ("client_secret_file", oauth.client_secret_file.is_some()),
+    ];
+    let with_issuer = [("scope", oauth.scope.is_some()), ("ca_file", oauth.ca_file.is_some())];
+    let first_set = of_issuer.iter().chain(&with_issuer).find(|(_, is_set)| *is_set).map(|(key, _)| *key);
+    let missing = of_issuer.iter().find(|(_, is_set)| !is_set).map(|(key, _)| *key);
+    let is_oauth = kafka.sasl_mechanism == Some(SaslMechanism::OauthBearer);
+    match (first_set, &oauth.token_file) {
+        (Some(key), Some(_)) => {
+            reader.bad(
+                "kafka.oauth.token_file",
+                format!("kafka.oauth.token_file is set, but kafka.oauth.{key} is, too: use one source"),
+            );
+        }
+        (Some(key), None) => {
+            if let Some(missing) = missing {
+                reader.bad(&format!("kafka.oauth.{key}"), format!("kafka.oauth.{key} is set, but kafka.oauth.{missing} is not"));
+            }
+        }
+        (None, None) if is_oauth => reader.bad(
+            "kafka.sasl_mechanism",
+            "kafka.sasl_mechanism is OAUTHBEARER, but neither kafka.oauth.token_url nor kafka.oauth.token_file is set".to_owned(),
+        ),
+        (None, _) => {}
+    }
+    let set = first_set.or(oauth.token_file.is_some().then_some("token_file"));
+    if let Some(key) = set.filter(|_| !is_oauth) {
+        reader
+            .bad(&format!("kafka.oauth.{key}"), format!("kafka.oauth.{key} is set, but kafka.sasl_mechanism is not OAUTHBEARER"));
+    }
+    let is_aws = kafka.sasl_mechanism == Some(SaslMechanism::AwsMskIam);
+    if kafka.aws_region.is_some() && !is_aws {
+        reader.bad("kafka.aws_region", "kafka.aws_region is set, but kafka.sasl_mechanism is not AWS_MSK_IAM".to_owned());
+    }
+    if (is_oauth || is_aws)
+        && let Some(key) = kafka.username.as_ref().map(|_| "username").or(kafka.password_file.as_ref().map(|_| "password_file"))
+    {
+        let mechanism = if is_oauth { SaslMechanism::OauthBearer } else { SaslMechanism::AwsMskIam }.as_str();
+        reader
+            .bad(&format!("kafka.{key}"), format!("kafka.{key} is set, but kafka.sasl_mechanism is {mechanism}, which has none"));
+    }
+}
+
+/// A key of a table that a layer above the defaults wrote.
+fn written_key(table: &Table, path: &str) -> Option<String> {
+    table.iter().find_map(|(key, node)| {
+        let path = tree::join(path, key);
+        match &node.value {
+            Value::Table(inner) => written_key(inner, &path),
+            _ => (node.origin != Origin::Default).then_some(path),
+        }
+    })
+}

@@ -1,0 +1,137 @@
+//! `[[webhook]]`: where commands are posted.
+
+use std::path::PathBuf;
+
+use crate::describe::entry::{range, settings, text, words};
+use crate::layers::file;
+use crate::messages::diagnostic::{BAD, Diagnostic};
+use crate::process::rules;
+
+/// Longest name. It is part of a consumer group and of a file.
+const NAME_MAX: usize = 64;
+/// Actions of commands.
+const ACTIONS: [&str; 3] = ["nudge", "block", "unblock"];
+/// Headers that are not for a token.
+const OWN_HEADERS: [&str; 4] = ["content-type", "content-length", "host", "transfer-encoding"];
+
+settings! {
+    /// `[[webhook]]`.
+    pub struct WebhookConfig {
+        /// names it in metrics and log lines; part of a consumer group, or of the file that keeps its progress
+        name: String as "orchestrator" where text(rules::plain_name::<NAME_MAX>);
+        /// where commands are posted, with http or https; no redirect is followed
+        url: Option<String> as "https://hooks.example.com/loopwarden" where text(rules::target);
+        /// file with the URL instead, where the URL itself is a secret
+        url_file: Option<PathBuf> as "/run/secrets/webhook-url";
+        /// content mode of CloudEvents 1.0; binary: attributes are headers; structured: one JSON document has all
+        format: WebhookFormat = "binary";
+        /// nudge, block, unblock, or some of them, separated by commas
+        actions: String = "nudge,block,unblock" where text(actions);
+        /// commands of this tenant only; empty: of none
+        tenant: Option<String> as "acme";
+        /// which commands a webhook begins with that has no progress yet
+        start: WebhookStart = "latest";
+        /// what becomes of a command past its expires_at; with send it holds up the rest for as long as it takes
+        expired: ExpiredCommand = "send";
+        /// file with a token; read again for each request, and never sent over plain http to another host
+        token_file: Option<PathBuf> as "/run/secrets/webhook-token";
+        /// header that carries the token as it is; without: Authorization, as a bearer token
+        token_header: Option<String> as "x-api-key" where text(header);
+        /// file with a secret (whsec_ and base64): requests are signed as Standard Webhooks have it
+        secret_file: Option<PathBuf> as "/run/secrets/webhook-secret";
+        /// PEM, authorities of the receiver's certificate; without: those that the system knows
+        ca_file: Option<PathBuf> as "/etc/loopwarden/receiver-ca.pem";
+        /// proxy for https (http://HOST:PORT), or environment: HTTPS_PROXY and NO_PROXY count; without: none, whatever the environment says
+        proxy: Option<String> as "http://proxy.example.com:3128" where text(rules::proxy);
+        /// ms for a connection
+        connect_ms_max: u64 = 5_000 where range(50..=30_000);
+        /// ms for a whole request
+        request_ms_max: u64 = 30_000 where range(100..=60_000);
+    }
+}
+
+words! {
+    /// How a command is written.
+    pub enum WebhookFormat {
+        /// Attributes are headers.
+        Binary = "binary",
+        /// One JSON document.
+        Structured = "structured",
+    }
+}
+
+words! {
+    /// Which commands a webhook begins with.
+    pub enum WebhookStart {
+        /// Those that come.
+        Latest = "latest",
+        /// The oldest ones that are kept.
+        Earliest = "earliest",
+    }
+}
+
+words! {
+    /// What becomes of a command past its `expires_at`.
+    pub enum ExpiredCommand {
+        /// It is sent.
+        Send = "send",
+        /// It is dropped, and counted.
+        Drop = "drop",
+    }
+}
+
+/// Words of actions, separated by commas; spaces around them are dropped.
+fn actions(list: &str) -> Result<String, Vec<String>> {
+    let actions: Vec<&str> = list.split(',').map(str::trim).collect();
+    let is_action = |action: &&str| ACTIONS.contains(action);
+    match actions.iter().find(|action| !is_action(action)) {
+        None => Ok(actions.join(",")),
+        Some(wrong) => {
+            let shown: String = wrong.chars().take(64).collect();
+            Err(vec![format!("holds {shown:?}, but must be {}, separated by commas", ACTIONS.join(", "))])
+        }
+    }
+}
+
+/// The name of a header that is for a token.
+fn header(name: &str) -> Result<String, Vec<String>> {
+    let lower = name.to_ascii_lowercase();
+    let is_name =
+        !name.is_empty() && name.len() <= NAME_MAX && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if is_name && !OWN_HEADERS.contains(&lower.as_str()) && !lower.starts_with("ce-") && !lower.starts_with("webhook-") {
+        return Ok(lower);
+    }
+    let shown: String = name.chars().take(64).collect();
+    Err(vec![format!("is {shown:?}, but must be a header of letters, digits and '-' that requests have no other use for")])
+}
+
+impl WebhookConfig {
+    /// Where commands are posted.
+    ///
+    /// # Errors
+    /// E0202 where its file cannot be read or holds no URL; without the URL, which may be a secret.
+    pub fn target(&self, index: usize) -> Result<String, Diagnostic> {
+        let key = format!("webhook[{index}].url_file");
+        let url = match (&self.url_file, &self.url) {
+            (Some(path), _) => file::read_secret(path, &key)?,
+            (None, url) => url.clone().unwrap_or_default(),
+        };
+        if !rules::is_target(&url) {
+            return Err(Diagnostic::new(BAD, format!("{key} names a file that holds no URL with http or https")));
+        }
+        if self.token_file.is_some() && !rules::is_safe(&url) {
+            let key = format!("webhook[{index}].token_file");
+            return Err(Diagnostic::new(BAD, format!("{key} is set, but the URL has http and another host: use https")));
+        }
+        if self.proxy.is_some() && !url.starts_with("https://") {
+            let key = format!("webhook[{index}].proxy");
+            return Err(Diagnostic::new(BAD, format!("{key} is set, but the URL has http: only https goes by a proxy")));
+        }
+        Ok(url)
+    }
+
+    /// Words of the actions that are sent.
+    pub fn actions(&self) -> Vec<String> {
+        self.actions.split(',').map(str::to_owned).collect()
+    }
+}
