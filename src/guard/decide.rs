@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::answer::Placement;
-use crate::can::Can;
-use crate::verdict::Verdict;
+use crate::wire::answer::Placement;
+use crate::wire::can::Can;
+use crate::wire::verdict::Verdict;
 
 /// What a caller gets of a nudge that can only refuse calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -154,8 +154,8 @@ fn rank(held: &Candidate) -> (u8, i64, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::read_command;
-    use crate::verdict::tests::command;
+    use crate::wire::verdict::read_command;
+    use crate::wire::verdict::tests::command;
 
     fn candidate(id: &str, action: &str, level: u8) -> Candidate {
         let mut command = command(id, action, 1);

@@ -15,19 +15,19 @@ use loopwarden_core::event::{
 use loopwarden_core::identity::{base32, hash_parts};
 use serde_json::json;
 
-use crate::aged::Aged;
-use crate::answer::{Answer, Decision, Dropped, Freshness, Placement, Reason};
-use crate::check::{BadCheck, Check};
+use crate::agents::deliveries::Told;
+use crate::agents::pairs::Pairs;
+use crate::agents::refusals::{Named, Refusals};
+use crate::agents::who::Who;
 use crate::decide::{Candidate, Outcome, Phase, Question, Trust, decide};
-use crate::matching::Call;
-use crate::pairs::Pairs;
-use crate::refusals::{Named, Refusals};
-use crate::rows::Rows;
+use crate::table::aged::Aged;
+use crate::table::matching::Call;
+use crate::table::rows::Rows;
 use crate::terms::{Counts, Knowledge, Options, Record};
-use crate::told::Told;
-use crate::verdict::{Verdict, read_command, read_row};
-use crate::who::Who;
-use crate::{message, rewrite};
+use crate::wire::answer::{Answer, Decision, Dropped, Freshness, Placement, Reason};
+use crate::wire::check::{BadCheck, Check};
+use crate::wire::verdict::{Verdict, read_command, read_row};
+use crate::wire::{message, rewrite};
 
 /// Blocks that are known stand for so many times as long.
 const BLOCKS_STAND: i64 = 3;

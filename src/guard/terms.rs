@@ -3,8 +3,8 @@
 use loopwarden_core::event::EventTime;
 use loopwarden_core::limits::RECORD_BYTES_MAX_DEFAULT;
 
-use crate::answer::Source;
 use crate::decide::WithoutChannel;
+use crate::wire::answer::Source;
 
 /// Verdicts of so long ago are stale. Milliseconds.
 pub const STALE_AFTER_MS: i64 = 10_000;

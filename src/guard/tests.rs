@@ -4,7 +4,7 @@ use loopwarden_core::event::EventTime;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::verdict::tests::{command, row};
+use crate::wire::verdict::tests::{command, row};
 use crate::{
     Action, Answer, Can, Check, Client, Counts, Decision, Dropped, Guard, Knowledge, Options, Placement, Source, WithoutChannel,
 };
@@ -377,7 +377,7 @@ fn forgetful() -> (Talk, String, String) {
     let mut talk = Talk::new(&["deny"]);
     let block = command("b", "block", 1);
     talk.take(&block);
-    for number in 0..crate::rows::SUBJECTS_MAX {
+    for number in 0..crate::table::rows::SUBJECTS_MAX {
         let mut other = command(&format!("other-{number}"), "block", 1);
         other["session_id"] = format!("other-{number}").into();
         other["expires_at"] = "2026-01-01T00:20:00Z".into();
@@ -410,5 +410,5 @@ fn a_verdict_that_was_forgotten_and_looked_up_binds_as_ever() {
     let knowledge = Knowledge { as_of: Some(now), late_ms: 0, source: Source::Embedded };
     let told = talk.guard.decide(&mut opened, knowledge, now);
     assert_eq!((told.decision, told.state.stale), (Decision::Deny, false));
-    assert_eq!((talk.counts().looked_up, talk.guard.held().0), (1, crate::rows::SUBJECTS_MAX));
+    assert_eq!((talk.counts().looked_up, talk.guard.held().0), (1, crate::table::rows::SUBJECTS_MAX));
 }

@@ -208,7 +208,7 @@ impl Member {
             .args([
                 "run",
                 "--log-format=json",
-                "--log-level=info,loopwarden_lane::rebalance=debug,loopwarden::finding=off",
+                "--log-level=info,loopwarden_lane::thread::rebalance=debug,loopwarden::finding=off",
                 "--config",
             ])
             .arg(self.dir.join("loopwarden.toml"))

@@ -88,7 +88,7 @@ impl Process {
         let mut arguments = vec![
             "run".to_owned(),
             "--log-format=json".to_owned(),
-            "--log-level=info,loopwarden_lane::rebalance=debug,loopwarden::finding=off".to_owned(),
+            "--log-level=info,loopwarden_lane::thread::rebalance=debug,loopwarden::finding=off".to_owned(),
         ];
         arguments.push(format!("--data-dir={}", dir.join("data").display()));
         for set in sets.into_iter().chain(more) {

@@ -278,7 +278,7 @@ const BAD: &[(&str, &str, &str)] = &[
     ("src/core/policy/validate.rs", "use std::{fmt, env::var};", "`std::env` in the core"),
     ("src/core/identity/mask.rs", "fn f() { std::thread::yield_now() }", "`std::thread` in the core"),
     ("src/core/identity/mask.rs", "fn f() { rand::random() }", "`rand` in the core"),
-    ("src/guard/told.rs", "fn f(t: Instant) {}", "`Instant` in guard"),
+    ("src/guard/agents/deliveries.rs", "fn f(t: Instant) {}", "`Instant` in guard"),
     ("src/guard/guard.rs", "use tokio::sync::Mutex;", "`tokio` in guard"),
     ("src/ingest/draft.rs", "use tokio::sync::Mutex;", "`tokio` in ingest"),
     ("src/ingest/otlp/mod.rs", "fn f() { rand::random() }", "`rand` in ingest"),

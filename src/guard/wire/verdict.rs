@@ -9,7 +9,7 @@ use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::{CallRules, Hash128};
 use serde::Deserialize;
 
-use crate::answer::Action;
+use crate::wire::answer::Action;
 
 /// A nudge or block that holds until it expires.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,13 +11,13 @@ use loopwarden_core::engine::{SEPARATOR, SubjectKey, joined};
 use loopwarden_core::event::EventTime;
 use loopwarden_core::limits::ACTIVE_VERDICTS_MAX;
 
-use crate::groups::Group;
-use crate::lost::Lost;
-use crate::matching::Call;
-use crate::shares;
-use crate::shares::{Measure, Shares};
-use crate::verdict::{CommandUpdate, RowUpdate, ScopeKind, Verdict};
-use crate::who::Who;
+use crate::agents::who::Who;
+use crate::table::groups::Group;
+use crate::table::lost::Lost;
+use crate::table::matching::Call;
+use crate::table::shares;
+use crate::table::shares::{Measure, Shares};
+use crate::wire::verdict::{CommandUpdate, RowUpdate, ScopeKind, Verdict};
 
 /// Subjects that are held, of all tenants.
 pub(crate) const SUBJECTS_MAX: usize = 65_536;
@@ -289,8 +289,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::verdict::tests::{command, row};
-    use crate::verdict::{read_command, read_row};
+    use crate::wire::verdict::tests::{command, row};
+    use crate::wire::verdict::{read_command, read_row};
 
     const ARGS: &str = r#"{"command":"cargo test -p core"}"#;
 

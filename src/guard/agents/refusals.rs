@@ -2,7 +2,7 @@
 
 use loopwarden_core::identity::Hash128;
 
-use crate::aged::Aged;
+use crate::table::aged::Aged;
 
 /// How long an echo is expected. Milliseconds.
 pub(crate) const ECHO_MS: i64 = 60_000;

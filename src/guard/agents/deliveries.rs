@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use crate::aged::Aged;
-use crate::verdict::Verdict;
+use crate::table::aged::Aged;
+use crate::wire::verdict::Verdict;
 
 /// How long an answer may be under way. Milliseconds.
 pub(crate) const LEASE_MS: i64 = 60_000;
@@ -167,8 +167,8 @@ impl Agent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::read_command;
-    use crate::verdict::tests::command;
+    use crate::wire::verdict::read_command;
+    use crate::wire::verdict::tests::command;
 
     fn nudge(id: &str) -> Verdict {
         read_command(command(id, "nudge", 1).to_string().as_bytes()).unwrap().verdict.unwrap()

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::Hash128;
 
-use crate::matching::Call;
-use crate::verdict::{Recipe, Verdict};
-use crate::who::Who;
+use crate::agents::who::Who;
+use crate::table::matching::Call;
+use crate::wire::verdict::{Recipe, Verdict};
 
 /// Which calls a fingerprint is made of, and how.
 type Form = (Option<String>, Recipe);

@@ -4,7 +4,7 @@ use loopwarden_core::event::Rejected;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::can::Can;
+use crate::wire::can::Can;
 
 /// What a caller waits that does not say. Milliseconds.
 pub const DEADLINE_DEFAULT_MS: u64 = 100;

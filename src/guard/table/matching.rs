@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use loopwarden_core::event::Content;
 use loopwarden_core::identity::{Arguments, FingerprintRules, Hash128, args_identity, call_identity, fingerprint};
 
-use crate::verdict::{Recipe, Scope};
+use crate::wire::verdict::{Recipe, Scope};
 
 /// Recipes whose fingerprints of one call are remembered: commands of one policy name few.
 const REMEMBERED: usize = 16;
@@ -66,7 +66,7 @@ mod tests {
     use loopwarden_core::identity::CallRules;
 
     use super::*;
-    use crate::verdict::ScopeKind;
+    use crate::wire::verdict::ScopeKind;
 
     fn names(list: &[&str]) -> std::sync::Arc<[String]> {
         list.iter().map(ToString::to_string).collect()
