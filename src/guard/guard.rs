@@ -15,7 +15,7 @@ use loopwarden_core::event::{
 use loopwarden_core::identity::{base32, hash_parts};
 use serde_json::json;
 
-use crate::agents::deliveries::Told;
+use crate::agents::deliveries::Deliveries;
 use crate::agents::pairs::Pairs;
 use crate::agents::refusals::{Named, Refusals};
 use crate::agents::who::Who;
@@ -73,7 +73,7 @@ impl Opened {
 pub struct Guard {
     options: Options,
     rows: Rows,
-    told: Told,
+    told: Deliveries,
     pairs: Pairs,
     refusals: Refusals,
     asking: Aged<String, ()>,
@@ -88,7 +88,7 @@ impl Guard {
         Self {
             options,
             rows: Rows::default(),
-            told: Told::default(),
+            told: Deliveries::default(),
             pairs: Pairs::default(),
             refusals: Refusals::default(),
             asking: Aged::new(ASKING_MAX),

@@ -22,7 +22,7 @@ struct Talk {
 }
 
 /// An answer with the events that were recorded.
-struct Told {
+struct Deliveries {
     answer: Answer,
     events: Vec<Value>,
 }
@@ -46,13 +46,13 @@ impl Talk {
         self.guard.command(command.to_string().as_bytes(), now);
     }
 
-    fn ask(&mut self, event: &Value) -> Told {
+    fn ask(&mut self, event: &Value) -> Deliveries {
         let event = RawValue::from_string(event.to_string()).unwrap();
         let client = Client { can: self.can, ..Client::default() };
         self.put(Check::new(event, client))
     }
 
-    fn put(&mut self, check: Check) -> Told {
+    fn put(&mut self, check: Check) -> Deliveries {
         let now = self.now();
         let knowledge =
             Knowledge { as_of: Some(EventTime(self.as_of_ms.min(self.now_ms))), late_ms: self.late_ms, source: Source::Kafka };
@@ -60,7 +60,7 @@ impl Talk {
         let mut events = opened.take_events();
         let answer = self.guard.decide(&mut opened, knowledge, now);
         events.extend(opened.take_events());
-        Told { answer, events: events.iter().map(|record| serde_json::from_str(&record.event).unwrap()).collect() }
+        Deliveries { answer, events: events.iter().map(|record| serde_json::from_str(&record.event).unwrap()).collect() }
     }
 
     fn event(&mut self, kind: &str, call_id: Option<&str>) -> Value {
@@ -71,12 +71,12 @@ impl Talk {
         })
     }
 
-    fn before(&mut self, call_id: &str) -> Told {
+    fn before(&mut self, call_id: &str) -> Deliveries {
         let event = self.event("tool_call", Some(call_id));
         self.ask(&event)
     }
 
-    fn after(&mut self, call_id: &str, outcome: &str) -> Told {
+    fn after(&mut self, call_id: &str, outcome: &str) -> Deliveries {
         let mut event = self.event("tool_result", Some(call_id));
         event["outcome"] = outcome.into();
         self.ask(&event)

@@ -7,11 +7,11 @@ use crate::BODY_BYTES_MAX;
 use crate::agents::{
     antigravity, claude_code, claude_like, cline, codex, copilot, cursor, gemini, goose, opencode, openhands, qwen,
 };
-use crate::heard::Heard;
+use crate::hook_event::HookEvent;
+use crate::hook_message::{HookMessage, What};
 use crate::native;
 use crate::object::Object;
 use crate::say::Say;
-use crate::told::{Told, What};
 
 /// What every hook program ends with, whatever happens: some agents refuse the call on any other.
 pub const EXIT_CODE: u8 = 0;
@@ -27,8 +27,8 @@ pub struct Contract {
     pub lacks: &'static [&'static str],
     /// Names of the field that tells what happened.
     hook: &'static [&'static str],
-    told: for<'a> fn(&str, &Object<'a>) -> Option<Told<'a>>,
-    answer: fn(&Heard, &Say) -> Option<Json>,
+    told: for<'a> fn(&str, &Object<'a>) -> Option<HookMessage<'a>>,
+    answer: fn(&HookEvent, &Say) -> Option<Json>,
     /// The answer without an opinion; absent where that is an empty body.
     nothing: Option<fn() -> Json>,
 }
@@ -44,8 +44,8 @@ const AFTER: Can = Can { context_after: true, ..Can::DENY };
 const fn contract_of(
     (agent, can): (&'static str, Can),
     hook: &'static [&'static str],
-    told: for<'a> fn(&str, &Object<'a>) -> Option<Told<'a>>,
-    answer: fn(&Heard, &Say) -> Option<Json>,
+    told: for<'a> fn(&str, &Object<'a>) -> Option<HookMessage<'a>>,
+    answer: fn(&HookEvent, &Say) -> Option<Json>,
     lacks: &'static [&'static str],
 ) -> Contract {
     Contract { agent, can, lacks, hook, told, answer, nothing: None }
@@ -161,11 +161,11 @@ pub fn contract(agent: &str) -> Option<&'static Contract> {
 ///
 /// Whatever cannot be understood is heard as nothing, and is answered with no opinion.
 #[must_use]
-pub fn read(contract: &'static Contract, body: &[u8], hook: Option<&str>, fresh: u64) -> Heard {
-    heard(contract, body, hook, fresh).unwrap_or_else(|| Heard::nothing(contract.agent))
+pub fn read(contract: &'static Contract, body: &[u8], hook: Option<&str>, fresh: u64) -> HookEvent {
+    heard(contract, body, hook, fresh).unwrap_or_else(|| HookEvent::nothing(contract.agent))
 }
 
-fn heard(contract: &'static Contract, body: &[u8], hook: Option<&str>, fresh: u64) -> Option<Heard> {
+fn heard(contract: &'static Contract, body: &[u8], hook: Option<&str>, fresh: u64) -> Option<HookEvent> {
     let body = body.get(..body.len().min(BODY_BYTES_MAX + 1)).filter(|body| body.len() <= BODY_BYTES_MAX)?;
     let object = Object::read(loopwarden_core::event::json::text(body)?)?;
     let named = object.text_of(contract.hook);
@@ -178,7 +178,7 @@ fn heard(contract: &'static Contract, body: &[u8], hook: Option<&str>, fresh: u6
         What::After(_, outcome) => outcome.word != "denied",
         _ => false,
     };
-    Some(Heard {
+    Some(HookEvent {
         agent: contract.agent,
         event: Some(native::event(&told, contract.agent, fresh)?),
         asks,
@@ -191,7 +191,7 @@ fn heard(contract: &'static Contract, body: &[u8], hook: Option<&str>, fresh: u6
 
 /// The answer as the agent reads it. Empty: no opinion.
 #[must_use]
-pub fn write(contract: &Contract, heard: &Heard, answer: Option<&Answer>) -> Vec<u8> {
+pub fn write(contract: &Contract, heard: &HookEvent, answer: Option<&Answer>) -> Vec<u8> {
     let say = answer.filter(|_| heard.asks).and_then(|answer| Say::of(answer, heard.is_before));
     let said = say.and_then(|say| (contract.answer)(heard, &say)).or_else(|| contract.nothing.map(|nothing| nothing()));
     said.map(|said| said.to_string().into_bytes()).unwrap_or_default()

@@ -6,16 +6,16 @@
 
 mod agents;
 mod contract;
-mod heard;
+mod hook_event;
+mod hook_message;
 mod native;
 mod object;
 #[cfg(test)]
 mod recorded;
 mod say;
-mod told;
 
 pub use contract::{AGENTS, Contract, EXIT_CODE, contract, read, write};
-pub use heard::Heard;
+pub use hook_event::HookEvent;
 
 /// Longest body of a hook that is read. Bytes. An edit of a large file is a few hundred kilobytes.
 pub const BODY_BYTES_MAX: usize = 4 * 1024 * 1024;

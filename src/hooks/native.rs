@@ -8,7 +8,7 @@ use loopwarden_core::limits::{ERROR_CHARS_MAX, RECORD_BYTES_MAX_DEFAULT, TEXT_CH
 use serde::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::told::{Call, Outcome, Told, Value, What};
+use crate::hook_message::{Call, HookMessage, Outcome, Value, What};
 
 /// Largest event that is made. Bytes. Of a larger one, arguments and result go as hashes: equal ones are still seen.
 const EVENT_BYTES_MAX: usize = RECORD_BYTES_MAX_DEFAULT - 4 * 1024;
@@ -90,7 +90,7 @@ impl Value<'_> {
 
 /// The event; `None` where a name of it is none. `fresh` is a number that was never given before: it tells two equal calls apart where
 /// the agent gives neither an id nor a time.
-pub(crate) fn event(told: &Told<'_>, framework: &'static str, fresh: u64) -> Option<Box<RawValue>> {
+pub(crate) fn event(told: &HookMessage<'_>, framework: &'static str, fresh: u64) -> Option<Box<RawValue>> {
     let is_sound = is_name(&told.session_id)
         && match &told.what {
             What::Before(call) | What::After(call, _) => is_name(&call.tool),
@@ -166,7 +166,7 @@ fn cut(text: &str, chars_max: usize) -> &str {
 }
 
 /// The id, equal where the same message comes again: by a second installation of the hook, or sent twice.
-fn id(told: &Told<'_>, fresh: u64) -> String {
+fn id(told: &HookMessage<'_>, fresh: u64) -> String {
     let (phase, call, said) = match &told.what {
         What::Before(call) => ("call", Some(call), ""),
         What::After(call, _) => ("result", Some(call), ""),

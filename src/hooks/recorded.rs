@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::contract::{AGENTS, Contract, contract, read, write};
-use crate::heard::Heard;
+use crate::hook_event::HookEvent;
 
 const MESSAGE: &str = "The same call has returned the same result 3 times. Try something else.";
 
@@ -32,7 +32,7 @@ fn stop() -> Answer {
 }
 
 /// The answer as JSON; null where it is empty.
-fn written(contract: &Contract, heard: &Heard, answer: &Answer) -> Value {
+fn written(contract: &Contract, heard: &HookEvent, answer: &Answer) -> Value {
     let bytes = write(contract, heard, Some(answer));
     if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).expect("an answer is JSON") }
 }

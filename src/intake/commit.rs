@@ -9,7 +9,7 @@ use loopwarden_log::{CommitOutcome, Log};
 
 use crate::batch::Pending;
 use crate::intake::{Intake, Phase};
-use crate::place::State;
+use crate::source_partition::State;
 
 /// Failures in a row after which the producer is replaced.
 const FAILURES_BEFORE_REOPEN: u32 = 10;

@@ -13,8 +13,8 @@ use loopwarden_log::{Changelog, Flow, Log, LogError, LogEvent};
 
 use crate::batch::Pending;
 use crate::form::Form;
-use crate::place::{Place, State};
 use crate::settings::IntakeSettings;
+use crate::source_partition::{SourcePartition, State};
 use crate::stats::IntakeReport;
 
 /// Pause between two attempts to replace the producer. Milliseconds.
@@ -40,7 +40,7 @@ pub struct Intake<L> {
     pub(crate) form: Form,
     pub(crate) settings: IntakeSettings,
     pub(crate) report: Arc<Mutex<IntakeReport>>,
-    pub(crate) places: BTreeMap<TaskId, Place>,
+    pub(crate) places: BTreeMap<TaskId, SourcePartition>,
     pub(crate) phase: Phase,
     pub(crate) pending: Pending,
     pub(crate) commits: RetryState,
@@ -137,7 +137,7 @@ impl<L: Log> Intake<L> {
     /// In how many milliseconds a commit is due; `None` where nothing waits.
     fn commit_due_in(&self, now_ms: u64) -> Option<u64> {
         let Pending { bytes, stats, since_ms, .. } = &self.pending;
-        if self.places.values().any(Place::is_unwritten) {
+        if self.places.values().any(SourcePartition::is_unwritten) {
             return Some(0);
         }
         if *bytes >= self.settings.bytes_max || stats.records >= self.settings.records_max {
@@ -179,7 +179,7 @@ impl<L: Log> Intake<L> {
     /// A wave of dead letters stops its partition (rule I10): a wrong form must not drain a topic. What was read of it is committed with
     /// the rest or not at all.
     fn stop_tripped(&mut self, clock: &dyn Clock) -> Result<(), Exit> {
-        let is_new = |place: &Place| matches!(place.state, State::Stopped(_)) && place.committed != Some(place.next);
+        let is_new = |place: &SourcePartition| matches!(place.state, State::Stopped(_)) && place.committed != Some(place.next);
         let tripped: Vec<TaskId> = self.places.iter().filter(|(_, place)| is_new(place)).map(|(id, _)| *id).collect();
         if tripped.is_empty() {
             return Ok(());
@@ -187,7 +187,7 @@ impl<L: Log> Intake<L> {
         self.commit(clock)?;
         for id in tripped {
             self.log.pause(id).or_else(|error| self.on_log_error(error, clock))?;
-            if let Some(Place { state: State::Stopped(why), .. }) = self.places.get(&id) {
+            if let Some(SourcePartition { state: State::Stopped(why), .. }) = self.places.get(&id) {
                 tracing::error!(
                     code = "E0301",
                     topic = self.settings.topic,
@@ -301,7 +301,7 @@ impl<L: Log> Intake<L> {
             return self.refused(error, clock);
         }
         let now_ms = clock.mono_ms();
-        self.places.extend(ids.iter().map(|id| (*id, Place::new(now_ms))));
+        self.places.extend(ids.iter().map(|id| (*id, SourcePartition::new(now_ms))));
         Ok(())
     }
 

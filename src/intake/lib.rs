@@ -7,8 +7,8 @@ mod batch;
 mod commit;
 mod form;
 mod intake;
-mod place;
 mod settings;
+mod source_partition;
 mod stats;
 
 pub use form::{Event, Form, Read};

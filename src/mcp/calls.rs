@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::content::{ToolResult, addition, refusal};
-use crate::desk::{Desk, Said};
+use crate::desk::{CallAnswer, Desk};
 use crate::events::Call;
 use crate::message::{Answered, Asked, Id, Line, answered, asked, place};
 use crate::open_calls::OpenCalls;
@@ -28,7 +28,7 @@ impl Calls {
             match asked(message) {
                 Some(Asked::Call { id, raw_id, tool, arguments }) => {
                     let (call, said) = self.desk.before(&tool, arguments.map(serde_json::value::RawValue::get));
-                    if let Said::Refused(text) = said {
+                    if let CallAnswer::Refused(text) = said {
                         replies.push(refusal(raw_id, &text));
                         continue;
                     }

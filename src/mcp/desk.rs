@@ -39,7 +39,7 @@ enum Decision {
 
 /// What becomes of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum CallAnswer {
     /// It runs.
     Nothing,
     /// It runs, and the model reads a text behind the result.
@@ -73,12 +73,12 @@ impl Desk {
     }
 
     /// Asks before a call.
-    pub(crate) fn before(&self, tool: &str, arguments: Option<&str>) -> (Call, Said) {
+    pub(crate) fn before(&self, tool: &str, arguments: Option<&str>) -> (Call, CallAnswer) {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let id = format!("{}-{number}", self.start);
         let mut call = Call { session: self.session.clone(), id, tool: name(tool), text: None };
         let said = self.ask(&call.before(arguments), &["deny", "context_after"]);
-        if let Said::Text(text) = &said {
+        if let CallAnswer::Text(text) = &said {
             call.text = Some(text.clone());
         }
         (call, said)
@@ -88,16 +88,16 @@ impl Desk {
     pub(crate) fn after(&self, call: &Call, event: &Value, can_add: bool) -> Option<String> {
         let can: &[&str] = if can_add { &["deny", "context_after"] } else { &["deny"] };
         let said = match self.ask(event, can) {
-            Said::Text(text) => Some(text),
-            Said::Nothing | Said::Refused(_) => None,
+            CallAnswer::Text(text) => Some(text),
+            CallAnswer::Nothing | CallAnswer::Refused(_) => None,
         };
         let texts: Vec<&str> = [call.text.as_deref(), said.as_deref()].into_iter().flatten().collect();
         (can_add && !texts.is_empty()).then(|| texts.join("\n\n"))
     }
 
-    fn ask(&self, event: &Value, can: &[&str]) -> Said {
+    fn ask(&self, event: &Value, can: &[&str]) -> CallAnswer {
         if !self.circuit().lets_through(self.clock.elapsed()) {
-            return Said::Nothing;
+            return CallAnswer::Nothing;
         }
         let client = json!({ "name": "mcp-proxy", "version": env!("CARGO_PKG_VERSION"), "can": can });
         let deadline_ms = (self.wait.as_millis() as u64).max(1);
@@ -120,7 +120,7 @@ impl Desk {
             }
             Err(error) => self.failed(now, &error),
         }
-        Said::Nothing
+        CallAnswer::Nothing
     }
 
     fn failed(&self, now: Duration, why: &dyn std::fmt::Display) {
@@ -140,14 +140,14 @@ impl Desk {
 }
 
 /// An answer that is understood whole.
-fn read(answer: &[u8]) -> Option<Said> {
+fn read(answer: &[u8]) -> Option<CallAnswer> {
     let answer: Answer = serde_json::from_slice(answer).ok().filter(|answer: &Answer| answer.v == 1)?;
     let text = answer.message.as_deref().map(clean).filter(|text| !text.is_empty());
     match (answer.decision, text, answer.action.as_deref()) {
-        (Decision::Deny, Some(text), _) => Some(Said::Refused(text)),
+        (Decision::Deny, Some(text), _) => Some(CallAnswer::Refused(text)),
         (Decision::Deny, None, _) => None,
-        (Decision::Allow, Some(text), Some("nudge" | "block")) => Some(Said::Text(text)),
-        (Decision::Allow, ..) => Some(Said::Nothing),
+        (Decision::Allow, Some(text), Some("nudge" | "block")) => Some(CallAnswer::Text(text)),
+        (Decision::Allow, ..) => Some(CallAnswer::Nothing),
     }
 }
 
@@ -163,11 +163,11 @@ mod tests {
 
     #[test]
     fn only_an_answer_that_is_understood_whole_does_anything() {
-        let refused = |text: &str| Some(Said::Refused(text.to_owned()));
+        let refused = |text: &str| Some(CallAnswer::Refused(text.to_owned()));
         assert_eq!(read(br#"{"v":1,"decision":"deny","message":" no\u0007 "}"#), refused("no"));
-        assert_eq!(read(br#"{"v":1,"decision":"allow","action":"nudge","message":"m"}"#), Some(Said::Text("m".to_owned())));
-        assert_eq!(read(br#"{"v":1,"decision":"allow","action":"sing","message":"m"}"#), Some(Said::Nothing));
-        assert_eq!(read(br#"{"v":1,"decision":"allow"}"#), Some(Said::Nothing));
+        assert_eq!(read(br#"{"v":1,"decision":"allow","action":"nudge","message":"m"}"#), Some(CallAnswer::Text("m".to_owned())));
+        assert_eq!(read(br#"{"v":1,"decision":"allow","action":"sing","message":"m"}"#), Some(CallAnswer::Nothing));
+        assert_eq!(read(br#"{"v":1,"decision":"allow"}"#), Some(CallAnswer::Nothing));
         for bad in [
             &b""[..],
             b"[]",

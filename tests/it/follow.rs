@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use loopwarden_lab::follow::{Follower, Place, Places};
+use loopwarden_lab::follow::{Follower, ReadPosition, ReadPositions};
 use serde_json::{Value, json};
 
 use crate::store::temp_dir::TempDir;
@@ -41,7 +41,7 @@ fn said(follower: &mut Follower) -> Vec<String> {
     look.events.iter().map(|made| text(&made.json)).collect()
 }
 
-fn follow(dir: &TempDir, known: Places) -> Follower {
+fn follow(dir: &TempDir, known: ReadPositions) -> Follower {
     Follower::new(&[dir.path().to_owned()], known)
 }
 
@@ -54,7 +54,7 @@ fn what_was_there_counts_as_read_and_what_comes_is_read_once_line_by_line() {
     let dir = TempDir::new();
     let (old, new) = (log_of(&dir, "old.jsonl"), log_of(&dir, "new.jsonl"));
     add(&old, &line("old", 1));
-    let mut follower = follow(&dir, Places::default());
+    let mut follower = follow(&dir, ReadPositions::default());
     assert_eq!(said(&mut follower), [""; 0]);
     add(&old, &line("old", 3));
     // A log that appears is read from its start; the two come in the order of their times.
@@ -80,14 +80,14 @@ fn another_process_goes_on_where_the_first_one_ended() {
     let (a, document_of) = (log_of(&dir, "a.jsonl"), log_of(&dir, "api_conversation_history.json"));
     add(&a, &line("a", 1));
     fs::write(&document_of, document(2)).unwrap();
-    let mut follower = follow(&dir, Places::default());
+    let mut follower = follow(&dir, ReadPositions::default());
     assert_eq!(said(&mut follower), [""; 0]);
     add(&a, &line("a", 2));
     fs::write(&document_of, document(3)).unwrap();
     assert_eq!(said(&mut follower), ["say 2", "say 2"]);
     let places = follower.places();
     let bytes = fs::metadata(&a).unwrap().len();
-    assert_eq!(places.logs.values().copied().collect::<Vec<_>>(), [Place::Bytes(bytes), Place::Events(3)]);
+    assert_eq!(places.logs.values().copied().collect::<Vec<_>>(), [ReadPosition::Bytes(bytes), ReadPosition::Events(3)]);
     // While nobody follows.
     add(&a, &line("a", 3));
     add(&log_of(&dir, "b.jsonl"), &line("b", 4));
@@ -110,7 +110,7 @@ fn another_process_goes_on_where_the_first_one_ended() {
 fn a_document_is_read_anew_and_only_what_is_new_in_it_comes() {
     let dir = TempDir::new();
     let path = log_of(&dir, "api_conversation_history.json");
-    let mut follower = follow(&dir, Places::default());
+    let mut follower = follow(&dir, ReadPositions::default());
     assert_eq!(said(&mut follower), [""; 0]);
     fs::write(&path, document(2)).unwrap();
     assert_eq!(said(&mut follower), ["say 0", "say 1"]);
@@ -140,7 +140,7 @@ fn a_document_is_read_anew_and_only_what_is_new_in_it_comes() {
 #[test]
 fn more_logs_than_are_kept_in_memory_are_read_on_all_the_same() {
     let dir = TempDir::new();
-    let mut follower = follow(&dir, Places::default());
+    let mut follower = follow(&dir, ReadPositions::default());
     assert_eq!(said(&mut follower), [""; 0]);
     for round in 1..=3 {
         for log in 0..200 {
@@ -153,7 +153,7 @@ fn more_logs_than_are_kept_in_memory_are_read_on_all_the_same() {
 #[test]
 fn a_large_backlog_comes_in_several_looks() {
     let dir = TempDir::new();
-    let mut follower = follow(&dir, Places::default());
+    let mut follower = follow(&dir, ReadPositions::default());
     follower.look();
     let call = |number: usize| {
         let input = json!({ "command": "x".repeat(8_000), "number": number });
@@ -179,7 +179,7 @@ fn what_is_no_log_is_passed_over_and_what_cannot_be_read_is_told_once() {
     let dir = TempDir::new();
     add(&log_of(&dir, "notes.json"), "{\"a\": 1}\n");
     add(&log_of(&dir, "empty.jsonl"), "");
-    let mut follower = follow(&dir, Places::default());
+    let mut follower = follow(&dir, ReadPositions::default());
     assert_eq!(said(&mut follower), [""; 0]);
     // What it will be is not known yet; then it is a log, and all of it is new.
     add(&log_of(&dir, "empty.jsonl"), &line("s", 1));

@@ -138,3 +138,14 @@ impl Rejected {
         Self { reason, field: format!("/{field}") }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_by_reason_stand_in_the_order_of_the_list() {
+        let places: Vec<usize> = Reason::ALL.into_iter().map(|reason| reason as usize).collect();
+        assert_eq!(places, (0..Reason::ALL.len()).collect::<Vec<_>>());
+    }
+}

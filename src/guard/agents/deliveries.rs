@@ -19,7 +19,7 @@ pub(crate) const SILENT_MS_MAX: i64 = 3_600_000;
 
 /// What the agents were told.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct Deliveries {
     agents: Aged<String, Agent>,
 }
 
@@ -54,7 +54,7 @@ enum State {
     Done,
 }
 
-impl Default for Told {
+impl Default for Deliveries {
     fn default() -> Self {
         Self { agents: Aged::new(AGENTS_MAX) }
     }
@@ -62,17 +62,17 @@ impl Default for Told {
 
 /// What an event of an agent says about nudges that were under way.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Heard {
+pub(crate) struct Confirmations {
     /// Commands that it had.
     pub(crate) confirmed: Vec<String>,
     /// Nudges that were given up.
     pub(crate) dropped: u64,
 }
 
-impl Told {
+impl Deliveries {
     /// An event of an agent came.
-    pub(crate) fn heard(&mut self, agent: &str, now_ms: i64) -> Heard {
-        let mut heard = Heard::default();
+    pub(crate) fn heard(&mut self, agent: &str, now_ms: i64) -> Confirmations {
+        let mut heard = Confirmations::default();
         let Some(agent) = self.agents.get_mut(agent) else { return heard };
         for nudge in &mut agent.nudges {
             let State::Leased { at_ms, again } = nudge.state else { continue };
@@ -174,13 +174,13 @@ mod tests {
         read_command(command(id, "nudge", 1).to_string().as_bytes()).unwrap().verdict.unwrap()
     }
 
-    fn confirmed(told: &mut Told, now_ms: i64) -> Vec<String> {
+    fn confirmed(told: &mut Deliveries, now_ms: i64) -> Vec<String> {
         told.heard("a", now_ms).confirmed
     }
 
     #[test]
     fn a_nudge_is_handed_out_once_and_confirmed_by_the_next_event() {
-        let mut told = Told::default();
+        let mut told = Deliveries::default();
         assert!(told.is_open("a", "c", 0));
         told.lease("a", &nudge("c"), 1_000);
         assert!(!told.is_open("a", "c", 0), "a parallel call");
@@ -192,18 +192,18 @@ mod tests {
 
     #[test]
     fn one_that_nobody_confirms_is_handed_out_once_more_then_dropped() {
-        let mut told = Told::default();
+        let mut told = Deliveries::default();
         told.lease("a", &nudge("c"), 0);
-        assert_eq!(told.heard("a", LEASE_MS + 1), Heard::default());
+        assert_eq!(told.heard("a", LEASE_MS + 1), Confirmations::default());
         assert!(told.is_open("a", "c", 0));
         told.lease("a", &nudge("c"), LEASE_MS + 1);
-        assert_eq!(told.heard("a", 2 * LEASE_MS + 2), Heard { confirmed: vec![], dropped: 1 });
+        assert_eq!(told.heard("a", 2 * LEASE_MS + 2), Confirmations { confirmed: vec![], dropped: 1 });
         assert!(!told.is_open("a", "c", 0));
     }
 
     #[test]
     fn the_second_time_counts_as_the_first_where_it_arrives() {
-        let mut told = Told::default();
+        let mut told = Deliveries::default();
         told.lease("a", &nudge("c"), 0);
         told.heard("a", LEASE_MS + 1);
         told.lease("a", &nudge("c"), LEASE_MS + 1);
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_loop_that_goes_on_after_a_nudge_did_not_heed_it_and_that_counts_once() {
-        let mut told = Told::default();
+        let mut told = Deliveries::default();
         told.lease("a", &nudge("c"), 0);
         assert_eq!(told.goes_on("a", "e"), 0, "nobody knows yet whether it arrived");
         told.heard("a", 1);
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_new_beginning_voids_what_was_not_said() {
-        let mut told = Told::default();
+        let mut told = Deliveries::default();
         told.hold("a", &Arc::new(nudge("held")), 0);
         assert!(told.held("a").len() == 1 && told.is_open("a", "held", 0));
         told.begins_anew("a", 10);
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_of_one_agent_is_bounded() {
-        let mut told = Told::default();
+        let mut told = Deliveries::default();
         for number in 0..1_000 {
             told.lease("a", &nudge(&number.to_string()), 0);
         }

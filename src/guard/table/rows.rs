@@ -51,7 +51,7 @@ struct Subject {
 }
 
 /// Where the verdicts of a subject are looked for.
-enum Place {
+enum Owner {
     Session(String),
     Group(String),
 }
@@ -173,11 +173,11 @@ impl Rows {
         self.subjects.len()
     }
 
-    fn put(&mut self, key: &str, place: &Place, subject: Subject) {
+    fn put(&mut self, key: &str, place: &Owner, subject: Subject) {
         let key: Arc<str> = key.into();
         match place {
-            Place::Session(name) => self.sessions.entry(name.clone()).or_default().push(Arc::clone(&key)),
-            Place::Group(name) => {
+            Owner::Session(name) => self.sessions.entry(name.clone()).or_default().push(Arc::clone(&key)),
+            Owner::Group(name) => {
                 let group = self.groups.entry(name.clone()).or_default();
                 subject.verdicts.iter().for_each(|verdict| group.add(verdict));
             }
@@ -190,13 +190,13 @@ impl Rows {
         while self.bytes > BYTES_MAX && self.evict(Measure::Bytes) {}
     }
 
-    fn remove(&mut self, key: &str, place: &Place) -> Option<Subject> {
+    fn remove(&mut self, key: &str, place: &Owner) -> Option<Subject> {
         let (key, subject) = self.subjects.remove_entry(key)?;
         let bytes = bytes_of(&key, &subject);
         self.bytes = self.bytes.saturating_sub(bytes);
         self.shares.remove(tenant_of(&key), &subject.place(&key), bytes);
         match place {
-            Place::Session(name) => {
+            Owner::Session(name) => {
                 if let Some(keys) = self.sessions.get_mut(name) {
                     keys.retain(|held| *held != key);
                     if keys.is_empty() {
@@ -204,7 +204,7 @@ impl Rows {
                     }
                 }
             }
-            Place::Group(name) => {
+            Owner::Group(name) => {
                 if let Some(group) = self.groups.get_mut(name) {
                     subject.verdicts.iter().for_each(|verdict| group.remove(verdict));
                     if group.is_empty() {
@@ -236,9 +236,9 @@ impl Rows {
 }
 
 impl Subject {
-    fn place(&self, key: &Arc<str>) -> shares::Place {
+    fn place(&self, key: &Arc<str>) -> shares::Leaver {
         let has_block = self.verdicts.iter().any(|verdict| verdict.is_block());
-        shares::Place { has_block, ends_at: self.ends_at, key: Arc::clone(key) }
+        shares::Leaver { has_block, ends_at: self.ends_at, key: Arc::clone(key) }
     }
 }
 
@@ -263,12 +263,12 @@ fn is_replaced(verdict: &Verdict, command: &CommandUpdate) -> bool {
 }
 
 /// Where a row's verdicts are looked for, by its key.
-fn place_of(key: &str) -> Option<Place> {
+fn place_of(key: &str) -> Option<Owner> {
     let parts: Vec<&str> = key.split(SEPARATOR).collect();
     match *parts.as_slice() {
-        ["agent", tenant, session_id, _] => Some(Place::Session(joined(&[tenant, session_id]))),
-        ["swarm", tenant, swarm_id, _] => Some(Place::Group(joined(&["swarm", tenant, swarm_id]))),
-        ["fleet", tenant, _] => Some(Place::Group(joined(&["fleet", tenant]))),
+        ["agent", tenant, session_id, _] => Some(Owner::Session(joined(&[tenant, session_id]))),
+        ["swarm", tenant, swarm_id, _] => Some(Owner::Group(joined(&["swarm", tenant, swarm_id]))),
+        ["fleet", tenant, _] => Some(Owner::Group(joined(&["fleet", tenant]))),
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ use loopwarden_core::event::EventTime;
 
 /// A subject, as far as it matters who leaves. In the order in which they do.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct Leaver {
     pub(crate) has_block: bool,
     pub(crate) ends_at: EventTime,
     pub(crate) key: Arc<str>,
@@ -25,7 +25,7 @@ pub(crate) enum Measure {
 
 #[derive(Debug, Default)]
 struct Holding {
-    places: BTreeSet<Place>,
+    places: BTreeSet<Leaver>,
     bytes: usize,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Shares {
 
 impl Shares {
     /// A tenant holds a subject of so many bytes.
-    pub(crate) fn add(&mut self, tenant: &str, place: Place, bytes: usize) {
+    pub(crate) fn add(&mut self, tenant: &str, place: Leaver, bytes: usize) {
         self.change(tenant, |holding| {
             holding.places.insert(place);
             holding.bytes += bytes;
@@ -47,7 +47,7 @@ impl Shares {
     }
 
     /// It does no more.
-    pub(crate) fn remove(&mut self, tenant: &str, place: &Place, bytes: usize) {
+    pub(crate) fn remove(&mut self, tenant: &str, place: &Leaver, bytes: usize) {
         self.change(tenant, |holding| {
             holding.places.remove(place);
             holding.bytes = holding.bytes.saturating_sub(bytes);
@@ -85,11 +85,11 @@ impl Shares {
 mod tests {
     use super::*;
 
-    fn place(key: &str, has_block: bool, ends_ms: i64) -> Place {
-        Place { has_block, ends_at: EventTime(ends_ms), key: key.into() }
+    fn place(key: &str, has_block: bool, ends_ms: i64) -> Leaver {
+        Leaver { has_block, ends_at: EventTime(ends_ms), key: key.into() }
     }
 
-    fn all_leave(shares: &mut Shares, by: Measure, of: &[(&str, Place, usize)]) -> String {
+    fn all_leave(shares: &mut Shares, by: Measure, of: &[(&str, Leaver, usize)]) -> String {
         let mut left = String::new();
         while let Some(key) = shares.next(by) {
             let (tenant, place, bytes) = of.iter().find(|(_, place, _)| place.key == key).unwrap();

@@ -2,22 +2,22 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::heard::Heard;
+use crate::hook_event::HookEvent;
+use crate::hook_message::{Call, HookMessage, Value, What};
 use crate::object::Object;
 use crate::say::Say;
-use crate::told::{Call, Told, Value, What};
 
 /// It names no event: what holds a call is one.
-pub(crate) fn told<'a>(_: &str, body: &Object<'a>) -> Option<Told<'a>> {
+pub(crate) fn told<'a>(_: &str, body: &Object<'a>) -> Option<HookMessage<'a>> {
     let call = body.object("toolCall")?;
     let call = Call { tool: call.text("name")?, id: None, args: call.raw("args").map(Value::Given) };
-    let mut told = Told::new(body.text("conversationId")?, What::Before(call));
+    let mut told = HookMessage::new(body.text("conversationId")?, What::Before(call));
     told.model = body.text("modelName");
     told.key = body.raw("stepIdx").map(|step| step.get().into());
     Some(told)
 }
 
-pub(crate) fn answer(_: &Heard, say: &Say) -> Option<Json> {
+pub(crate) fn answer(_: &HookEvent, say: &Say) -> Option<Json> {
     say.deny.then(|| json!({ "decision": "deny", "reason": say.text }))
 }
 

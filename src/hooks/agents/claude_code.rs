@@ -5,10 +5,10 @@
 use serde_json::Value as Json;
 
 use crate::agents::shape;
-use crate::heard::Heard;
+use crate::hook_event::HookEvent;
+use crate::hook_message::{HookMessage, Outcome, Value, What};
 use crate::object::Object;
 use crate::say::Say;
-use crate::told::{Outcome, Told, Value, What};
 
 /// Beginnings of prompts that the program writes itself.
 const NOT_A_PERSON: [&str; 7] = [
@@ -21,7 +21,7 @@ const NOT_A_PERSON: [&str; 7] = [
     "<user-prompt-submit-hook>",
 ];
 
-pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
+pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<HookMessage<'a>> {
     let call = || shape::call(body, "tool_use_id");
     let what = match hook {
         "PreToolUse" => What::Before(call()?),
@@ -59,6 +59,6 @@ fn prompt<'a>(body: &Object<'a>) -> Option<What<'a>> {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "one type for all agents")]
-pub(crate) fn answer(heard: &Heard, say: &Say) -> Option<Json> {
+pub(crate) fn answer(heard: &HookEvent, say: &Say) -> Option<Json> {
     Some(shape::with_stop(shape::nested(&heard.hook, say), say))
 }

@@ -3,17 +3,17 @@
 use serde_json::Value as Json;
 
 use crate::agents::shape;
-use crate::heard::Heard;
+use crate::hook_event::HookEvent;
+use crate::hook_message::{Call, HookMessage, Outcome, Value, What, message, time};
 use crate::object::Object;
 use crate::say::Say;
-use crate::told::{Call, Outcome, Told, Value, What, message, time};
 
 const SESSION: [&str; 6] = ["session_id", "sessionId", "conversation_id", "conversationId", "taskId", "trajectory_id"];
 const CALL: [&str; 6] = ["tool_use_id", "toolUseId", "tool_call_id", "toolCallId", "call_id", "callID"];
 const RESULT: [&str; 5] = ["tool_response", "toolResponse", "tool_result", "toolResult", "tool_output"];
 
 /// `PreToolUse`, `preToolUse`, `pre_tool_use` are one.
-pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
+pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<HookMessage<'a>> {
     let plain: String = hook.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect();
     let call = || {
         let args = body.raw_of(&["tool_input", "toolInput", "tool_args", "toolArgs"]).map(Value::Given);
@@ -33,7 +33,7 @@ pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
         "sessionend" => What::End,
         _ => return None,
     };
-    let mut told = Told::new(body.text_of(&SESSION)?, what);
+    let mut told = HookMessage::new(body.text_of(&SESSION)?, what);
     told.agent_id = body.text_of(&["agent_id", "agentId"]);
     told.agent_type = body.text_of(&["agent_type", "agentType"]);
     told.model = body.text("model");
@@ -41,6 +41,6 @@ pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
     Some(told)
 }
 
-pub(crate) fn answer(heard: &Heard, say: &Say) -> Option<Json> {
+pub(crate) fn answer(heard: &HookEvent, say: &Say) -> Option<Json> {
     (say.deny || !heard.is_before).then(|| shape::nested(&heard.hook, say))
 }

@@ -2,12 +2,12 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::heard::Heard;
+use crate::hook_event::HookEvent;
+use crate::hook_message::{Call, HookMessage, Outcome, Value, What, time};
 use crate::object::Object;
 use crate::say::Say;
-use crate::told::{Call, Outcome, Told, Value, What, time};
 
-pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
+pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<HookMessage<'a>> {
     let call =
         |part: &Object<'a>| Some(Call { tool: part.text("toolName")?, id: None, args: part.raw("parameters").map(Value::Given) });
     let what = match hook {
@@ -21,7 +21,7 @@ pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
         "TaskComplete" | "TaskCancel" => What::End,
         _ => return None,
     };
-    let mut told = Told::new(body.text("taskId")?, what);
+    let mut told = HookMessage::new(body.text("taskId")?, what);
     told.time = time(body.raw("timestamp"));
     Some(told)
 }
@@ -36,7 +36,7 @@ fn after<'a>(part: &Object<'a>) -> Outcome<'a> {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "one type for all agents")]
-pub(crate) fn answer(_: &Heard, say: &Say) -> Option<Json> {
+pub(crate) fn answer(_: &HookEvent, say: &Say) -> Option<Json> {
     if say.stop {
         return Some(json!({ "cancel": true, "errorMessage": say.text, "contextModification": say.text }));
     }

@@ -5,12 +5,12 @@
 use serde_json::Value as Json;
 
 use crate::agents::shape;
-use crate::heard::Heard;
+use crate::hook_event::HookEvent;
+use crate::hook_message::{HookMessage, Outcome, Value, What};
 use crate::object::Object;
 use crate::say::Say;
-use crate::told::{Outcome, Told, Value, What};
 
-pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
+pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<HookMessage<'a>> {
     let call = || shape::call(body, "tool_use_id");
     let what = match hook {
         "PreToolUse" => What::Before(call()?),
@@ -30,7 +30,7 @@ pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "one type for all agents")]
-pub(crate) fn answer(heard: &Heard, say: &Say) -> Option<Json> {
+pub(crate) fn answer(heard: &HookEvent, say: &Say) -> Option<Json> {
     if !say.deny {
         return Some(shape::nested(&heard.hook, say));
     }

@@ -5,12 +5,12 @@
 use serde_json::{Value as Json, json};
 
 use crate::agents::shape;
-use crate::heard::Heard;
+use crate::hook_event::HookEvent;
+use crate::hook_message::{Call, HookMessage, Outcome, Value, What, message, time};
 use crate::object::Object;
 use crate::say::Say;
-use crate::told::{Call, Outcome, Told, Value, What, message, time};
 
-pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
+pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<HookMessage<'a>> {
     let call = || {
         let args = body.raw_of(&["toolArgs", "tool_input"]).map(Value::Given);
         Some(Call { tool: body.text_of(&["toolName", "tool_name"])?, id: body.text("tool_use_id"), args })
@@ -26,7 +26,7 @@ pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
         "sessionEnd" | "SessionEnd" => What::End,
         _ => return None,
     };
-    let mut told = Told::new(body.text_of(&["sessionId", "session_id"])?, what);
+    let mut told = HookMessage::new(body.text_of(&["sessionId", "session_id"])?, what);
     told.time = time(body.raw("timestamp"));
     Some(told)
 }
@@ -43,7 +43,7 @@ fn after<'a>(body: &Object<'a>) -> Outcome<'a> {
     }
 }
 
-pub(crate) fn answer(heard: &Heard, say: &Say) -> Option<Json> {
+pub(crate) fn answer(heard: &HookEvent, say: &Say) -> Option<Json> {
     match (say.deny, heard.is_nested) {
         (false, _) if heard.is_before => None,
         (_, true) => Some(shape::nested(&heard.hook, say)),

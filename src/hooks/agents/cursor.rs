@@ -3,12 +3,12 @@
 use serde_json::{Value as Json, json};
 
 use crate::agents::shape;
-use crate::heard::Heard;
+use crate::hook_event::HookEvent;
+use crate::hook_message::{HookMessage, Outcome, Value, What};
 use crate::object::Object;
 use crate::say::Say;
-use crate::told::{Outcome, Told, Value, What};
 
-pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
+pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<HookMessage<'a>> {
     let call = || shape::call(body, "tool_use_id");
     let what = match hook {
         "preToolUse" => What::Before(call()?),
@@ -19,7 +19,7 @@ pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
         "sessionEnd" => What::End,
         _ => return None,
     };
-    let mut told = Told::new(body.text_of(&["conversation_id", "session_id"])?, what);
+    let mut told = HookMessage::new(body.text_of(&["conversation_id", "session_id"])?, what);
     told.model = body.text("model");
     told.key = body.text("generation_id").filter(|_| !matches!(told.what, What::Start | What::End));
     if let What::After(_, outcome) = &mut told.what {
@@ -49,7 +49,7 @@ fn failure<'a>(body: &Object<'a>) -> Outcome<'a> {
     }
 }
 
-pub(crate) fn answer(heard: &Heard, say: &Say) -> Option<Json> {
+pub(crate) fn answer(heard: &HookEvent, say: &Say) -> Option<Json> {
     if say.deny {
         // Its documentation names the second; version 3.9 was seen to give the model the first.
         return Some(json!({ "permission": "deny", "user_message": say.text, "agent_message": say.text }));

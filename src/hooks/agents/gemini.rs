@@ -3,12 +3,12 @@
 use serde_json::{Value as Json, json};
 
 use crate::agents::shape;
-use crate::heard::Heard;
+use crate::hook_event::HookEvent;
+use crate::hook_message::{HookMessage, Outcome, Value, What, message, without_process_group};
 use crate::object::{Object, text};
 use crate::say::Say;
-use crate::told::{Outcome, Told, Value, What, message, without_process_group};
 
-pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
+pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<HookMessage<'a>> {
     let call = || shape::call(body, "");
     let what = match hook {
         "BeforeTool" => What::Before(call()?),
@@ -38,7 +38,7 @@ pub(crate) fn content<'a>(body: &Object<'a>) -> Option<Value<'a>> {
     Some(text(content).map_or(Value::Given(content), |said| Value::Text(without_process_group(said))))
 }
 
-pub(crate) fn answer(heard: &Heard, say: &Say) -> Option<Json> {
+pub(crate) fn answer(heard: &HookEvent, say: &Say) -> Option<Json> {
     if say.deny {
         return Some(shape::with_stop(json!({ "decision": "deny", "reason": say.text }), say));
     }

@@ -3,12 +3,12 @@
 use serde_json::{Value as Json, json};
 
 use crate::agents::shape;
-use crate::heard::Heard;
+use crate::hook_event::HookEvent;
+use crate::hook_message::{HookMessage, Outcome, What, message};
 use crate::object::Object;
 use crate::say::Say;
-use crate::told::{Outcome, Told, What, message};
 
-pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
+pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<HookMessage<'a>> {
     let call = || shape::call(body, "tool_call_id");
     let what = match hook {
         "PreToolUse" => What::Before(call()?),
@@ -26,6 +26,6 @@ pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
     shape::told(body, what)
 }
 
-pub(crate) fn answer(_: &Heard, say: &Say) -> Option<Json> {
+pub(crate) fn answer(_: &HookEvent, say: &Say) -> Option<Json> {
     say.deny.then(|| json!({ "decision": "block", "reason": say.text }))
 }

@@ -2,12 +2,12 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::heard::Heard;
+use crate::hook_event::HookEvent;
+use crate::hook_message::{Call, HookMessage, Outcome, Value, What};
 use crate::object::Object;
 use crate::say::Say;
-use crate::told::{Call, Outcome, Told, Value, What};
 
-pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
+pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<HookMessage<'a>> {
     let call = || {
         let tool = body.text("tool")?;
         // What the model says a command is for is new at every call, and no part of the command.
@@ -23,7 +23,7 @@ pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
         "session.created" => What::Start,
         _ => return None,
     };
-    let mut told = Told::new(body.text("sessionID")?, what);
+    let mut told = HookMessage::new(body.text("sessionID")?, what);
     told.key = body.text("messageID").or_else(|| body.text("sessionID").filter(|_| matches!(told.what, What::Start)));
     Some(told)
 }
@@ -37,7 +37,7 @@ fn after<'a>(body: &Object<'a>) -> Outcome<'a> {
     }
 }
 
-pub(crate) fn answer(heard: &Heard, say: &Say) -> Option<Json> {
+pub(crate) fn answer(heard: &HookEvent, say: &Say) -> Option<Json> {
     if say.deny {
         return Some(json!({ "deny": say.text }));
     }

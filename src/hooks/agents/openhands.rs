@@ -3,15 +3,15 @@
 use serde_json::{Value as Json, json};
 
 use crate::agents::shape;
-use crate::heard::Heard;
+use crate::hook_event::HookEvent;
+use crate::hook_message::{Call, HookMessage, Outcome, Value, What};
 use crate::object::Object;
 use crate::say::Say;
-use crate::told::{Call, Outcome, Told, Value, What};
 
 /// Fields that the program itself adds to the arguments of a call.
 const ADDED: [&str; 3] = ["kind", "security_risk", "summary"];
 
-pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
+pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<HookMessage<'a>> {
     let call = || {
         let args = body.object("tool_input").and_then(|input| input.without(&ADDED)).map(Value::Made);
         let args = args.or_else(|| body.raw("tool_input").map(Value::Given));
@@ -38,6 +38,6 @@ fn after<'a>(body: &Object<'a>) -> Outcome<'a> {
     if failed { Outcome { word: "error", result, exit_code, ..Outcome::default() } } else { Outcome::ok(result) }
 }
 
-pub(crate) fn answer(_: &Heard, say: &Say) -> Option<Json> {
+pub(crate) fn answer(_: &HookEvent, say: &Say) -> Option<Json> {
     say.deny.then(|| json!({ "decision": "deny", "reason": say.text }))
 }

@@ -5,12 +5,12 @@
 use serde_json::Value as Json;
 
 use crate::agents::{claude_code, gemini, shape};
-use crate::heard::Heard;
+use crate::hook_event::HookEvent;
+use crate::hook_message::{HookMessage, Outcome, Value, What, without_process_group};
 use crate::object::Object;
 use crate::say::Say;
-use crate::told::{Outcome, Told, Value, What, without_process_group};
 
-pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<Told<'a>> {
+pub(crate) fn told<'a>(hook: &str, body: &Object<'a>) -> Option<HookMessage<'a>> {
     let call = || shape::call(body, "tool_use_id");
     let what = match hook {
         "PreToolUse" => What::Before(call()?),
@@ -37,6 +37,6 @@ fn failure<'a>(body: &Object<'a>) -> Outcome<'a> {
     outcome
 }
 
-pub(crate) fn answer(heard: &Heard, say: &Say) -> Option<Json> {
+pub(crate) fn answer(heard: &HookEvent, say: &Say) -> Option<Json> {
     (say.deny || !heard.is_before).then(|| shape::nested(&heard.hook, say))
 }

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use crate::hook_message::{Call, HookMessage, Value, What, time};
 use crate::object::Object;
 use crate::say::Say;
-use crate::told::{Call, Told, Value, What, time};
 
 /// Session, agent, model and time, with what happened.
-pub(crate) fn told<'a>(body: &Object<'a>, what: What<'a>) -> Option<Told<'a>> {
-    let mut told = Told::new(body.text("session_id")?, what);
+pub(crate) fn told<'a>(body: &Object<'a>, what: What<'a>) -> Option<HookMessage<'a>> {
+    let mut told = HookMessage::new(body.text("session_id")?, what);
     told.agent_id = body.text("agent_id");
     told.agent_type = body.text("agent_type");
     told.model = body.text("model");

@@ -16,10 +16,10 @@ const SILENCE_US_MAX: i64 = 10_000_000;
 
 /// What the statistics have said so far.
 #[derive(Debug, Default)]
-pub(crate) struct Answers(Mutex<Heard>);
+pub(crate) struct Answers(Mutex<Brokers>);
 
 #[derive(Debug, Default)]
-struct Heard {
+struct Brokers {
     brokers: BTreeMap<String, Last>,
     /// Of the broker that has owed an answer for longest.
     silent_us: i64,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use loopwarden_core::event::json;
 
 use crate::file::pieces::Pieces;
-use crate::follow::Place;
+use crate::follow::ReadPosition;
 use crate::transcript::{Converter, Format, Layout, Made, PIECE_BYTES_MAX};
 
 /// Largest document, or directory of events, that is read again and again. Bytes.
@@ -26,10 +26,10 @@ pub(super) struct Document {
 }
 
 impl Document {
-    pub(super) const fn new(format: Format, name: String, known: Option<Place>) -> Self {
+    pub(super) const fn new(format: Format, name: String, known: Option<ReadPosition>) -> Self {
         let out_events = match known {
-            Some(Place::Events(events)) => events,
-            Some(Place::Bytes(_)) | None => 0,
+            Some(ReadPosition::Events(events)) => events,
+            Some(ReadPosition::Bytes(_)) | None => 0,
         };
         Self { format, name, out_events, out: None }
     }
@@ -60,8 +60,8 @@ impl Document {
         Ok(bytes as usize)
     }
 
-    pub(super) const fn place(&self) -> Place {
-        Place::Events(self.out_events)
+    pub(super) const fn place(&self) -> ReadPosition {
+        ReadPosition::Events(self.out_events)
     }
 
     pub(super) const fn is_warm(&self) -> bool {

@@ -5,7 +5,7 @@ use std::io;
 use std::io::{BufRead, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 
-use crate::follow::Place;
+use crate::follow::ReadPosition;
 use crate::transcript::{Converter, Format, Made, PIECE_BYTES_MAX};
 
 /// Lines of one look that are told as left out.
@@ -29,11 +29,11 @@ struct Warm {
 }
 
 impl Lines {
-    pub(super) const fn new(format: Format, name: String, known: Option<Place>) -> Self {
+    pub(super) const fn new(format: Format, name: String, known: Option<ReadPosition>) -> Self {
         // What was a document before, and is none now, is another log.
         let out_bytes = match known {
-            Some(Place::Bytes(bytes)) => bytes,
-            Some(Place::Events(_)) | None => 0,
+            Some(ReadPosition::Bytes(bytes)) => bytes,
+            Some(ReadPosition::Events(_)) | None => 0,
         };
         Self { format, name, out_bytes, warm: None }
     }
@@ -89,8 +89,8 @@ impl Lines {
         Ok((taken_bytes, false))
     }
 
-    pub(super) const fn place(&self) -> Place {
-        Place::Bytes(self.out_bytes)
+    pub(super) const fn place(&self) -> ReadPosition {
+        ReadPosition::Bytes(self.out_bytes)
     }
 
     pub(super) const fn is_warm(&self) -> bool {

@@ -9,7 +9,7 @@ use loopwarden_core::event::EventTime;
 
 use crate::file::FileInput;
 use crate::file::session_name;
-use crate::follow::Place;
+use crate::follow::ReadPosition;
 use crate::follow::document::Document;
 use crate::follow::lines::Lines;
 use crate::transcript::{Detected, Format, Layout, Made, PIECE_BYTES_MAX, detect, is_undecided};
@@ -24,7 +24,7 @@ pub(super) struct FollowedLog {
     /// Files, bytes and the last change of them, when it was last read to its end.
     seen: Option<Stamp>,
     /// Where an earlier process ended, until it is known what the log is.
-    known: Option<Place>,
+    known: Option<ReadPosition>,
     kind: Option<(Format, Kind)>,
     /// Number of the look at which it last grew.
     grew_at: u64,
@@ -46,7 +46,7 @@ struct Stamp {
 }
 
 impl FollowedLog {
-    pub(super) const fn new(known: Option<Place>) -> Self {
+    pub(super) const fn new(known: Option<ReadPosition>) -> Self {
         Self { seen: None, known, kind: None, grew_at: 0 }
     }
 
@@ -120,7 +120,7 @@ impl FollowedLog {
         Ok(self.kind.as_mut().map(|(_, kind)| kind))
     }
 
-    pub(super) fn place(&self) -> Option<Place> {
+    pub(super) fn place(&self) -> Option<ReadPosition> {
         match &self.kind {
             Some((_, Kind::Lines(lines))) => Some(lines.place()),
             Some((_, Kind::Document(document))) => Some(document.place()),

@@ -1,9 +1,9 @@
 //! Logs of agents, followed while they grow: the events of what was written since the last look.
 //!
 //! - What is there when a directory is followed for the first time counts as read. A log that appears later is read from its start.
-//! - A log of lines is read on where it ended. Its [`Place`] is a number of bytes, so nothing is read of a log that has not grown.
+//! - A log of lines is read on where it ended. Its [`ReadPosition`] is a number of bytes, so nothing is read of a log that has not grown.
 //! - A document is written anew as a whole. It is read anew, and its events that were there before are left out.
-//! - Places go to whoever keeps them only with the events before them. After a kill a few events come twice, with equal ids.
+//! - ReadPositions go to whoever keeps them only with the events before them. After a kill a few events come twice, with equal ids.
 //! - A look is bounded: `LOOK_BYTES` of new lines, `WARM_MAX` logs whose state is kept in memory.
 
 mod document;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use log::FollowedLog;
-pub use places::{Place, Places};
+pub use places::{ReadPosition, ReadPositions};
 
 use crate::file::folder;
 use crate::transcript::{Format, Made};
@@ -33,7 +33,7 @@ pub struct Follower {
     /// Directories in which an unknown log is a new one. In all others it was there before.
     known_dirs: BTreeSet<PathBuf>,
     /// Where logs of an earlier process ended, until they are found again.
-    known: BTreeMap<String, Place>,
+    known: BTreeMap<String, ReadPosition>,
     looks: u64,
     /// Directories that could not be read at the last look.
     unreadable: BTreeSet<PathBuf>,
@@ -52,7 +52,7 @@ pub struct Look {
 
 impl Follower {
     /// Follows these directories, from where an earlier process ended. One that it did not follow is new.
-    pub fn new(dirs: &[PathBuf], mut known: Places) -> Self {
+    pub fn new(dirs: &[PathBuf], mut known: ReadPositions) -> Self {
         let is_followed = |path: &str| dirs.iter().any(|dir| Path::new(path).starts_with(dir));
         known.logs.retain(|path, _| is_followed(path));
         let known_dirs = dirs.iter().filter(|dir| known.dirs.contains(&*dir.to_string_lossy())).cloned().collect();
@@ -111,12 +111,12 @@ impl Follower {
     }
 
     /// How far everything is read; to be kept once the events of all looks so far are.
-    pub fn places(&self) -> Places {
+    pub fn places(&self) -> ReadPositions {
         let place = |(path, log): (&PathBuf, &FollowedLog)| Some((path.to_string_lossy().into_owned(), log.place()?));
         let name = |dir: &PathBuf| dir.to_string_lossy().into_owned();
         let mut logs = self.known.clone();
         logs.extend(self.logs.iter().filter_map(place));
-        Places { dirs: self.known_dirs.iter().map(name).collect(), logs }
+        ReadPositions { dirs: self.known_dirs.iter().map(name).collect(), logs }
     }
 
     /// How many logs are followed, by their format.

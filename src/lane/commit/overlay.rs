@@ -7,7 +7,7 @@ use loopwarden_core::engine::{Action, Command};
 use loopwarden_core::event::{EventTime, RecordOffset, Stage, TaskId};
 use loopwarden_log::Output;
 
-use crate::commit::recent::Told;
+use crate::commit::recent::CommittedCommands;
 use crate::memory::cache::EntryId;
 use crate::metrics::stats::Stats;
 use crate::settings::LaneSettings;
@@ -32,7 +32,7 @@ pub(crate) struct Sent {
 /// What a record leads to, for readers outside.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are commands")]
-pub(crate) enum Said {
+pub(crate) enum UncommittedOutput {
     /// A command, and its number among the outputs of its task. A value until the commit writes it.
     Command(Command, u64),
     /// A dead letter.
@@ -53,7 +53,7 @@ pub(crate) struct Overlay {
     /// Sessions changed, in the order of their first change.
     pub(crate) dirty: Vec<EntryId>,
     /// Commands and dead letters, in order, each with the record that caused it.
-    pub(crate) outputs: Vec<((TaskId, RecordOffset), Said)>,
+    pub(crate) outputs: Vec<((TaskId, RecordOffset), UncommittedOutput)>,
     /// State rows: of a subject only the last.
     pub(crate) rows: BTreeMap<(TaskId, Vec<u8>), Output>,
     /// What the swarm stage is to add up.
@@ -61,7 +61,7 @@ pub(crate) struct Overlay {
     pub(crate) sent: Vec<Sent>,
     pub(crate) audit: Vec<Audited>,
     /// Commands staged for the log, for [`crate::Recent`].
-    pub(crate) told: Told,
+    pub(crate) told: CommittedCommands,
     /// Counters that become true with the commit.
     pub(crate) stats: Stats,
     pub(crate) records: u64,
@@ -98,12 +98,12 @@ impl Overlay {
 
     pub(crate) fn push_command(&mut self, cause: (TaskId, RecordOffset), command: Command, ordinal: u64) {
         self.bytes += COMMAND_BYTES + command.summary.len() + command.message.as_ref().map_or(0, String::len);
-        self.outputs.push((cause, Said::Command(command, ordinal)));
+        self.outputs.push((cause, UncommittedOutput::Command(command, ordinal)));
     }
 
     pub(crate) fn push_letter(&mut self, cause: (TaskId, RecordOffset), letter: Output) {
         self.bytes += bytes_of(&letter);
-        self.outputs.push((cause, Said::Letter(letter)));
+        self.outputs.push((cause, UncommittedOutput::Letter(letter)));
     }
 
     pub(crate) fn set_row(&mut self, task: TaskId, row: Output) {

@@ -9,7 +9,7 @@ use loopwarden_core::event::{NextOffset, TaskId};
 use loopwarden_log::{CommitOutcome, Destination, Headers, Log, LogError, Output};
 use loopwarden_state::{Change, Position, StateKey, StateStore, StoreError};
 
-use crate::commit::overlay::{Overlay, Said};
+use crate::commit::overlay::{Overlay, UncommittedOutput};
 use crate::metrics::stats::{Ended, Reopened, Stats, bump};
 use crate::settings::Clock;
 use crate::stage::processor::Machine;
@@ -124,8 +124,8 @@ impl<L: Log, S: StateStore, M: Machine> Lane<L, S, M> {
         let Work { overlay, encoder, .. } = work;
         for (cause, said) in overlay.outputs.drain(..) {
             match said {
-                Said::Letter(letter) => log.stage_from(cause, letter),
-                Said::Command(command, ordinal) => log.stage_command(cause, &command, &mut |command| {
+                UncommittedOutput::Letter(letter) => log.stage_from(cause, letter),
+                UncommittedOutput::Command(command, ordinal) => log.stage_command(cause, &command, &mut |command| {
                     let output = encoder.command(command, cause.0, ordinal);
                     if let (Some(_), Some(json)) = (&recent, &output.value) {
                         overlay.told.push(json);

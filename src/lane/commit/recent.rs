@@ -10,13 +10,13 @@ pub type Numbered = (u64, Arc<[u8]>);
 
 /// The commands of a commit as the ring takes them.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct CommittedCommands {
     /// So many came before, and would have been pushed out by those that follow.
     left_out: usize,
     commands: VecDeque<Arc<[u8]>>,
 }
 
-impl Told {
+impl CommittedCommands {
     /// Copies one, and lets the oldest go that will not be kept.
     pub(crate) fn push(&mut self, command: &[u8]) {
         if self.commands.len() >= RECENT_COMMANDS_MAX {
@@ -48,7 +48,7 @@ impl Recent {
     }
 
     /// These became visible, in this order.
-    pub(crate) fn extend(&self, told: Told) {
+    pub(crate) fn extend(&self, told: CommittedCommands) {
         let mut ring = self.lock();
         if told.left_out > 0 {
             ring.last += told.left_out as u64;
@@ -79,8 +79,8 @@ impl Recent {
 mod tests {
     use super::*;
 
-    fn told<'a>(commands: impl Iterator<Item = &'a [u8]>) -> Told {
-        let mut told = Told::default();
+    fn told<'a>(commands: impl Iterator<Item = &'a [u8]>) -> CommittedCommands {
+        let mut told = CommittedCommands::default();
         commands.for_each(|command| told.push(command));
         told
     }

@@ -10,7 +10,7 @@ use loopwarden_core::event::TaskId;
 use loopwarden_state::session::Loaded;
 use loopwarden_state::{Change, StateStore, StoreError, StoredRing, session, step};
 
-use crate::memory::pinned::{Pinned, Place, Slot};
+use crate::memory::pinned::{Pinned, Slot, SlotIndex};
 
 // The hasher is keyed anew in each process: names come from outside.
 #[expect(clippy::disallowed_types, reason = "look-up only; nothing iterates over it")]
@@ -23,8 +23,8 @@ const MEASURE_EVERY: u32 = 256;
 /// Bytes of an entry besides its session: subject, keys, index.
 const OVERHEAD: usize = 512;
 
-/// Place of a session in the cache.
-pub(crate) type EntryId = Place;
+/// SlotIndex of a session in the cache.
+pub(crate) type EntryId = SlotIndex;
 
 /// A session and what the store holds of it.
 #[derive(Debug)]

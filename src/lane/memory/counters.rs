@@ -9,15 +9,15 @@ use loopwarden_core::event::{EventTime, TaskId};
 use loopwarden_state::swarm::Floor;
 use loopwarden_state::{Change, StateStore, StoreError, swarm};
 
-use crate::memory::pinned::{Pinned, Place, Slot};
+use crate::memory::pinned::{Pinned, Slot, SlotIndex};
 
 /// Bytes of a counter besides names and panes: keys, index, periods.
 const OVERHEAD: usize = 512;
 /// Bytes of an agent in a pane besides its names.
 const AGENT_BYTES: usize = 112;
 
-/// Place of a counter among those held.
-pub(crate) type CounterId = Place;
+/// SlotIndex of a counter among those held.
+pub(crate) type CounterId = SlotIndex;
 
 /// A counter and what the store holds of it.
 #[derive(Debug)]

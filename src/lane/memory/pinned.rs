@@ -5,9 +5,9 @@
 
 use std::ops::{Deref, DerefMut};
 
-/// Place of a value among those held; good until the next insertion, that of a pinned one until it is unpinned.
+/// SlotIndex of a value among those held; good until the next insertion, that of a pinned one until it is unpinned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place(u32);
+pub(crate) struct SlotIndex(u32);
 
 /// A value that is held.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl<T> Slot<T> {
 #[derive(Debug)]
 pub(crate) struct Pinned<T> {
     slots: Vec<Option<Box<Slot<T>>>>,
-    free: Vec<Place>,
+    free: Vec<SlotIndex>,
     hand: usize,
     bytes: usize,
     bytes_max: usize,
@@ -87,10 +87,10 @@ impl<T> Pinned<T> {
     }
 
     /// Takes a value of so many bytes.
-    pub(crate) fn insert(&mut self, value: T, bytes: usize) -> Place {
+    pub(crate) fn insert(&mut self, value: T, bytes: usize) -> SlotIndex {
         let slot = Some(Box::new(Slot { value, is_pinned: false, is_referenced: true, bytes }));
         self.bytes += bytes;
-        let place = self.free.pop().unwrap_or(Place(self.slots.len() as u32));
+        let place = self.free.pop().unwrap_or(SlotIndex(self.slots.len() as u32));
         match self.slots.get_mut(place.0 as usize) {
             Some(free) => *free = slot,
             None => self.slots.push(slot),
@@ -98,11 +98,11 @@ impl<T> Pinned<T> {
         place
     }
 
-    pub(crate) fn get(&self, place: Place) -> Option<&Slot<T>> {
+    pub(crate) fn get(&self, place: SlotIndex) -> Option<&Slot<T>> {
         self.slots.get(place.0 as usize)?.as_deref()
     }
 
-    pub(crate) fn get_mut(&mut self, place: Place) -> Option<&mut Slot<T>> {
+    pub(crate) fn get_mut(&mut self, place: SlotIndex) -> Option<&mut Slot<T>> {
         self.slots.get_mut(place.0 as usize)?.as_deref_mut()
     }
 
@@ -112,14 +112,14 @@ impl<T> Pinned<T> {
     }
 
     /// Notes how large a value is now. Returns the bytes it grew by.
-    pub(crate) fn resize(&mut self, place: Place, bytes: usize) -> usize {
+    pub(crate) fn resize(&mut self, place: SlotIndex, bytes: usize) -> usize {
         let Some(slot) = self.slots.get_mut(place.0 as usize).and_then(Option::as_mut) else { return 0 };
         let before = std::mem::replace(&mut slot.bytes, bytes);
         self.bytes = self.bytes - before + bytes;
         bytes.saturating_sub(before)
     }
 
-    pub(crate) fn remove(&mut self, place: Place) -> Option<T> {
+    pub(crate) fn remove(&mut self, place: SlotIndex) -> Option<T> {
         let slot = self.slots.get_mut(place.0 as usize)?.take()?;
         self.bytes -= slot.bytes;
         self.free.push(place);
@@ -127,8 +127,8 @@ impl<T> Pinned<T> {
     }
 
     /// Places of the values of which this holds.
-    pub(crate) fn places(&self, is_meant: impl Fn(&T) -> bool) -> Vec<Place> {
-        let slots = (0..).map(Place).zip(&self.slots);
+    pub(crate) fn places(&self, is_meant: impl Fn(&T) -> bool) -> Vec<SlotIndex> {
+        let slots = (0..).map(SlotIndex).zip(&self.slots);
         slots.filter(|(_, slot)| slot.as_ref().is_some_and(|slot| is_meant(slot))).map(|(place, _)| place).collect()
     }
 
@@ -157,7 +157,7 @@ impl<T> Pinned<T> {
                 && !slot.is_pinned
                 && !std::mem::replace(&mut slot.is_referenced, false)
             {
-                self.remove(Place(self.hand as u32)).into_iter().for_each(&mut gone);
+                self.remove(SlotIndex(self.hand as u32)).into_iter().for_each(&mut gone);
             }
         }
         self.left_out = if self.bytes > self.bytes_max { self.slots.len() / 2 } else { 0 };

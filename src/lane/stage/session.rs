@@ -254,7 +254,7 @@ impl<S: StateStore, M: Machine> Stage<'_, S, M> {
         let ordinal = self.task.count_output(dead_letter_id(record).as_bytes());
         let letter = self.encoder.dead_letter((record, is_whole), rejected, self.id, ordinal);
         let stats = &mut self.overlay.stats;
-        bump(&mut stats.rejected, Reason::ALL.iter().position(|reason| *reason == rejected.reason).unwrap_or_default());
+        bump(&mut stats.rejected, rejected.reason as usize);
         stats.limit_dead_letters += u64::from(letter.headers.get("dlq.bytes").is_some());
         self.overlay.push_letter((self.id, record.meta.offset), letter);
         Ok(())

@@ -30,12 +30,12 @@ pub struct Retention {
     pub output_bytes: u64,
 }
 
-enum Place {
+enum Reader {
     Input(TaskId),
     Feed(Feed),
 }
 
-impl Place {
+impl Reader {
     fn key(&self, number: u64) -> Vec<u8> {
         match self {
             Self::Input(task) => layout::event_key(*task, number).to_vec(),
@@ -115,14 +115,14 @@ impl EmbeddedBroker {
         for (task, extent) in &inputs {
             let end = extent.next.min(offsets.get(task).copied().unwrap_or(0));
             let before_ms = now_ms.saturating_sub(keep.input_ms);
-            let gone = self.cut(&Place::Input(*task), extent, end, before_ms, quota.share(extent))?;
+            let gone = self.cut(&Reader::Input(*task), extent, end, before_ms, quota.share(extent))?;
             quota.note(extent, gone);
             removed += gone;
         }
         let mut quota = Quota::of(feeds.values(), keep.output_bytes);
         for (feed, extent) in &feeds {
             let before_ms = now_ms.saturating_sub(keep.output_ms);
-            let gone = self.cut(&Place::Feed(*feed), extent, extent.next, before_ms, quota.share(extent))?;
+            let gone = self.cut(&Reader::Feed(*feed), extent, extent.next, before_ms, quota.share(extent))?;
             quota.note(extent, gone);
             removed += gone;
         }
@@ -130,7 +130,7 @@ impl EmbeddedBroker {
     }
 
     /// Cuts one place: records before `end` that are older than `before_ms`, or as many as free `excess` bytes.
-    fn cut(&self, place: &Place, extent: &Extent, end: u64, before_ms: i64, excess: u64) -> Result<u64, LogError> {
+    fn cut(&self, place: &Reader, extent: &Extent, end: u64, before_ms: i64, excess: u64) -> Result<u64, LogError> {
         let (mut start, mut bytes, mut looked_at) = (extent.start, 0, 0);
         if start >= end {
             return Ok(0);
@@ -152,16 +152,16 @@ impl EmbeddedBroker {
         batch.delete_range(place.area(), &place.key(extent.start), &place.key(start));
         let mut writer = self.shared.writer();
         let current = match place {
-            Place::Input(task) => writer.inputs.get_mut(task),
-            Place::Feed(feed) => writer.feeds.get_mut(feed),
+            Reader::Input(task) => writer.inputs.get_mut(task),
+            Reader::Feed(feed) => writer.feeds.get_mut(feed),
         };
         let Some(current) = current else { return Ok(0) };
         current.start = start;
         current.removed_bytes += bytes;
         let current = *current;
         match place {
-            Place::Input(task) => layout::put_input(&mut batch, *task, &current),
-            Place::Feed(feed) => layout::put_feed(&mut batch, *feed, &current),
+            Reader::Input(task) => layout::put_input(&mut batch, *task, &current),
+            Reader::Feed(feed) => layout::put_feed(&mut batch, *feed, &current),
         }
         self.write(&mut writer, batch)?;
         Ok(bytes)

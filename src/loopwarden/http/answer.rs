@@ -58,7 +58,7 @@ impl IntoResponse for Refusal {
 
 /// What an error says, kept beside its body for routes whose errors have another form.
 #[derive(Debug, Clone)]
-struct Said {
+struct ErrorText {
     word: String,
     message: String,
 }
@@ -67,18 +67,18 @@ struct Said {
 pub(crate) fn error(status: StatusCode, word: &str, message: impl AsRef<str>) -> Response {
     let message = message.as_ref();
     let mut response = json(status, &json!({ "error": word, "message": message }));
-    response.extensions_mut().insert(Said { word: word.to_owned(), message: message.to_owned() });
+    response.extensions_mut().insert(ErrorText { word: word.to_owned(), message: message.to_owned() });
     response
 }
 
 /// The sentence of an error of this form.
 pub(crate) fn sentence(response: &Response) -> &str {
-    response.extensions().get::<Said>().map_or("", |said| &said.message)
+    response.extensions().get::<ErrorText>().map_or("", |said| &said.message)
 }
 
 /// An error of this form as a problem (RFC 9457), with its status and headers. Anything else as it is.
 pub(crate) fn as_problem(mut response: Response) -> Response {
-    let Some(Said { word, message }) = response.extensions_mut().remove::<Said>() else { return response };
+    let Some(ErrorText { word, message }) = response.extensions_mut().remove::<ErrorText>() else { return response };
     let body = problem_body(response.status(), &word, &message, "");
     *response.body_mut() = body.into();
     let media = HeaderValue::from_static("application/problem+json");

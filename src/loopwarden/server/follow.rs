@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use loopwarden_lab::follow::{Follower, Look, Places};
+use loopwarden_lab::follow::{Follower, Look, ReadPositions};
 use loopwarden_lab::report::{grouped, plain};
 use loopwarden_lab::transcript::{Format, Made};
 use loopwarden_log::embedded::{Append, EmbeddedBroker};
@@ -83,7 +83,7 @@ struct Follow {
     backlog: Option<Arc<Backlog>>,
     path: PathBuf,
     /// What the file says.
-    kept: Option<Places>,
+    kept: Option<ReadPositions>,
     /// It was said that the log takes no events.
     is_full: bool,
 }
@@ -141,9 +141,9 @@ impl Follow {
 }
 
 /// How far an earlier process has read. A file that cannot be understood counts as none, and what it said is told as lost.
-fn read(path: &Path) -> io::Result<Places> {
+fn read(path: &Path) -> io::Result<ReadPositions> {
     let about = match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Places::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ReadPositions::default()),
         about => about?,
     };
     let places = if about.len() > FILE_BYTES_MAX { None } else { serde_json::from_slice(&fs::read(path)?).ok() };
@@ -152,11 +152,11 @@ fn read(path: &Path) -> io::Result<Places> {
             "warning: {} says nothing that can be understood; what agents wrote up to now counts as read",
             path.display()
         ));
-        Places::default()
+        ReadPositions::default()
     }))
 }
 
-fn write(path: &Path, places: &Places) -> io::Result<()> {
+fn write(path: &Path, places: &ReadPositions) -> io::Result<()> {
     replace(path, &serde_json::to_vec(places).map_err(io::Error::other)?)
 }
 

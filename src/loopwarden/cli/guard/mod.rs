@@ -22,7 +22,7 @@ use crate::cli::args::{ConfigArgs, LogArgs};
 use crate::cli::setup;
 use crate::failure::{Failure, Outcome};
 use crate::http::check::Desk;
-use crate::http::listener::sidecar::{Place, Sidecar};
+use crate::http::listener::sidecar::{Endpoint, Sidecar};
 use crate::http::{Door, Principals, Roles, Token};
 use crate::output::Output;
 use crate::signals::Asked;
@@ -158,16 +158,16 @@ fn report(desk: &Desk, deliveries: Deliveries) -> GuardReport {
     GuardReport { events_sent: Some(delivered), events_rejected: Some(rejected), events_dropped, ..report }
 }
 
-fn place(args: &GuardArgs) -> Result<Place, Failure> {
+fn place(args: &GuardArgs) -> Result<Endpoint, Failure> {
     if let Some(address) = args.listen {
-        return Ok(Place::Address(address));
+        return Ok(Endpoint::Address(address));
     }
     if let Some(path) = &args.socket {
-        return Ok(Place::Socket(path.clone()));
+        return Ok(Endpoint::Socket(path.clone()));
     }
     let of = |name: &str| std::env::var_os(name).filter(|dir| !dir.is_empty()).map(PathBuf::from);
     let dir = of("XDG_RUNTIME_DIR").map(|dir| dir.join("loopwarden")).or_else(|| Some(of("HOME")?.join(".loopwarden")));
     let missing =
         || Failure::listen(&ErrorKind::NotFound.into(), "neither XDG_RUNTIME_DIR nor HOME is set; give --socket or --listen");
-    dir.map(|dir| Place::Socket(dir.join("guard.sock"))).ok_or_else(missing)
+    dir.map(|dir| Endpoint::Socket(dir.join("guard.sock"))).ok_or_else(missing)
 }

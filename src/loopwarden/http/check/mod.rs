@@ -17,6 +17,7 @@ use axum::response::Response;
 pub use beside::Send;
 pub use desk::Desk;
 pub(super) use embedded::{APPENDS, LOOK_UPS};
+use http_body_util::LengthLimitError;
 use loopwarden_core::event::Reason;
 use loopwarden_guard::{BadCheck, Check};
 use loopwarden_log::clock::Stopwatch;
@@ -82,7 +83,7 @@ pub(super) async fn collect(desk: &Desk, body: Body) -> Result<(Vec<u8>, tokio::
 
 /// Whether a body was refused for its length, not for its connection.
 fn is_too_large(error: &axum::Error) -> bool {
-    std::error::Error::source(error).is_some_and(|cause| cause.to_string().contains("length limit"))
+    std::error::Error::source(error).is_some_and(|cause| cause.is::<LengthLimitError>())
 }
 
 /// What is wrong with a check, with its place.

@@ -38,7 +38,7 @@ const HELD_BYTES: usize = 256 * 1024;
 const LOOKED_AT_MAX: usize = 10_000;
 
 /// A partition on its way out.
-struct Place {
+struct PartitionExport {
     task: TaskId,
     next: u64,
     end: u64,
@@ -48,7 +48,7 @@ struct Place {
 /// What is left of an export.
 struct Export {
     reader: EmbeddedReader,
-    places: Vec<Place>,
+    places: Vec<PartitionExport>,
     topic: String,
     /// Of one session; none: all.
     session_id: Option<String>,
@@ -65,7 +65,7 @@ impl Export {
             for place in &mut self.places {
                 fill(&self.reader, place)?;
             }
-            let first = |place: &&mut Place| place.held.front().map_or(i64::MAX, |event| event.timestamp_ms);
+            let first = |place: &&mut PartitionExport| place.held.front().map_or(i64::MAX, |event| event.timestamp_ms);
             let Some(place) = self.places.iter_mut().filter(|place| !place.held.is_empty()).min_by_key(first) else {
                 return Ok(Some(piece).filter(|piece| !piece.is_empty()));
             };
@@ -94,7 +94,7 @@ fn is_of(tenants: &Tenants, event: &[u8]) -> bool {
 }
 
 /// Reads a partition on of which nothing is held.
-fn fill(reader: &EmbeddedReader, place: &mut Place) -> Result<(), LogError> {
+fn fill(reader: &EmbeddedReader, place: &mut PartitionExport) -> Result<(), LogError> {
     if !place.held.is_empty() || place.next >= place.end {
         return Ok(());
     }
@@ -130,7 +130,7 @@ pub(crate) async fn get(
     let places = (0..embedded.broker.partitions().session).map(|partition| {
         let task = TaskId { stage: Stage::Session, partition };
         let range = embedded.broker.input_range(task);
-        Place { task, next: range.start, end: range.end, held: VecDeque::new() }
+        PartitionExport { task, next: range.start, end: range.end, held: VecDeque::new() }
     });
     let export = Export {
         reader: embedded.reader.clone(),

@@ -38,7 +38,7 @@ const STOP_WAIT: Duration = Duration::from_secs(2);
 
 /// Where to listen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum Endpoint {
     /// A socket file.
     Socket(PathBuf),
     /// An address; other hosts than this one need the token.
@@ -69,7 +69,7 @@ impl Sidecar {
     /// # Errors
     /// The place is taken or not ours; threads cannot be started.
     pub fn start(
-        place: &Place,
+        place: &Endpoint,
         door: Door,
         desk: Arc<Desk>,
         metrics: impl Fn() -> String + Send + Sync + 'static,
@@ -80,14 +80,14 @@ impl Sidecar {
         let router = router(&shared);
         let (stop, stopping) = watch::channel(false);
         let (serving, place, socket) = match place {
-            Place::Address(address) => {
+            Endpoint::Address(address) => {
                 let listener = runtime.block_on(Listener::bind(*address))?;
                 let place = format!("http://{}", listener.address());
                 let service = router.into_make_service_with_connect_info::<Peer>();
                 let serve = axum::serve(listener, service).with_graceful_shutdown(is_set(stopping));
                 (runtime.spawn(serve.into_future()), place, None)
             }
-            Place::Socket(path) => {
+            Endpoint::Socket(path) => {
                 let listener = {
                     let _entered = runtime.enter();
                     bind(path)?

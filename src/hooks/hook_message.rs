@@ -9,7 +9,7 @@ use crate::object::{Object, text};
 
 /// One message of an agent to its hook.
 #[derive(Debug)]
-pub(crate) struct Told<'a> {
+pub(crate) struct HookMessage<'a> {
     /// The conversation.
     pub(crate) session_id: Cow<'a, str>,
     /// The agent inside of the session; absent for the main one.
@@ -77,7 +77,7 @@ pub(crate) struct Outcome<'a> {
     pub(crate) duration_ms: Option<f64>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> HookMessage<'a> {
     /// Something that happened in a session, and no more.
     pub(crate) const fn new(session_id: Cow<'a, str>, what: What<'a>) -> Self {
         Self { session_id, agent_id: None, agent_type: None, model: None, time: None, key: None, what }

@@ -18,7 +18,7 @@ pub(crate) enum State {
 
 /// A partition that was given to the intake.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct SourcePartition {
     pub(crate) state: State,
     /// The group's offset, as of the last commit; none before the first one.
     pub(crate) committed: Option<NextOffset>,
@@ -30,7 +30,7 @@ pub(crate) struct Place {
     window_committed: DeadLetterWindow,
 }
 
-impl Place {
+impl SourcePartition {
     pub(crate) fn new(now_ms: u64) -> Self {
         Self {
             state: State::Asking(now_ms),

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 /// What was heard of an agent.
 #[derive(Debug, Clone)]
-pub struct Heard {
+pub struct HookEvent {
     /// Name of the agent, as in the address.
     pub agent: &'static str,
     /// The event to record; absent where what was said is no event.
@@ -22,7 +22,7 @@ pub struct Heard {
     pub(crate) is_nested: bool,
 }
 
-impl Heard {
+impl HookEvent {
     /// Nothing that could be understood.
     pub(crate) const fn nothing(agent: &'static str) -> Self {
         let can = Can::NOTHING;
