@@ -318,6 +318,7 @@ impl<'a> StoredHead<'a> {
     }
 }
 
+/// A run of equal calls. Those of older versions knew how much of it had one answer.
 #[derive(Serialize, Deserialize)]
 struct StoredRun {
     hash: H128,
@@ -333,22 +334,15 @@ impl StoredRun {
         (*run != Run::default()).then(|| Self {
             hash: pack128(run.hash),
             length: run.length,
-            same_answer: run.same_answer,
-            outcome: pack64(run.outcome),
+            same_answer: run.length,
+            outcome: pack64(Hash64::NONE),
             first: run.first,
-            same_first: run.same_first,
+            same_first: run.first,
         })
     }
 
     fn into_run(self) -> Run {
-        Run {
-            hash: unpack128(self.hash),
-            length: self.length,
-            same_answer: self.same_answer,
-            outcome: unpack64(self.outcome),
-            first: self.first,
-            same_first: self.same_first,
-        }
+        Run { hash: unpack128(self.hash), length: self.length, first: self.first }
     }
 }
 

@@ -15,6 +15,9 @@ import tempfile
 
 from chromium import PATIENCE, Browser
 
+# A policy under which the thresholds mean something.
+RULES = pathlib.Path(__file__).resolve().parents[1] / "golden/rules.toml"
+
 FLEET = pathlib.Path(__file__).parents[2] / "config/demo/fleet.ndjson"
 NAME = "<img src=x onerror=alert(1)>"
 TOOL = "</code><script>window.evil=1</script>"
@@ -54,7 +57,7 @@ def pages(binary, directory):
     return [
         make(binary, directory, "report", "replay", fleet, *judged),
         make(binary, directory, "policies", "replay", fleet, *judged, "--against", "attocode"),
-        make(binary, directory, "thresholds", "tune", fleet, *judged, "--policy", "equality", "--set", "detectors.exact_repeat.threshold=2,3,4",
+        make(binary, directory, "thresholds", "tune", fleet, *judged, "--policy", RULES, "--set", "detectors.exact_repeat.threshold=2,3,4",
              "--set", "detectors.dead_end.threshold=2,3,5"),
     ]
 

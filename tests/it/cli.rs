@@ -10,6 +10,7 @@ mod mapping;
 mod reports;
 mod words;
 
+use crate::golden::RULES;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -388,15 +389,13 @@ fn a_swarm_is_told_the_same_however_many_threads_add_it_up() {
 
 #[test]
 fn a_replay_counts_by_detector_in_every_form() {
-    let table = stdout(&expect(&["replay", &fleet(), "--policy", "equality"], exit_code::DONE));
-    assert!(table.starts_with("668 events of 22 sessions, 0 rejected; policy equality"), "{table}");
-    let csv = stdout(&expect(&["replay", &fleet(), "--policy", "equality", "--output", "csv"], exit_code::DONE));
+    let table = stdout(&expect(&["replay", &fleet(), "--policy", RULES], exit_code::DONE));
+    assert!(table.starts_with("668 events of 22 sessions, 0 rejected; policy rules"), "{table}");
+    let csv = stdout(&expect(&["replay", &fleet(), "--policy", RULES, "--output", "csv"], exit_code::DONE));
     assert!(csv.starts_with("detector,sessions,nudges,blocks,shadow,in_loops,loop_tokens,loop_cost_usd\nexact_repeat,"), "{csv}");
-    let json: Value = serde_json::from_str(&stdout(&expect(
-        &["replay", &fleet(), "--policy", "equality", "--output", "json"],
-        exit_code::DONE,
-    )))
-    .unwrap();
+    let json: Value =
+        serde_json::from_str(&stdout(&expect(&["replay", &fleet(), "--policy", RULES, "--output", "json"], exit_code::DONE)))
+            .unwrap();
     assert_eq!((json["events"].as_u64(), json["sessions"].as_u64(), json["rejected"].as_u64()), (Some(668), Some(22), Some(0)));
     // A sum is no detector: whoever adds up the rows gets it.
     let (rows, total) = (json["detectors"].as_array().unwrap(), &json["total"]);

@@ -7,12 +7,12 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use loopwarden::policy::{Detector, Mode, Setting};
+use loopwarden::policy::{Detector, Mode, PROFILES, Setting};
 use loopwarden_core::detect::{Fact, Side, decimal};
 use loopwarden_lab::cases::Case;
 
 const PAGE: &str = "src/docs/detection.md";
-const PROFILE: &str = "config/profiles/equality.toml";
+const PROFILE: &str = "config/profiles/default.toml";
 /// Characters of a line of the page.
 const LINE_CHARS: usize = 100;
 /// The text of the first `mode`, which is a list of words.
@@ -29,8 +29,9 @@ One test and a few rules read one history. This page has the test, and for each 
 its settings and the golden cases that show it. [Concepts](concepts.md) explains the words, [policies](policies.md) how to change a rule. \
 What a detector does is said of the policy `default`.
 
-A case is named `profile/case`. Beside `default` there are `equality`, the rules of version 0.1; a profile for each system whose rules \
-are reproduced: `hackeurope`, `attocode`, `cortex`, `rockbot`, `ironcurtain`; and `plain`, without the newer rules.
+A case is named `policy/case`. Beside `default` there are a profile for each system whose rules are reproduced: `hackeurope`, `attocode`, \
+`cortex`, `rockbot`, `ironcurtain`; `plain`, on which those stand; and `rules`, a policy of the tests that is `default` with the rules of \
+those systems on.
 ";
 
 const SCORE: &str = "\
@@ -150,13 +151,17 @@ fn sentence(part: &str) -> String {
     if word.contains(['_', '"']) { format!("{part}.") } else { format!("{}{}.", part[..1].to_uppercase(), &part[1..]) }
 }
 
+fn id(case: &Case) -> String {
+    format!("{}/{}", crate::golden::policy_name(case), case.name)
+}
+
 fn list(cases: &[&Case]) -> String {
-    cases.iter().map(|case| format!("- `{}/{}`\n", case.profile, case.name)).collect()
+    cases.iter().map(|case| format!("- `{}`\n", id(case))).collect()
 }
 
 fn page() -> String {
     let mut cases: Vec<Case> = crate::golden::all().into_values().flatten().collect();
-    cases.sort_by_key(|case| (case.profile != "default", format!("{}/{}", case.profile, case.name)));
+    cases.sort_by_key(|case| (case.profile != "default", id(case)));
     let mut out: String = HEAD.split("\n\n").map(|paragraph| wrapped(paragraph, "") + "\n\n").collect();
     out.truncate(out.trim_end().len());
     out.push_str("\n\n## Overview\n\n| detector | looks for | default |\n|---|---|---|\n");
@@ -203,10 +208,19 @@ fn the_page_on_detection_is_what_the_detectors_say() {
 
 #[test]
 fn the_default_policy_has_the_settings_of_the_detectors() {
-    let tables: Vec<String> = Detector::ALL.into_iter().map(Detector::default_toml).collect();
+    let profiles = PROFILES.map(|profile| loopwarden::config::policy::load(profile.name).unwrap().detectors);
+    let [default, others @ ..] = &profiles;
+    // What reads the score comes first; what is off here, and on where a reference system is reproduced, comes last.
+    let is_of_references = |detector: &Detector| {
+        !default.mode(*detector).is_on() && others.iter().any(|detectors| detectors.mode(*detector).is_on())
+    };
+    let (last, mut first): (Vec<Detector>, Vec<Detector>) = Detector::ALL.into_iter().partition(is_of_references);
+    first.sort_by_key(|detector| (!default.mode(*detector).is_on(), !detector.is_of_evidence()));
+    let tables = |detectors: Vec<Detector>| detectors.into_iter().map(Detector::default_toml).collect::<Vec<_>>().join("\n");
     let text = read(PROFILE);
-    let start = text.find("# Same call, again and again.\n").unwrap();
-    let end = text.find("# Policies of tools.").unwrap();
-    let wanted = format!("{}{}\n{}", &text[..start], tables.join("\n"), &text[end..]);
+    let at = |title: &str| text.find(title).unwrap_or_else(|| panic!("{PROFILE} has no {title}"));
+    let (start, end) = (at("# One call, or nearly the same one"), at("# Policies of tools."));
+    let rest = at("# Same call, again and again.\n");
+    let wanted = format!("{}{}\n{}{}", &text[..start], tables(first), &text[end..rest], tables(last));
     compare_or_write(PROFILE, &wanted);
 }

@@ -379,12 +379,14 @@ fn every_rule_and_page_that_a_comment_cites_exists() {
 
 #[test]
 fn the_cases_that_the_page_on_detection_names_exist() {
-    let known: BTreeSet<String> =
-        crate::golden::all().into_values().flatten().map(|case| format!("{}/{}", case.profile, case.name)).collect();
+    let known: BTreeSet<String> = crate::golden::all()
+        .into_values()
+        .flatten()
+        .map(|case| format!("{}/{}", crate::golden::policy_name(&case), case.name))
+        .collect();
     let page = read("src/docs/detection.md");
-    let is_profile = |name: &str| {
-        ["default", "equality", "plain", "attocode", "hackeurope", "cortex", "rockbot", "ironcurtain"].contains(&name)
-    };
+    let is_profile =
+        |name: &str| ["default", "rules", "plain", "attocode", "hackeurope", "cortex", "rockbot", "ironcurtain"].contains(&name);
     let named: BTreeSet<&str> = page
         .split('`')
         .skip(1)
@@ -397,7 +399,7 @@ fn the_cases_that_the_page_on_detection_names_exist() {
     // Each detector is explained with a case of the profile that people run.
     for section in page.split("\n### `").skip(1) {
         assert!(
-            ["`default/", "`equality/"].iter().any(|own| section.split("\n## ").next().unwrap_or_default().contains(own)),
+            ["`default/", "`rules/"].iter().any(|own| section.split("\n## ").next().unwrap_or_default().contains(own)),
             "{}",
             section.lines().next().unwrap_or_default()
         );

@@ -9,6 +9,7 @@ use loopwarden::task::{CommitTrigger, Leases, sweep};
 use loopwarden_sim::MemoryTopic;
 use serde_json::Value;
 
+use crate::golden::RULES;
 use crate::store::temp_dir::TempDir;
 use crate::world::{TestWorld, config, outputs_by_task, session_task, settings};
 
@@ -67,7 +68,7 @@ fn a_session_whose_clock_lags_lives_as_long_as_it_speaks_and_no_longer() {
 fn a_refusal_of_a_session_whose_clock_lags_is_in_force_when_it_is_issued() {
     let mut world = TestWorld::new(config(20), settings(CommitTrigger::EveryRecords(1)));
     let overrides: toml::Table = "only = ['call_rate']".parse().unwrap();
-    world.policy = Arc::new(load_with_overrides("equality", &overrides).unwrap());
+    world.policy = Arc::new(load_with_overrides(RULES, &overrides).unwrap());
     world.start("lw", 1);
     for second in 0..21 {
         call(&world, "slow", second, 300_000);

@@ -9,6 +9,14 @@ use loopwarden::report::PublishedCommand;
 use loopwarden::task::{DeadLetterContent, Encoder, ProcessMode};
 use loopwarden_lab::cases::{Case, Way, answers, parse, run};
 
+/// A policy for tests: the rules of the reference systems, on.
+pub(crate) const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/rules.toml");
+
+/// The name of a case's policy: of a file without its folder.
+pub(crate) fn policy_name(case: &Case) -> &str {
+    Path::new(&case.profile).file_stem().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
 /// The cases of a file.
 fn read(path: &Path) -> Vec<Case> {
     let text = std::fs::read_to_string(path).unwrap();
@@ -28,7 +36,11 @@ fn mismatches(cases: &[Case]) -> Vec<String> {
         for mismatch in run(case) {
             wrong.push(format!(
                 "{}/{} event {:?}\n  expected {}\n  got      {}",
-                case.profile, case.name, mismatch.event, mismatch.expected, mismatch.got
+                policy_name(case),
+                case.name,
+                mismatch.event,
+                mismatch.expected,
+                mismatch.got
             ));
         }
     }

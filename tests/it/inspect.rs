@@ -11,6 +11,7 @@ use loopwarden::exit_code;
 use serde_json::Value;
 
 use crate::cli::{Scratch, expect, fleet, program, root, signal, stderr, stdout};
+use crate::golden::RULES;
 
 const CLAUDE: &str = "5b0c7d1e-0000-4000-8000-000000000001";
 
@@ -21,12 +22,12 @@ fn json(arguments: &[&str]) -> Value {
 #[test]
 fn a_session_is_shown_event_by_event_with_what_was_seen_and_said_and_why_not() {
     let log = root("tests/golden/transcript/claude-code/log.jsonl");
-    let shown = json(&["inspect", "session", CLAUDE, "--file", &log, "--policy", "equality"]);
+    let shown = json(&["inspect", "session", CLAUDE, "--file", &log, "--policy", RULES]);
     let steps = shown["steps"].as_array().unwrap();
     let nudged: Vec<&Value> = steps.iter().filter(|step| !step["commands"].as_array().unwrap().is_empty()).collect();
     assert!(nudged.iter().any(|step| step["commands"][0]["code"] == "exact_repeat" && step["tool"] == "Bash"), "{shown:#}");
     // The same commands as a replay of the same file, id by id.
-    let replayed = stdout(&expect(&["replay", &log, "--policy", "equality", "--output", "ndjson"], exit_code::DONE));
+    let replayed = stdout(&expect(&["replay", &log, "--policy", RULES, "--output", "ndjson"], exit_code::DONE));
     let ids = |commands: &mut dyn Iterator<Item = Value>| -> Vec<String> {
         commands.map(|command| command["id"].to_string()).collect()
     };
@@ -50,7 +51,7 @@ fn a_session_is_shown_event_by_event_with_what_was_seen_and_said_and_why_not() {
 
 #[test]
 fn streaks_end_where_the_tools_own_factor_puts_it() {
-    let shown = json(&["inspect", "session", "support-01", "--policy", "equality", "--file", &root("config/demo/fleet.ndjson")]);
+    let shown = json(&["inspect", "session", "support-01", "--policy", RULES, "--file", &root("config/demo/fleet.ndjson")]);
     let exact = |step: &Value| -> Option<(u64, u64)> {
         let streak = step["streaks"].as_array().unwrap().iter().find(|streak| streak["name"] == "exact")?;
         Some((streak["count"].as_u64().unwrap(), streak["threshold"].as_u64().unwrap()))
@@ -150,7 +151,7 @@ fn events_have_the_index_that_labels_give_them_and_duplicates_none() {
     let failed =
         |id: u32| event(id).replace(&format!("{{\"at\":{id}}}"), "{}").replace("\"ok\"", "\"error\",\"error\":\"no rule\"");
     std::fs::write(&again, [0, 1, 1, 2].map(failed).concat()).unwrap();
-    let shown = json(&["inspect", "session", "s", "--policy", "equality", "--file", &again.to_string_lossy()]);
+    let shown = json(&["inspect", "session", "s", "--policy", RULES, "--file", &again.to_string_lossy()]);
     let rows = shown["thresholds"].as_array().unwrap();
     let row = rows.iter().find(|row| row["detector"] == "exact_repeat" && row["threshold"] == 3).unwrap();
     assert_eq!(row["first_at"], 2, "{shown:#}");
@@ -195,7 +196,17 @@ fn a_running_process_is_asked_for_what_it_holds() {
     let scratch = Scratch::new("inspect");
     let dir = scratch.0.join("state").to_string_lossy().into_owned();
     let mut child = program()
-        .args(["run", "--data-dir", &dir, "--set", "http.listen=127.0.0.1:0", "--set", "lanes=1", "--set", "policy=equality"])
+        .args([
+            "run",
+            "--data-dir",
+            &dir,
+            "--set",
+            "http.listen=127.0.0.1:0",
+            "--set",
+            "lanes=1",
+            "--set",
+            &format!("policy={RULES}"),
+        ])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -287,16 +298,16 @@ fn a_long_run_that_is_no_finding_says_why_at_its_own_calls_only() {
         format!(r#"{{"id":"{id}","kind":"tool","session_id":"s","tool":"{tool}","args":{{"n":1}},"result":"{result}"}}"#)
     };
     // Calls of an exempt tool leave the run as it is, and are not of it.
-    let lines: Vec<String> = (0..4).map(|n| call(n, "t", n)).chain([call(4, "think", 4), call(5, "u", 5)]).collect();
+    let lines: Vec<String> = (0..5).map(|n| call(n, "t", n)).chain([call(5, "think", 5), call(6, "u", 6)]).collect();
     let policy = scratch.0.join("policy.toml");
-    fs::write(&policy, "base = \"equality\"\n[[tool]]\nnames = [\"think\"]\nclass = \"exempt\"\n").unwrap();
+    fs::write(&policy, "base = \"plain\"\n[[tool]]\nnames = [\"think\"]\nclass = \"exempt\"\n").unwrap();
     let path = scratch.0.join("events.ndjson");
     fs::write(&path, lines.join("\n")).unwrap();
     let table = stdout(&expect(
         &["inspect", "session", "s", "--file", &path.to_string_lossy(), "--policy", &policy.to_string_lossy()],
         exit_code::DONE,
     ));
-    let told: Vec<&str> = table.lines().filter(|line| line.contains("equal calls, but their answers differ")).collect();
+    let told: Vec<&str> = table.lines().filter(|line| line.contains("near_repeat: exact_repeat speaks of it")).collect();
     assert_eq!(told.len(), 2, "{table}");
     assert!(told.iter().all(|line| line.contains(" t ")), "{table}");
 }

@@ -11,6 +11,7 @@ use loopwarden::limits::{ACTIVE_VERDICTS_MAX, RECENT_IDS_MAX, SENT_TEXTS_MAX};
 use loopwarden::policy::{Detector, Mode, Policy};
 
 use crate::decode::record;
+use crate::golden::RULES;
 
 /// What holds after every input of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -137,7 +138,7 @@ struct World {
 
 fn blocked() -> World {
     let overrides = serde_json::json!({"only": ["exact_repeat"], "detectors": {"exact_repeat": {"block_at": 4}}});
-    let policy = Arc::new(loopwarden::config::policy::load_with_overrides("equality", &overrides).unwrap());
+    let policy = Arc::new(loopwarden::config::policy::load_with_overrides(RULES, &overrides).unwrap());
     let engine = SessionEngine::new("loopwarden", Arc::clone(&policy));
     let mut session = Session::new(policy.history_steps);
     let mut effects = Effects::default();

@@ -8,6 +8,7 @@ use loopwarden::store::{KeyFamily, Position, StateKey, StateStore};
 use loopwarden::task::{CommitTrigger, Exit, LaneSettings, ProcessMode, TaskState};
 use loopwarden_sim::{Fault, Faults, MemoryConfig, MemoryTopic, Step};
 
+use crate::golden::RULES;
 use crate::world::{
     Fed, PARTITIONS, TestStore, TestWorld, config, feed, fleet, header, outputs_by_task, policy_with, reference, session_task,
     settings,
@@ -265,7 +266,7 @@ fn another_ring_size_keeps_the_newest_steps_and_leaves_no_old_slot() {
     world.start("lw", 1);
     assert!(world.settle());
     for more_history in [37, 0] {
-        world.policy = policy_with("equality", more_history);
+        world.policy = policy_with(RULES, more_history);
         world.restart(0);
         let from = if more_history == 0 { 300 } else { 200 };
         feed(&world.broker, &records[from..from + 100]);
@@ -310,7 +311,7 @@ fn a_new_policy_starts_at_a_commit_boundary_and_the_position_says_where() {
     world.processes[0].lanes[0] = Some(lane);
     assert!(world.settle());
     let ends: Vec<u64> = (0..PARTITIONS).map(|partition| world.broker.input_range(session_task(partition)).end).collect();
-    let other = policy_with("equality", 20);
+    let other = policy_with(RULES, 20);
     assert_ne!(other.hash, world.policy.hash);
     sender.send(loopwarden::task::Order::Policy(Arc::clone(&other))).unwrap();
     feed(&world.broker, &records[100..]);
@@ -343,7 +344,7 @@ fn what_loops_cost_is_counted_of_events_at_which_a_detector_that_may_speak_finds
     let spent = |mode: &str, records: &[Fed]| {
         let overrides = serde_json::json!({ "only": ["exact_repeat"], "detectors": { "exact_repeat": { "mode": mode } } });
         let mut world = TestWorld::new(config(500), settings(TIMED));
-        world.policy = Arc::new(loopwarden::config::policy::load_with_overrides("equality", &overrides).unwrap());
+        world.policy = Arc::new(loopwarden::config::policy::load_with_overrides(RULES, &overrides).unwrap());
         feed(&world.broker, records);
         world.start("lw", 1);
         assert!(world.settle());
@@ -369,14 +370,14 @@ fn a_ring_of_another_size_after_a_reload_does_not_depend_on_what_was_in_memory()
     let records: Vec<Fed> = (0..160).map(step).collect();
     let outcome = |cache_bytes_max: usize| {
         let mut world = TestWorld::new(config(50), LaneSettings { cache_bytes_max, ..settings(TIMED) });
-        world.policy = policy_with("equality", 40);
+        world.policy = policy_with(RULES, 40);
         feed(&world.broker, &records[..130]);
         world.start("lw", 1);
         let (sender, orders) = std::sync::mpsc::sync_channel(1);
         let lane = world.processes[0].lanes[0].take().unwrap().with_orders(orders);
         world.processes[0].lanes[0] = Some(lane);
         assert!(world.settle());
-        sender.send(loopwarden::task::Order::Policy(policy_with("equality", 0))).unwrap();
+        sender.send(loopwarden::task::Order::Policy(policy_with(RULES, 0))).unwrap();
         feed(&world.broker, &records[130..]);
         assert!(world.settle());
         world.audit();

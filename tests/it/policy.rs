@@ -3,9 +3,10 @@
 use loopwarden::config::{Diagnostics, Origin, policy};
 use loopwarden::identity::MaskSet;
 use loopwarden::policy::{
-    BlockScope, Counted, Detector, Evaluate, FleetKey, Mode, Needs, Notify, PROFILES, Policy, Profile, RepeatCount, SwarmSteps,
-    ToolClass, UserMessage,
+    BlockScope, Counted, Detector, Evaluate, FleetKey, Mode, Needs, Notify, PROFILES, Policy, Profile, RepeatCount,
+    SessionBounds, SwarmSteps, ToolClass, UserMessage,
 };
+use loopwarden_core::detect::Fact;
 use serde_json::json;
 
 mod refused;
@@ -26,12 +27,12 @@ fn running(policy: &Policy) -> Vec<&'static str> {
     Detector::ALL.into_iter().filter(|detector| policy.detectors.mode(*detector).is_on()).map(Detector::as_str).collect()
 }
 
-/// The TOML that gives one key a value.
-/// A policy that stands on the profile whose detectors all run.
-fn on_equality(text: &str) -> String {
-    format!("base = \"equality\"\n{text}")
+/// A policy that stands on the profile under which the detectors of the reference systems run.
+fn on_plain(text: &str) -> String {
+    format!("base = \"plain\"\n{text}")
 }
 
+/// The TOML that gives one key a value.
 fn set(key: &str, value: &str) -> String {
     match key.rsplit_once('.') {
         Some((table, key)) => format!("[{table}]\n{key} = {value}\n"),
@@ -52,15 +53,15 @@ fn every_shipped_profile_loads_under_its_name() {
 
 #[test]
 fn the_default_profile_has_the_documented_values() {
-    let policy = profile("equality");
+    let policy = profile("default");
     assert_eq!(
         (policy.history_steps, policy.open_call_ms, policy.idle_ms, policy.ended_ms),
-        (512, 3_600_000, 86_400_000, 600_000)
+        (128, 3_600_000, 86_400_000, 600_000)
     );
-    assert_eq!(policy.progress.user_message, UserMessage::Reset);
-    assert!(policy.progress.mutation && policy.progress.new_mutation && policy.progress.world_state);
-    assert!(!load("progress.mutation = false").progress.new_mutation, "a rule about mutations");
-    assert_eq!((policy.episodes.renudge_hits, policy.episodes.relapse_steps, policy.episodes.kept), (5, 20, 16));
+    assert_eq!((policy.progress.user_message, policy.progress.session_bounds), (UserMessage::News, SessionBounds::Counts));
+    assert!(policy.progress.world_state);
+    assert_eq!((policy.episodes.renudge_hits, policy.episodes.block_hits), (6, 4));
+    assert_eq!((policy.episodes.relapse_steps, policy.episodes.kept), (20, 16));
     assert!(policy.identity.same_turn_once && !policy.identity.use_description && !policy.evidence.excerpts);
     let prints = &policy.identity.fingerprint;
     assert_eq!(prints.targets, ["path", "file_path", "command", "pattern", "query", "url", "filename"]);
@@ -69,46 +70,30 @@ fn the_default_profile_has_the_documented_values() {
     assert_eq!(
         modes,
         [
-            "block", "nudge", "block", "nudge", "shadow", "nudge", "nudge", "block", "nudge", "block", "off", "nudge", "nudge",
-            "nudge", "off", "nudge", "off", "off", "off", "off", "off", "off"
+            "off", "off", "off", "off", "off", "off", "off", "off", "off", "block", "off", "off", "off", "nudge", "off", "nudge",
+            "block", "block", "block", "off", "nudge", "off"
         ]
     );
     let detectors = &policy.detectors;
     assert_eq!((detectors.exact_repeat.threshold, detectors.exact_repeat.block_at), (3, 10));
-    assert!(detectors.exact_repeat.skip_classes.poll && detectors.exact_repeat.skip_classes.read);
-    assert!(!detectors.exact_repeat.skip_classes.normal && !detectors.exact_repeat.skip_classes.mutates);
     assert_eq!((detectors.near_repeat.threshold, detectors.near_repeat.block_at), (4, 7));
     assert_eq!((detectors.stuck.threshold, detectors.stuck.block_at, detectors.stuck.block_scope), (5, 8, BlockScope::Session));
     assert_eq!(detectors.oscillation.periods, [2, 3, 4]);
     assert!(detectors.semantic_repeat.stop_words.words().is_sorted() && detectors.semantic_repeat.stop_words.words().len() == 40);
-    assert!(detectors.dead_end.generic.is_match("Process exited with code 127"));
-    assert!(!detectors.dead_end.generic.is_match("error: no such file"), "matched whole");
     assert!(policy.outcomes.retryable.is_match("got HTTP 503 from upstream") && !policy.outcomes.retryable.is_match("5 items"));
-    assert!(policy.outcomes.generic.iter().any(|text| text == "exit code 0"));
-    assert!(policy.identity.looks.iter().any(|look| look == "view") && !detectors.test_fix.logged_error_fails);
+    assert!(policy.identity.looks.iter().any(|look| look == "view"));
     assert!(policy.outcomes.rules.volatile_fields.is_sorted());
     let (masks, shipped) = (&policy.outcomes.rules.mask, MaskSet::shipped());
     assert_eq!(format!("{masks:?}"), format!("{shipped:?}"), "the list of the file runs as the hand-written pass");
     assert_eq!((policy.fusion.bonus, policy.fusion.escalate_above, policy.fusion.escalate_count), (0.1, 0.85, 5));
     assert_eq!(policy.priority[usize::from(Detector::CallRate.number())], 0);
     assert_eq!(policy.priority[usize::from(Detector::SwarmRepeat.number())], 21);
-    let all = Needs {
-        fingerprint: true,
-        outcome: true,
-        state: true,
-        tokens: true,
-        error: true,
-        test: true,
-        read_target: false,
-        swarm: true,
-        evidence: false,
-    };
-    assert_eq!(policy.needs, all);
+    assert_eq!(policy.needs, Needs { fingerprint: true, swarm: true, evidence: true, ..Needs::default() });
 }
 
 #[test]
 fn plain_switches_the_projects_own_additions_off_and_nothing_else() {
-    let (plain, default) = (profile("plain"), profile("equality"));
+    let (plain, default) = (profile("plain"), profile("default"));
     assert_eq!(plain.identity.fingerprint.shell.tools, ["bash"]);
     assert_eq!(plain.identity.fingerprint.shell.args, ["command"]);
     assert!(!plain.identity.same_turn_once);
@@ -118,29 +103,39 @@ fn plain_switches_the_projects_own_additions_off_and_nothing_else() {
         prints.targets,
         ["path", "file_path", "command", "pattern", "query", "url", "content", "filename", "offset", "limit"]
     );
-    assert!(plain.outcomes.rules.volatile_fields.is_empty() && plain.outcomes.generic.is_empty());
+    assert!(plain.outcomes.rules.volatile_fields.is_empty());
     assert!(!plain.outcomes.retryable.is_match("rate limit"));
-    assert!(plain.identity.looks.is_empty() && plain.detectors.test_fix.logged_error_fails);
+    assert!(plain.identity.looks.is_empty());
     assert!(!plain.identity.fingerprint.args.iter().any(|name| name == "view_range"));
     assert_eq!(plain.progress.user_message, UserMessage::Ignore);
-    assert!(!plain.progress.mutation && !plain.progress.new_mutation && !plain.progress.world_state);
+    assert!(!plain.progress.world_state);
     assert_eq!((plain.episodes.renudge_hits, plain.episodes.relapse_steps), (1, 0));
-    let exact = &plain.detectors.exact_repeat;
-    assert!(
-        !(exact.result_aware
-            || exact.skip_classes.poll
-            || exact.skip_classes.read
-            || exact.skip_classes.normal
-            || exact.skip_classes.mutates)
-    );
-    assert!(!plain.detectors.near_repeat.result_aware && !plain.detectors.oscillation.needs_repeat);
-    assert!(!plain.detectors.dead_end.generic.is_match("error"));
+    let weighs = |policy: &Policy| Fact::ALL.into_iter().any(|fact| policy.score.of(fact) != 0);
+    assert!(!weighs(&plain) && weighs(&default));
     assert_eq!(plain.tools.get("read_file").class, ToolClass::Normal, "no tool has a policy");
     assert!(plain.tools.get("bash").is_shell && !plain.tools.get("Bash").is_shell);
 
-    assert_eq!(running(&plain), running(&default));
+    assert_eq!(
+        running(&plain),
+        [
+            "exact_repeat",
+            "near_repeat",
+            "outcome_repeat",
+            "state_repeat",
+            "semantic_repeat",
+            "oscillation",
+            "dead_end",
+            "stagnation",
+            "stuck",
+            "call_rate",
+            "test_fix",
+            "shell_failures",
+            "text_only",
+            "swarm_repeat"
+        ]
+    );
     assert_eq!(plain.detectors.swarm_repeat.count, Counted::All);
-    assert_eq!(exact.threshold, 3);
+    assert_eq!(plain.detectors.exact_repeat.threshold, 3);
     assert_eq!(plain.priority, default.priority);
     assert!(plain.episodes.nudge_before_block);
 }
@@ -159,7 +154,7 @@ fn the_reference_profiles_differ_from_plain_as_documented() {
     let exact = &policy.detectors.exact_repeat;
     assert_eq!((exact.mode, exact.threshold, exact.block_at, exact.window_steps), (Mode::Block, 3, 3, 20));
     assert_eq!((exact.count, exact.evaluate, exact.block_scope), (RepeatCount::Window, Evaluate::Turn, BlockScope::Session));
-    assert!(!policy.episodes.nudge_before_block && !exact.result_aware);
+    assert!(!policy.episodes.nudge_before_block);
     assert_eq!(policy.needs, Needs { fingerprint: true, ..Needs::default() });
 
     let policy = profile("attocode");
@@ -316,7 +311,7 @@ fn entries_of_tools_add_to_those_of_the_base_and_their_keys_win() {
     let own = "[[tool]]\nnames = [\"jobs__*\"]\nclass = \"poll\"\n\
         [[tool]]\nnames = [\"check_status\", \"Grep\"]\nresult_ignored = [\"checked_at\"]\nclass = \"normal\"\n\
         [[tool]]\nnames = [\"Bash\"]\nresult_mask = \"none\"\n";
-    for base in ["", "base = \"default\"\n", "base = \"equality\"\nbase_tools = true\n"] {
+    for base in ["", "base = \"default\"\n", "base = \"default\"\nbase_tools = true\n"] {
         let policy = load(&format!("{base}{own}"));
         assert_eq!(policy.tools.get("jobs__next").class, ToolClass::Poll, "{base}");
         assert_eq!(
@@ -330,8 +325,8 @@ fn entries_of_tools_add_to_those_of_the_base_and_their_keys_win() {
     }
     // What was copied from the base, as it had to be, stands once and decides alike.
     let copied = format!(
-        "base = \"equality\"\n{}{own}",
-        Profile::ROOT
+        "base = \"default\"\n{}{own}",
+        Profile::DEFAULT
             .text
             .split("# Policies of tools.")
             .nth(1)
@@ -343,7 +338,7 @@ fn entries_of_tools_add_to_those_of_the_base_and_their_keys_win() {
             .next()
             .unwrap()
     );
-    assert_eq!(load(&copied).hash, load(&format!("base = \"equality\"\n{own}")).hash);
+    assert_eq!(load(&copied).hash, load(&format!("base = \"default\"\n{own}")).hash);
     // A base that has none adds none, and overrides add as a file does.
     let policy = load(&format!("base = \"attocode\"\n{own}"));
     assert_eq!((policy.tools.get("Edit").class, policy.tools.get("edit_file").class), (ToolClass::Normal, ToolClass::Mutates));
@@ -384,44 +379,42 @@ fn fleet_rate_without_limit_or_window_is_off() {
 
 #[test]
 fn needs_follow_the_running_detectors() {
-    let of = |only: &str, more: &str| load(&on_equality(&format!("only = [\"{only}\"]\n{more}"))).needs;
+    let of = |only: &str, more: &str| load(&on_plain(&format!("only = [\"{only}\"]\n{more}"))).needs;
     let none = Needs::default();
-    assert_eq!(of("exact_repeat", ""), Needs { fingerprint: true, outcome: true, ..none });
-    assert_eq!(of("exact_repeat", "[detectors.exact_repeat]\nresult_aware = false"), Needs { fingerprint: true, ..none });
-    assert_eq!(of("near_repeat", "[detectors.near_repeat]\nresult_aware = false"), Needs { fingerprint: true, ..none });
+    assert_eq!(of("exact_repeat", ""), Needs { fingerprint: true, ..none });
+    assert_eq!(of("near_repeat", ""), Needs { fingerprint: true, ..none });
     assert_eq!(of("outcome_repeat", ""), Needs { fingerprint: true, outcome: true, ..none });
     assert_eq!(of("state_repeat", ""), Needs { fingerprint: true, state: true, outcome: true, ..none });
-    let described = "[detectors.state_repeat]\nnovelty_ends = false\n[identity]\nuse_description = true";
+    let described = "[identity]\nuse_description = true";
     assert_eq!(of("state_repeat", described), Needs { fingerprint: true, state: true, ..none });
-    assert_eq!(of("test_fix", ""), Needs { test: true, outcome: true, ..none });
-    assert_eq!(of("test_fix", "[detectors.test_fix]\nsame_failure = false"), Needs { test: true, ..none });
+    assert_eq!(of("test_fix", ""), Needs { test: true, ..none });
     assert_eq!(of("semantic_repeat", ""), Needs { tokens: true, ..none });
-    assert_eq!(of("oscillation", ""), Needs { outcome: true, ..none });
-    assert_eq!(of("oscillation", "[detectors.oscillation]\nneeds_repeat = false"), none);
+    assert_eq!(of("oscillation", ""), none);
     assert_eq!(of("dead_end", ""), Needs { error: true, ..none });
     assert_eq!(of("stagnation", ""), Needs { fingerprint: true, outcome: true, ..none });
     assert_eq!(of("stuck", ""), Needs { outcome: true, ..none });
-    assert_eq!(of("call_rate", ""), Needs { outcome: true, ..none });
-    assert_eq!(of("call_rate", "[detectors.call_rate]\ncount = \"all\""), none);
+    assert_eq!(of("call_rate", ""), none);
+    assert_eq!(of("call_rate", "[detectors.call_rate]\ncount = \"no_news\""), Needs { evidence: true, ..none });
     assert_eq!(of("fleet_rate", "[detectors.fleet_rate]\nmode = \"shadow\""), Needs { swarm: true, ..none });
     assert_eq!(of("exploration", "[detectors.exploration]\nmode = \"nudge\""), Needs { read_target: true, ..none });
-    assert_eq!(of("swarm_repeat", ""), Needs { fingerprint: true, outcome: true, error: true, swarm: true, ..none });
-    assert_eq!(of("swarm_repeat", "[detectors.swarm_repeat]\ncount = \"all\""), Needs { fingerprint: true, swarm: true, ..none });
+    assert_eq!(of("swarm_repeat", ""), Needs { fingerprint: true, swarm: true, ..none });
+    let by_news = "[detectors.swarm_repeat]\ncount = \"no_news\"";
+    assert_eq!(of("swarm_repeat", by_news), Needs { fingerprint: true, swarm: true, evidence: true, ..none });
 }
 
 #[test]
 fn the_hash_changes_if_and_only_if_the_effective_policy_changes() {
-    let default = profile("equality").hash;
+    let default = profile("default").hash;
     for same in [
         "",
-        "idle_ms = 86400000\nhistory_steps = 0x200\n# a comment\n",
+        "idle_ms = 86400000\nhistory_steps = 0x80\n# a comment\n",
         "[detectors]\nstuck = { block_at = 8, threshold = 5 }\nexact_repeat = { threshold = 3 }\n",
         "poll_factor = 3.0\n",
         "base_tools = true\n",
         "tool = []\n",
         "[detectors.exact_repeat]\nthreshold = 3\nblock_at = 10\n[detectors.near_repeat]\nblock_at = 7\nthreshold = 4\n",
     ] {
-        assert_eq!(load(&on_equality(same)).hash, default, "{same}");
+        assert_eq!(load(&format!("base = \"default\"\n{same}")).hash, default, "{same}");
     }
     assert_eq!(load("base = \"plain\"\n").hash, profile("plain").hash);
     let mut hashes = vec![default];
@@ -433,13 +426,13 @@ fn the_hash_changes_if_and_only_if_the_effective_policy_changes() {
         "[detectors.near_repeat]\nthreshold = 5\n",
         "[detectors.stuck]\ntools = [\"a\"]\n",
         "[detectors.stuck]\ntools = [\"b\"]\n",
-        "[outcomes]\ngeneric = [\"\\u0001\\\"\"]\n",
+        "[outcomes]\nvolatile_fields = [\"\\\"\"]\n",
         "base_tools = false\n",
         "tool = [{ names = [\"a\"], class = \"read\" }]\n",
     ] {
-        hashes.push(load(&on_equality(other)).hash);
+        hashes.push(load(&format!("base = \"default\"\n{other}")).hash);
     }
-    hashes.extend(PROFILES.iter().filter(|shipped| shipped.name != "equality").map(|shipped| profile(shipped.name).hash));
+    hashes.extend(PROFILES.iter().filter(|shipped| shipped.name != "default").map(|shipped| profile(shipped.name).hash));
     let count = hashes.len();
     hashes.sort_unstable();
     hashes.dedup();
@@ -460,8 +453,8 @@ fn the_printed_effective_policy_is_the_policy_and_names_each_origin() {
     };
     assert_eq!(of("idle_ms"), ("90000000".to_owned(), "override".to_owned()));
     assert_eq!(of("detectors.exact_repeat.count"), ("\"window\"".to_owned(), "profile hackeurope".to_owned()));
-    assert_eq!(of("detectors.exact_repeat.skip_classes"), ("[]".to_owned(), "profile plain".to_owned()));
-    assert_eq!(of("detectors.exact_repeat.threshold"), ("3".to_owned(), "profile equality".to_owned()));
+    assert_eq!(of("poll_factor"), ("1.0".to_owned(), "profile plain".to_owned()));
+    assert_eq!(of("detectors.exact_repeat.threshold"), ("3".to_owned(), "profile default".to_owned()));
     assert!(effective.iter().all(|value| value.origin != Origin::Host));
 }
 
@@ -472,7 +465,7 @@ proptest::proptest! {
     fn the_default_file_with_a_few_letters_changed_loads_or_is_refused(
         edits in proptest::collection::vec((0_usize..17_000, "[0-9a-z\\[\\]{}=\"'.,#\n -]{0,3}"), 1..4)
     ) {
-        let mut text = Profile::ROOT.text.to_owned();
+        let mut text = Profile::DEFAULT.text.to_owned();
         for (at, letters) in edits {
             let at = (0..=at.min(text.len() - 1)).rev().find(|at| text.is_char_boundary(*at)).unwrap();
             let end = (at + 1..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(at);

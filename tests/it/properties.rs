@@ -18,6 +18,7 @@ use loopwarden_lab::cases::Bench;
 use serde_json::{Value, json};
 
 use crate::decode::record;
+use crate::golden::RULES;
 use crate::invariants::Invariant;
 use crate::random::Random;
 
@@ -162,7 +163,7 @@ fn stream(random: &mut Random, name: &str, length: usize) -> Vec<Draft> {
 
 /// Policies under which different paths are taken.
 fn policies() -> Vec<Arc<Policy>> {
-    let mut policies: Vec<Arc<Policy>> = ["default", "equality", "hackeurope", "attocode", "cortex", "rockbot", "ironcurtain"]
+    let mut policies: Vec<Arc<Policy>> = ["default", RULES, "hackeurope", "attocode", "cortex", "rockbot", "ironcurtain"]
         .map(|name| policy(name, &json!({})))
         .into();
     policies.push(policy("default", &json!({"score": {"nudge_at": 1.0, "block_at": 2.0}})));
@@ -356,7 +357,7 @@ const HEAD_BYTES_MAX: usize = 128 * 1024;
 
 #[test]
 fn memory_of_a_session_is_bounded_whatever_comes() {
-    for (profile, steps) in [("default", 128), ("equality", 512)] {
+    for (profile, steps) in [("default", 128), (RULES, 512)] {
         let most = most_bytes_of_a_session(profile);
         assert!(most < steps * STEP_BYTES_MAX + HEAD_BYTES_MAX, "{profile}: {most} bytes");
         // And the estimate counts what there is: the steps alone, with their ids.
@@ -420,7 +421,7 @@ fn reports(policy: &Policy, calls: &[SwarmCall]) -> Vec<SwarmReport> {
 
 #[test]
 fn reports_come_by_pane_then_swarms_by_their_names_then_fleets() {
-    let policy = policy("equality", &json!({}));
+    let policy = policy(RULES, &json!({}));
     let mut sums = SwarmSums::default();
     for (tenant, swarm_id) in [("b", "w1"), ("a", "w2"), ("", "w1"), ("a", "w1"), ("a", "w")] {
         for (fingerprint, minute) in [(2, 1), (1, 0), (2, 0), (1, 1)] {
@@ -501,7 +502,7 @@ fn how_calls_of_a_swarm_are_cut_into_reports_changes_no_id() {
     .into_iter()
     .enumerate()
     {
-        let policy = policy("equality", &json!({"detectors": {"swarm_repeat": overrides}}));
+        let policy = policy(RULES, &json!({"detectors": {"swarm_repeat": overrides}}));
         for seed in 0..60 {
             let mut random = Random(seed);
             // Within the life of a pane: what comes later than that is dropped, and counted.
@@ -525,7 +526,7 @@ fn how_calls_of_a_swarm_are_cut_into_reports_changes_no_id() {
 
 #[test]
 fn each_step_is_told_once_a_period_and_commands_count_up() {
-    let policy = policy("equality", &json!({"detectors": {"swarm_repeat": {"steps": "double", "threshold": 4}}}));
+    let policy = policy(RULES, &json!({"detectors": {"swarm_repeat": {"steps": "double", "threshold": 4}}}));
     let calls: Vec<SwarmCall> = (0..40).map(|at| swarm_call(0, at, at as usize % 5)).collect();
     let commands = swarm_commands(&policy, &calls, None);
     let told: Vec<u64> = commands.iter().map(|command| command.seq).collect();
@@ -558,7 +559,7 @@ fn an_endless_window_is_one_sum_however_long_the_swarm_lives() {
 
 #[test]
 fn a_report_of_thousands_of_calls_tells_the_greatest_steps_and_counts_the_others() {
-    let policy = policy("equality", &json!({"detectors": {"swarm_repeat": {"steps": "each", "mode": "block", "block_at": 12}}}));
+    let policy = policy(RULES, &json!({"detectors": {"swarm_repeat": {"steps": "each", "mode": "block", "block_at": 12}}}));
     let engine = SwarmEngine::new("loopwarden", Arc::clone(&policy));
     let (mut counter, mut effects) = (SwarmCounter::default(), Effects::default());
     let calls: Vec<SwarmCall> = (0..4_000).map(|at| swarm_call(0, at % 60, at as usize % 3)).collect();
@@ -589,7 +590,7 @@ fn a_report_of_thousands_of_calls_tells_the_greatest_steps_and_counts_the_others
 
 #[test]
 fn one_agent_is_no_swarm_and_a_late_pane_is_dropped() {
-    let policy = policy("equality", &json!({}));
+    let policy = policy(RULES, &json!({}));
     let alone: Vec<SwarmCall> = (0..30).map(|at| swarm_call(0, at, 1)).collect();
     assert_eq!(swarm_commands(&policy, &alone, None), []);
     // Nine calls, then one two hours later, then a tenth of the first hour: its pane is gone.
@@ -610,7 +611,7 @@ fn one_agent_is_no_swarm_and_a_late_pane_is_dropped() {
 
 #[test]
 fn a_reset_of_a_swarm_makes_every_step_new_in_a_later_epoch() {
-    let policy = policy("equality", &json!({}));
+    let policy = policy(RULES, &json!({}));
     let engine = SwarmEngine::new("loopwarden", Arc::clone(&policy));
     let mut counter = SwarmCounter::default();
     let mut effects = Effects::default();

@@ -10,6 +10,7 @@ use loopwarden::task::{CommitTrigger, LaneSettings};
 use loopwarden_sim::{MemoryConfig, MemoryTopic};
 use serde_json::Value;
 
+use crate::golden::RULES;
 use crate::world::{TestWorld, header, session_task, settings};
 
 const PARTITIONS: u32 = 4;
@@ -53,7 +54,7 @@ fn told(calls: &[Call]) -> BTreeSet<(String, String)> {
     };
     let partitions = Partitions { session: PARTITIONS, swarm: PARTITIONS };
     let mut world = TestWorld::new(MemoryConfig { partitions, poll_records_max: 500, ..MemoryConfig::default() }, limits);
-    world.policy = Arc::new(loopwarden::config::policy::load("equality").unwrap());
+    world.policy = Arc::new(loopwarden::config::policy::load(RULES).unwrap());
     for call in calls {
         let partition = partition_of(call.session.as_bytes(), PARTITIONS);
         let record = (Some(call.session.as_bytes()), Some(call.json.as_bytes()), call.time_ms);

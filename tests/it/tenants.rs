@@ -6,6 +6,7 @@ use loopwarden::config::policy::load_with_overrides;
 use loopwarden::policy::Policy;
 use loopwarden_sim::{Fault, Faults, MemoryTopic, Step};
 
+use crate::golden::RULES;
 use crate::lane::TIMED;
 use crate::world::{TestWorld, config, header, outputs_by_task, session_task, settings};
 
@@ -18,7 +19,7 @@ pub(crate) fn limited(events_per_minute: u32) -> Arc<Policy> {
          [[tenant]]\nnames = [\"*\"]\nevents_per_minute = {events_per_minute}\n"
     );
     let overrides: toml::Table = text.parse().unwrap();
-    Arc::new(load_with_overrides("equality", &overrides).unwrap())
+    Arc::new(load_with_overrides(RULES, &overrides).unwrap())
 }
 
 fn world(events_per_minute: u32) -> TestWorld {
@@ -126,7 +127,7 @@ fn the_last_entry_that_covers_a_tenant_decides() {
     let of = |tenant| limits.events_per_minute(tenant);
     assert_eq!(["", "else", "acme", "big-two", "big-one"].map(of), [Some(9), Some(9), Some(3), None, Some(7)]);
     // The shipped policies limit nobody.
-    for profile in ["default", "equality"] {
+    for profile in ["default", RULES] {
         let none = toml::Table::new();
         assert_eq!(load_with_overrides(profile, &none).unwrap().tenants.events_per_minute("acme"), None);
     }

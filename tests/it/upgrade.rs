@@ -5,13 +5,13 @@
 //! new number (`store::migrate`) and a new folder beside the old one. A change of what the engine decides, or of what it says, is none,
 //! but it changes what lies in the state: `LOOPWARDEN_WRITE_GOLDEN=1` writes the newest folder anew.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use loopwarden::event::{Stage, TaskId, partition_of};
 use loopwarden::log::Partitions;
-use loopwarden::store::{Change, KeyFamily, Position, ScanFlow, StateKey, StateStore, migrate, state_hash, swarm};
+use loopwarden::store::{Change, KeyFamily, Position, ScanFlow, StateKey, StateStore, migrate, state_hash};
 use loopwarden::task::CommitTrigger;
 use loopwarden_sim::MemoryConfig;
 use serde_json::{Value, json};
@@ -152,35 +152,69 @@ fn the_newest_format_is_written_as_it_was_kept() {
 }
 
 #[test]
-fn a_program_goes_on_from_the_state_of_every_format_as_from_its_own() {
+fn a_program_goes_on_from_the_state_of_the_newest_format_as_from_its_own() {
+    let kept = Kept::read(KeyFamily::ALL.map(migrate::newest).into_iter().max().unwrap());
+    let [ours, theirs] = [false, true].map(|is_kept| {
+        let world = gone_on(&kept, is_kept, &[]);
+        let families: Vec<KeyFamily> = KeyFamily::ALL.into_iter().filter(|family| *family != KeyFamily::Tenants).collect();
+        let hashes = world.tasks.iter().map(|task| state_hash(world.store_of(*task), *task, &families).unwrap());
+        (outputs_by_task(&world.broker), hashes.collect::<Vec<_>>())
+    });
+    assert_eq!(ours, theirs);
+}
+
+/// An older program judged by rules that are gone. What it counted and said by them is its own; once a reset has made an agent forget that, the
+/// same is said of it as where this program has seen it all.
+#[test]
+fn a_program_goes_on_from_the_state_of_every_format_and_says_the_same_after_a_reset() {
     let newest = KeyFamily::ALL.map(migrate::newest).into_iter().max().unwrap();
     for format in 1..=newest {
         let kept = Kept::read(format);
-        let [ours, theirs] = [false, true].map(|is_kept| {
-            let mut world = world();
-            feed(&mut world, &kept.input[..BEFORE]);
-            let said: usize = outputs_by_task(&world.broker).values().map(Vec::len).sum();
-            world.kill(0);
-            if is_kept {
-                world.processes[0].store = with_state(&world, &kept.state);
-            }
-            world.restart(0);
-            feed(&mut world, &kept.input[BEFORE..]);
-            let outputs = outputs_by_task(&world.broker);
-            let said_then = outputs.values().map(Vec::len).sum::<usize>() - said;
-            assert!(said_then > 20, "the second part says little: {said_then} after {said}");
-            // What the minute of the upgrade has seen of dead letters, the program before did not count; and where nobody calls any more, a
-            // counter keeps its format, and its panes each agent of a session.
-            let by_bytes =
-                |family: &KeyFamily| !matches!(family, KeyFamily::Tenants | KeyFamily::SwarmCounter | KeyFamily::SwarmPane);
-            let families: Vec<KeyFamily> = KeyFamily::ALL.into_iter().filter(by_bytes).collect();
-            let hashes = world.tasks.iter().map(|task| state_hash(world.store_of(*task), *task, &families).unwrap());
-            let heads = state(&world).into_iter().filter(|((_, key), _)| key.family == KeyFamily::SwarmCounter);
-            let heads = heads.map(|(at, head)| (at, format!("{:?}", swarm::decode_head(&head).unwrap())));
-            (outputs, hashes.collect::<Vec<_>>(), heads.collect::<Vec<_>>())
-        });
+        let resets = resets(&kept.input[..BEFORE]);
+        let [ours, theirs] = [false, true].map(|is_kept| said_of_agents(&gone_on(&kept, is_kept, &resets), &resets));
+        assert!(ours.len() > 20, "format {format}: little is said: {}", ours.len());
         assert_eq!(ours, theirs, "format {format}");
     }
+}
+
+/// A world that has seen the first part of an input, was killed, and went on with the second: with its own state, or with the one that was kept.
+fn gone_on(kept: &Kept, is_kept: bool, between: &[Fed]) -> TestWorld {
+    let mut world = world();
+    feed(&mut world, &kept.input[..BEFORE]);
+    let said: usize = outputs_by_task(&world.broker).values().map(Vec::len).sum();
+    world.kill(0);
+    if is_kept {
+        world.processes[0].store = with_state(&world, &kept.state);
+    }
+    world.restart(0);
+    feed(&mut world, between);
+    feed(&mut world, &kept.input[BEFORE..]);
+    let said_then = outputs_by_task(&world.broker).values().map(Vec::len).sum::<usize>() - said;
+    assert!(said_then > 20, "the second part says little: {said_then} after {said}");
+    world
+}
+
+/// A reset of each session of an input, at the time of its last record.
+fn resets(input: &[Fed]) -> Vec<Fed> {
+    let last = input.last().unwrap().2;
+    let sessions: BTreeSet<&String> = input.iter().map(|(session, ..)| session).collect();
+    let reset = |session: &String| {
+        let event =
+            json!({ "id": format!("reset {session}"), "kind": "reset", "scope": "session", "session_id": session, "time": last });
+        (session.clone(), Some(event.to_string().into_bytes()), last)
+    };
+    sessions.into_iter().map(reset).collect()
+}
+
+/// Commands about agents that came after the resets: whom, what, why.
+fn said_of_agents(world: &TestWorld, resets: &[Fed]) -> Vec<String> {
+    let outputs = outputs_by_task(&world.broker);
+    let of_agents = outputs.iter().filter(|(task, _)| task.starts_with("session/")).flat_map(|(_, seen)| seen);
+    let later = of_agents.filter(|seen| seen.timestamp_ms > resets[0].2);
+    let commands = later.filter_map(|seen| serde_json::from_slice::<Value>(seen.value.as_deref()?).ok());
+    let text =
+        |command: Value| format!("{} {} {} {}", command["session_id"], command["scope"], command["action"], command["reason"]);
+    commands.filter(|command| command["action"].is_string()).map(text).collect()
 }
 
 /// A disk with the state that was kept, but where the world's log stands.

@@ -1,5 +1,6 @@
 //! A small world for tests of the runtime: the broker in memory, lanes over it, one clock, and the oracles of the reliability tests.
 
+use crate::golden::RULES;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -36,7 +37,7 @@ pub(crate) fn session_task(partition: u32) -> TaskId {
 /// The shipped rules with short lives, so that timers of every kind fire in a small input.
 pub(crate) fn policy() -> Arc<Policy> {
     static POLICY: OnceLock<Arc<Policy>> = OnceLock::new();
-    Arc::clone(POLICY.get_or_init(|| policy_with("equality", 0)))
+    Arc::clone(POLICY.get_or_init(|| policy_with(RULES, 0)))
 }
 
 pub(crate) fn policy_with(profile: &str, more_history: u32) -> Arc<Policy> {

@@ -17,8 +17,8 @@ settings! {
     /// `detectors.call_rate`.
     pub struct Settings {
         mode: Mode = r#""block""#, MODE, "";
-        count: Counted = r#""unproductive""#, words(&COUNTED),
-            "unproductive | no_news | all: all but successes with an answer not seen before, and of equal calls of one turn the first, no_news by what was new; more calls than the limit are then told, not refused";
+        count: Counted = r#""no_news""#, words(&COUNTED),
+            "no_news | all: all but successes that brought something new, and of equal calls of one turn the first; more calls than the limit are then told, not refused";
         limit: u32 = "20", Limit, "equal calls, times the tool's factor; so many pass, the next is refused";
         window_ms: i64 = "60_000", millis(1), "sliding window, ms of event time";
         workers: u32 = "1", count(1), "times; multiplies the limit where one session runs several workers";
@@ -64,16 +64,14 @@ impl Rule for Settings {
             without a nudge before. The block ends when the oldest counted call leaves the window.",
         example: "A retry loop without a pause: the 21st call within a minute is refused.",
         silent: &[
-            "Calls lie just outside the window of each other (`equality/rate-60s-left`).",
-            "A tool of class `poll` may ask `poll_factor` times as often (`equality/rate-of-a-poll`).",
-            "With `count = \"unproductive\"`, a call that brought a new answer does not count towards a block; the \
-                agent is only nudged (`equality/often-and-each-time-something-new`).",
+            "Calls lie just outside the window of each other (`rules/rate-60s-left`).",
+            "A tool of class `poll` may ask `poll_factor` times as often (`rules/rate-of-a-poll`).",
+            "With `count = \"no_news\"`, a call that brought something new does not count towards a block; the agent is only \
+                nudged (`rules/often-and-each-time-something-new`).",
             "Likewise equal calls of one turn less than 2 s apart, up to twice the limit \
-                (`equality/rate-of-one-batch`).",
+                (`rules/rate-of-one-batch`).",
             "Likewise a key press or scroll that says nothing, when what comes between brings something new \
-                (`equality/rate-of-keys-between-new-entries`).",
-            "A changed `state` or a `progress` event begins the window anew \
-                (`equality/often-and-the-world-changes`).",
+                (`rules/rate-of-keys-between-new-entries`).",
         ],
         swept: Some("limit"),
         ..About::CALL
@@ -92,8 +90,7 @@ impl Rule for Settings {
     }
 
     fn needs(&self, _: &Shared) -> Needs {
-        let evidence = self.count == Counted::NoNews;
-        Needs { outcome: self.count == Counted::Unproductive, evidence, ..Needs::default() }
+        Needs { evidence: self.count == Counted::NoNews, ..Needs::default() }
     }
 
     fn words(&self, words: &Words<'_>) -> Said {
@@ -113,20 +110,12 @@ impl Rule for Settings {
     }
 }
 
-/// Whether a call without a word of its own was followed, before it was made again, by another one that brought an answer not seen before, as a
-/// look at the screen does after each scroll, or that was new itself and worked, as the entry of a field does after each tabulator.
-fn showed_later(history: &History, call: &Step, step: &Step, by_news: bool) -> bool {
-    let brought_new = |other: &Step| {
-        if by_news {
-            return news::brings_news(other);
-        }
-        let is_new_answer = other.outcome.is_some() && !other.flags.has(Flags::SEEN_OUTCOME);
-        other.flags.has(Flags(Flags::OBSERVED.0 | Flags::OK.0)) && (is_new_answer || !other.flags.has(Flags::SEEN_CALL))
-    };
+/// Whether a call without a word of its own was followed, before it was made again, by another one that brought something new, as a look at the
+/// screen does after each scroll.
+fn showed_later(history: &History, call: &Step, step: &Step) -> bool {
     let between =
         history.ring().skip_while(|other| other.sequence <= call.sequence).take_while(|other| other.sequence < step.sequence);
-    let says_nothing = if by_news { call.evidence().marks.has(Marks::LITTLE) } else { call.flags.has(Flags::GENERIC) };
-    says_nothing && between.take_while(|other| other.call != call.call).any(brought_new)
+    call.evidence().marks.has(Marks::LITTLE) && between.take_while(|other| other.call != call.call).any(news::brings_news)
 }
 
 /// So many times as often as the limit allows, equal calls of one turn may be one batch; more of them are a loop within a turn.
@@ -153,12 +142,7 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
     }
     // Nobody knows what the first of them brought.
     let before = equal.iter().skip(1).map(|earlier| Some(*earlier)).chain([None]);
-    let by_news = settings.count == Counted::NoNews;
-    let got_further = |call: &Step, before: Option<&Step>| match before {
-        Some(_) if by_news => news::brings_news(call),
-        Some(before) => call.got_further(before),
-        None => false,
-    };
+    let got_further = |call: &Step, before: Option<&Step>| before.is_some() && news::brings_news(call);
     // A batch is one piece of evidence: the calls of a fan-out are all made before the first answer is there.
     let may_be_batch = equal.len() < limit as usize * BATCH_FACTOR;
     let is_of_batch = |call: &Step, before: Option<&Step>| {
@@ -169,7 +153,7 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
         .zip(before)
         .filter(|(call, before)| {
             settings.count == Counted::All
-                || !(is_of_batch(call, *before) || got_further(call, *before) || showed_later(history, call, step, by_news))
+                || !(is_of_batch(call, *before) || got_further(call, *before) || showed_later(history, call, step))
         })
         .map(|(call, _)| *call)
         .collect();

@@ -14,8 +14,6 @@ pub enum Category {
     Stuck,
     /// Seen approach, seen outcome.
     FullStagnation,
-    /// New approach, and an outcome that says nothing, or a change that worked.
-    Neutral,
 }
 
 impl Category {
@@ -28,7 +26,6 @@ impl Category {
             Self::WorldChanged => "world_changed",
             Self::Stuck => "stuck",
             Self::FullStagnation => "full_stagnation",
-            Self::Neutral => "neutral",
         }
     }
 
@@ -41,7 +38,9 @@ impl Category {
     /// The category with that number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
-        [Self::None, Self::FullProgress, Self::WorldChanged, Self::Stuck, Self::FullStagnation, Self::Neutral]
+        // A class of version 0.1, without a name of its own now.
+        let number = if number == 5 { 0 } else { number };
+        [Self::None, Self::FullProgress, Self::WorldChanged, Self::Stuck, Self::FullStagnation]
             .into_iter()
             .find(|category| category.number() == number)
     }

@@ -15,7 +15,7 @@ const CALLS_MAX: usize = 8;
 settings! {
     /// `detectors.cycle`.
     pub struct Settings {
-        mode: Mode = r#""off""#, MODE, "on in the profile default";
+        mode: Mode = r#""nudge""#, MODE, "";
         threshold: u32 = "4", count(2), "rounds of a finding, times the tool's factor";
         calls: u32 = "8", steps(1, CALLS_MAX), "calls of a round at most";
     }

@@ -4,26 +4,19 @@ use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, loop_identity};
 use crate::detect::history::History;
 use crate::detect::rule::{About, Rule};
-use crate::detect::step::{Flags, Step};
+use crate::detect::step::Step;
 use crate::detect::words::{Advice, Said, Words};
-use crate::identity::MaskSet;
 use crate::limits::ERROR_CHARS_MAX;
-use crate::setting::{
-    MASKS_OR_NONE, MODE, Mode, Needs, PATTERNS_WHOLE, Shared, TextPatterns, ToolPolicy, WINDOW, chars, count, settings,
-};
+use crate::setting::{MODE, Mode, Needs, Shared, ToolPolicy, WINDOW, chars, count, settings};
 
 settings! {
     /// `detectors.dead_end`.
     pub struct Settings {
-        mode: Mode = r#""nudge""#, MODE, "";
+        mode: Mode = r#""off""#, MODE, "";
         threshold: u32 = "3", count(1), "equal errors of a finding";
         window_steps: u32 = "15", WINDOW, "steps looked at, those without an error included";
         key_chars: usize = "60", chars(1, ERROR_CHARS_MAX),
             "characters of the error that are compared: what follows is mostly detail; at most 4,096";
-        mask: MaskSet = "true", MASKS_OR_NONE,
-            "mask ports and ids before the cut; of a traceback, compare the line that names the exception";
-        generic: TextPatterns = r"['(process |command )?(exit|exited)( with)?( code| status)?( ?\d+:?)?', 'error', 'failed', 'failure', 'command failed']", PATTERNS_WHOLE,
-            "Regular expressions matched whole, case ignored: texts that name no error.";
     }
 }
 
@@ -31,15 +24,9 @@ impl Rule for Settings {
     const ABOUT: About = About {
         title: "The same error comes back.",
         rule: "The same error was met `threshold` times within the last `window_steps` steps, whatever lies \
-            between. The first `key_chars` masked characters of an error are compared; of a traceback, the line \
-            that names the exception.",
+            between. The first `key_chars` characters of an error are compared.",
         example: "The agent tries seven ways to install a package that has no version for this platform.",
-        silent: &[
-            "An edit worked in between: it ends the look back. A command that only reads does not \
-                (`equality/sed-that-reads-is-no-edit`).",
-            "The error begins with something that changes.",
-            "The error names nothing, such as `exit 1` (`equality/failures-that-name-no-more-than-their-exit`).",
-        ],
+        silent: &["The error begins with something that changes."],
         ..About::AGENT
     };
 
@@ -71,10 +58,6 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, history: &History, step: 
     let mut count = 0;
     let mut first = step.sequence;
     for earlier in history.counted_back_from(step).take(settings.window_steps as usize) {
-        // Edit, then re-run, is work: a mutation by another call ends the look back, as in every window.
-        if earlier.flags.has(Flags::MUTATED) && earlier.call != step.call {
-            break;
-        }
         if earlier.error == step.error {
             count += 1;
             first = earlier.sequence;

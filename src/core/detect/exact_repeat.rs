@@ -4,27 +4,24 @@ use crate::detect::detector::Detector;
 use crate::detect::finding::{Finding, repeat_identity};
 use crate::detect::history::History;
 use crate::detect::rule::{About, Rule};
-use crate::detect::step::{Flags, Step};
+use crate::detect::step::Step;
 use crate::detect::words::{Said, Words};
-use crate::identity::{Hash64, Hash128};
+use crate::identity::Hash128;
 use crate::setting::{
-    BLOCK_AT, BLOCK_SCOPE, BlockScope, FLAG, Key, Kind, MODE, Mode, Needs, Shared, ToolPolicy, WINDOW, count, settings, words,
+    BLOCK_AT, BLOCK_SCOPE, BlockScope, Key, Kind, MODE, Mode, Needs, Shared, ToolPolicy, WINDOW, count, settings, words,
 };
 
 settings! {
     /// `detectors.exact_repeat`.
     pub struct Settings {
-        mode: Mode = r#""block""#, MODE, "off | shadow | nudge | block, here and below";
+        mode: Mode = r#""off""#, MODE, "";
         threshold: u32 = "3", count(1),
-            "calls of a finding; alone in a policy it moves the two below, and both numbers of near_repeat, with it";
+            "calls of a finding; alone in a policy it moves block_at, and both numbers of near_repeat, with it";
         block_at: u32 = "10", BLOCK_AT,
             "calls of a block: agents that repeat a call eight times and then find out by themselves exist; 0 = never";
         count: RepeatCount = r#""run""#, words(&COUNTS),
             "run | window: in a row, or anywhere in the last window_steps calls";
         window_steps: u32 = "20", RepeatWindow, r#"calls, for count = "window""#;
-        skip_classes: SkippedClasses = r#"["poll", "read"]"#, Skipped,
-            r#"classes never counted with count = "window": three equal reads within 20 calls are ordinary"#;
-        result_aware: bool = "true", FLAG, "a changed answer ends the run: a poll whose answer changes is waiting";
         evaluate: Evaluate = r#""call""#, words(&EVALUATE), "call | turn: at each call, or once per turn";
         reject_notice_always as "reject_notice": bool = r#""auto""#, words(&NOTICES),
             "auto | always: announce rejection only where mode block delivers it, or always";
@@ -53,19 +50,6 @@ pub enum Evaluate {
     Turn,
 }
 
-/// Classes of tools whose calls are recorded but never the counted call of a window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SkippedClasses {
-    /// Class `poll`, and calls that wait.
-    pub poll: bool,
-    /// Class `read`.
-    pub read: bool,
-    /// Class `normal`.
-    pub normal: bool,
-    /// Class `mutates`.
-    pub mutates: bool,
-}
-
 const COUNTS: [(&str, RepeatCount); 2] = [("run", RepeatCount::Run), ("window", RepeatCount::Window)];
 const EVALUATE: [(&str, Evaluate); 2] = [("call", Evaluate::Call), ("turn", Evaluate::Turn)];
 const NOTICES: [(&str, bool); 2] = [("auto", false), ("always", true)];
@@ -73,17 +57,15 @@ const NOTICES: [(&str, bool); 2] = [("auto", false), ("always", true)];
 impl Rule for Settings {
     const ABOUT: About = About {
         title: "Same call, again and again.",
-        rule: "The newest call and the identical calls directly before it are at least `threshold`. An answer that \
-            differs ends the run. For a cut answer, the rest that was kept and its size are compared.",
-        example: "The agent runs `Bash {\"command\":\"cargo test\"}` with the same failure each time. The third call is \
-            nudged, the fourth and sixth more firmly, the tenth is refused.",
+        rule: "The newest call and the identical calls directly before it are at least `threshold`, whatever they \
+            answer. With `count = \"window\"` they may stand anywhere in the last `window_steps` calls.",
+        example: "The agent runs `Bash {\"command\":\"cargo test\"}` again and again. The third call is nudged, the fourth \
+            and sixth more firmly, the tenth is refused.",
         silent: &[
             "The same intent is written in another way: `ls src`, then `ls ./src`. `stuck` may see it.",
             "An argument is new each time by nature. Leave it out with `args_ignored`.",
-            "The answer changes from call to call (`equality/poll-whose-answer-moves`).",
             "A tool of class `poll`, a call that waits, or a look after a wait has counts multiplied by \
-                `poll_factor` (`equality/poll-factor-3`, `equality/a-command-that-waits`).",
-            "With `count = \"window\"`, calls of `skip_classes` are not counted.",
+                `poll_factor` (`rules/poll-factor-3`, `rules/a-command-that-waits`).",
         ],
         ..About::CALL
     };
@@ -101,7 +83,7 @@ impl Rule for Settings {
     }
 
     fn needs(&self, _: &Shared) -> Needs {
-        Needs { fingerprint: true, outcome: self.result_aware, ..Needs::default() }
+        Needs { fingerprint: true, ..Needs::default() }
     }
 
     fn words(&self, words: &Words<'_>) -> Said {
@@ -152,98 +134,27 @@ pub struct Run {
     pub hash: Hash128,
     /// How often, transparent steps left out. Not capped by the ring.
     pub length: u32,
-    /// The same, back to the last different answer (`result_aware`).
-    pub same_answer: u32,
-    /// Newest observed outcome in the run.
-    pub outcome: Hash64,
     /// Sequence of the first step of the run.
     pub first: u64,
-    /// Sequence of the first step that `same_answer` counts.
-    pub same_first: u64,
 }
 
 /// Takes a counted call into the run at the tail.
 pub fn advance(run: &mut Run, hash: Hash128, sequence: u64) {
     if run.hash == hash && run.length > 0 {
         run.length = run.length.saturating_add(1);
-        run.same_answer = run.same_answer.saturating_add(1);
     } else {
-        *run = Run { hash, length: 1, same_answer: 1, outcome: Hash64::NONE, first: sequence, same_first: sequence };
+        *run = Run { hash, length: 1, first: sequence };
     }
 }
 
-/// The run as the ring has it: the equal counted steps at its tail. For when a step turned out not to count after all.
-pub fn rebuild(run: &mut Run, history: &History) {
+/// The run as the ring has it: the counted steps at its tail that share a hash. For when a step turned out not to count after all.
+pub fn rebuild(run: &mut Run, history: &History, hash: impl Fn(&Step) -> Hash128) {
     *run = Run::default();
     let Some(newest) = history.counted_back().next() else { return };
-    run.hash = newest.call;
-    for step in history.counted_back().take_while(|step| step.call == run.hash) {
+    run.hash = hash(newest);
+    for step in history.counted_back().take_while(|step| hash(step) == run.hash) {
         run.length += 1;
         run.first = step.sequence;
-    }
-    if newest.flags.has(Flags::ARGS_ONLY) {
-        (run.same_answer, run.same_first) = (run.length, run.first);
-    } else {
-        rewalk(run, history);
-    }
-}
-
-/// Takes an observed outcome into the run: another answer ends the look back (`result_aware`).
-pub fn answered(run: &mut Run, history: &History, step: &Step) {
-    if run.hash != step.call || step.sequence < run.first || step.flags.has(Flags::ARGS_ONLY) {
-        return;
-    }
-    if step.flags.has(Flags::CUT) {
-        let is_other = |other: &&Step| other.flags.has(Flags::CUT) && other.sequence != step.sequence;
-        if in_run(run, history).find(is_other).is_some_and(|other| other.answers_otherwise(step)) {
-            rewalk(run, history);
-        }
-    } else if !step.outcome.is_some() {
-        // Not known, or not asked for.
-    } else if !run.outcome.is_some() {
-        run.outcome = step.outcome;
-    } else if run.outcome != step.outcome {
-        rewalk(run, history);
-    }
-}
-
-/// The steps of the run that the ring holds, newest first.
-fn in_run<'a>(run: &Run, history: &'a History) -> impl Iterator<Item = &'a Step> + use<'a> {
-    let (first, hash) = (run.first, run.hash);
-    history.counted_back().take_while(move |step| step.sequence >= first && step.call == hash)
-}
-
-/// The look back of `result_aware`, from the ring: with the newest observed outcome met, stop before the first other one. What is left
-/// of cut answers is no outcome, but ends it likewise where it differs.
-fn rewalk(run: &mut Run, history: &History) {
-    let mut newest = Newest::default();
-    let (mut count, mut first) = (0, run.same_first);
-    for step in in_run(run, history) {
-        if newest.ends_before(step) {
-            break;
-        }
-        count += 1;
-        first = step.sequence;
-    }
-    run.outcome = newest.whole.map_or(Hash64::NONE, |step| step.outcome);
-    (run.same_answer, run.same_first) = (count, first);
-}
-
-/// The newest answers that a look back has met, a whole one and a cut one.
-#[derive(Default)]
-struct Newest<'a> {
-    whole: Option<&'a Step>,
-    cut: Option<&'a Step>,
-}
-
-impl<'a> Newest<'a> {
-    /// Takes a step met on the way back; whether it was answered otherwise than those after it.
-    fn ends_before(&mut self, step: &'a Step) -> bool {
-        let is_cut = step.flags.has(Flags::CUT);
-        if !is_cut && !step.outcome.is_some() {
-            return false;
-        }
-        step.answers_otherwise((if is_cut { &mut self.cut } else { &mut self.whole }).get_or_insert(step))
     }
 }
 
@@ -253,11 +164,8 @@ pub fn observe(settings: &Settings, tool: &ToolPolicy, run: &Run, history: &Hist
     let threshold = step.scaled(tool, settings.threshold);
     let block_at = step.scaled(tool, settings.block_at);
     match settings.count {
-        RepeatCount::Run => {
-            let (count, first) = if settings.result_aware { (run.same_answer, run.same_first) } else { (run.length, run.first) };
-            (run.hash == step.call && count >= threshold)
-                .then(|| finding(settings, step, count, threshold).blocking_at(block_at).spanning(first, step.sequence))
-        }
+        RepeatCount::Run => (run.hash == step.call && run.length >= threshold)
+            .then(|| finding(settings, step, run.length, threshold).blocking_at(block_at).spanning(run.first, step.sequence)),
         RepeatCount::Window => in_window(settings, tool, history, step),
     }
 }
@@ -287,8 +195,8 @@ fn in_window(settings: &Settings, tool: &ToolPolicy, history: &History, step: &S
     let window = || history.counted_back().take(settings.window_steps as usize);
     // The ring holds at least as many of a call as the window: most calls are new to it, and the window need not be walked.
     let may_have_enough = |step: &Step| history.calls_in_ring(step.call) >= threshold;
-    if !is_skipped(settings, step) && may_have_enough(step) {
-        let (count, first) = count_equal(settings, window(), step);
+    if may_have_enough(step) {
+        let (count, first) = count_equal(window(), step);
         if count >= threshold {
             return Some(
                 finding(settings, step, count, threshold)
@@ -317,8 +225,8 @@ fn most_of_window(settings: &Settings, tool: &ToolPolicy, history: &History, ste
     let window = || history.counted_back().take(settings.window_steps as usize);
     let may_have_enough = |step: &Step| history.calls_in_ring(step.call) >= threshold;
     let mut best: Option<(u32, u64, &Step)> = None;
-    for candidate in window().filter(|candidate| !is_skipped(settings, candidate) && may_have_enough(candidate)) {
-        let (count, first) = count_equal(settings, window(), candidate);
+    for candidate in window().filter(|candidate| may_have_enough(candidate)) {
+        let (count, first) = count_equal(window(), candidate);
         if best.is_none_or(|(most, ..)| count > most) {
             best = Some((count, first, candidate));
         }
@@ -340,33 +248,10 @@ pub fn still_in_window(settings: &Settings, tool: &ToolPolicy, history: &History
     Some(finding)
 }
 
-fn count_equal<'a>(settings: &Settings, window: impl Iterator<Item = &'a Step>, step: &Step) -> (u32, u64) {
-    let mut newest = Newest::default();
-    let mut count = 0;
-    let mut first = step.sequence;
-    let hard = step.failed() || step.flags.has(Flags::TEST);
-    for earlier in window {
-        // Edit, then re-run, is work: a mutation by another call ends the look back of a failing call or a test run.
-        if hard && earlier.flags.has(Flags::MUTATED) && earlier.call != step.call {
-            break;
-        }
-        if earlier.call != step.call {
-            continue;
-        }
-        if settings.result_aware && !earlier.flags.has(Flags::ARGS_ONLY) && newest.ends_before(earlier) {
-            break;
-        }
-        count += 1;
-        first = earlier.sequence;
-    }
-    (count, first)
-}
-
-const fn is_skipped(settings: &Settings, step: &Step) -> bool {
-    (settings.skip_classes.poll && step.flags.has(Flags::POLL))
-        || (settings.skip_classes.read && step.flags.has(Flags::READ))
-        || (settings.skip_classes.mutates && step.flags.has(Flags::MUTATES))
-        || (settings.skip_classes.normal && !step.flags.any(Flags(Flags::POLL.0 | Flags::READ.0 | Flags::MUTATES.0)))
+fn count_equal<'a>(window: impl Iterator<Item = &'a Step>, step: &Step) -> (u32, u64) {
+    window
+        .filter(|earlier| earlier.call == step.call)
+        .fold((0, step.sequence), |(count, _), earlier| (count + 1, earlier.sequence))
 }
 
 /// Steps of a window that is not below the threshold, where the window is what is counted.
@@ -386,30 +271,5 @@ impl Kind for RepeatWindow {
 
     fn range(&self) -> String {
         WINDOW.range()
-    }
-}
-
-/// Classes by name.
-struct Skipped;
-
-const CLASSES: [(&str, usize); 4] = [("poll", 0), ("read", 1), ("normal", 2), ("mutates", 3)];
-
-impl Kind for Skipped {
-    type Of = SkippedClasses;
-
-    fn read(&self, key: &mut Key<'_>) -> SkippedClasses {
-        let mut skips = [false; CLASSES.len()];
-        for class in key.texts() {
-            let number = key.check.choice(&key.path, &class, &CLASSES);
-            if let Some(skip) = skips.get_mut(number) {
-                *skip = true;
-            }
-        }
-        let [poll, read, normal, mutates] = skips;
-        SkippedClasses { poll, read, normal, mutates }
-    }
-
-    fn range(&self) -> String {
-        CLASSES.map(|(class, _)| format!("`{class}`")).join(", ")
     }
 }

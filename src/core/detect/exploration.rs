@@ -28,7 +28,7 @@ impl Rule for Settings {
             and the last `slice_turns` showed fewer than `slice_files` new files.",
         example: "Ten files are read and none is changed.",
         silent: &[
-            "It is off by default: reading is the whole job of some agents (`equality/exploration-10`).",
+            "It is off by default: reading is the whole job of some agents (`rules/exploration-10`).",
             "An edit was made, whether it worked or not.",
         ],
         ..About::AGENT

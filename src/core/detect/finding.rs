@@ -37,8 +37,6 @@ pub struct Finding {
     pub last: u64,
     /// The current step takes part. One that is not fresh is recorded, never published.
     pub is_fresh: bool,
-    /// Only a signal: recorded, counted as evidence, never the reason of a command.
-    pub is_signal: bool,
     /// When its block would pass again by itself (`call_rate`).
     pub free_at: Option<EventTime>,
     /// What its block covers, where the finding knows better than the detector's settings.
@@ -68,7 +66,6 @@ impl Finding {
             first: 0,
             last: 0,
             is_fresh: true,
-            is_signal: false,
             free_at: None,
             scope: None,
             patience: 1,

@@ -48,7 +48,7 @@ impl Rule for Settings {
         example: "A job starts thirty copies of itself.",
         silent: &[
             "It is off until an operator sets a mode and names `tools`: many sessions may rightly call the same \
-                thing (`equality/fleet-30`).",
+                thing (`rules/fleet-30`).",
             "`limit` or `window_ms` is 0.",
             "Calls of one burst lie on both sides of the end of a window.",
         ],

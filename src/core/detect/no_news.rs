@@ -14,7 +14,7 @@ use crate::setting::{BlockScope, MODE, Mode, Needs, Shared, settings};
 settings! {
     /// `detectors.no_news`.
     pub struct Settings {
-        mode: Mode = r#""off""#, MODE, "on in the profile default";
+        mode: Mode = r#""block""#, MODE, "";
     }
 }
 

@@ -11,7 +11,7 @@ use crate::setting::{BLOCK_AT, BLOCK_SCOPE, BlockScope, MODE, Mode, Needs, Share
 settings! {
     /// `detectors.outcome_repeat`.
     pub struct Settings {
-        mode: Mode = r#""block""#, MODE, "";
+        mode: Mode = r#""off""#, MODE, "";
         threshold: u32 = "3", count(1),
             "equal answers of a finding; the count then starts again, so findings come at 3, 6, 9";
         block_at: u32 = "12", BLOCK_AT, "equal answers of a block: the fourth finding; 0 = never";

@@ -2,9 +2,6 @@
 
 use crate::detect::step::Step;
 
-/// Between two equal calls of an agent that waits, ms. A loop of a model has seconds.
-pub(super) const PATIENT_MS: i64 = 45_000;
-
 /// Between two equal calls of one reply at most, ms. A model that is asked again needs longer.
 const PARALLEL_MS: i64 = 2_000;
 

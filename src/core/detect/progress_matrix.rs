@@ -39,15 +39,12 @@ pub fn observe(
     let category = match (step.flags.has(Flags::SEEN_OUTCOME), step.flags.has(Flags::SEEN_CALL)) {
         (false, false) => Category::FullProgress,
         (false, true) => Category::WorldChanged,
-        // Nine files written, each answered `ok` or in the same words, is work.
-        (true, false) if step.flags.any(Flags(Flags::GENERIC.0 | Flags::NEW_CHANGE.0)) => Category::Neutral,
         (true, false) => Category::Stuck,
         (true, true) => Category::FullStagnation,
     };
     matrix.category = category;
     match category {
         Category::None | Category::FullProgress | Category::WorldChanged => (matrix.stagnation, matrix.stuck) = (0, 0),
-        Category::Neutral => matrix.stagnation = 0,
         Category::Stuck => {
             if matrix.stuck == 0 {
                 matrix.stuck_first = step.sequence;
@@ -66,8 +63,7 @@ pub fn observe(
     }
     let found = |detector: Detector, takes_part: bool, (mode, threshold, block_at): (Mode, u32, u32), streak: u32, first: u64| {
         let threshold = step.scaled(tool, threshold);
-        // A neutral step leaves the streak of `stuck` standing, but takes no part in it.
-        (category != Category::Neutral && takes_part && mode.is_on() && streak >= threshold).then(|| {
+        (takes_part && mode.is_on() && streak >= threshold).then(|| {
             let (identity, base) = match detector {
                 Detector::Stagnation => (repeat_identity(matrix.stagnation_fingerprint), 0.7),
                 _ => (loop_identity(Family::Outcome, &[step.outcome.0]), 0.5),

@@ -13,7 +13,7 @@ use crate::setting::{Key, Kind, MODE, Mode, Needs, SHARE, Shared, ToolPolicy, WI
 settings! {
     /// `detectors.semantic_repeat`.
     pub struct Settings {
-        mode: Mode = r#""shadow""#, MODE, "similarity of words is the weakest evidence: watch it before you use it";
+        mode: Mode = r#""off""#, MODE, "";
         threshold: u32 = "2", count(1), "similar earlier steps of a finding";
         similarity: f64 = "0.65", SHARE, "Jaccard, 0 to 1; strictly greater is similar";
         window_steps: u32 = "30", WINDOW, "earlier completed steps looked at";
@@ -39,7 +39,7 @@ impl Rule for Settings {
             "Synonyms are used: words are compared, not meanings.",
             "Only hashes of arguments and results are known (`cortex/hashes-have-no-similarity`).",
             "It does speak on honest series, such as many look-ups of one kind. So it runs as shadow \
-                (`equality/meaning-similarity-065`).",
+                (`rules/meaning-similarity-065`).",
         ],
         ..About::AGENT
     };

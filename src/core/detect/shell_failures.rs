@@ -11,7 +11,7 @@ use crate::setting::{Key, Kind, MODE, Mode, Needs, Shared, count, settings};
 settings! {
     /// `detectors.shell_failures`.
     pub struct Settings {
-        mode: Mode = r#""nudge""#, MODE, "";
+        mode: Mode = r#""off""#, MODE, "";
         threshold: u32 = "3", count(1), "failures of a finding";
         file_tools: FileTools = r#"{ create = "write_file", edit = "edit_file", read = "read_file" }"#, FileToolNames,
             "tool names that the text recommends";

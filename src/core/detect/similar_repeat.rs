@@ -13,7 +13,7 @@ use crate::setting::{BlockScope, MODE, Mode, Needs, Shared, settings};
 settings! {
     /// `detectors.similar_repeat`.
     pub struct Settings {
-        mode: Mode = r#""off""#, MODE, "on in the profile default";
+        mode: Mode = r#""block""#, MODE, "off | shadow | nudge | block, here and below";
     }
 }
 

@@ -7,7 +7,7 @@ use crate::setting::{BLOCK_AT, BLOCK_SCOPE, BlockScope, MODE, Mode, Needs, Share
 settings! {
     /// `detectors.stagnation`.
     pub struct Settings {
-        mode: Mode = r#""block""#, MODE, "";
+        mode: Mode = r#""off""#, MODE, "";
         threshold: u32 = "3", count(1), "steps in a row of a finding";
         block_at: u32 = "9", BLOCK_AT, "steps in a row of a block, the tenth equal one; 0 = never";
         tools: Vec<String> = "[]", TOOLS, "tools that take part; empty = all";

@@ -6,10 +6,10 @@ use crate::detect::detector::{Detector, DetectorBits};
 use crate::detect::evidence::Evidence;
 use crate::detect::names::ToolId;
 use crate::event::EventTime;
-use crate::identity::{Hash64, Hash128, Residue, Signature};
+use crate::identity::{Hash64, Hash128, Signature};
 use crate::setting::ToolPolicy;
 
-/// Yes-or-no facts of a step. The bits are stored and never reused.
+/// Yes-or-no facts of a step. The bits are stored and never reused: 5, 6, 23 and from 26 on are those of older versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flags(pub u32);
 
@@ -24,12 +24,6 @@ impl Flags {
     pub const REFUSED: Self = Self(1 << 3);
     /// Failed as outages do: transparent but for the rates, and for the swarm from the second in a row on.
     pub const RETRYABLE: Self = Self(1 << 4);
-    /// Its answer says nothing (`ok`, `done`, empty).
-    pub const GENERIC: Self = Self(1 << 5);
-    /// A success that says nothing: both of these.
-    pub const RECEIPT: Self = Self(Self::OK.0 | Self::GENERIC.0);
-    /// A successful call that changes the world.
-    pub const MUTATED: Self = Self(1 << 6);
     /// A shell command.
     pub const SHELL: Self = Self(1 << 7);
     /// A shell command about a file, for the wording.
@@ -63,29 +57,13 @@ impl Flags {
 
     /// A reset came after it: `call_rate` counts neither it nor any step before it, whatever becomes of them.
     pub const FORGOTTEN: Self = Self(1 << 21);
-    /// Its answer was cut: no outcome identity, and `state` is the hash of what is left and of its size, which can only tell answers apart.
+    /// Its answer was cut: it has no outcome identity and no state.
     pub const CUT: Self = Self(1 << 22);
-    /// A change that worked, by a call not made before, under a policy that takes it for progress.
-    pub const NEW_CHANGE: Self = Self(1 << 23);
 
     /// Lets time pass: `identity.waiters`.
     pub const WAITS: Self = Self(1 << 24);
     /// A shell command that names a URL: what answers is no matter of where it runs.
     pub const REMOTE: Self = Self(1 << 25);
-
-    /// Lowest of the [`Residue::BITS`] highest bits, which are a number.
-    const RESIDUE_SHIFT: u32 = u32::BITS - Residue::BITS;
-
-    /// What masks took out of its answer, of a cut one its size: [`Residue::bits`].
-    #[must_use]
-    pub const fn residue(self) -> u8 {
-        (self.0 >> Self::RESIDUE_SHIFT) as u8
-    }
-
-    /// Sets that.
-    pub const fn set_residue(&mut self, residue: Residue) {
-        self.0 = self.0 & (u32::MAX >> Residue::BITS) | (residue.bits() as u32) << Self::RESIDUE_SHIFT;
-    }
 
     /// Whether all of `other` are set.
     #[must_use]
@@ -132,7 +110,7 @@ pub struct Step {
     pub read_target: Hash64,
     /// Outcome identity; none until observed.
     pub outcome: Hash64,
-    /// State: description and output; of a cut answer the hash of what is left of it ([`Flags::CUT`]).
+    /// State: description and output; none of a cut answer.
     pub state: Hash64,
     /// Error key.
     pub error: Hash64,
@@ -225,35 +203,6 @@ impl Step {
     #[must_use]
     pub const fn failed(&self) -> bool {
         self.flags.has(Flags::OBSERVED) && !self.flags.has(Flags::OK)
-    }
-
-    /// Whether there is an answer to compare, whole or cut.
-    #[must_use]
-    pub const fn has_answer(&self) -> bool {
-        self.outcome.is_some() || self.flags.has(Flags::CUT)
-    }
-
-    /// Whether both answers are known and say different things. Two cut ones do where what is left of them differs; a cut one and a
-    /// whole one are never known to.
-    #[must_use]
-    pub const fn answers_otherwise(&self, other: &Self) -> bool {
-        let both_whole = self.outcome.is_some() && other.outcome.is_some() && self.outcome.0 != other.outcome.0;
-        let both_cut = self.flags.has(Flags::CUT) && other.flags.has(Flags::CUT) && self.state.0 != other.state.0;
-        both_whole || both_cut
-    }
-
-    /// Whether its answer, the same as that of an earlier equal call but for what masks took out, may have moved nevertheless.
-    #[must_use]
-    pub const fn moved_since(&self, earlier: &Self) -> bool {
-        self.outcome.is_some() && self.outcome.0 == earlier.outcome.0 && self.flags.residue() != earlier.flags.residue()
-    }
-
-    /// Whether it is known to have brought more than `earlier`, an equal call: a success with another answer, and one not seen before.
-    #[must_use]
-    pub const fn got_further(&self, earlier: &Self) -> bool {
-        let is_new = self.flags.has(Flags::CUT) || !self.flags.has(Flags::SEEN_OUTCOME);
-        self.flags.has(Flags(Flags::OBSERVED.0 | Flags::OK.0))
-            && (self.moved_since(earlier) || (is_new && self.answers_otherwise(earlier)))
     }
 
     /// A threshold or `block_at` of a count for this call of a tool.

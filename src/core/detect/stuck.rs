@@ -8,7 +8,7 @@ use crate::setting::{BLOCK_AT, BLOCK_SCOPE, BlockScope, MODE, Mode, Needs, Share
 settings! {
     /// `detectors.stuck`.
     pub struct Settings {
-        mode: Mode = r#""nudge""#, MODE, "several calls may rightly have one answer";
+        mode: Mode = r#""off""#, MODE, "";
         threshold: u32 = "5", count(1), "steps in a row of a finding";
         block_at: u32 = "8", BLOCK_AT, "steps in a row of a block in mode block; 0 = never";
         tools: Vec<String> = "[]", TOOLS, "tools that take part; empty = all";
@@ -23,9 +23,6 @@ impl Rule for Settings {
         rule: "`threshold` new calls in a row have an outcome that was seen before.",
         example: "Six wordings of a search are all answered `No results were found.`",
         silent: &[
-            "The answer says nothing: `ok`, `done`, or a success of at most 16 characters (`equality/generic-16`). \
-                Nine files written are work.",
-            "A new edit works (`equality/files-written-are-work`).",
             "The tool has `identity = \"args_only\"`, as notes to oneself (`TodoWrite`, `think`).",
             "The empty answers differ slightly.",
         ],

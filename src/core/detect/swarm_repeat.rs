@@ -1,4 +1,4 @@
-//! `swarm_repeat`: one call all over a swarm (attocode). Counted by the swarm stage; which calls count is decided in `unproductive`. Page `detection`.
+//! `swarm_repeat`: one call all over a swarm (attocode). Counted by the swarm stage; which calls count is decided in `in_vain`. Page `detection`.
 
 use crate::detect::rule::{About, Rule};
 use crate::detect::words::{Said, Words};
@@ -9,8 +9,8 @@ settings! {
     /// `detectors.swarm_repeat`.
     pub struct Settings {
         mode: Mode = r#""nudge""#, MODE, "";
-        count: Counted = r#""unproductive""#, words(&COUNTED),
-            "unproductive | no_news | all: calls that failed or brought an answer known to the agent, no_news by what was new; fifty that read one file are work";
+        count: Counted = r#""no_news""#, words(&COUNTED),
+            "no_news | all: calls that failed or brought their agent nothing new; fifty that read one file are work";
         threshold: u32 = "10", count(1), "calls of a finding";
         workers_min: u32 = "2", WorkersMin, "distinct workers of a finding: one alone is another detector's business";
         worker: Worker = r#""session""#, words(&WORKERS),
@@ -65,11 +65,9 @@ pub enum Notify {
 /// Which calls `call_rate` and `swarm_repeat` count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Counted {
-    /// Calls that got nowhere: they failed, or brought their agent an answer it already had. A swarm's are counted when the outcome is known: fifty
-    /// workers that read one popular file are work; fifty that meet one dead endpoint are a loop. `call_rate` counts also those not answered yet.
+    /// Calls that failed, or repeated a known call with a known answer. A swarm's are counted when the outcome is known: fifty workers that read
+    /// one popular file are work; fifty that meet one dead endpoint are a loop. `call_rate` counts also those not answered yet.
     #[default]
-    Unproductive,
-    /// The same by news: calls that failed, or repeated a known call with a known answer.
     NoNews,
     /// Every call, when it is requested (attocode, IronCurtain).
     All,
@@ -84,8 +82,7 @@ impl Counted {
 }
 
 /// Words of [`Counted`].
-pub(super) const COUNTED: [(&str, Counted); 3] =
-    [("unproductive", Counted::Unproductive), ("no_news", Counted::NoNews), ("all", Counted::All)];
+pub(super) const COUNTED: [(&str, Counted); 2] = [("no_news", Counted::NoNews), ("all", Counted::All)];
 const WORKERS: [(&str, Worker); 2] = [("session", Worker::Session), ("agent", Worker::Agent)];
 const STEPS: [(&str, SwarmSteps); 3] = [("once", SwarmSteps::Once), ("double", SwarmSteps::Double), ("each", SwarmSteps::Each)];
 const NOTIFY: [(&str, Notify); 2] = [("contributors", Notify::Contributors), ("latest", Notify::Latest)];
@@ -168,23 +165,23 @@ impl Rule for Settings {
     const ABOUT: About = About {
         title: "One call all over a swarm.",
         rule: "At least `workers_min` sessions of one swarm make `threshold` calls of one fingerprint within \
-            `window_ms`. With `worker = \"agent\"` each agent of a session counts. With `count = \"unproductive\"` only calls that got their agent nowhere count, once their \
+            `window_ms`. With `worker = \"agent\"` each agent of a session counts. With `count = \"no_news\"` only calls that brought their agent nothing count, once their \
             outcome is known. With `count = \"all\"` every call counts when it is requested.",
         example: "Six crawlers each try one dead endpoint twice. Each agent is nudged at its next such call, once.",
         silent: &[
             "The events carry no `swarm_id` (`attocode/swarm-needs-an-id`), or outcomes are never sent.",
-            "Fifty agents read one popular file once (`equality/swarm-agents-that-read-one-file`).",
+            "Fifty agents read one popular file once (`rules/swarm-agents-that-read-one-file`).",
             "A failure, if the agent changed something or got further since its last such call, or if the failure \
-                says something new (`equality/swarm-that-edits-and-tries-again`).",
+                says something new (`rules/swarm-that-edits-and-tries-again`).",
             "The first failure of a command line on an agent, unless the command names a URL \
-                (`equality/swarm-whose-builds-fail-once`, `equality/swarm-at-a-url-in-a-command-line`).",
-            "The first outage an agent meets at one address (`equality/swarm-let-in-at-the-second-try`).",
+                (`rules/swarm-whose-builds-fail-once`, `rules/swarm-at-a-url-in-a-command-line`).",
+            "The first outage an agent meets at one address (`rules/swarm-let-in-at-the-second-try`).",
             "A success whose answer is new to the agent, says nothing, or differs only in masked parts, and a \
-                call that waits (`equality/swarm-answers-that-say-nothing`, `equality/swarm-that-waits`).",
-            "One session alone, however many agents it names (`equality/swarm-one-session-of-many-agents`).",
+                call that waits (`rules/swarm-answers-that-say-nothing`, `rules/swarm-that-waits`).",
+            "One session alone, however many agents it names (`rules/swarm-one-session-of-many-agents`).",
             "One worker loops and others pass by: a block also needs `threshold` calls beside those of the busiest \
-                one (`equality/swarm-one-loops-and-one-passes-by`).",
-            "A step was published less than `cooldown_ms` ago (`equality/swarm-told-once`).",
+                one (`rules/swarm-one-loops-and-one-passes-by`).",
+            "A step was published less than `cooldown_ms` ago (`rules/swarm-told-once`).",
         ],
         swept: None,
         ..About::AGENT
@@ -199,9 +196,7 @@ impl Rule for Settings {
     }
 
     fn needs(&self, _: &Shared) -> Needs {
-        let unproductive = self.count == Counted::Unproductive;
-        let evidence = self.count == Counted::NoNews;
-        Needs { fingerprint: true, outcome: unproductive, error: unproductive, swarm: true, evidence, ..Needs::default() }
+        Needs { fingerprint: true, swarm: true, evidence: self.count == Counted::NoNews, ..Needs::default() }
     }
 
     fn words(&self, words: &Words<'_>) -> Said {

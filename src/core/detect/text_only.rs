@@ -13,7 +13,7 @@ settings! {
         mode: Mode = r#""nudge""#, MODE, "";
         threshold: u32 = "4", count(1),
             "text turns of a finding; three refusals of a format in a row still right themselves";
-        reply_ms: i64 = "0", millis(0),
+        reply_ms: i64 = "10_000", millis(0),
             "texts without a turn that follow each other within so long, with nothing in between, are one reply; 0 = each is one";
     }
 }
@@ -28,7 +28,7 @@ impl Rule for Settings {
             "A text with `final: true` declares the end and does not count.",
             "A call was made in between (`attocode/text-a-call-ends-it`), or a person wrote.",
             "The producer sends no messages.",
-            "It does speak to an agent whose work is talking: switch it off there (`equality/text-4`).",
+            "It does speak to an agent whose work is talking: switch it off there (`rules/text-4`).",
         ],
         ..About::AGENT
     };

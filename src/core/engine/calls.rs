@@ -1,6 +1,6 @@
 //! Calls and their answers become steps of the history, and advance the runs of equal calls.
 
-use crate::detect::{Flags, History, Step, Waiting, exact_repeat, measure, near_repeat};
+use crate::detect::{Flags, History, Step, Waiting, exact_repeat, measure};
 use crate::engine::context::Context;
 use crate::engine::due::arm_open_calls;
 use crate::engine::effects::{DeniedBy, Effects, NudgeResponse};
@@ -9,7 +9,7 @@ use crate::engine::lifecycle::remember;
 use crate::engine::marks::Mark;
 use crate::engine::observe::{MatrixBlock, Recorded};
 use crate::engine::session::{Head, Session};
-use crate::engine::swarm_calls::{count_fleet, count_made, count_unproductive};
+use crate::engine::swarm_calls::{count_fleet, count_in_vain, count_made};
 use crate::event::{Call, CallResult, EventTime, Outcome};
 use crate::identity::{Arguments, Hash64, call_identity, hash_text};
 use crate::policy::{Detector, Policy, ToolPolicy};
@@ -173,7 +173,7 @@ fn finish<'a>(
     if is_forgotten {
         return Recorded::default();
     }
-    count_unproductive(context, session, sequence, out);
+    count_in_vain(context, session, sequence, out);
     let is_counted = answer_runs(policy, session, sequence, counts_from_now);
     Recorded {
         step: Some((sequence, tool)),
@@ -221,7 +221,7 @@ fn advance_runs(context: &Context<'_>, session: &mut Session, sequence: u64) -> 
     session.head.pending_turn == 0
 }
 
-/// The outcome of a step enters the runs. Whether the step counts.
+/// Whether a step with a known outcome counts; an outage leaves the runs.
 fn answer_runs(policy: &Policy, session: &mut Session, sequence: u64, counts_from_now: bool) -> bool {
     let Some(step) = session.history.get(sequence) else { return false };
     if step.is_transparent() {
@@ -230,12 +230,6 @@ fn answer_runs(policy: &Policy, session: &mut Session, sequence: u64, counts_fro
             rebuild_runs(policy, session);
         }
         return false;
-    }
-    let streaks = &mut session.head.streaks;
-    exact_repeat::answered(&mut streaks.exact, &session.history, step);
-    let result_aware = policy.detectors.near_repeat.result_aware;
-    if near_repeat::answered(&mut streaks.near, &session.history, step, result_aware) {
-        streaks.near_tier = 0;
     }
     true
 }
@@ -296,9 +290,9 @@ fn refuse(policy: &Policy, session: &mut Session, sequence: u64, event: Hash64) 
 /// The runs as the ring has them, after a step of theirs turned out not to count.
 fn rebuild_runs(policy: &Policy, session: &mut Session) {
     let streaks = &mut session.head.streaks;
-    exact_repeat::rebuild(&mut streaks.exact, &session.history);
+    exact_repeat::rebuild(&mut streaks.exact, &session.history, |step| step.call);
     if policy.needs.fingerprint {
-        near_repeat::rebuild(&mut streaks.near, &session.history, policy.detectors.near_repeat.result_aware);
+        exact_repeat::rebuild(&mut streaks.near, &session.history, |step| step.fingerprint);
     }
 }
 

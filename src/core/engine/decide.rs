@@ -74,9 +74,7 @@ fn choose(
     out: &mut Effects,
 ) -> Option<Decision> {
     let policy = context.policy;
-    // What is only a signal supports a decision of others; where all of them decide together, it must not tip it.
-    let takes_part =
-        |finding: &&Finding| finding.is_fresh && Track::of(finding) == track && !(policy.fusion.decides && finding.is_signal);
+    let takes_part = |finding: &&Finding| finding.is_fresh && Track::of(finding) == track;
     let mine: Vec<Finding> = findings.iter().filter(takes_part).cloned().collect();
     if mine.is_empty() {
         return None;
@@ -94,7 +92,7 @@ fn choose(
         return Some(Decision { finding, action, tier, fused: Some(fused), recommended, track });
     }
     let mut best: Option<(bool, u8, Decision)> = None;
-    for finding in mine.iter().filter(|finding| !finding.is_signal) {
+    for finding in &mine {
         let known = Known::of(finding, (episodes, has_room, is_another), context);
         let Some((action, tier)) = action_of(policy, finding, &known, out) else { continue };
         let key = (action != Action::Block, rank(policy, finding.detector));
@@ -213,7 +211,7 @@ fn is_another(findings: &[Finding], episodes: &[Episode]) -> bool {
 fn note_hits(findings: &[Finding], episodes: &mut [Episode]) {
     for (at, finding) in findings.iter().enumerate() {
         let is_first = findings.iter().take(at).all(|earlier| earlier.identity != finding.identity);
-        if !is_first || finding.is_signal {
+        if !is_first {
             continue;
         }
         if let Some(episode) = episodes.iter_mut().find(|episode| episode.identity == finding.identity) {

@@ -8,12 +8,12 @@ use crate::detect::{Evidence, Family, Flags, Hashed, History, Marks, Step, loop_
 use crate::engine::context::Context;
 use crate::event::{Call, CallResult, Content, Outcome, View, json};
 use crate::identity::{
-    Arguments, Digest, Hash64, Hashes, NamingWords, Reading, Residue, Signature, Sketch, after_cd, argument_hashes,
-    call_identity, canonical_json, contains_any_word, error_key, fingerprint, hash_text, outcome_identity, own_words,
-    read_arguments, read_hash, read_json, read_text, readable_text, readable_text_of, sketch_failure, state_identity,
+    Arguments, Digest, Hash64, Hashes, NamingWords, Reading, Signature, Sketch, after_cd, argument_hashes, call_identity,
+    canonical_json, contains_any_word, error_key, fingerprint, hash_text, outcome_identity, own_words, read_arguments, read_hash,
+    read_json, read_text, readable_text, readable_text_of, sketch_failure, state_identity,
 };
 use crate::limits::DESCRIPTION_CHARS_MAX;
-use crate::policy::{OutcomePolicy, Policy, ToolClass, ToolPolicy};
+use crate::policy::{Policy, ToolClass, ToolPolicy};
 
 /// Arguments that name the file a tool of class `read` reads.
 const PATH_ARGS: [&str; 4] = ["path", "file_path", "filename", "notebook_path"];
@@ -34,9 +34,6 @@ const HANDLE_BYTES_MAX: usize = 96;
 
 /// A call that takes so long has let time pass. Milliseconds.
 const SLOW_MS: u64 = 5_000;
-
-/// No listed answer is longer. Bytes.
-const SHORT_ANSWER_BYTES: usize = 64;
 
 /// The step of a requested call. Sequence, tool and transparency are the session's to set. `may_fail`: its outcome is not known to be a success.
 pub(super) fn requested(
@@ -181,7 +178,7 @@ fn answered(result: &CallResult<'_>, (answer, canonical): (&View<'_>, Option<&st
 fn asks_shell(policy: &Policy) -> bool {
     let detectors = &policy.detectors;
     let asks_files = detectors.shell_failures.mode.is_on() || detectors.exploration.mode.is_on();
-    policy.progress.mutation || policy.needs.test || asks_files
+    policy.needs.evidence || policy.needs.test || asks_files
 }
 
 fn shell_facts(policy: &Policy, command: &str, reads: bool, step: &mut Step) {
@@ -257,7 +254,6 @@ impl Completion {
     pub(super) fn look_back(&mut self, history: &History, step: &Step) {
         let was_called = history.seen_call(step.call) > 0;
         self.flags.set(Flags::SEEN_CALL, was_called);
-        self.flags.set(Flags::NEW_CHANGE, self.flags.has(Flags::NEW_CHANGE) && !was_called);
         let was_answered = history.seen_outcome(self.outcome) > 0;
         self.flags.set(Flags::SEEN_OUTCOME, was_answered);
     }
@@ -317,10 +313,6 @@ pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<
     done.flags.set(Flags::OPEN, false);
     done.flags.set(Flags::OBSERVED, true);
     done.flags.set(Flags::OK, is_ok);
-    let is_change = policy.progress.mutation && is_ok && step.flags.has(Flags::MUTATES);
-    done.flags.set(Flags::MUTATED, is_change);
-    // Unless the look back finds that it was made before.
-    done.flags.set(Flags::NEW_CHANGE, is_change && policy.progress.new_mutation);
     // It ran, whatever was decided about it before.
     done.flags.set(Flags::REFUSED, false);
     done.flags.set(Flags::OVER_RATE, false);
@@ -329,20 +321,12 @@ pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<
     let answer = LazyCell::new(|| result.result.view());
     let proves_nothing = result.truncated && result.stable_result.is_absent() && !matches!(result.result, Content::Sha256(_));
     done.flags.set(Flags::CUT, proves_nothing);
-    let mut left = Hash64::NONE;
     let mut canonical = None;
-    if policy.needs.outcome {
+    if policy.needs.outcome && !proves_nothing {
         let stable = result.stable_result.view();
         let compared = if result.stable_result.is_absent() { &*answer } else { &stable };
         let compared = outcome_identity(is_ok, compared, error_text.filter(|_| !is_ok), &policy.outcomes.rules, &tool.outcome);
-        if proves_nothing {
-            let bytes = result.result_bytes.unwrap_or_default();
-            left = loop_identity(Family::Outcome, &[compared.identity.hash64().0, bytes]);
-            done.flags.set_residue(result.result_bytes.map_or_else(Residue::default, Residue::of_size));
-        } else {
-            done.outcome = compared.identity.hash64();
-            done.flags.set_residue(compared.residue);
-        }
+        done.outcome = compared.identity.hash64();
         canonical = compared.canonical.filter(|_| result.stable_result.is_absent());
     }
     let evidence = step.evidence.as_ref().filter(|_| policy.needs.evidence);
@@ -350,21 +334,12 @@ pub(super) fn completed(policy: &Policy, tool: &ToolPolicy, result: &CallResult<
     if !is_ok {
         failure_facts(policy, result, || &answer, error_text, &mut done);
     }
-    let needs_text = policy.needs.tokens || policy.needs.outcome || (policy.needs.test && step.flags.has(Flags::TEST));
-    if needs_text || policy.needs.state {
-        let text = readable_text_of(&answer, canonical);
-        output_facts(policy, &text, step, &mut done);
-        // A hash hides what it says, and a failure that names its error says something whatever it printed.
-        let says_more = || {
-            matches!(result.result, Content::Sha256(_)) || (!is_ok && error_text.is_some_and(|text| names_error(policy, text)))
-        };
-        if done.flags.has(Flags::GENERIC) && says_more() {
-            done.flags.set(Flags::GENERIC, false);
-        }
+    if policy.needs.tokens || policy.needs.state || (policy.needs.test && step.flags.has(Flags::TEST)) {
+        output_facts(policy, &readable_text_of(&answer, canonical), step, &mut done);
     }
     if proves_nothing {
-        // What was cut is no evidence of sameness, of states no more than of answers; what is left of two may tell them apart.
-        done.state = left;
+        // What was cut is no evidence of sameness, of states no more than of answers.
+        done.state = Hash64::NONE;
     }
     done
 }
@@ -386,7 +361,6 @@ fn failure_facts<'a>(
     if !policy.needs.error || is_outage {
         return;
     }
-    let settings = &policy.detectors.dead_end;
     let of_result;
     let text = if is_refusal {
         "denied"
@@ -396,28 +370,12 @@ fn failure_facts<'a>(
         of_result = readable_text(answer());
         &of_result
     };
-    done.error = error_key(text, settings.key_chars, &settings.mask)
-        .filter(|key| is_refusal || !settings.generic.is_match(key))
-        .map_or(Hash64::NONE, |key| hash_text(&key).hash64());
-}
-
-/// Whether an error text says more than that something failed.
-fn names_error(policy: &Policy, text: &str) -> bool {
-    !policy.detectors.dead_end.generic.is_match(text.trim())
-}
-
-/// Whether an answer says nothing wherever it comes: one of the list, or a success of few characters.
-fn says_nothing(outcomes: &OutcomePolicy, answer: &str, flags: Flags) -> bool {
-    let is_listed = answer.len() <= SHORT_ANSWER_BYTES && outcomes.generic.contains(&answer.to_lowercase());
-    let is_brief = || outcomes.generic_chars > 0 && answer.chars().nth(outcomes.generic_chars).is_none();
-    is_listed || (flags.has(Flags::OK) && is_brief())
+    done.error = error_key(text, policy.detectors.dead_end.key_chars).map_or(Hash64::NONE, |key| hash_text(&key).hash64());
 }
 
 fn output_facts(policy: &Policy, text: &str, step: &Step, done: &mut Completion) {
-    let answer = text.trim();
-    done.flags.set(Flags::GENERIC, says_nothing(&policy.outcomes, answer, done.flags));
     if policy.needs.test && step.flags.has(Flags::TEST) {
-        let (passed, failed) = test_fix::signals(&policy.detectors.test_fix, text, done.flags.has(Flags::OK));
+        let (passed, failed) = test_fix::signals(&policy.detectors.test_fix, text);
         done.flags.set(Flags::TEST_PASSED, passed);
         done.flags.set(Flags::TEST_FAILED, failed);
     }

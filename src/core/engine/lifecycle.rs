@@ -12,7 +12,7 @@ use crate::engine::timer::TimerKind;
 use crate::event::{Event, EventTime};
 use crate::identity::{Hash64, hash_text};
 use crate::limits::RECENT_IDS_MAX;
-use crate::policy::{Counted, Detector, Mode, Policy, SessionBounds};
+use crate::policy::{Detector, Mode, SessionBounds};
 
 /// Forgets what was counted: the floor rises, scalars become 0, episodes close, blocks get an `unblock`. Totals stay.
 pub(super) fn reset(context: &Context<'_>, session: &mut Session, reason: ReasonCode, out: &mut Effects) {
@@ -44,12 +44,12 @@ fn forget_counts(session: &mut Session, out: &mut Effects) {
     session.head.user_texts.clear();
     session.head.user_words.clear();
     session.head.arm_verdicts(&mut out.timers);
-    // `call_rate` reads the ring below the floor; a reset that people asked for forgets that too, as progress may.
+    // `call_rate` reads the ring below the floor; a reset that people asked for forgets that too.
     forget_calls(session);
 }
 
 /// Evidence of progress: every run and window starts over; episodes, blocks and `test_fix` stay.
-pub(super) fn progress(policy: &Policy, session: &mut Session) {
+pub(super) fn progress(session: &mut Session) {
     session.history.raise_floor();
     let streaks = &mut session.head.streaks;
     *streaks = Streaks {
@@ -58,10 +58,6 @@ pub(super) fn progress(policy: &Policy, session: &mut Session) {
         spent: std::mem::take(&mut streaks.spent),
         ..Streaks::default()
     };
-    // Calls that changed the world got somewhere, whatever their answers say.
-    if policy.detectors.call_rate.count == Counted::Unproductive {
-        forget_calls(session);
-    }
 }
 
 /// A changed world is progress.
@@ -71,7 +67,7 @@ pub(super) fn note_world(context: &Context<'_>, session: &mut Session) {
     let has_changed = session.head.world.is_some() && session.head.world != state;
     session.head.world = state;
     if has_changed && context.policy.progress.world_state {
-        progress(context.policy, session);
+        progress(session);
     }
 }
 

@@ -107,7 +107,7 @@ fn compare_calls(policy: &Policy, recorded: &Recorded<'_>, history: &History, st
     let near = &policy.detectors.near_repeat;
     let mut found = match exact {
         Some(found) => found,
-        None if near.mode.is_on() => near_repeat::observe(near, tool, &streaks.near, &streaks.exact, step)?,
+        None if near.mode.is_on() => near_repeat::observe(near, tool, &streaks.near, step)?,
         None => return None,
     };
     if found.is_fresh && found.tier > 0 {
@@ -150,7 +150,7 @@ fn observe_outcome(
         findings.extend(dead_end::observe(&detectors.dead_end, tool, history, step));
     }
     if detectors.test_fix.mode.is_on() {
-        findings.extend(test_fix::observe(&detectors.test_fix, &mut streaks.tests, history, step));
+        findings.extend(test_fix::observe(&detectors.test_fix, &mut streaks.tests, step));
     }
     if detectors.shell_failures.mode.is_on() {
         findings.extend(shell_failures::observe(&detectors.shell_failures, &mut streaks.shell, step));

@@ -43,7 +43,7 @@ pub(super) fn record<'a>(context: &Context<'a>, session: &mut Session, out: &mut
         }
         EventKind::Progress => {
             if event.state.is_none() && context.policy.progress.world_state {
-                progress(context.policy, session);
+                progress(session);
             }
         }
         EventKind::Reset(ResetScope::Swarm) => {
@@ -155,7 +155,7 @@ pub(super) fn turn_has_ended(context: &Context<'_>, session: &mut Session) -> bo
 /// Notes findings at their steps, and what the loops of the live ones cost.
 pub(super) fn note_findings(context: &Context<'_>, session: &mut Session, findings: &[Finding], out: &mut Effects) {
     // What only a shadow detector or a signal says is no loop that anybody would hear of.
-    if findings.iter().any(|finding| finding.is_fresh && !finding.is_signal && Track::of(finding) == Track::Live) {
+    if findings.iter().any(|finding| finding.is_fresh && Track::of(finding) == Track::Live) {
         let usage = context.event.usage;
         out.counters.loop_tokens = usage.input_tokens.saturating_add(usage.output_tokens);
         out.counters.loop_cost_micro_usd = usage.cost_micro_usd;

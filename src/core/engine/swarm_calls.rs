@@ -1,6 +1,6 @@
 //! Which calls of a session the swarm stage is to count.
 
-use crate::detect::{CountedAs, brought_nothing, got_nowhere};
+use crate::detect::{CountedAs, brought_nothing};
 use crate::engine::context::Context;
 use crate::engine::effects::{Effects, RecipeForm, SwarmCallKey};
 use crate::engine::session::Session;
@@ -39,16 +39,14 @@ pub(super) fn count_made(context: &Context<'_>, session: &Session, sequence: u64
 }
 
 /// A call of a swarm that has returned, where `swarm_repeat` counts those that brought nothing: a brief handed on brings nothing yet.
-pub(super) fn count_unproductive(context: &Context<'_>, session: &Session, sequence: u64, out: &mut Effects) {
+pub(super) fn count_in_vain(context: &Context<'_>, session: &Session, sequence: u64, out: &mut Effects) {
     let policy = context.policy;
-    let got_nowhere = match policy.detectors.swarm_repeat.count {
-        Counted::All => return,
-        Counted::Unproductive => got_nowhere,
-        Counted::NoNews => brought_nothing,
-    };
+    if policy.detectors.swarm_repeat.count != Counted::NoNews {
+        return;
+    }
     let is_counted = |step| {
         let spawns = policy.tools.get(session.history.tool(step)).class == ToolClass::Spawn;
-        spawns || got_nowhere(&session.history, step)
+        spawns || brought_nothing(&session.history, step)
     };
     if session.history.get(sequence).is_some_and(is_counted) {
         count_swarm(context, session, sequence, out);

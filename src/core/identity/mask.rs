@@ -4,9 +4,8 @@ use std::borrow::Cow;
 
 use regex::bytes::{Captures, Regex, RegexBuilder};
 
-use crate::identity::residue::Residue;
 use crate::identity::scanner;
-use crate::identity::scanner::{changes_by_itself, is_behind_point};
+use crate::identity::scanner::is_behind_point;
 use crate::limits::REGEX_BYTES_MAX;
 
 /// Ids that are one word. This mask takes no digits behind a decimal point, which no pattern can say: `0.69314718` is what an agent has measured.
@@ -64,8 +63,6 @@ struct Expression {
     replacement: String,
     /// It is the shipped one of ids that are one word.
     spares_fractions: bool,
-    /// It is one of those that ship: what it takes may move.
-    is_shipped: bool,
 }
 
 impl MaskSet {
@@ -91,7 +88,6 @@ impl MaskSet {
                 regex: compile(&rule.pattern)?,
                 replacement: rule.replacement.clone(),
                 spares_fractions: rule.pattern == IDS,
-                is_shipped: SHIPPED_MASKS.iter().any(|(pattern, _)| *pattern == rule.pattern),
             })
         };
         Ok(Self { masks: Masks::Regexes(rules.iter().map(expression).collect::<Result<_, _>>()?) })
@@ -118,17 +114,10 @@ impl MaskSet {
     /// The text with its volatile parts replaced.
     #[must_use]
     pub fn apply<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        self.apply_and_keep(text, &mut Residue::default())
-    }
-
-    /// The same; what the shipped masks replaced goes to `residue`, unless it changes by itself. What masks of one's own replace does not: who
-    /// writes one knows it for noise.
-    #[must_use]
-    pub fn apply_and_keep<'a>(&self, text: &'a str, residue: &mut Residue) -> Cow<'a, str> {
         match &self.masks {
             Masks::None => Cow::Borrowed(text),
-            Masks::Shipped => scanner::mask(text, residue).map_or(Cow::Borrowed(text), Cow::Owned),
-            Masks::Regexes(regexes) => regexes.iter().fold(Cow::Borrowed(text), |text, mask| replace(text, mask, residue)),
+            Masks::Shipped => scanner::mask(text).map_or(Cow::Borrowed(text), Cow::Owned),
+            Masks::Regexes(regexes) => regexes.iter().fold(Cow::Borrowed(text), replace),
         }
     }
 }
@@ -147,16 +136,13 @@ fn compile(pattern: &str) -> Result<Regex, MaskError> {
 }
 
 /// Each mask works on what the one before has left. A pattern may cut a character in two; what is left of it becomes U+FFFD.
-fn replace<'a>(text: Cow<'a, str>, mask: &Expression, residue: &mut Residue) -> Cow<'a, str> {
+fn replace<'a>(text: Cow<'a, str>, mask: &Expression) -> Cow<'a, str> {
     let mut from = 0;
     let replaced = mask.regex.replace_all(text.as_bytes(), |found: &Captures<'_>| {
         let Some(whole) = found.get(0) else { return Vec::new() };
         let is_number = whole.as_bytes().iter().all(u8::is_ascii_digit);
         if mask.spares_fractions && is_number && is_behind_point(text.as_bytes(), from, whole.start()) {
             return whole.as_bytes().to_vec();
-        }
-        if mask.is_shipped && !changes_by_itself(whole.as_bytes()) {
-            residue.take(whole.as_bytes());
         }
         from = whole.end();
         mask.replacement.clone().into_bytes()

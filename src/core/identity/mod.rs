@@ -16,7 +16,6 @@ mod mask;
 mod number;
 mod outcome;
 mod pairs;
-mod residue;
 mod scanner;
 mod shell;
 mod signature;
@@ -36,7 +35,6 @@ pub use outcome::{
     text_identity,
 };
 pub use pairs::{paired, pairs_of, unpaired};
-pub use residue::Residue;
 pub use shell::{ShellRules, after_cd, contains_any_word};
 pub use signature::{Signature, StopWords};
 pub use sketch::{

@@ -6,7 +6,6 @@ use crate::event::{Message, View, json};
 use crate::identity::canonical::{canonical_json, canonical_without, hash_as_text};
 use crate::identity::hash::{Digest, hash_parts, hash_text};
 use crate::identity::mask::MaskSet;
-use crate::identity::residue::Residue;
 use crate::limits::READABLE_BYTES_MAX;
 
 /// How outcomes are compared (page `detection`).
@@ -37,8 +36,6 @@ const READABLE_FIELDS: [&str; 5] = ["output", "stdout", "stderr", "content", "te
 pub struct Compared {
     /// SHA-256 of `ok` or `fail` and the masked answer, a failure with its masked error text.
     pub identity: Digest,
-    /// What masks took out of a success; a failure with another id is the same failure.
-    pub residue: Residue,
     /// Canonical text of an answer in JSON, unmasked, where no field was dropped: [`readable_text_of`] has a use for it.
     pub canonical: Option<String>,
 }
@@ -52,27 +49,25 @@ pub fn outcome_identity(
     rules: &OutcomeRules,
     tool: &ToolOutcomeRules,
 ) -> Compared {
-    let mut residue = Residue::default();
     let (text, is_whole) = answer_text(result, rules, tool);
     let answer = match result {
         // To a mask every hash is the same id.
         View::Sha256(_) => Cow::Borrowed(&*text),
-        _ => masked(&text, rules, tool, &mut residue),
+        _ => masked(&text, rules, tool),
     };
     let identity = if is_ok {
         hash_parts(&["ok\n", &answer])
     } else {
-        residue = Residue::default();
         let error = error.unwrap_or_default();
         // Many producers send the same text as both.
         let is_answer = matches!(result, View::Text(_) | View::Json(_)) && error == &*text;
-        let error = if is_answer { Cow::Borrowed(&*answer) } else { masked(error, rules, tool, &mut Residue::default()) };
+        let error = if is_answer { Cow::Borrowed(&*answer) } else { masked(error, rules, tool) };
         // With its length in front, an answer cannot run into the error behind it.
         hash_parts(&["fail\n", &answer.len().to_string(), "\n", &answer, &error])
     };
     drop(answer);
     let canonical = (matches!(result, View::Json(_)) && is_whole).then(|| text.into_owned());
-    Compared { identity, residue, canonical }
+    Compared { identity, canonical }
 }
 
 /// The answer before it is masked, and whether that is all of it. Nothing is as good as an empty text.
@@ -89,8 +84,8 @@ fn answer_text<'a>(result: &'a View<'_>, rules: &OutcomeRules, tool: &ToolOutcom
 }
 
 /// Masked, then cut: an id may lie across the cut.
-fn masked<'a>(text: &'a str, rules: &OutcomeRules, tool: &ToolOutcomeRules, residue: &mut Residue) -> Cow<'a, str> {
-    let text = if tool.is_unmasked { Cow::Borrowed(text) } else { rules.mask.apply_and_keep(text, residue) };
+fn masked<'a>(text: &'a str, rules: &OutcomeRules, tool: &ToolOutcomeRules) -> Cow<'a, str> {
+    let text = if tool.is_unmasked { Cow::Borrowed(text) } else { rules.mask.apply(text) };
     cut(text, rules.chars)
 }
 
@@ -189,30 +184,12 @@ fn push_lower_case(text: &str, out: &mut String) {
     }
 }
 
-/// What Python begins the story of an exception with.
-const TRACEBACK: &str = "Traceback (most recent call last)";
-/// Bytes within which it stands: IPython frames it.
-const TRACEBACK_WITHIN: usize = 256;
-
-/// Error key: trimmed, masked, lower case, then its first `chars` characters (0 = all). The mask comes before the cut, and
-/// before the lower case, since it knows a time by its `T` and `Z`. Of a traceback it is the line that names the exception, where
-/// anything is masked. Empty texts have none.
+/// Error key: trimmed, lower case, then its first `chars` characters (0 = all). Empty texts have none.
 #[must_use]
-pub fn error_key(error: &str, chars: usize, mask: &MaskSet) -> Option<String> {
-    let error = error.trim();
-    let named = if mask.is_none() { error } else { exception(error).unwrap_or(error) };
+pub fn error_key(error: &str, chars: usize) -> Option<String> {
     let mut key = String::new();
-    push_lower_case(&mask.apply(named), &mut key);
+    push_lower_case(error.trim(), &mut key);
     Some(cut(Cow::Owned(key), chars).into_owned()).filter(|key| !key.is_empty())
-}
-
-/// The line of a traceback that names its exception: they all begin alike.
-fn exception(error: &str) -> Option<&str> {
-    let head = error.get(..TRACEBACK_WITHIN).unwrap_or(error);
-    let names = |line: &&str| {
-        !line.starts_with(' ') && ["Error", "Exception", "Interrupt", "Exit"].iter().any(|name| line.contains(name))
-    };
-    head.contains(TRACEBACK).then(|| error.lines().rev().find(names)).flatten()
 }
 
 #[cfg(test)]
@@ -250,33 +227,6 @@ mod tests {
         assert_ne!(ok(a, &rules, &tool), ok(b, &rules, &tool));
         let ignoring = ToolOutcomeRules { is_unmasked: false, result_ignored: vec!["eta".into()] };
         assert_eq!(ok(a, &rules, &ignoring), ok(b, &rules, &ignoring));
-    }
-
-    #[test]
-    fn what_masks_take_out_of_a_success_tells_answers_apart_that_are_the_same() {
-        let (rules, tool) = (rules(), ToolOutcomeRules::default());
-        let residue =
-            |is_ok, source: &str| outcome_identity(is_ok, &Content::Raw(source).view(), None, &rules, &tool).residue.bits();
-        let (a, b) = (residue(true, "\"48123904 bytes, 5 s\""), residue(true, "\"48123905 bytes, 5 s\""));
-        assert!(a != b && a != 0 && b != 0);
-        assert_eq!(a, residue(true, "\"48123904 bytes, 7 s\""));
-        for nothing in ["at 2026-01-01 10:00:00.137Z", "0.53s", "7 ms"] {
-            assert_eq!(residue(true, &format!("\"{nothing}\"")), 0, "{nothing}");
-        }
-        for something in [
-            "2026-01-01 10:00:00,137",
-            "2026/01/01 10:00:00",
-            "01/Jan/2026:10:00:00 +0000",
-            "Thu, 01 Jan 2026 10:00:00 GMT",
-            "Jan  1 10:00:00",
-            "<Job object at 0x7f12ab34cd56>",
-            "Job(0x7f12ab34cd56)",
-            "12.5 seconds",
-            "(0:01:24)",
-        ] {
-            assert_ne!(residue(true, &format!("\"{something}\"")), 0, "{something}");
-        }
-        assert_eq!(residue(false, "\"48123904 bytes\""), 0);
     }
 
     #[test]
@@ -349,21 +299,10 @@ mod tests {
     }
 
     #[test]
-    fn an_error_key_is_masked_before_it_is_cut() {
-        let key = |error: &str, chars| error_key(error, chars, &shipped());
-        let raised = |line: &str| {
-            format!("Traceback (most recent call last):\n  File \"/home/u/p.py\", line 7, in <module>\n{line}\nexit 1")
-        };
-        assert_eq!(key(&raised("KeyError: 'user'"), 60).as_deref(), Some("keyerror: 'user'"));
-        assert_ne!(key(&raised("KeyError: 'user'"), 60), key(&format!("-----\n{}", raised("ValueError: 'user'")), 60));
-        assert_eq!(error_key(&raised("KeyError"), 9, &MaskSet::none()).as_deref(), Some("traceback"));
-        assert_eq!(key("Traceback (most recent call last)\n  cut", 9).as_deref(), Some("traceback"));
-        assert_eq!(
-            key("  At 2026-01-01T00:00:00Z: ECONNRESET after 1500 ms ", 60).as_deref(),
-            Some("at <ts>: econnreset after <dur>")
-        );
-        assert_eq!(key("Größe falsch", 3).as_deref(), Some("grö"));
-        assert_eq!(key("Größe", 0).as_deref(), Some("größe"));
-        assert_eq!(key(" \n", 60), None);
+    fn an_error_key_is_its_beginning_in_lower_case() {
+        assert_eq!(error_key("  Connection REFUSED by host", 18).as_deref(), Some("connection refused"));
+        assert_eq!(error_key("Größe falsch", 3).as_deref(), Some("grö"));
+        assert_eq!(error_key("Größe", 0).as_deref(), Some("größe"));
+        assert_eq!(error_key(" \n", 60), None);
     }
 }

@@ -13,7 +13,6 @@
 //! Few words are any of that, so most are passed over: `candidates.rs` says where one may begin.
 
 use crate::identity::candidates::Candidates;
-use crate::identity::residue::Residue;
 
 /// Takes the place of a time.
 pub(super) const TIME: &str = "<ts>";
@@ -27,15 +26,6 @@ pub(super) const DURATION: &str = "<dur>";
 pub(super) fn is_behind_point(bytes: &[u8], from: usize, start: usize) -> bool {
     let before = bytes.get(from..start).unwrap_or_default();
     before.strip_suffix(b".").and_then(<[u8]>::last).is_some_and(u8::is_ascii_digit)
-}
-
-/// Whether what a shipped mask has replaced is nothing that an agent waits for: a time in digits and dashes, a duration in `s` or `ms`. The other
-/// forms may be what the answer is about: when a page was changed (`Last-Modified`), the newest line of a log, a number behind a time in a
-/// table, the seconds that are left.
-pub(super) fn changes_by_itself(masked: &[u8]) -> bool {
-    let is_time = masked.get(4) == Some(&b'-') && !masked.contains(&b',');
-    let is_duration = masked.ends_with(b"s") && !masked.contains(&b'e');
-    is_time || is_duration
 }
 
 /// Digits of the shortest id.
@@ -106,8 +96,8 @@ impl Word {
 /// What is replaced: from, to, by what.
 type Found = (usize, usize, &'static str);
 
-/// The masked text, or nothing if there is nothing to mask. What may move goes to `residue`.
-pub(super) fn mask(text: &str, residue: &mut Residue) -> Option<String> {
+/// The masked text, or nothing if there is nothing to mask.
+pub(super) fn mask(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     let mut candidates = Candidates::new(bytes);
     let mut out = String::new();
@@ -124,10 +114,6 @@ pub(super) fn mask(text: &str, residue: &mut Residue) -> Option<String> {
         if let Some((start, end, replacement)) = found.or(time) {
             out.push_str(text.get(copied..start).unwrap_or_default());
             out.push_str(replacement);
-            let masked = bytes.get(start..end).unwrap_or_default();
-            if !changes_by_itself(masked) {
-                residue.take(masked);
-            }
             copied = end;
             at = end;
         }

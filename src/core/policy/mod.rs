@@ -73,11 +73,6 @@ pub struct IdentityPolicy {
 pub struct OutcomePolicy {
     /// Masks, cut, volatile fields.
     pub rules: OutcomeRules,
-    /// Whole answers that say nothing, lower case.
-    pub generic: Vec<String>,
-    /// Successful answers of at most so many characters say nothing either (`available`, `landed`); 0 = none. Off in IronCurtain,
-    /// whose own tests answer `r1`.
-    pub generic_chars: usize,
     /// Failures that are an outage, not a loop.
     pub retryable: TextPatterns,
 }
@@ -113,12 +108,7 @@ pub struct ProgressPolicy {
     pub user_message: UserMessage,
     /// What `session_start` and `session_end` do.
     pub session_bounds: SessionBounds,
-    /// A successful mutation ends the look back of window counts for a call that failed or is a test run.
-    pub mutation: bool,
-    /// A successful mutation by a call not made before begins the run of `near_repeat` anew, and counts for nothing in `stuck`. Never
-    /// without `mutation`.
-    pub new_mutation: bool,
-    /// A `progress` event or a changed `state` does the same to every run and window.
+    /// A `progress` event or a changed `state` begins every run and window anew.
     pub world_state: bool,
 }
 

@@ -9,10 +9,9 @@ pub struct Profile {
     pub text: &'static str,
 }
 
-/// All shipped profiles: `default`, `equality` (the rules of version 0.1, and every key), the base `plain`, and one per reference system.
-pub const PROFILES: [Profile; 8] = [
+/// All shipped profiles: `default`, the base `plain`, and one per reference system.
+pub const PROFILES: [Profile; 7] = [
     Profile { name: "default", text: include_str!("../../../config/profiles/default.toml") },
-    Profile { name: "equality", text: include_str!("../../../config/profiles/equality.toml") },
     Profile { name: "plain", text: include_str!("../../../config/profiles/plain.toml") },
     Profile { name: "hackeurope", text: include_str!("../../../config/profiles/hackeurope.toml") },
     Profile { name: "attocode", text: include_str!("../../../config/profiles/attocode.toml") },
@@ -22,10 +21,8 @@ pub const PROFILES: [Profile; 8] = [
 ];
 
 impl Profile {
-    /// The profile that a policy without a base begins from.
+    /// The profile that a policy without a base begins from, that every other one leads back to, and that names every key.
     pub const DEFAULT: Self = PROFILES[0];
-    /// The profile that every other one leads back to, and that names every key.
-    pub const ROOT: Self = PROFILES[1];
 
     /// The shipped profile of that name.
     #[must_use]

@@ -165,8 +165,6 @@ fn outcomes(table: &mut Table<'_>) -> OutcomePolicy {
                 key.check.names(&key.path, &names)
             },
         },
-        generic_chars: chars(0, 4_096).read(&mut table.key("generic_chars")),
-        generic: table.key("generic").texts().iter().map(|text| text.trim().to_lowercase()).collect(),
         retryable: anywhere(&mut table.key("retryable")),
     }
 }
@@ -179,12 +177,9 @@ fn progress(table: &mut Table<'_>) -> ProgressPolicy {
         ("ignore", UserMessage::Ignore),
     ];
     const BOUNDS: [(&str, SessionBounds); 2] = [("all", SessionBounds::All), ("counts", SessionBounds::Counts)];
-    let mutation = FLAG.read(&mut table.key("mutation"));
     ProgressPolicy {
         user_message: words(&MESSAGES).read(&mut table.key("user_message")),
         session_bounds: words(&BOUNDS).read(&mut table.key("session_bounds")),
-        mutation,
-        new_mutation: FLAG.read(&mut table.key("new_mutation")) && mutation,
         world_state: FLAG.read(&mut table.key("world_state")),
     }
 }

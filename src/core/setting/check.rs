@@ -114,32 +114,11 @@ impl Check {
 
     /// Patterns that match anywhere.
     pub(crate) fn patterns_anywhere(&mut self, path: &str, patterns: &[String]) -> TextPatterns {
-        self.patterns(path, patterns, TextPatterns::anywhere)
-    }
-
-    /// Patterns that match a whole text.
-    pub(crate) fn patterns_whole(&mut self, path: &str, patterns: &[String]) -> TextPatterns {
-        self.patterns(path, patterns, TextPatterns::whole)
-    }
-
-    /// A pattern that does not compile.
-    pub(crate) fn no_pattern(&mut self, path: &str, pattern: &str, cause: &str) {
-        // The regex crate draws the place over several lines; its last one says what is wrong.
-        let cause = cause.lines().last().unwrap_or_default().trim().trim_start_matches("error: ");
-        self.problem(path, format!("{path} holds {pattern:?}, which is no regular expression: {cause}"));
-    }
-
-    fn patterns(
-        &mut self,
-        path: &str,
-        patterns: &[String],
-        compile: impl Fn(&[String]) -> Result<TextPatterns, regex::Error>,
-    ) -> TextPatterns {
         self.length(path, patterns.len());
-        compile(patterns).unwrap_or_else(|error| {
+        TextPatterns::anywhere(patterns).unwrap_or_else(|error| {
             let before = self.problems.len();
             for pattern in patterns {
-                if let Err(error) = compile(std::slice::from_ref(pattern)) {
+                if let Err(error) = TextPatterns::anywhere(std::slice::from_ref(pattern)) {
                     self.no_pattern(path, pattern, &error.to_string());
                 }
             }
@@ -148,6 +127,13 @@ impl Check {
             }
             TextPatterns::default()
         })
+    }
+
+    /// A pattern that does not compile.
+    pub(crate) fn no_pattern(&mut self, path: &str, pattern: &str, cause: &str) {
+        // The regex crate draws the place over several lines; its last one says what is wrong.
+        let cause = cause.lines().last().unwrap_or_default().trim().trim_start_matches("error: ");
+        self.problem(path, format!("{path} holds {pattern:?}, which is no regular expression: {cause}"));
     }
 
     fn length(&mut self, path: &str, length: usize) {

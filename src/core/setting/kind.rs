@@ -3,7 +3,6 @@
 use crate::identity::MaskSet;
 use crate::limits::POLICY_MS_MAX;
 use crate::setting::mode::{BlockScope, Mode};
-use crate::setting::patterns::TextPatterns;
 use crate::setting::table::Key;
 
 /// A kind of setting.
@@ -261,24 +260,6 @@ impl Kind for Tools {
 
     fn range(&self) -> String {
         "names of tools".to_owned()
-    }
-}
-
-/// Regular expressions that match a whole text.
-pub(crate) struct PatternsWhole;
-/// Regular expressions that match a whole text.
-pub(crate) const PATTERNS_WHOLE: PatternsWhole = PatternsWhole;
-
-impl Kind for PatternsWhole {
-    type Of = TextPatterns;
-
-    fn read(&self, key: &mut Key<'_>) -> TextPatterns {
-        let patterns = key.texts();
-        key.check.patterns_whole(&key.path, &patterns)
-    }
-
-    fn range(&self) -> String {
-        "regular expressions".to_owned()
     }
 }
 

@@ -16,8 +16,8 @@ pub use check::Problem;
 pub(crate) use describe::settings;
 pub use describe::{Setting, section_toml};
 pub(crate) use kind::{
-    BLOCK_AT, BLOCK_SCOPE, FLAG, Kind, MASKS_OR_NONE, MODE, NAMES_IN_ORDER, PATTERNS_WHOLE, SHARE, TOOLS, WINDOW, chars, count,
-    millis, steps, words,
+    BLOCK_AT, BLOCK_SCOPE, FLAG, Kind, MASKS_OR_NONE, MODE, NAMES_IN_ORDER, SHARE, TOOLS, WINDOW, chars, count, millis, steps,
+    words,
 };
 pub use mode::{BlockScope, Mode};
 pub use needs::Needs;

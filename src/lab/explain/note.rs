@@ -64,7 +64,6 @@ struct FindingNote {
     block_at: u32,
     confidence: f64,
     is_fresh: bool,
-    is_signal: bool,
     why_silent: Option<String>,
 }
 
@@ -117,7 +116,6 @@ impl Note {
             block_at: finding.block_at,
             confidence: finding.confidence,
             is_fresh: finding.is_fresh,
-            is_signal: finding.is_signal,
             why_silent: Some(why::of_finding(finding, answer, session, policy)).filter(|why| !why.is_empty()),
         });
         Self {
@@ -271,9 +269,8 @@ fn streaks(session: &Session, policy: &Policy, tool: &ToolPolicy, is_poll: bool)
     let streaks = &session.head.streaks;
     let detectors = &policy.detectors;
     let of_tool = |threshold| tool.scaled(threshold, is_poll);
-    let exact = if detectors.exact_repeat.result_aware { streaks.exact.same_answer } else { streaks.exact.length };
     let all = [
-        ("exact", exact, of_tool(detectors.exact_repeat.threshold), detectors.exact_repeat.mode),
+        ("exact", streaks.exact.length, of_tool(detectors.exact_repeat.threshold), detectors.exact_repeat.mode),
         ("near", streaks.near.length, of_tool(detectors.near_repeat.threshold), detectors.near_repeat.mode),
         ("outcome", streaks.outcome.count, of_tool(detectors.outcome_repeat.threshold), detectors.outcome_repeat.mode),
         ("stagnation", streaks.matrix.stagnation, of_tool(detectors.stagnation.threshold), detectors.stagnation.mode),

@@ -19,9 +19,6 @@ pub(super) fn of_finding(finding: &Finding, answer: &Answer, session: &Session, 
             () => format!("{by} spoke; an event gets one command"),
         };
     }
-    if finding.is_signal {
-        return "a signal, never a reason by itself".to_owned();
-    }
     if !finding.is_fresh {
         return "this event takes no part in it".to_owned();
     }
@@ -48,13 +45,8 @@ pub(super) fn of_finding(finding: &Finding, answer: &Answer, session: &Session, 
 pub(super) fn of_silence(step: &Step, answer: &Answer, session: &Session, policy: &Policy, tool: &ToolPolicy) -> Vec<String> {
     let (streaks, detectors) = (&session.head.streaks, &policy.detectors);
     let is_found = |detector| answer.findings.iter().any(|finding| finding.detector == detector);
-    let (exact, near) = (&detectors.exact_repeat, &detectors.near_repeat);
+    let near = &detectors.near_repeat;
     let mut told = Vec::new();
-    let is_run =
-        exact.mode.is_on() && streaks.exact.hash == step.call && streaks.exact.length >= step.scaled(tool, exact.threshold);
-    if is_run && exact.result_aware && streaks.exact.same_answer < streaks.exact.length && !is_found(Detector::ExactRepeat) {
-        told.push(format!("exact_repeat: {} equal calls, but their answers differ", streaks.exact.length));
-    }
     let is_near_run =
         near.mode.is_on() && streaks.near.hash == step.fingerprint && streaks.near.length >= step.scaled(tool, near.threshold);
     if is_near_run && is_found(Detector::ExactRepeat) && !is_found(Detector::NearRepeat) {

@@ -221,7 +221,7 @@ impl Loops {
 
 /// A finding about the event at hand that can lead to a command.
 pub(super) const fn counts(finding: &Finding) -> bool {
-    finding.is_fresh && !finding.is_signal
+    finding.is_fresh
 }
 
 /// A finding that can lead to a command in force.

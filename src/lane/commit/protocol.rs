@@ -360,7 +360,6 @@ fn tell(overlay: &Overlay, stats: &mut Stats, wall_ms: i64) {
             threshold = finding.threshold,
             confidence = finding.confidence,
             fresh = finding.is_fresh,
-            signal = finding.is_signal,
             "finding"
         );
     }

@@ -54,7 +54,7 @@ fn of_detector(detector: Detector) -> Result<String, Failure> {
     let mode = policy::load(SHIPPED)?.detectors.mode(detector).as_str();
     Ok(format!(
         "# {name}\n\n{}\n\n{}\n\n{}\n{silent}\n\
-         Its mode in the policy `{SHIPPED}`: {mode}. Its settings, with the values of the policy `equality`:\n\n{}\n\
+         Its mode in the policy `{SHIPPED}`: {mode}. Its settings, with the values of that policy:\n\n{}\n\
          What another value says to recorded events: loopwarden replay FILE --set detectors.{name}.KEY=VALUE\n",
         paragraph(about.title, ""),
         paragraph(about.rule, ""),

@@ -55,7 +55,7 @@ fn native_path(path: Vec<String>, name: impl Fn(&str) -> String) -> Vec<String> 
 
 /// What to do about a key of a policy that stands in the configuration, where policies are only named.
 pub(crate) fn misplaced(key: &str) -> Option<String> {
-    let shape = tree::parse(Profile::ROOT.text, &Source::Default, UNKNOWN).ok()?;
+    let shape = tree::parse(Profile::DEFAULT.text, &Source::Default, UNKNOWN).ok()?;
     let is_of_policy = key == "base" || shape.contains_key(key);
     is_of_policy.then(|| format!("{key} is a key of policies: it belongs into a policy file, whose path `policy` is to name"))
 }

@@ -18,6 +18,9 @@ use crate::policy::tools::Places;
 /// Code of everything that is wrong with a policy.
 pub(crate) const CODE: &str = "E0601";
 
+/// A profile of version 0.1, and what a policy of that time may name as its base.
+const GONE: &str = "equality";
+
 /// The profile that a policy file without `base` begins from.
 const BASE_DEFAULT: &str = "default";
 
@@ -90,13 +93,13 @@ fn shipped(profile: Profile) -> Result<Table, Diagnostics> {
 
 /// The known keys of a policy with the types of their values.
 fn shape() -> Result<Table, Diagnostics> {
-    parsed(Profile::ROOT, &Source::Default)
+    parsed(Profile::DEFAULT, &Source::Default)
 }
 
 /// A shipped profile. The root has the settings of every detector, also of one that its file does not name.
 fn parsed(profile: Profile, source: &Source) -> Result<Table, Diagnostics> {
     let mut policy = tree::parse(profile.text, source, CODE).map_err(Diagnostics)?;
-    if profile == Profile::ROOT {
+    if profile == Profile::DEFAULT {
         let is_named = |policy: &Table, detector: Detector| tree::at(policy, &["detectors", detector.as_str()]).is_some();
         for detector in Detector::ALL {
             if !is_named(&policy, detector) {
@@ -129,7 +132,8 @@ fn file_layer(text: &str, file: &str) -> Result<Table, Diagnostics> {
 fn unknown_profile(what: &str, name: &str, but: &str) -> Diagnostic {
     let names = PROFILES.map(|profile| profile.name);
     let meant = closest(name, names).map(|meant| format!(" (did you mean \"{meant}\"?)")).unwrap_or_default();
-    Diagnostic::new(CODE, format!("{what} {name:?}{but}{meant}")).help(format!("shipped profiles: {}", names.join(", ")))
+    let gone = if name == GONE { "UPGRADING.md says what to write instead of equality; " } else { "" };
+    Diagnostic::new(CODE, format!("{what} {name:?}{but}{meant}")).help(format!("{gone}shipped profiles: {}", names.join(", ")))
 }
 
 /// Merges the chain of bases, the layer and the overrides, then checks.
@@ -177,7 +181,7 @@ fn resolve(layer: Table, overrides: Table) -> Result<LoadedPolicy, Diagnostics> 
 
 /// Takes `base` out of a layer. A file without one stands on the default profile; the root on nothing.
 fn take_base(layer: &mut Table, told: &mut Vec<Diagnostic>) -> Option<Profile> {
-    let is_root = |name: &Node| matches!(&name.origin, Origin::Profile(profile) if &**profile == Profile::ROOT.name);
+    let is_root = |name: &Node| matches!(&name.origin, Origin::Profile(profile) if &**profile == Profile::DEFAULT.name);
     let base = layer.remove("base");
     if base.is_none() && layer.get("profile").is_some_and(is_root) {
         return None;

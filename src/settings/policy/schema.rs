@@ -21,8 +21,8 @@ type Texts = BTreeMap<String, String>;
 /// # Errors
 /// None: the profiles are TOML.
 pub fn policy() -> Result<Json, Diagnostics> {
-    let shape = tree::parse(Profile::ROOT.text, &Source::Default, BAD).map_err(Diagnostics)?;
-    let mut schema = titled("Policy of loopwarden", object(&shape, "", &comments(Profile::ROOT.text)));
+    let shape = tree::parse(Profile::DEFAULT.text, &Source::Default, BAD).map_err(Diagnostics)?;
+    let mut schema = titled("Policy of loopwarden", object(&shape, "", &comments(Profile::DEFAULT.text)));
     let base = json!({ "enum": PROFILES.map(|profile| profile.name), "description": "profile that this policy begins from" });
     if let Some(properties) = schema.get_mut("properties").and_then(Json::as_object_mut) {
         properties.insert("base".to_owned(), base);
@@ -61,7 +61,7 @@ fn property(value: &Value, path: &str, texts: &Texts) -> Json {
     }
     // Each detector has a mode; one comment stands for all.
     let is_mode = path.starts_with("detectors.") && path.rsplit('.').next() == Some("mode");
-    let words = if is_mode { texts.get("detectors.exact_repeat.mode") } else { text };
+    let words = if is_mode { texts.get("detectors.similar_repeat.mode") } else { text };
     if let (Value::Text(_), Some(words)) = (value, words.and_then(|text| choice(text))) {
         rules.insert("enum".to_owned(), words.into());
     }

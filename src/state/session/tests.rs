@@ -34,10 +34,8 @@ fn detectors() -> impl Strategy<Value = Detector> {
 }
 
 prop_compose! {
-    fn runs()(
-        hash in wide(), (length, same_answer) in any::<(u32, u32)>(), outcome in hash(), (first, same_first) in any::<(u64, u64)>(),
-    ) -> Run {
-        Run { hash, length, same_answer, outcome, first, same_first }
+    fn runs()(hash in wide(), (length, first) in any::<(u32, u64)>()) -> Run {
+        Run { hash, length, first }
     }
 }
 
@@ -57,7 +55,7 @@ prop_compose! {
         (exact, near, near_tier) in (runs(), runs(), any::<u8>()),
         (key, count, triggers, first) in (hash(), any::<u32>(), any::<u32>(), any::<u64>()),
         (stagnation, stuck, stagnation_first, stuck_first) in any::<(u32, u32, u64, u64)>(),
-        (stagnation_fingerprint, category) in (wide(), 0u8..6),
+        (stagnation_fingerprint, category) in (wide(), 0u8..5),
         (tests, shell, (turns_of_text, turn)) in (rows(), rows(), any::<(u32, u64)>()),
         (has_edited, files, turns, last_turn, slice, read_first, last_time) in any::<(bool, u32, u32, u64, [u8; 8], u64, i64)>(),
         (own_texts, next_step) in (texts(), any::<u64>()),

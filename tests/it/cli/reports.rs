@@ -1,6 +1,7 @@
 //! `replay` as a page, two policies, `tune`: what a reader of a report gets.
 
 use super::*;
+use crate::golden::RULES;
 
 const NAME: &str = "<script>alert(1)</script>";
 
@@ -123,7 +124,7 @@ fn a_strip_marks_the_calls_that_fail_and_not_those_between() {
         })
         .collect();
     let file = scratch.write("events.ndjson", &text);
-    let report = json(&["replay", &file, "--policy", "equality", "--set", "only=[\"shell_failures\"]"], exit_code::DONE);
+    let report = json(&["replay", &file, "--policy", RULES, "--set", "only=[\"shell_failures\"]"], exit_code::DONE);
     let one = &report["loops"][0];
     assert_eq!(one["detectors"], serde_json::json!(["shell_failures"]), "{report:#}");
     let marked: Vec<(&str, bool)> = one["strip"]
@@ -165,7 +166,7 @@ fn of_very_many_that_loop_the_worst_are_told_with_all_they_did() {
 fn a_session_that_comes_back_goes_on_in_the_report() {
     let scratch = Scratch::new("again");
     let text = repeated("s", 6) + &repeated("s", 5).replace("\"s-", "\"later-").replace("2026-01-05", "2026-01-08");
-    let report = json(&["replay", &scratch.write("events.ndjson", &text), "--policy", "equality"], exit_code::DONE);
+    let report = json(&["replay", &scratch.write("events.ndjson", &text), "--policy", RULES], exit_code::DONE);
     let one = &report["loops"][0];
     assert_eq!(one["calls"], 11, "{one:#}");
     let cells = one["strip"].as_array().unwrap();
@@ -225,7 +226,7 @@ fn another_policy_is_compared_by_detector_and_tool_with_examples() {
     let scratch = Scratch::new("against");
     let file = scratch.write("events.ndjson", &repeated("looping", 8));
     let set = ["--set", "detectors.exact_repeat.threshold=2", "--set", "detectors.exact_repeat.block_at=4"];
-    let stricter = [&["replay", &file, "--policy", "equality", "--against", "equality"], &set[..]].concat();
+    let stricter = [&["replay", &file, "--policy", RULES, "--against", RULES], &set[..]].concat();
     let change = json(&stricter, exit_code::DONE);
     let row = change["changes"].as_array().unwrap().iter().find(|row| row["name"] == "exact_repeat").unwrap();
     assert_eq!((row["newly_blocked"].as_u64(), row["no_longer_blocked"].as_u64()), (Some(1), Some(0)), "{change:#}");
@@ -237,10 +238,10 @@ fn another_policy_is_compared_by_detector_and_tool_with_examples() {
     assert!(page.contains("newly blocked by <code>exact_repeat</code>") && !page.contains("<script"));
     // For scripts: only what is new counts.
     expect(&[&stricter[..], &["--fail-on", "block"]].concat(), exit_code::ANSWER_IS_NO);
-    expect(&["replay", &file, "--policy", "equality", "--against", "equality", "--fail-on", "nudge"], exit_code::DONE);
+    expect(&["replay", &file, "--policy", RULES, "--against", RULES, "--fail-on", "nudge"], exit_code::DONE);
     // Who hears of the same loop from other detectors is not newly told, and is one agent in each table.
     let quiet = ["--set", "detectors.exact_repeat.mode=off"];
-    let other = [&["replay", &file, "--policy", "equality", "--against", "equality", "--fail-on", "nudge"], &quiet[..]].concat();
+    let other = [&["replay", &file, "--policy", RULES, "--against", RULES, "--fail-on", "nudge"], &quiet[..]].concat();
     let change = json(&other, exit_code::DONE);
     let rows = change["changes"].as_array().unwrap();
     let agents =
@@ -266,7 +267,7 @@ fn thresholds_are_swept_over_a_grid_and_judged() {
     let only = ["outcome_repeat", "near_repeat", "stagnation", "dead_end", "state_repeat"]
         .map(|name| format!("detectors.{name}.mode=off"));
     let mut arguments =
-        vec!["tune", &file, "--policy", "equality", "--labels", &labels, "--set", "detectors.exact_repeat.threshold=3,6,9,x"];
+        vec!["tune", &file, "--policy", RULES, "--labels", &labels, "--set", "detectors.exact_repeat.threshold=3,6,9,x"];
     for set in &only {
         arguments.extend(["--set", set]);
     }
@@ -327,7 +328,7 @@ fn a_key_of_a_detector_that_is_off_changes_nothing_and_that_is_said_once() {
     assert_eq!(said(&["replay", &file, "--set", set]), [warning]);
     for silent in [
         &["replay", &file, "--set", "score.nudge_at=3.5"][..],
-        &["replay", &file, "--policy", "equality", "--set", set],
+        &["replay", &file, "--policy", RULES, "--set", set],
         &["replay", &file, "--set", set, "--set", "detectors.exact_repeat.mode=nudge"],
         &["replay", &file, "--policy", "hackeurope"],
     ] {
@@ -340,7 +341,7 @@ fn a_key_of_a_detector_that_is_off_changes_nothing_and_that_is_said_once() {
     let told = check("[detectors.exact_repeat]\nthreshold = 5\n[detectors.stuck]\nthreshold = 5\n");
     assert!(told.contains(&format!("warning: {line}")), "{told}");
     assert!(!told.contains("stuck"), "a file that repeats what holds anyway changes nothing on purpose: {told}");
-    let told = check("base = \"equality\"\nonly = [\"exact_repeat\"]\ndetectors.stuck.threshold = 6\n");
+    let told = check("base = \"plain\"\nonly = [\"exact_repeat\"]\ndetectors.stuck.threshold = 6\n");
     assert!(told.contains("detectors.stuck.threshold changes nothing: `only` leaves stuck out"), "{told}");
     assert!(!check("[detectors.exact_repeat]\nmode = \"off\"\nthreshold = 5\n").contains("nothing"), "it says so itself");
 }

@@ -302,7 +302,7 @@ fn what_is_in_force_and_what_an_agent_did_can_be_asked() {
 fn what_has_expired_is_in_force_no_more() {
     let scratch = Scratch::new();
     let policy = scratch.0.join("policy.toml");
-    std::fs::write(&policy, "profile = \"ours\"\nbase = \"equality\"\nonly = [\"exact_repeat\"]\n[episodes]\nnudge_ms = 1\n")
+    std::fs::write(&policy, "profile = \"ours\"\nbase = \"plain\"\nonly = [\"exact_repeat\"]\n[episodes]\nnudge_ms = 1\n")
         .unwrap();
     let running = Running::start(&scratch.0, &["mode=live", &format!("policy={}", policy.display())]);
     (1..=4).for_each(|number| running.accept(&failed_call("a", number)));

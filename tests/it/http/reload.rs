@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(10);
 fn policy(dir: &Path, exact_repeat: &str) -> PathBuf {
     let path = dir.join("policy.toml");
     let text =
-        format!("profile = \"ours\"\nbase = \"equality\"\nonly = [\"exact_repeat\"]\n[detectors.exact_repeat]\n{exact_repeat}\n");
+        format!("profile = \"ours\"\nbase = \"plain\"\nonly = [\"exact_repeat\"]\n[detectors.exact_repeat]\n{exact_repeat}\n");
     fs::write(&path, text).unwrap();
     path
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
+use crate::golden::RULES;
 use crate::http::{Running, Scratch};
 
 /// A finished call of the sample fleet.
@@ -142,8 +143,8 @@ fn the_same_sessions_give_the_same_commands_as_events_and_as_spans_with_content(
     let spans: Vec<Value> = story.iter().enumerate().map(|(number, call)| span(number, call)).collect();
     let export = json!({ "resourceSpans": [{ "scopeSpans": [{ "spans": spans }] }] });
     let mut all = Vec::new();
-    // Detectors by news, detectors by equality, and a policy that blocks.
-    for policy in ["default", "equality", "plain"] {
+    // Detectors by news, and those of the reference systems.
+    for policy in ["default", RULES, "plain"] {
         let [natively, by_spans] = [Scratch::new(), Scratch::new()];
         let policy = format!("policy={policy}");
         let settings = [policy.as_str(), "mode=live"];

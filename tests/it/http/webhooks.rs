@@ -320,7 +320,7 @@ fn requests_prove_where_they_come_from_and_no_line_tells_how() {
 #[test]
 fn a_command_past_its_time_is_dropped_where_the_settings_say_so() {
     let scratch = Scratch::new();
-    let policy = "profile = \"ours\"\nbase = \"equality\"\nonly = [\"exact_repeat\"]\n[episodes]\nnudge_ms = 1\n";
+    let policy = "profile = \"ours\"\nbase = \"plain\"\nonly = [\"exact_repeat\"]\n[episodes]\nnudge_ms = 1\n";
     fs::write(scratch.0.join("policy.toml"), policy).unwrap();
     let (all, timely) = (Receiver::start(|_, _| TAKES), Receiver::start(|_, _| TAKES));
     let tables =

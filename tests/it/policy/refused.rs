@@ -2,7 +2,7 @@
 
 use loopwarden::config::policy;
 
-use super::{load, on_equality, profile, refused, set};
+use super::{load, on_plain, profile, refused, set};
 
 /// Bounds of single keys: a line each.
 const BOUNDS: &str = include_str!("bounds.txt");
@@ -12,8 +12,8 @@ fn every_bound_accepts_its_last_value_and_refuses_the_next_by_name() {
     let mut checked = 0;
     for line in BOUNDS.lines().filter(|line| !line.starts_with('#')) {
         let [key, accepted, refused_value, message] = line.split(" | ").collect::<Vec<_>>()[..] else { panic!("{line}") };
-        load(&on_equality(&set(key, accepted)));
-        let problems = refused(&on_equality(&set(key, refused_value)));
+        load(&on_plain(&set(key, accepted)));
+        let problems = refused(&on_plain(&set(key, refused_value)));
         let message = message.replacen('@', key, 1);
         assert!(problems.0.iter().any(|problem| problem.message == message), "{key} = {refused_value}:\n{problems}");
         assert!(problems.0.iter().all(|problem| problem.code == "E0601"));
@@ -90,11 +90,6 @@ const RULES: &[(&str, &str, &str)] = &[
         "outcomes.retryable holds \"(\", which is no regular expression: unclosed group",
     ),
     (
-        "detectors.dead_end.generic = ['a|b']",
-        "detectors.dead_end.generic = ['a)|(b']",
-        "detectors.dead_end.generic holds \"a)|(b\", which is no regular expression: unopened group",
-    ),
-    (
         "outcomes.masks = [['\\bv[0-9]+\\b', '<v>']]",
         "outcomes.masks = [['\\d+']]",
         "outcomes.masks[0] has 1 texts, but must be two: a pattern and its replacement",
@@ -116,11 +111,6 @@ const RULES: &[(&str, &str, &str)] = &[
         "progress.user_message is \"\", but must be one of: reset, news, text, ignore",
     ),
     (
-        "detectors.exact_repeat.skip_classes = []",
-        "detectors.exact_repeat.skip_classes = ['exempt']",
-        "detectors.exact_repeat.skip_classes is \"exempt\", but must be one of: poll, read, normal, mutates",
-    ),
-    (
         "detectors.stagnation.tools = ['mcp']",
         "detectors.stagnation.tools = ['mcp__*']",
         "detectors.stagnation.tools holds \"mcp__*\", but only names of [[tool]] may be prefixes",
@@ -140,11 +130,11 @@ const RULES: &[(&str, &str, &str)] = &[
 #[test]
 fn every_rule_accepts_what_keeps_it_and_refuses_the_rest_in_its_words() {
     for (accepted, refused_text, message) in RULES {
-        load(&on_equality(accepted));
-        let problems = refused(&on_equality(refused_text));
+        load(&on_plain(accepted));
+        let problems = refused(&on_plain(refused_text));
         assert_eq!(problems.0[0].message, *message, "{refused_text}");
     }
-    let place = refused(&on_equality("priority = ['stuck']\nonly = ['stuck', 'dead_end']")).to_string();
+    let place = refused(&on_plain("priority = ['stuck']\nonly = ['stuck', 'dead_end']")).to_string();
     assert!(place.ends_with("\n  set in mine.toml:2:12 (priority)"), "{place}");
 }
 
@@ -177,7 +167,7 @@ fn all_problems_are_told_at_once_each_with_its_place() {
             "error[E0601]: idle_ms is 5, but must not be below episodes.nudge_ms (600000)\n  set in mine.toml:2:11 (idle_ms)",
             "error[E0601]: idle_ms is 5, but must not be below episodes.block_ms (600000)\n  set in mine.toml:2:11 (idle_ms)",
             "error[E0601]: base is \"defualt\", but must be a shipped profile (did you mean \"default\"?)\n  set in mine.toml:3:8 (base)\n  \
-         shipped profiles: default, equality, plain, hackeurope, attocode, cortex, rockbot, ironcurtain",
+         shipped profiles: default, plain, hackeurope, attocode, cortex, rockbot, ironcurtain",
             "error[E0601]: detectors.exact_repeat.block_at is 2, but must not be below threshold (3)\n  \
          set in mine.toml:5:12 (detectors.exact_repeat.block_at)",
             "error[E0601]: unknown key \"detectors.exact_repeat.mod\" (did you mean \"mode\"?)\n  set in mine.toml:6:1 (detectors.exact_repeat)",
@@ -213,6 +203,15 @@ fn a_file_without_a_key_is_no_policy_and_one_without_a_name_is() {
 fn an_unknown_profile_and_a_missing_file_are_told_apart() {
     let problems = policy::load("atocode").expect_err("no such profile");
     assert!(problems.to_string().starts_with("error[E0601]: there is no policy \"atocode\" (did you mean \"attocode\"?)"));
+    // A profile that is gone says where to read on.
+    let problems = [policy::load("equality").expect_err("gone"), refused("base = \"equality\"\n")];
+    for (problems, said) in
+        problems.iter().zip(["there is no policy \"equality\"", "base is \"equality\", but must be a shipped profile"])
+    {
+        let problems = problems.to_string();
+        assert!(problems.starts_with(&format!("error[E0601]: {said}\n")), "{problems}");
+        assert!(problems.contains("UPGRADING.md says what to write instead of equality"), "{problems}");
+    }
     let problems = policy::load("./nowhere.toml").expect_err("no such file");
     assert!(problems.to_string().starts_with("error[E0601]: cannot read ./nowhere.toml: "), "{problems}");
 }

@@ -9,14 +9,12 @@ use loopwarden_lane::{AgentView, CounterView, TaskState, TaskView};
 use serde_json::{Value, json};
 
 /// Flags by name.
-const FLAGS: [(Flags, &str); 21] = [
+const FLAGS: [(Flags, &str); 19] = [
     (Flags::OPEN, "open"),
     (Flags::OBSERVED, "observed"),
     (Flags::OK, "ok"),
     (Flags::REFUSED, "refused"),
     (Flags::RETRYABLE, "retryable"),
-    (Flags::GENERIC, "generic"),
-    (Flags::MUTATED, "mutated"),
     (Flags::SHELL, "shell"),
     (Flags::SHELL_FILE, "shell_file"),
     (Flags::TEST, "test"),
@@ -90,7 +88,6 @@ pub(crate) fn agent(agent: &AgentView, steps_max: usize, now: EventTime) -> Valu
         "shadow_episodes": head.shadow_episodes.iter().map(episode).collect::<Vec<_>>(),
         "streaks": {
             "exact_repeat": streaks.exact.length,
-            "exact_repeat_same_answer": streaks.exact.same_answer,
             "near_repeat": streaks.near.length,
             "outcome_repeat": streaks.outcome.count,
             "stagnation": streaks.matrix.stagnation,
