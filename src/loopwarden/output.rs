@@ -1,7 +1,8 @@
 //! Standard output: locked, buffered, and quiet when the reader has gone. Data goes here, everything else to standard error.
 
 use std::io;
-use std::io::{BufWriter, IsTerminal as _, StdoutLock, Write};
+use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
+use std::sync::OnceLock;
 
 use clap::ValueEnum;
 use loopwarden_lab::report::Table;
@@ -20,6 +21,44 @@ pub enum OutputFormat {
     Json,
     /// Comma-separated values with a head.
     Csv,
+}
+
+/// Colours and bold text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
+pub enum ColourWhen {
+    /// On a terminal, unless `NO_COLOR` is set or `TERM` is dumb.
+    #[default]
+    Auto,
+    /// Also into files and pipes.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+/// How the whole command speaks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Manner {
+    /// Nothing on standard error but errors.
+    pub is_quiet: bool,
+    /// Whether there are colours.
+    pub colour: ColourWhen,
+}
+
+static MANNER: OnceLock<Manner> = OnceLock::new();
+
+/// Settles how this process speaks; the first time counts.
+pub fn settle(manner: Manner) {
+    // A test may run several command lines in one process.
+    let _ = MANNER.set(manner);
+}
+
+fn manner() -> Manner {
+    MANNER.get().copied().unwrap_or_default()
+}
+
+/// Whether only errors are said.
+pub fn is_quiet() -> bool {
+    manner().is_quiet
 }
 
 /// Standard output of this process.
@@ -91,10 +130,19 @@ impl Write for Output {
     }
 }
 
-/// Whether standard output is a terminal that may be given bold text and colours.
+/// Whether standard output may be given bold text and colours.
 pub fn is_styled() -> bool {
+    may_style(&io::stdout())
+}
+
+/// Whether something may be given bold text and colours.
+pub fn may_style(to: &impl IsTerminal) -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    io::stdout().is_terminal() && !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+    match manner().colour {
+        ColourWhen::Always => true,
+        ColourWhen::Never => false,
+        ColourWhen::Auto => to.is_terminal() && !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb"),
+    }
 }
 
 /// Columns of the terminal; `COLUMNS` goes before what it says itself. A pipe has no width.
@@ -117,7 +165,14 @@ pub fn line(line: &str) -> Outcome {
     Ok(out.flush()?)
 }
 
-/// Says something on standard error. Whether anybody reads it changes nothing.
+/// Says something on standard error that is no error: a notice, a warning, how it goes. Not where only errors are wanted.
 pub fn say(message: impl AsRef<str>) {
+    if !is_quiet() {
+        complain(message);
+    }
+}
+
+/// Says on standard error why something failed. Whether anybody reads it changes nothing.
+pub fn complain(message: impl AsRef<str>) {
     let _ = writeln!(io::stderr().lock(), "{}", message.as_ref());
 }

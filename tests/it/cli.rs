@@ -4,6 +4,7 @@ mod disk;
 mod doctor;
 mod hook;
 mod hook_answering;
+mod init;
 mod input;
 mod logs;
 mod mapping;

@@ -90,7 +90,7 @@ fn lines_that_are_no_events_are_told() {
     for what in ["session", "swarm"] {
         let none = expect(&["inspect", what, "s", "--file", file.to_str().unwrap()], exit_code::FAILED);
         assert!(
-            stderr(&none).contains("2 records of this input are no events, the first: missing_field at /id"),
+            stderr(&none).contains("no events: 2 records of this input, the first: missing_field at /id"),
             "{}",
             stderr(&none)
         );

@@ -137,7 +137,7 @@ impl World {
 
     /// Whom the state of a process belongs to.
     pub(crate) fn owner(&self, instance: &str) -> StoreOwner {
-        let cluster = Admin::new(&self.options).and_then(|admin| admin.cluster_id()).expect("a cluster");
+        let cluster = Admin::new(&self.options).and_then(|admin| admin.cluster_id(&|_| ())).expect("a cluster");
         StoreOwner { app: self.options.app.clone(), instance: instance.to_owned(), cluster: Some(cluster) }
     }
 

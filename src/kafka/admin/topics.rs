@@ -30,6 +30,9 @@ use crate::topics::similar;
 /// Between two questions whether a new topic is known.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 
+/// Whoever waits longer for the first answer is told what for.
+const TELL_AFTER: Duration = Duration::from_secs(2);
+
 /// What became of one topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Created {
@@ -67,12 +70,13 @@ impl Admin {
         Ok(&self.client)
     }
 
-    /// Id of the cluster: a store belongs to one.
+    /// Id of the cluster: a store belongs to one. Where that takes long, `tell` is told once what is waited for.
     ///
     /// # Errors
     /// E0101 when no broker answers, E0103 when none lets this client in.
-    pub fn cluster_id(&self) -> Result<String, LogError> {
+    pub fn cluster_id(&self, tell: &dyn Fn(&str)) -> Result<String, LogError> {
         let deadline = Deadline::after(limits::CONNECT_WAIT);
+        let mut patience = Some(Deadline::after(TELL_AFTER));
         loop {
             if let Some(id) = self.asker.client().fetch_cluster_id(ASK_AGAIN) {
                 return Ok(id);
@@ -80,6 +84,12 @@ impl Admin {
             // Log lines and errors come with a poll; there is nothing to be read.
             drop(self.asker.poll(ASK_AGAIN));
             let failure = self.asker.context().failure();
+            if patience.is_some_and(|patience| patience.is_over()) {
+                patience = None;
+                let why = failure.as_ref().map(|failure| format!(": {}", failure.reason)).unwrap_or_default();
+                let left = limits::CONNECT_WAIT.as_secs();
+                tell(&format!("waiting up to {left} s for a broker on {}{why}", self.bootstrap));
+            }
             // One broker that refuses will go on doing so, and the others, if there are any, would have answered in the same time.
             if deadline.is_over() || failure.as_ref().is_some_and(|failure| failure.is_refused) {
                 return Err(fate::unreachable(&format!("no broker answers on {}", self.bootstrap), failure));

@@ -131,3 +131,12 @@ pub fn path_part(text: &str) -> String {
     };
     text.bytes().map(escaped).collect()
 }
+
+/// Why nobody answers, and what to do.
+pub fn nobody(address: SocketAddr, error: &io::Error) -> String {
+    let start = match address.to_string().as_str() {
+        "127.0.0.1:9464" => "loopwarden run --data-dir ./lw".to_owned(),
+        other => format!("loopwarden run --data-dir ./lw --set http.listen={other}"),
+    };
+    format!("{error}\n  no loopwarden answers there; start one: {start}\n  one that runs elsewhere: --address HOST:PORT")
+}

@@ -12,7 +12,7 @@ use crate::cli::{setup, topics};
 use crate::exit_code;
 use crate::failure::{Failure, Outcome};
 use crate::mapping_file;
-use crate::output::Output;
+use crate::output::{Output, say};
 use crate::server;
 use crate::server::{kafka_options, topic_problem};
 
@@ -96,7 +96,7 @@ fn native(config: &Config, kafka: &KafkaConfig) -> Result<KafkaOptions, Failure>
 }
 
 fn connect(options: &KafkaOptions, (inputs, webhooks): (&[String], &[&str]), out: &mut Output) -> Result<Vec<Failure>, Failure> {
-    let admin = match Admin::new(options).and_then(|admin| admin.cluster_id().map(|cluster| (admin, cluster))) {
+    let admin = match Admin::new(options).and_then(|admin| admin.cluster_id(&|told| say(told)).map(|cluster| (admin, cluster))) {
         Ok((admin, cluster)) => {
             out.line(format!("brokers        ok: cluster {cluster} on {}", options.bootstrap_servers))?;
             admin

@@ -4,16 +4,19 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::cli::args::{
-    CheckArgs, ConfigCommand, DemoArgs, ExplainArgs, FitArgs, HealthcheckArgs, InspectCommand, LogArgs, MapArgs, PlainFormat,
-    ReplayArgs, ResetCommand, RunArgs, SchemaCommand, TestArgs, TopicsCommand, TuneArgs,
+    CheckArgs, ConfigCommand, DemoArgs, ExplainArgs, FitArgs, HealthcheckArgs, InspectCommand, LogArgs, MannerArgs, MapArgs,
+    PlainFormat, ReplayArgs, ResetCommand, RunArgs, SchemaCommand, TestArgs, TopicsCommand, TuneArgs,
 };
 use crate::cli::doctor::DoctorArgs;
 use crate::cli::guard::GuardArgs;
 use crate::cli::hook::HookCommand;
+use crate::cli::init::InitArgs;
 use crate::cli::mcp_proxy::McpProxyArgs;
+use crate::cli::watch::{TailArgs, TopArgs};
 
 const EXAMPLES: &str = "\
 Examples:
+  loopwarden init                                    set it up: three questions
   loopwarden demo                                    see it work: no Kafka, no network
   loopwarden run --data-dir ./lw                     one machine: events and commands over HTTP
   loopwarden replay events.ndjson                    what would it have said to recorded events?
@@ -38,6 +41,9 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 the answer is no, 69 broker, topic or p
     arg_required_else_help = true
 )]
 pub struct CommandLine {
+    /// How it speaks.
+    #[command(flatten)]
+    pub manner: MannerArgs,
     /// Log lines.
     #[command(flatten)]
     pub log: LogArgs,
@@ -53,6 +59,8 @@ pub enum Command {
     Run(RunArgs),
     /// Answer agents that ask before and after each call: may it run, and what should the model read?
     Guard(GuardArgs),
+    /// Set it up on this machine: three questions, then settings, hooks and the service
+    Init(InitArgs),
     /// Show it at work on a sample fleet: no Kafka, no network, nothing kept
     Demo(DemoArgs),
     /// Tell what would have been said to recorded events
@@ -82,6 +90,10 @@ pub enum Command {
     Check(CheckArgs),
     /// Ask a running process whether what comes in can be judged, and say what to do where it cannot
     Doctor(DoctorArgs),
+    /// Show what agents are told as it comes, one line each, from a running process
+    Tail(TailArgs),
+    /// Show who loops now, the dearest first, from a running process
+    Top(TopArgs),
     /// Print, create or compare the topics
     Topics {
         /// What to do with them.
@@ -125,7 +137,7 @@ pub enum Command {
     /// Print the version
     Version {
         /// Form of the output
-        #[arg(long, value_enum, default_value_t)]
+        #[arg(long, short, value_enum, default_value_t)]
         output: PlainFormat,
     },
 }

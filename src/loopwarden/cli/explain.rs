@@ -1,10 +1,10 @@
 //! `explain`: the page of an error code, or what a detector looks for.
 
 use loopwarden_core::policy::Detector;
-use loopwarden_settings::policy;
-use loopwarden_settings::{PAGES, closest, explain};
+use loopwarden_settings::{PAGES, closest, explain, policy};
+use serde_json::{Value, json};
 
-use crate::cli::args::ExplainArgs;
+use crate::cli::args::{ExplainArgs, PlainFormat};
 use crate::exit_code;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
@@ -24,18 +24,31 @@ pub fn run(args: &ExplainArgs) -> Outcome {
     let mut out = Output::stdout();
     match &args.code {
         None => {
-            for page in PAGES {
-                out.line(format!("{:<NAME_COLUMNS$}  {}", page.code, page.title()))?;
-            }
-            for detector in Detector::ALL {
-                out.line(format!("{:<NAME_COLUMNS$}  {}", detector.as_str(), detector.about().title))?;
+            let pages = PAGES.iter().map(|page| (page.code, page.title()));
+            let all = pages.chain(Detector::ALL.iter().map(|detector| (detector.as_str(), detector.about().title)));
+            match args.output {
+                PlainFormat::Text => {
+                    for (name, title) in all {
+                        out.line(format!("{name:<NAME_COLUMNS$}  {title}"))?;
+                    }
+                }
+                PlainFormat::Json => {
+                    let rows: Vec<Value> = all.map(|(name, title)| json!({ "name": name, "title": title })).collect();
+                    out.line(Value::Array(rows).to_string())?;
+                }
             }
         }
-        Some(written) => match (explain(written), Detector::from_name(&plain(written))) {
-            (Some(page), _) => out.text(page.text)?,
-            (None, Some(detector)) => out.text(of_detector(detector)?)?,
-            (None, None) => return Err(unknown(written)),
-        },
+        Some(written) => {
+            let (name, text) = match (explain(written), Detector::from_name(&plain(written))) {
+                (Some(page), _) => (page.code, page.text.to_owned()),
+                (None, Some(detector)) => (detector.as_str(), of_detector(detector)?),
+                (None, None) => return Err(unknown(written)),
+            };
+            match args.output {
+                PlainFormat::Text => out.text(text)?,
+                PlainFormat::Json => out.line(json!({ "name": name, "text": text }).to_string())?,
+            }
+        }
     }
     Ok(out.flush()?)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use loopwarden_core::event::{Stage, TaskId};
 use loopwarden_kafka::admin::growth::Grower;
-use loopwarden_lab::report::grouped;
+use loopwarden_lab::report::{counted, grouped};
 use loopwarden_log::Flow;
 use loopwarden_settings::Config;
 use loopwarden_state::rekey::{Rekeying, first_position, moves_to, moving, position};
@@ -52,7 +52,7 @@ pub(super) fn run(args: &GrowArgs, config: &Config) -> Outcome {
     }
     let begun = work.begun()?;
     let Some(growth) = work.plan(begun, args.partitions)? else {
-        return output::line(&format!("the input has {} partitions already, and no growth is under way", args.partitions));
+        return output::line(&format!("the input has {} already, and no growth is under way", partitions_of(args.partitions)));
     };
     let Growth { from, to } = growth;
     if begun.is_some() {
@@ -61,7 +61,10 @@ pub(super) fn run(args: &GrowArgs, config: &Config) -> Outcome {
         work.expect_read(growth, args.accept_late, Late::BeforeAll)?;
     }
     work.mark(growth, partitions)?;
-    output::line(&format!("noted in {partitions} partitions of the changelog: no process starts until the growth has ended"))?;
+    output::line(&format!(
+        "noted in {} of the changelog: no process starts until the growth has ended",
+        partitions_of(partitions)
+    ))?;
     if partitions < to {
         work.grower.grow_changelog(to)?;
         output::line(&format!("the changelog has {to} partitions"))?;
@@ -80,6 +83,10 @@ pub(super) fn run(args: &GrowArgs, config: &Config) -> Outcome {
     }
     work.unmark(to)?;
     output::line(&format!("grown from {from} to {to} partitions: start the processes, then the producers"))
+}
+
+fn partitions_of(count: u32) -> String {
+    counted(u64::from(count), "partition")
 }
 
 /// The session stage's tasks.
@@ -210,7 +217,7 @@ impl Work {
         if places.is_empty() {
             return Ok(());
         }
-        let (what, where_) = (format!("{} records of sessions that move were not read", grouped(total)), places.join("\n  "));
+        let (what, where_) = (format!("not read: {} of sessions that move", counted(total, "record")), places.join("\n  "));
         if accept_late {
             say(format!("warning: {what}; they will be judged apart from what came before:\n  {where_}"));
             return Ok(());
@@ -224,7 +231,7 @@ impl Work {
                 "stop the producers, then run this again with --accept-late: those records are judged apart from what came before",
             ),
         };
-        Err(Failure::new(exit_code::FAILED, format!("error: {what}, and {state}; {way_out}\n  {where_}")))
+        Err(Failure::new(exit_code::FAILED, format!("error: {what}; {state}; {way_out}\n  {where_}")))
     }
 
     /// Notes the growth wherever it is not noted yet.
@@ -259,7 +266,7 @@ impl Work {
                     self.commit(changes)?;
                 }
             }
-            output::line(&format!("moving {} agents of sessions from partition {partition}", grouped(moved)))?;
+            output::line(&format!("moving {} from partition {partition}", counted(moved, "agent")))?;
             let changes = rekeying.finish(&self.store)?;
             self.commit(changes)?;
         }

@@ -9,6 +9,7 @@ use loopwarden_core::limits::RECORD_BYTES_MAX_DEFAULT;
 use loopwarden_ingest::limits::RECORD_BYTES_MAX;
 use loopwarden_ingest::mapping::{Framing, Trial};
 use loopwarden_ingest::suggest::suggest;
+use loopwarden_lab::report::counted;
 use loopwarden_log::clock;
 
 use crate::cli::args::MapArgs;
@@ -91,7 +92,11 @@ fn attempt(file: &Path, mapping: &Path, shown: Option<usize>) -> Outcome {
     }
     let Sums { records, events, refused, missing } = sums;
     let left_out = records - events - refused;
-    let sum = format!("{records} records: {events} events, {left_out} left out by the filter, {refused} refused");
+    let sum = format!(
+        "{}: {}, {left_out} left out by the filter, {refused} refused",
+        counted(records, "record"),
+        counted(events, "event")
+    );
     if shown.is_none() {
         out.flush()?;
         return if refused > 0 { Err(Failure::new(exit_code::ANSWER_IS_NO, sum)) } else { Ok(()) };

@@ -14,6 +14,7 @@ mod grow;
 pub mod guard;
 pub mod healthcheck;
 pub mod hook;
+pub mod init;
 pub mod inspect;
 mod lines;
 pub mod map;
@@ -30,10 +31,11 @@ mod task_name;
 pub mod test;
 pub mod topics;
 pub mod tune;
+pub mod watch;
 
 use std::ffi::OsString;
 
-use clap::Parser as _;
+use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _};
 
 use crate::cli::command_line::{Command, CommandLine};
 use crate::failure::Outcome;
@@ -42,8 +44,11 @@ use crate::{exit_code, output};
 /// Runs a command line, program name first. Returns the exit code; whatever is to be said has been said.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let line = match CommandLine::try_parse_from(&arguments) {
-        Ok(line) => line,
+    let line = match parsed(&arguments) {
+        Ok(line) => {
+            output::settle(line.manner.manner());
+            line
+        }
         Err(error) => {
             let error = advice::advised(error, &arguments);
             // Help and version are answers, not errors; whether anybody reads them changes nothing.
@@ -55,11 +60,25 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(()) => exit_code::DONE,
         Err(failure) => {
             if let Some(message) = &failure.message {
-                output::say(message);
+                output::complain(message);
             }
             failure.exit
         }
     }
+}
+
+/// The command line. What clap itself says, help and errors, has colours as `--color` wants it, which is looked for before anything is known.
+fn parsed(arguments: &[OsString]) -> Result<CommandLine, clap::Error> {
+    let words = || arguments.iter().filter_map(|argument| argument.to_str());
+    let given = words().find_map(|word| word.strip_prefix("--color="));
+    let given = given.or_else(|| words().zip(words().skip(1)).find_map(|(flag, value)| (flag == "--color").then_some(value)));
+    let colour = match given {
+        Some("always") => ColorChoice::Always,
+        Some("never") => ColorChoice::Never,
+        _ => ColorChoice::Auto,
+    };
+    let matches = CommandLine::command().color(colour).try_get_matches_from(arguments)?;
+    CommandLine::from_arg_matches(&matches)
 }
 
 fn dispatch(line: &CommandLine) -> Outcome {
@@ -67,6 +86,7 @@ fn dispatch(line: &CommandLine) -> Outcome {
     match &line.command {
         Command::Run(args) => run::run(args, log),
         Command::Guard(args) => guard::run(args, log),
+        Command::Init(args) => init::run(args),
         Command::Demo(args) => demo::run(args, log),
         Command::Replay(args) => replay::run(args, log),
         Command::Inspect { command } => inspect::run(command, log),
@@ -76,6 +96,8 @@ fn dispatch(line: &CommandLine) -> Outcome {
         Command::Test(args) => test::run(args),
         Command::Check(args) => check::run(args, log),
         Command::Doctor(args) => doctor::run(args, log),
+        Command::Tail(args) => watch::tail::run(args, log),
+        Command::Top(args) => watch::top::run(args, log),
         Command::Topics { command } => topics::run(command, log),
         Command::Map(args) => map::run(args),
         Command::Explain(args) => explain::run(args),

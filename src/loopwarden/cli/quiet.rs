@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use loopwarden_core::event::TaskId;
 use loopwarden_kafka::admin::operator::Operator;
+use loopwarden_lab::report::counted;
 use loopwarden_log::LogError;
 use loopwarden_log::clock::Deadline;
 
@@ -25,7 +26,7 @@ pub(super) fn expect_quiet(operator: &mut Operator, tasks: &[TaskId], wait: Dura
         let why = match members {
             0 if !is_open(operator, tasks)? => return Ok(()),
             0 => "a transaction of the group is open".to_owned(),
-            _ => format!("the group has {members} members; stop all its processes first"),
+            _ => format!("the group has {}; stop all its processes first", counted(members as u64, "member")),
         };
         if deadline.is_over() {
             return Err(Failure::new(exit_code::FAILED, format!("error: {why}")));

@@ -60,7 +60,11 @@ pub fn is_limit(set: &str) -> bool {
     set.trim_start().starts_with("limits.")
 }
 
-fn bound(flag: &str, text: &str, now_ms: i64) -> Result<Bound, Failure> {
+/// A place in what is read, as a person writes it.
+///
+/// # Errors
+/// It is none.
+pub(super) fn bound(flag: &str, text: &str, now_ms: i64) -> Result<Bound, Failure> {
     parse_bound(text.trim(), now_ms).ok_or_else(|| {
         Diagnostic::new("E0202", format!("{flag} {text:?} is no place in a topic"))
             .help("as in: 7d, 90m (ago); 2026-11-21T20:00:00Z; 2026-11-21; an offset; earliest; now")

@@ -13,5 +13,5 @@ pub fn run(args: &RunArgs, log: &LogArgs) -> Outcome {
     let settings = || setup::load(&args.config, log);
     let loaded = settings()?;
     let control = setup::log_as_configured(&loaded.config)?;
-    server::run(&loaded, &control, &settings, &[])
+    server::run(&loaded, &control, &settings, (&[], &|_| ()))
 }

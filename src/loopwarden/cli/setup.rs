@@ -5,8 +5,9 @@ use std::sync::Arc;
 use loopwarden_core::policy::Policy;
 use loopwarden_settings::{Config, Diagnostic, Flag, KafkaConfig, Layers, Loaded};
 
-use crate::cli::args::{ConfigArgs, LogArgs};
+use crate::cli::args::{ConfigArgs, LogArgs, QUIET_LOG};
 use crate::failure::Failure;
+use crate::output;
 use crate::telemetry::logging;
 use crate::telemetry::logging::LogControl;
 
@@ -19,6 +20,9 @@ pub fn load(args: &ConfigArgs, log: &LogArgs) -> Result<Loaded, Failure> {
     let mut flags = args.set.iter().map(|text| Flag::set(text)).collect::<Result<Vec<_>, _>>()?;
     flags.extend(args.data_dir.iter().map(|dir| flag("--data-dir", "data_dir", dir)));
     flags.extend(args.kafka_debug.iter().map(|contexts| flag("--kafka-debug", "kafka.librdkafka.debug", contexts)));
+    // Whoever says what is logged is not contradicted.
+    let quiet = log.log_level.is_none() && output::is_quiet();
+    flags.extend(quiet.then(|| flag("--quiet", "log.level", QUIET_LOG)));
     flags.extend(log.log_level.iter().map(|filter| flag("--log-level", "log.level", filter)));
     flags.extend(log.log_format.iter().map(|format| flag("--log-format", "log.format", format.as_str())));
     let layers = Layers { file: args.config.clone(), environment: environment(), flags };
@@ -50,7 +54,11 @@ pub fn log_as_configured(config: &Config) -> Result<LogControl, Failure> {
 /// The filter cannot be understood.
 pub fn log_quietly(args: &LogArgs) -> Result<LogControl, Failure> {
     let from_environment = || std::env::var("LOOPWARDEN_LOG").ok().filter(|filter| !filter.is_empty());
-    let filter = args.log_level.clone().or_else(from_environment).unwrap_or_else(|| "warn".to_owned());
+    let filter = args
+        .log_level
+        .clone()
+        .or_else(from_environment)
+        .unwrap_or_else(|| if output::is_quiet() { QUIET_LOG } else { "warn" }.to_owned());
     logging::start(args.log_format.unwrap_or_default(), &filter).map_err(|bad| Diagnostic::new("E0202", bad.to_string()).into())
 }
 

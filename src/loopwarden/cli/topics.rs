@@ -6,16 +6,16 @@ use loopwarden_kafka::KafkaOptions;
 use loopwarden_kafka::admin::topics as admin;
 use loopwarden_kafka::admin::topics::{Admin, Created, Severity, TopicPlan, TopicProblem};
 use loopwarden_kafka::client::fate;
-use loopwarden_lab::report::Table;
+use loopwarden_lab::report::{Table, counted};
 use loopwarden_log::LogError;
 use loopwarden_settings::{Config, KafkaConfig};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::cli::args::{ConfigArgs, LogArgs, TopicFormat, TopicsCommand};
+use crate::cli::args::{ConfigArgs, LogArgs, PlainFormat, TopicFormat, TopicsCommand};
 use crate::cli::{grow, setup};
 use crate::failure::{Failure, Outcome};
-use crate::output::Output;
+use crate::output::{Output, OutputFormat, say};
 use crate::server::{kafka_options, topic_problem};
 
 /// Prints, creates or compares.
@@ -30,27 +30,40 @@ pub fn run(command: &TopicsCommand, log: &LogArgs) -> Outcome {
             let plans = admin::plan(&options, size.partitions, size.replication.unwrap_or(admin::REPLICATION_DEFAULT));
             print(&plans, *format)
         }
-        TopicsCommand::Create { config, size } => {
+        TopicsCommand::Create { config, size, output } => {
             let (options, _, admin) = connect(config, log)?;
             let replication = match size.replication {
                 Some(replication) => replication,
                 None => admin::REPLICATION_DEFAULT.min(admin.brokers()?.max(1)),
             };
-            create(&admin, &admin::plan(&options, size.partitions, replication))
+            create(&admin, &admin::plan(&options, size.partitions, replication), *output)
         }
         TopicsCommand::Grow(args) => {
             setup::log_quietly(log)?;
             grow::run(args, &setup::load(&args.config, log)?.config)
         }
-        TopicsCommand::Check { config } => {
+        TopicsCommand::Check { config, output } => {
             let (options, inputs, admin) = connect(config, log)?;
             let problems = compare(&admin, &options, &inputs)?;
             let mut out = Output::stdout();
-            for problem in &problems {
-                out.line(topic_problem(problem))?;
-            }
             let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
-            out.line(format!("{errors} errors, {} warnings", problems.len() - errors))?;
+            let warnings = problems.len() - errors;
+            match output {
+                PlainFormat::Text => {
+                    for problem in &problems {
+                        out.line(topic_problem(problem))?;
+                    }
+                    out.line(format!("{}, {}", counted(errors as u64, "error"), counted(warnings as u64, "warning")))?;
+                }
+                PlainFormat::Json => {
+                    let told = |problem: &TopicProblem| {
+                        json!({ "topic": problem.topic, "code": problem.code, "is_error": problem.severity == Severity::Error,
+                            "message": topic_problem(problem) })
+                    };
+                    let problems: Vec<Value> = problems.iter().map(told).collect();
+                    out.line(json!({ "errors": errors, "warnings": warnings, "problems": problems }).to_string())?;
+                }
+            }
             out.flush()?;
             match problems.iter().find(|problem| problem.severity == Severity::Error) {
                 Some(problem) => Err(Failure::silent(crate::exit_code::of_error(problem.code))),
@@ -66,7 +79,7 @@ fn connect(args: &ConfigArgs, log: &LogArgs) -> Result<(KafkaOptions, Vec<String
     let options = kafka_options(&config, setup::kafka_of(&config)?, 0)?;
     let admin = Admin::new(&options)?;
     // As `run` does: it alone says why no broker answers.
-    admin.cluster_id()?;
+    admin.cluster_id(&|told| say(told))?;
     Ok((options, inputs(&config), admin))
 }
 
@@ -107,7 +120,7 @@ struct TopicRow {
     state: &'static str,
 }
 
-fn create(admin: &Admin, plans: &[TopicPlan]) -> Outcome {
+fn create(admin: &Admin, plans: &[TopicPlan], format: OutputFormat) -> Outcome {
     let row = |(topic, created): (String, Created)| {
         let plan = plans.iter().find(|plan| plan.name == topic);
         let state = match created {
@@ -119,7 +132,7 @@ fn create(admin: &Admin, plans: &[TopicPlan]) -> Outcome {
     };
     let table = Table::of(admin.create(plans)?.into_iter().map(row));
     let mut out = Output::stdout();
-    out.table(&table, crate::output::OutputFormat::Table)?;
+    out.table(&table, format)?;
     Ok(out.flush()?)
 }
 

@@ -24,6 +24,7 @@ use loopwarden_state::{RocksOptions, RocksStore, StoreError, StoreOwner};
 
 use crate::failure::Failure;
 use crate::http::{Backlog, BacklogLimits};
+use crate::output::say;
 use crate::server::intakes;
 use crate::server::intakes::Intakes;
 use crate::server::kafka_options::{SWARM, kafka_options};
@@ -226,7 +227,7 @@ pub(super) fn kafka(
     let config = spec.config;
     let options = kafka_options(config, kafka, 0)?;
     let admin = Admin::new(&options)?;
-    let cluster = admin.cluster_id()?;
+    let cluster = admin.cluster_id(&|told| say(told))?;
     prepare_topics(&admin, &options)?;
     let store = spec.store(Some(cluster))?;
     let settings = Arc::new(spec.settings());

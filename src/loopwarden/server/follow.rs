@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use loopwarden_lab::follow::{Follower, Look, ReadPositions};
-use loopwarden_lab::report::{grouped, plain};
+use loopwarden_lab::report::{counted, plain};
 use loopwarden_lab::transcript::{Format, Made};
 use loopwarden_log::embedded::{Append, EmbeddedBroker};
 use loopwarden_log::{LogError, clock, replace};
@@ -162,9 +162,7 @@ fn write(path: &Path, places: &ReadPositions) -> io::Result<()> {
 
 /// What is followed, for people.
 fn told(followed: &BTreeMap<Format, usize>, dirs: &[PathBuf]) -> String {
-    let of = |(format, count): (&Format, &usize)| {
-        format!("{} {} of {}", grouped(*count as u64), if *count == 1 { "log" } else { "logs" }, format.as_str())
-    };
+    let of = |(format, count): (&Format, &usize)| format!("{} of {}", counted(*count as u64, "log"), format.as_str());
     let logs: Vec<String> = followed.iter().map(of).collect();
     let logs = if logs.is_empty() { "no log yet".to_owned() } else { logs.join(", ") };
     let dirs: Vec<String> = dirs.iter().map(|dir| plain(&dir.display().to_string())).collect();

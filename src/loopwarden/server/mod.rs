@@ -14,6 +14,7 @@ mod status;
 mod topics;
 mod webhooks;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
@@ -28,6 +29,7 @@ pub(crate) use intakes::mappings;
 pub use kafka_options::{SWARM, kafka_options};
 pub use listen::door;
 use loopwarden_core::policy::Policy;
+use loopwarden_lab::report::counted;
 use loopwarden_lane::{Exit, LaneSettings, SystemClock};
 use loopwarden_log::clock::{Deadline, Stopwatch};
 use loopwarden_settings::{Config, Loaded};
@@ -58,7 +60,12 @@ const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
 ///
 /// # Errors
 /// By fate: configuration, brokers, store, identity.
-pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<Loaded, Failure>, follow: &[PathBuf]) -> Outcome {
+pub fn run(
+    loaded: &Loaded,
+    control: &LogControl,
+    settings: &dyn Fn() -> Result<Loaded, Failure>,
+    (follow, on_ready): (&[PathBuf], &dyn Fn(SocketAddr)),
+) -> Outcome {
     private::by_default();
     let open_files = descriptors::raise()?;
     let loaded_policy = reload::load(&loaded.config.policy)?;
@@ -105,6 +112,7 @@ pub fn run(loaded: &Loaded, control: &LogControl, settings: &dyn Fn() -> Result<
         &|| reload::reload(settings, loaded, control, &deployment, &state),
         &|sum| {
             ready(config, &policy, &deployment, sum, &server);
+            on_ready(server.address());
         },
     );
     manager.tell("STOPPING=1");
@@ -249,12 +257,12 @@ fn ready(config: &Config, policy: &Policy, deployment: &Deployment, sum: &Sum, s
         count => format!(", {count} of them stopped already"),
     };
     let line = format!(
-        "ready: mode {}, policy {} ({hash}), {}, {} tasks in {} lanes{stopped}",
+        "ready: mode {}, policy {} ({hash}), {}, {} in {}{stopped}",
         config.mode.as_str(),
         policy.profile,
         deployment.place,
-        sum.tasks,
-        config.lanes
+        counted(sum.tasks as u64, "task"),
+        counted(u64::from(config.lanes), "lane")
     );
     let mut out = Output::stdout();
     // Nobody has to read it.

@@ -12,7 +12,7 @@ use loopwarden_settings::policy::LoadedPolicy;
 
 use crate::exit_code;
 use crate::failure::Failure;
-use crate::output::say;
+use crate::output::{complain, say};
 use crate::server::deployment::Deployment;
 use crate::server::state;
 use crate::server::state::{InForce, ServerState};
@@ -80,8 +80,8 @@ pub(super) fn reload(
     let (loaded, policy) = match read() {
         Ok(read) => read,
         Err(failure) => {
-            say(failure.message.as_deref().unwrap_or_default());
-            say("not reloaded: everything stays as it was");
+            complain(failure.message.as_deref().unwrap_or_default());
+            complain("not reloaded: everything stays as it was");
             return;
         }
     };

@@ -10,6 +10,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, reload};
 
+use crate::output;
 use crate::telemetry::json::JsonLines;
 use crate::telemetry::lines::{Lines, Together};
 use crate::telemetry::repeats::Repeats;
@@ -92,7 +93,7 @@ pub fn start(format: LogFormat, filter: &str) -> Result<LogControl, BadFilter> {
     let lines = if is_json {
         tracing_subscriber::fmt::layer().with_writer(Lines).event_format(repeats.limit(JsonLines(time()))).boxed()
     } else {
-        let is_coloured = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let is_coloured = output::may_style(&io::stderr());
         tracing_subscriber::fmt::layer()
             .with_ansi(is_coloured)
             .with_writer(Lines)

@@ -22,7 +22,7 @@ const LINES_MAX: u64 = 50;
 
 /// A place in the source that writes log lines. There are some dozens; nothing from the wire makes another one.
 #[derive(Debug)]
-struct Callsite {
+struct LogSite {
     callsite: Identifier,
     /// File and line.
     name: String,
@@ -35,7 +35,7 @@ struct Callsite {
 #[derive(Debug, Clone)]
 pub(super) struct Repeats {
     since: Stopwatch,
-    places: Arc<Mutex<Vec<Callsite>>>,
+    places: Arc<Mutex<Vec<LogSite>>>,
 }
 
 impl Repeats {
@@ -50,7 +50,7 @@ impl Repeats {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(place) = places.iter_mut().find(|place| place.callsite == metadata.callsite()) else {
             let name = format!("{}:{}", metadata.file().unwrap_or_default(), metadata.line().unwrap_or_default());
-            places.push(Callsite { callsite: metadata.callsite(), name, window_began: now, lines: 1, left_out: 0 });
+            places.push(LogSite { callsite: metadata.callsite(), name, window_began: now, lines: 1, left_out: 0 });
             return true;
         };
         if now.saturating_sub(place.window_began) >= WINDOW {

@@ -33,6 +33,7 @@ pub const PAGES: &[Page] = &[
     page("E0202", include_str!("../../docs/errors/E0202.md")),
     page("E0207", include_str!("../../docs/errors/E0207.md")),
     page("E0208", include_str!("../../docs/errors/E0208.md")),
+    page("E0209", include_str!("../../docs/errors/E0209.md")),
     page("E0301", include_str!("../../docs/errors/E0301.md")),
     page("E0302", include_str!("../../docs/errors/E0302.md")),
     page("E0401", include_str!("../../docs/errors/E0401.md")),

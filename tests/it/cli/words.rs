@@ -124,3 +124,91 @@ fn a_start_logs_one_line_for_all_tasks_and_a_reset_says_in_one_line_what_became_
     assert_eq!(logged.matches("every task is restored").count(), 1, "{logged}");
     assert!(!logged.contains("\"task restored\"") && !logged.contains("policy_since"), "{logged}");
 }
+
+#[test]
+fn a_quiet_command_says_nothing_but_its_answer_and_its_errors() {
+    let scratch = Scratch::new("quiet");
+    let file =
+        scratch.write("events.ndjson", "{\"id\":1}\n{\"id\":\"a\",\"kind\":\"tool\",\"session_id\":\"s\",\"tool\":\"t\"}\n");
+    let loud = expect(&["replay", &file], exit_code::DONE);
+    assert!(stderr(&loud).contains("no event") && stderr(&loud).contains("1 event of 1 session"), "{}", stderr(&loud));
+    for quiet in [&["-q", "replay", &file][..], &["replay", "--quiet", &file]] {
+        let quiet = expect(quiet, exit_code::DONE);
+        assert_eq!((stderr(&quiet), stdout(&quiet)), (String::new(), stdout(&loud)));
+    }
+    assert!(stderr(&expect(&["check", "-q", "--set", "lanes=-3"], exit_code::CONFIG)).contains("lanes is -3"));
+    let level = |more: &[&str]| {
+        let rows = stdout(&expect(&[&["config", "print", "--effective", "-o", "json"], more].concat(), exit_code::DONE));
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&rows).unwrap();
+        rows.iter().find(|row| row["key"] == "log.level").unwrap()["value"].as_str().unwrap().trim_matches('"').to_owned()
+    };
+    assert_eq!(
+        (level(&["-q"]), level(&["-q", "--log-level", "debug"]), level(&[])),
+        ("error".into(), "debug".into(), "info".into())
+    );
+}
+
+#[test]
+fn colours_are_where_they_are_wanted_and_nowhere_else() {
+    let styled = |arguments: &[&str], variable: Option<&str>| {
+        let mut command = program();
+        command.args(arguments).env_remove("NO_COLOR");
+        variable.map(|name| command.env(name, "1"));
+        stdout(&command.output().unwrap()).contains('\u{1b}')
+    };
+    for command in [&["demo"][..], &["--help"]] {
+        let with = |when: &[&'static str]| [command, when].concat();
+        assert!(!styled(command, None), "{command:?} into a pipe");
+        assert!(
+            styled(&with(&["--color", "always"]), None) && styled(&with(&["--color=always"]), Some("NO_COLOR")),
+            "{command:?}"
+        );
+    }
+    // On a terminal.
+    let on_terminal = |arguments: &str, variable: Option<&str>| {
+        let mut command = std::process::Command::new("script");
+        command.args(["-qec", &format!("'{}' {arguments}", env!("CARGO_BIN_EXE_loopwarden")), "/dev/null"]);
+        command.env("SHELL", "/bin/sh").env("TERM", "xterm").env_remove("NO_COLOR").stdin(Stdio::null());
+        variable.map(|name| command.env(name, "1"));
+        stdout(&command.output().unwrap()).contains('\u{1b}')
+    };
+    assert!(on_terminal("demo", None) && !on_terminal("demo", Some("NO_COLOR")));
+    assert!(!on_terminal("demo --color never", None) && on_terminal("demo --color always", Some("NO_COLOR")));
+}
+
+#[test]
+fn what_lists_something_lists_it_as_json_too_and_o_is_short_for_output() {
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&stdout(&expect(arguments, exit_code::DONE)))
+            .unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
+    };
+    assert!(json(&["explain", "-o", "json"]).as_array().unwrap().iter().any(|row| row["name"] == "E0209"));
+    assert!(json(&["explain", "E0209", "-o", "json"])["text"].as_str().unwrap().starts_with("# E0209"));
+    assert_eq!(json(&["topics", "print", "-o", "json"]), json(&["topics", "print", "--format", "json"]));
+    assert_eq!(json(&["version", "-o", "json"])["version"], env!("CARGO_PKG_VERSION"));
+    let scratch = Scratch::new("status-json");
+    let output =
+        program().args(["hook", "status", "-o", "json", "--address", "127.0.0.1:1"]).env("HOME", &scratch.0).output().unwrap();
+    assert_eq!(output.status.code(), Some(i32::from(exit_code::ANSWER_IS_NO)));
+    let status: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!((status["agents"].as_array().unwrap().len(), &status["process"]["state"]), (11, &"absent".into()));
+}
+
+#[test]
+fn whoever_waits_for_brokers_is_told_for_which_long_before_it_is_given_up() {
+    for command in [&["check", "--connect"][..], &["topics", "check"]] {
+        let mut child = program()
+            .args(command)
+            .args(["--set", "kafka.bootstrap_servers=127.0.0.1:1", "--set", "instance=a", "--log-level", "error"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let told = lines.find(|line| line.starts_with("waiting up to "));
+        let is_waiting = child.try_wait().unwrap().is_none();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(told.as_ref().is_some_and(|told| told.contains("127.0.0.1:1")) && is_waiting, "{told:?}");
+    }
+}

@@ -1,7 +1,7 @@
 //! `replay --follow`: the real binary beside files that grow.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -126,4 +126,31 @@ fn a_place_that_cannot_be_understood_counts_as_none_and_what_cannot_be_followed_
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(code) && said.contains(told), "{more:?}: {:?}, {said}", output.status);
     }
+}
+
+#[test]
+fn what_would_have_been_told_is_printed_as_it_comes_a_line_each() {
+    let scratch = Scratch::new();
+    let logs = Logs::new(&scratch);
+    let mut command = program();
+    command.args(["replay", "--follow"]).arg(logs.0.parent().unwrap()).args(["--set", "http.listen=127.0.0.1:0"]);
+    command.args(["--log-level", "warn", "--set"]).arg(format!("data_dir={}", scratch.0.join("data").display()));
+    let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut line = None;
+    // Whoever waits for a line in vain is freed when the process is ended.
+    crate::bounded::bounded(child.id(), crate::bounded::START_WAIT, || {
+        let greeting = lines.by_ref().find(|line| line.contains("/readyz")).unwrap();
+        let client = crate::http::client::Client::new(greeting.split("http://").nth(1).unwrap().split('/').next().unwrap());
+        // The printer follows as soon as it is counted among the readers.
+        while !client.get("/metrics").text.contains("loopwarden_log_readers{} 1.0\n") {
+            std::thread::park_timeout(crate::http::PAUSE);
+        }
+        logs.calls("now", 1..=9);
+        line = lines.find(|line| line.contains("nudge (shadow)"));
+        line.is_some()
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(line.is_some_and(|line| line.contains("  now  ")));
 }

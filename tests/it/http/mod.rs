@@ -13,6 +13,7 @@ mod reload;
 mod same;
 mod sidecar;
 mod table;
+mod watch;
 mod webhooks;
 
 use std::fs;

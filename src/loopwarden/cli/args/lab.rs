@@ -43,7 +43,7 @@ pub struct ReplayArgs {
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub lanes: u32,
     /// Form of the output: table and csv count by detector, json and html tell all, ndjson gives the commands themselves
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, short, value_enum, default_value_t)]
     pub output: ReplayFormat,
     /// Labelled stretches to judge by: {session, label, first_event_index, last_event_index, kind}
     #[arg(long, value_name = "FILE")]
@@ -202,7 +202,7 @@ pub struct InspectArgs {
     #[arg(long)]
     pub show_content: bool,
     /// Form of the output
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, short, value_enum, default_value_t)]
     pub output: InspectFormat,
     /// A range of a topic instead of files.
     #[command(flatten)]
@@ -284,7 +284,7 @@ pub struct TuneArgs {
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub lanes: u32,
     /// Form of the output
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, short, value_enum, default_value_t)]
     pub output: ReplayFormat,
     /// Write the plot and the table also to this file, as one HTML page
     #[arg(long, value_name = "FILE")]

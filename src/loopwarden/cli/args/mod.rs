@@ -16,6 +16,11 @@ pub use server::{
     ResetTaskArgs, RunArgs, SchemaCommand, SchemaName, SchemaOf, TopicFormat, TopicSize, TopicsCommand,
 };
 
+use crate::output::{ColourWhen, Manner};
+
+/// What log lines are written where nothing is said of them, of a command that is quiet.
+pub const QUIET_LOG: &str = "error";
+
 /// Log lines, on standard error.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Log lines (standard error)")]
@@ -26,6 +31,25 @@ pub struct LogArgs {
     /// Filter of log lines, as info or warn,loopwarden::task=debug [env: LOOPWARDEN_LOG]
     #[arg(long, global = true, value_name = "FILTER")]
     pub log_level: Option<String>,
+}
+
+/// How the whole command speaks.
+#[derive(Debug, Clone, Copy, Default, Args)]
+#[command(next_help_heading = "What is said")]
+pub struct MannerArgs {
+    /// Say nothing on standard error but errors: no notices, no warnings, no progress; log lines of errors alone
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+    /// Colours and bold text; auto: on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    pub color: ColourWhen,
+}
+
+impl MannerArgs {
+    /// The same, for the output.
+    pub const fn manner(self) -> Manner {
+        Manner { is_quiet: self.quiet, colour: self.color }
+    }
 }
 
 /// The words of a choice among the settings, as the value of a flag.

@@ -41,7 +41,7 @@ Examples:
   loopwarden demo --output ndjson | jq .reason.summary")]
 pub struct DemoArgs {
     /// Form of the output: a table of what was found, or the commands themselves
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, short, value_enum, default_value_t)]
     pub output: DemoFormat,
 }
 
@@ -84,7 +84,7 @@ pub enum TopicsCommand {
         #[command(flatten)]
         size: TopicSize,
         /// Form: text for people, a list of Strimzi's KafkaTopic resources, or JSON
-        #[arg(long, value_enum, default_value_t)]
+        #[arg(long, short = 'o', visible_alias = "output", value_enum, default_value_t)]
         format: TopicFormat,
     },
     /// Create those that are missing; what exists stays as it is
@@ -95,6 +95,9 @@ pub enum TopicsCommand {
         /// Sizes.
         #[command(flatten)]
         size: TopicSize,
+        /// Form of the output
+        #[arg(long, short, value_enum, default_value_t)]
+        output: OutputFormat,
     },
     /// Give the input more partitions, and move each session to the partition of its key; may be interrupted and run again
     Grow(GrowArgs),
@@ -103,6 +106,9 @@ pub enum TopicsCommand {
         /// Settings.
         #[command(flatten)]
         config: ConfigArgs,
+        /// Form of the output
+        #[arg(long, short, value_enum, default_value_t)]
+        output: PlainFormat,
     },
 }
 
@@ -158,6 +164,9 @@ pub struct ExplainArgs {
     /// Code, as E0102, or name of a detector, as similar_repeat; without: the list of all
     #[arg(value_name = "CODE|DETECTOR")]
     pub code: Option<String>,
+    /// Form of the output
+    #[arg(long, short, value_enum, default_value_t)]
+    pub output: PlainFormat,
 }
 
 /// `config`.
@@ -175,7 +184,7 @@ pub enum ConfigCommand {
         #[arg(long)]
         effective: bool,
         /// Form of the output
-        #[arg(long, value_enum, default_value_t)]
+        #[arg(long, short, value_enum, default_value_t)]
         output: OutputFormat,
     },
     /// Print the JSON Schema of a configuration file, or of a policy file

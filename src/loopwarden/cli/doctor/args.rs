@@ -31,7 +31,7 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "MS", default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub timeout_ms: u64,
     /// Form of the output
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, short, value_enum, default_value_t)]
     pub output: PlainFormat,
     /// Settings.
     #[command(flatten)]

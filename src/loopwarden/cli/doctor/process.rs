@@ -1,6 +1,5 @@
 //! A running process, as it tells itself.
 
-use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -44,23 +43,12 @@ pub(super) fn findings(args: &DoctorArgs, log: &LogArgs) -> Result<Vec<Finding>,
 }
 
 fn ask(address: SocketAddr, path: &str, token: Option<&str>, wait: Duration) -> Result<(String, String), Failure> {
-    let answer = ask::get(address, path, token, wait, ANSWER_BYTES_MAX)
-        .map_err(|error| failed(address, path, &nobody(address, &error)))?;
+    let answer = ask::get(address, path, token, wait, ANSWER_BYTES_MAX).map_err(|error| {
+        let file = "recorded exports need no process: loopwarden doctor --try FILE";
+        failed(address, path, &format!("{}\n  {file}", ask::nobody(address, &error)))
+    })?;
     let (_, code, body) = ask::parts(&answer);
     Ok((code.to_owned(), body.to_owned()))
-}
-
-/// Why nobody answers, and what to do.
-fn nobody(address: SocketAddr, error: &io::Error) -> String {
-    let start = match address.to_string().as_str() {
-        "127.0.0.1:9464" => "loopwarden run --data-dir ./lw".to_owned(),
-        other => format!("loopwarden run --data-dir ./lw --set http.listen={other}"),
-    };
-    format!(
-        "{error}\n  no loopwarden answers there; start one: {start}\n  \
-         one that runs elsewhere: loopwarden doctor --address HOST:PORT\n  \
-         recorded exports need no process: loopwarden doctor --try FILE"
-    )
 }
 
 fn failed(address: SocketAddr, path: &str, why: &str) -> Failure {
@@ -156,7 +144,7 @@ fn obedience(number: impl Fn(&str) -> u64) -> Option<Finding> {
         return Some(Finding::todo(message).help("what workers must do: the page workers"));
     }
     if checks > 0 {
-        let who = if agents == 1 { "1 agent asks".to_owned() } else { format!("{} agents ask", grouped(agents)) };
+        let who = format!("{} {}", counted(agents, "agent"), if agents == 1 { "asks" } else { "ask" });
         return Some(Finding::good(format!("{who} before and after calls")));
     }
     if received + applied + ignored > 0 {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cli::ask;
 
@@ -15,7 +15,7 @@ const ANSWER_BYTES_MAX: usize = 16 * 1024;
 const USUAL: &str = "127.0.0.1:9464";
 
 /// What was found at an address.
-pub(super) struct Answering {
+pub(crate) struct Answering {
     address: SocketAddr,
     found: Found,
 }
@@ -32,7 +32,7 @@ enum Found {
 
 impl Answering {
     /// Looks, and asks nobody but who is known.
-    pub(super) fn at(address: SocketAddr) -> Self {
+    pub(crate) fn at(address: SocketAddr) -> Self {
         let place = loopwarden_ask::Place { address: address.to_string(), ..loopwarden_ask::Place::find() };
         let stranger = loopwarden_ask::look(&place).err().filter(loopwarden_ask::is_stranger);
         let asked = |path| ask::get(address, path, None, ASK_WAIT, ANSWER_BYTES_MAX);
@@ -48,8 +48,18 @@ impl Answering {
         Self { address, found }
     }
 
+    /// The same for programs.
+    pub(super) fn to_json(&self) -> Value {
+        let (state, mode, why) = match &self.found {
+            Found::Ready(mode) => ("ready", mode.as_ref(), None),
+            Found::NotReady(status) => ("not_ready", None, Some(status)),
+            Found::Nobody(why) => ("absent", None, Some(why)),
+        };
+        json!({ "address": self.address.to_string(), "state": state, "mode": mode, "why": why })
+    }
+
     /// What is to be said of it, and what to do.
-    pub(super) fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let address = self.address;
         let listen = if address.to_string() == USUAL { String::new() } else { format!(" --set http.listen={address}") };
         match &self.found {

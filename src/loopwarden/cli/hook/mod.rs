@@ -1,11 +1,12 @@
 //! `hook`: coding agents ask loopwarden before and after each call. Installs that into an agent's own settings, looks, takes it away.
 
 mod answering;
+mod connect;
 mod edit;
 mod files;
 mod plan;
 mod program;
-mod service;
+pub(super) mod service;
 mod setting;
 mod status;
 
@@ -14,10 +15,15 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 
-use crate::cli::hook::answering::Answering;
-use crate::cli::hook::files::Change;
+pub(super) use crate::cli::hook::answering::Answering;
+use crate::cli::hook::connect::carry_out;
+pub(super) use crate::cli::hook::connect::{Connection, found, todo};
+pub(super) use crate::cli::hook::plan::AGENTS;
 use crate::cli::hook::plan::Mode;
-use crate::cli::hook::setting::{PlaceArgs, Setting, failed, usage};
+use crate::cli::hook::plan::POSTERS;
+pub use crate::cli::hook::setting::PlaceArgs;
+use crate::cli::hook::setting::{Setting, failed};
+pub(super) use crate::cli::hook::setting::{folders, usage};
 use crate::cli::hook::status::StatusArgs;
 use crate::failure::Outcome;
 use crate::output::Output;
@@ -44,7 +50,7 @@ Without a loopwarden that answers, agents work as if nothing was installed.")]
 #[derive(Debug, Args)]
 pub struct HookArgs {
     /// The agent
-    #[arg(value_name = "AGENT", value_parser = PossibleValuesParser::new(plan::AGENTS))]
+    #[arg(value_name = "AGENT", value_parser = PossibleValuesParser::new(AGENTS))]
     pub agent: String,
     /// Where they are.
     #[command(flatten)]
@@ -99,21 +105,14 @@ pub fn run(command: &HookCommand) -> Outcome {
 }
 
 fn install(args: &InstallArgs) -> Outcome {
-    if args.http && !plan::POSTERS.contains(&args.hook.agent.as_str()) {
-        return Err(usage(&format!("--http is for {}: {} starts a program", plan::POSTERS.join(" and "), args.hook.agent)));
+    if args.http && !POSTERS.contains(&args.hook.agent.as_str()) {
+        return Err(usage(&format!("--http is for {}: {} starts a program", POSTERS.join(" and "), args.hook.agent)));
     }
-    let setting = Setting::of(&args.hook.agent, &args.hook.place, args.http)?;
-    let changes = setting.targets(&args.hook.agent)?.iter().map(files::install).collect::<Result<Vec<_>, _>>();
-    let changes = changes.map_err(|problem| failed(&problem))?;
+    let connection = Connection::of(&args.hook.agent, &args.hook.place, args.http)?;
+    let setting = &connection.setting;
     let mut out = Output::stdout();
     out.line(program::line(&args.hook.agent))?;
-    carry_out(&changes, args.dry_run, &mut out)?;
-    let (path, line) = setting.address();
-    let is_usual = setting.place.address.to_string() == "127.0.0.1:9464";
-    if !args.dry_run && (!is_usual || path.exists()) {
-        files::write(&path, &line, Mode::Plain)?;
-        out.line(format!("wrote {}", path.display()))?;
-    }
+    connection.carry_out(args.dry_run, &mut out)?;
     if let Some(uid) = args.uid.filter(|_| !args.dry_run) {
         let path = setting.config.join("loopwarden/hook-uid");
         files::write(&path, &format!("{uid}\n"), Mode::Plain)?;
@@ -121,7 +120,7 @@ fn install(args: &InstallArgs) -> Outcome {
     }
     let address = setting.place.address;
     if args.local {
-        let unit = service::unit(&std::env::current_exe()?, address);
+        let unit = service::unit(&std::env::current_exe()?, &service::Told::Flags(address));
         let unchanged = service::install(&service::path(&setting.config), &unit, args.dry_run, &mut out)?;
         if !unchanged {
             out.text(indented(&unit))?;
@@ -174,26 +173,6 @@ fn uninstall(args: &UninstallArgs) -> Outcome {
         out.line(format!("  stop and remove it: loopwarden hook uninstall {} --local", args.hook.agent))?;
     }
     out.flush()?;
-    Ok(())
-}
-
-fn carry_out(changes: &[Change], is_dry: bool, out: &mut Output) -> Outcome {
-    for change in changes {
-        let path = change.path.display();
-        if !is_dry {
-            change.close_backup()?;
-        }
-        let (would, did) = if change.after.is_some() { ("write", "wrote") } else { ("remove", "removed") };
-        if change.is_none() {
-            out.line(format!("{path}: nothing to do"))?;
-        } else if is_dry {
-            out.line(format!("would {would} {path}"))?;
-            out.text(change.diff())?;
-        } else {
-            change.apply()?;
-            out.line(format!("{did} {path}"))?;
-        }
-    }
     Ok(())
 }
 

@@ -23,7 +23,7 @@ const EVENTS: [(&str, bool); 7] = [
 /// Agents that can post to an address by themselves.
 pub(super) const POSTERS: [&str; 2] = ["claude-code", "qwen"];
 /// Agents that hooks can be installed for.
-pub(super) const AGENTS: [&str; 11] =
+pub(crate) const AGENTS: [&str; 11] =
     ["claude-code", "codex", "gemini", "qwen", "opencode", "copilot", "cursor", "goose", "openhands", "cline", "antigravity"];
 
 /// Where it is installed.

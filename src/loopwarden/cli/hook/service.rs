@@ -16,14 +16,30 @@ const MARK: &str = "# Written by loopwarden hook install --local.";
 /// Longest wait for somebody at the address.
 const LOOK_WAIT: Duration = Duration::from_secs(1);
 
+/// Where what the service runs is told its settings.
+pub(crate) enum Told<'a> {
+    /// Its command line: live mode, and this address.
+    Flags(SocketAddr),
+    /// A configuration file.
+    File(&'a Path),
+}
+
 /// Where the unit lies.
-pub(super) fn path(config: &Path) -> PathBuf {
+pub(crate) fn path(config: &Path) -> PathBuf {
     config.join("systemd/user/loopwarden.service")
 }
 
-/// The unit. Paths with a `%` or a blank are written as systemd reads them.
-pub(super) fn unit(program: &Path, address: SocketAddr) -> String {
-    let program = program.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
+/// The unit. Paths with a `%` or a blank are written as systemd reads them, and a `$` of an argument, which would name a variable.
+pub(crate) fn unit(program: &Path, told: &Told<'_>) -> String {
+    let escaped = |path: &Path| path.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
+    let (settings, state) = match told {
+        Told::Flags(address) => (
+            format!("--data-dir %S/loopwarden --set http.listen={address} --set mode=live"),
+            "StateDirectory=loopwarden\nStateDirectoryMode=0700\n",
+        ),
+        Told::File(file) => (format!("--config \"{}\"", escaped(file).replace('$', "$$")), ""),
+    };
+    let program = escaped(program);
     format!(
         "{MARK}\n\
          [Unit]\n\
@@ -31,9 +47,8 @@ pub(super) fn unit(program: &Path, address: SocketAddr) -> String {
          \n\
          [Service]\n\
          Type=notify\n\
-         ExecStart=\"{program}\" run --data-dir %S/loopwarden --set http.listen={address} --set mode=live\n\
-         StateDirectory=loopwarden\n\
-         StateDirectoryMode=0700\n\
+         ExecStart=\"{program}\" run {settings}\n\
+         {state}\
          UMask=0077\n\
          LimitNOFILE=65536\n\
          Restart=on-failure\n\
@@ -47,7 +62,7 @@ pub(super) fn unit(program: &Path, address: SocketAddr) -> String {
 }
 
 /// Writes the unit. Returns whether it was there already, the same.
-pub(super) fn install(path: &Path, unit: &str, is_dry: bool, out: &mut Output) -> Result<bool, Failure> {
+pub(crate) fn install(path: &Path, unit: &str, is_dry: bool, out: &mut Output) -> Result<bool, Failure> {
     if std::fs::read_to_string(path).is_ok_and(|there| there == unit) {
         out.line(format!("{}: nothing to do", path.display()))?;
         return Ok(true);
@@ -56,9 +71,25 @@ pub(super) fn install(path: &Path, unit: &str, is_dry: bool, out: &mut Output) -
         out.line(format!("would write {}", path.display()))?;
     } else {
         files::write(path, unit, Mode::Plain)?;
-        out.line(format!("wrote {}, in live mode: it nudges and blocks", path.display()))?;
+        let mode = if unit.contains("mode=live") { ", in live mode: it nudges and blocks" } else { "" };
+        out.line(format!("wrote {}{mode}", path.display()))?;
     }
     Ok(false)
+}
+
+/// Starts the service, now and with each login. Whether it was: not where there is no systemd, or it could not start.
+pub(crate) fn start() -> bool {
+    let done = |arguments: &[&str]| manager(arguments).is_ok_and(|success| success);
+    done(&["daemon-reload"]) && done(&["enable", "--now", "loopwarden"])
+}
+
+/// Whether a process listens at the address that is not the service itself.
+pub(crate) fn is_taken(address: SocketAddr) -> bool {
+    TcpStream::connect_timeout(&address, LOOK_WAIT).is_ok() && !is_active()
+}
+
+fn is_active() -> bool {
+    manager(&["is-active", "--quiet", "loopwarden"]).is_ok_and(|success| success)
 }
 
 /// Says so where a process listens at the address already that is not the service itself: the service could not start.
@@ -66,7 +97,7 @@ pub(super) fn warn_of_another(address: SocketAddr, out: &mut Output) -> Outcome 
     if TcpStream::connect_timeout(&address, LOOK_WAIT).is_err() {
         return Ok(());
     }
-    if manager(&["is-active", "--quiet", "loopwarden"]).is_ok_and(|success| success) {
+    if is_active() {
         out.line("the service runs already: systemctl --user restart loopwarden")?;
         return Ok(());
     }
@@ -107,7 +138,7 @@ pub(super) fn uninstall(path: &Path, is_dry: bool, out: &mut Output) -> Outcome 
 }
 
 /// Where systemd keeps the state of a user's service.
-pub(super) fn state(home: &Path) -> PathBuf {
+pub(crate) fn state(home: &Path) -> PathBuf {
     let moved = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     moved.unwrap_or_else(|| home.join(".local/state")).join("loopwarden")
 }

@@ -33,11 +33,7 @@ pub(super) struct Setting {
 
 impl Setting {
     pub(super) fn of(agent: &str, args: &PlaceArgs, posts: bool) -> Result<Self, Failure> {
-        if !args.address.ip().is_loopback() {
-            return Err(usage("--address must be one of this host: arguments and results of your agents go there unencrypted"));
-        }
-        let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let home = variable("HOME").ok_or_else(|| failed("the variable HOME names no directory"))?;
+        let (home, config) = folders(args)?;
         let program = match &args.program {
             Some(program) => {
                 Some(std::path::absolute(program).map_err(|error| failed(&format!("{}: {error}", program.display())))?)
@@ -46,7 +42,7 @@ impl Setting {
         };
         let project = args.project.then(std::env::current_dir).transpose()?;
         Ok(Self {
-            config: variable("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")),
+            config,
             cache: variable("XDG_CACHE_HOME").unwrap_or_else(|| home.join(".cache")),
             place: Place {
                 project,
@@ -69,10 +65,28 @@ impl Setting {
     }
 }
 
+/// The user's home and the folder of settings below it; hooks stay on this host.
+///
+/// # Errors
+/// There is no home, or the address is one of another host.
+pub(crate) fn folders(args: &PlaceArgs) -> Result<(PathBuf, PathBuf), Failure> {
+    if !args.address.ip().is_loopback() {
+        return Err(usage("--address must be one of this host: arguments and results of your agents go there unencrypted"));
+    }
+    let home = variable("HOME").ok_or_else(|| failed("the variable HOME names no directory"))?;
+    let config = variable("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
+    Ok((home, config))
+}
+
+/// A path in the environment; a relative one is none.
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
 pub(super) fn failed(problem: &str) -> Failure {
     Failure::new(exit_code::FAILED, format!("error: {problem}"))
 }
 
-pub(super) fn usage(problem: &str) -> Failure {
+pub(crate) fn usage(problem: &str) -> Failure {
     Failure::new(exit_code::USAGE, format!("error: {problem}"))
 }

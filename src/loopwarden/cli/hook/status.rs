@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use serde_json::json;
 
+use crate::cli::args::PlainFormat;
 use crate::cli::hook::answering::Answering;
 use crate::cli::hook::plan::{self, Target};
 use crate::cli::hook::setting::{PlaceArgs, Setting, failed};
@@ -18,6 +20,9 @@ pub struct StatusArgs {
     /// The agent; without: a list of all
     #[arg(value_name = "AGENT", value_parser = PossibleValuesParser::new(plan::AGENTS))]
     pub agent: Option<String>,
+    /// Form of the output
+    #[arg(long, short, value_enum, default_value_t)]
+    pub output: PlainFormat,
     /// Where its hooks are.
     #[command(flatten)]
     pub place: PlaceArgs,
@@ -32,6 +37,9 @@ const NAME_COLUMNS: usize = 12;
 /// A file cannot be read or understood; nothing is installed.
 pub(super) fn run(args: &StatusArgs) -> Outcome {
     let mut out = Output::stdout();
+    if args.output == PlainFormat::Json {
+        return as_json(args, &mut out);
+    }
     let total = match &args.agent {
         Some(agent) => {
             out.line(program::line(agent))?;
@@ -51,6 +59,24 @@ pub(super) fn run(args: &StatusArgs) -> Outcome {
         let line: String = failures.lines().next().unwrap_or_default().chars().filter(|letter| !letter.is_control()).collect();
         out.line(format!("failures of loopwarden-hook in a row, and the last one: {line}"))?;
     }
+    out.flush()?;
+    if total == 0 { Err(Failure::answer_is_no()) } else { Ok(()) }
+}
+
+/// The same as a JSON object. Programs of agents are not started.
+fn as_json(args: &StatusArgs, out: &mut Output) -> Outcome {
+    let agents: Vec<&str> = args.agent.as_deref().map_or_else(|| plan::AGENTS.to_vec(), |agent| vec![agent]);
+    let (mut rows, mut total) = (Vec::new(), 0);
+    for agent in agents {
+        rows.push(match look(agent, args) {
+            Ok(found) => {
+                total += found.count;
+                json!({ "agent": agent, "hooks": found.count, "files": found.lines, "todo": found.todo })
+            }
+            Err(Failure { message, .. }) => json!({ "agent": agent, "hooks": null, "error": message }),
+        });
+    }
+    out.line(json!({ "agents": rows, "process": Answering::at(args.place.address).to_json() }).to_string())?;
     out.flush()?;
     if total == 0 { Err(Failure::answer_is_no()) } else { Ok(()) }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use loopwarden_core::event::{Event, NextOffset, Record, decode};
 use loopwarden_core::policy::Policy;
+use loopwarden_lab::report::counted;
 use loopwarden_log::{Flow, Log as _, LogEvent};
 use loopwarden_settings::policy::load_with_overrides;
 
@@ -59,7 +60,10 @@ impl Input {
             }
         })?;
         if let Some(why) = first {
-            say(format!("{rejected} records of this input are no events, the first: {why}; replay says where they stand"));
+            say(format!(
+                "no events: {} of this input, the first: {why}; replay says where they stand",
+                counted(rejected, "record")
+            ));
         }
         Ok(())
     }
@@ -98,7 +102,7 @@ impl Input {
             say(format!("{file}:{line}: no event: {reason}"));
         }
         if total > 3 {
-            say(format!("… and {} more lines that are no events", total - 3));
+            say(format!("… and {} more like these", counted(total - 3, "line")));
         }
         Ok(())
     }

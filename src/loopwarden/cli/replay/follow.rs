@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use loopwarden_settings::{Diagnostic, ProcessMode};
 
 use crate::cli::args::{ConfigArgs, LogArgs, ReplayArgs};
-use crate::cli::setup;
+use crate::cli::{ask, setup, watch};
 use crate::failure::{Failure, Outcome};
 use crate::server;
 
@@ -34,7 +34,10 @@ pub(super) fn run(args: &ReplayArgs, log: &LogArgs) -> Outcome {
         return Err(refused("--follow reads what agents wrote and cannot tell them anything: mode must be shadow"));
     }
     let control = setup::log_as_configured(&loaded.config)?;
-    server::run(&loaded, &control, &settings, &dirs)
+    // The listener has its own address where the settings leave the port open.
+    let (_, token) = ask::process(None, &loaded.config)?;
+    let tell = |address| watch::beside(ask::reachable(address), token.clone());
+    server::run(&loaded, &control, &settings, (&dirs, &tell))
 }
 
 /// A directory to be followed, by the one name it has.

@@ -1,8 +1,7 @@
 //! `--set`: keys of a policy on the command line.
 
 use loopwarden_core::policy::Policy;
-use loopwarden_settings::policy;
-use loopwarden_settings::{Diagnostic, Diagnostics};
+use loopwarden_settings::{Diagnostic, Diagnostics, policy};
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;

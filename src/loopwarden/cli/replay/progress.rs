@@ -7,6 +7,8 @@ use loopwarden_lab::replay::Progress;
 use loopwarden_lab::report::grouped;
 use loopwarden_log::clock::Stopwatch;
 
+use crate::output;
+
 /// How far the input is read.
 #[derive(Debug)]
 pub(super) struct ProgressLine {
@@ -19,7 +21,12 @@ pub(super) struct ProgressLine {
 impl ProgressLine {
     /// Begins, with so much to read; 0 where nobody knows.
     pub(super) fn start(total: u64) -> Self {
-        Self { total, watch: Stopwatch::start(), is_shown: std::io::stderr().is_terminal(), is_written: false }
+        Self {
+            total,
+            watch: Stopwatch::start(),
+            is_shown: std::io::stderr().is_terminal() && !output::is_quiet(),
+            is_written: false,
+        }
     }
 }
 

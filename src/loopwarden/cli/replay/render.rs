@@ -110,7 +110,7 @@ fn write_tables(out: &mut Output, report: &Report) -> io::Result<()> {
     if spent.is_known() {
         // Not every log knows what a token costs.
         let cost = if spent.cost_micro_usd > 0 { format!(", {:.2} US dollars", spent.cost_usd()) } else { String::new() };
-        out.line(format!("{} calls and texts in loops, {} tokens{cost}", grouped(spent.calls), grouped(spent.tokens)))?;
+        out.line(format!("{} and texts in loops, {}{cost}", counted(spent.calls, "call"), counted(spent.tokens, "token")))?;
     }
     if !report.swarms.is_empty() {
         out.line("")?;
@@ -164,7 +164,7 @@ pub(super) fn write_comparison(args: &ReplayArgs, now: &Report, before: &Report,
             out.line("")?;
             out.table(&Table::of(comparison.rows()), OutputFormat::Table)?;
             if comparison.left_out > 0 {
-                out.line(format!("not complete: {} commands were beyond what is kept", grouped(comparison.left_out)))?;
+                out.line(format!("not complete: {} beyond what is kept", counted(comparison.left_out, "command")))?;
             }
             if !comparison.examples.is_empty() {
                 out.line("")?;
@@ -269,7 +269,7 @@ pub(crate) fn print_rejected(found: &Found) {
     }
     let more = found.rejected().saturating_sub(found.rejections.len().min(REJECTED_SHOWN) as u64);
     if more > 0 {
-        say(format!("… and {} more lines that are no events", grouped(more)));
+        say(format!("… and {} more like these", counted(more, "line")));
     }
 }
 

@@ -6,6 +6,7 @@ mod beside;
 pub(super) mod desk;
 mod embedded;
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,7 +84,7 @@ pub(super) async fn collect(desk: &Desk, body: Body) -> Result<(Vec<u8>, tokio::
 
 /// Whether a body was refused for its length, not for its connection.
 fn is_too_large(error: &axum::Error) -> bool {
-    std::error::Error::source(error).is_some_and(|cause| cause.is::<LengthLimitError>())
+    error.source().is_some_and(<dyn Error>::is::<LengthLimitError>)
 }
 
 /// What is wrong with a check, with its place.

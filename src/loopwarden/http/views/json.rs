@@ -1,6 +1,6 @@
 //! Tasks and sessions as JSON: names, hashes, flags, numbers, and what an agent was told; nothing of what it wrote or read.
 
-use loopwarden_core::detect::{Flags, Step};
+use loopwarden_core::detect::{Flags, Spent, Step};
 use loopwarden_core::engine::{Episode, SubjectKey, Verdict};
 use loopwarden_core::event::EventTime;
 use loopwarden_core::identity::{Hash64, Hash128};
@@ -96,9 +96,18 @@ pub(crate) fn agent(agent: &AgentView, steps_max: usize, now: EventTime) -> Valu
             "shell_failures": streaks.shell.count,
             "text_turns": streaks.texts.turns,
         },
+        "spent": spent(&streaks.spent),
         "steps_kept": session.history.len(),
         "steps": steps,
     })
+}
+
+/// What is counted where the policy has a budget; null elsewhere.
+fn spent(spent: &Spent) -> Value {
+    let is_counted = spent.calls > 0 || spent.tokens > 0;
+    let shown =
+        || json!({ "calls": spent.calls, "turns": spent.turns, "tokens": spent.tokens, "cost_micro_usd": spent.cost_micro_usd });
+    if is_counted { shown() } else { Value::Null }
 }
 
 /// A call that the agents of a swarm make.

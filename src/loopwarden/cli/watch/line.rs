@@ -1,0 +1,104 @@
+//! A command as one line for people.
+
+use loopwarden_lab::report::plain;
+use serde_json::Value;
+
+/// Columns of a subject; a longer one pushes the rest to the right.
+const SUBJECT_COLUMNS: usize = 16;
+
+/// A command, and how it is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Told<'a>(pub(super) &'a Value);
+
+impl<'a> Told<'a> {
+    /// A text in it; empty where there is none.
+    pub(super) fn text(self, pointer: &str) -> &'a str {
+        self.0.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Whom it is about: a session, with its agent where that is not the main one, a swarm, or the fleet.
+    pub(super) fn subject(self) -> String {
+        let agent = self.text("/scope/agent_id");
+        match (self.text("/session_id"), self.text("/swarm_id"), self.text("/scope/kind")) {
+            ("", "", _) => "the fleet".to_owned(),
+            (_, swarm, "swarm") | ("", swarm, _) => format!("swarm {swarm}"),
+            (session, ..) if agent.is_empty() || agent == "main" => session.to_owned(),
+            (session, ..) => format!("{session}/{agent}"),
+        }
+    }
+
+    /// The tool that it is about: the one that it narrows to, else the one that its summary begins with.
+    pub(super) fn tool(self) -> &'a str {
+        match self.text("/scope/tool") {
+            "" => self.text("/reason/summary").split_once(": ").map_or("", |(tool, _)| tool),
+            tool => tool,
+        }
+    }
+
+    /// The line; bold and colours where it may have them.
+    pub(super) fn line(self, is_styled: bool) -> String {
+        let action = self.text("/action");
+        let mode = match self.text("/mode") {
+            "live" | "" => String::new(),
+            mode => format!(" ({mode})"),
+        };
+        // To the second, as `--since` takes it.
+        let time = self.text("/issued_at");
+        let time = time.split_once('.').map_or_else(|| time.to_owned(), |(seconds, _)| format!("{seconds}Z"));
+        let colour = match action {
+            "block" => "31",
+            "nudge" => "33",
+            _ => "32",
+        };
+        let shown = plain(&format!("{:<16}", format!("{action}{mode}")));
+        let shown = if is_styled { format!("\x1b[{colour}m{shown}\x1b[0m") } else { shown };
+        let (summary, code) = (plain(self.text("/reason/summary")), plain(self.text("/reason/code")));
+        format!("{}  {shown}  {:<SUBJECT_COLUMNS$}  {summary}  [{code}]", plain(&time), plain(&self.subject()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn command() -> Value {
+        json!({ "action": "nudge", "mode": "shadow", "session_id": "s-1", "scope": { "kind": "agent", "agent_id": "main" },
+            "issued_at": "2026-01-05T09:01:58.031Z", "reason": { "code": "similar_failures", "summary": "Edit: 3 failures alike in 32 s" } })
+    }
+
+    #[test]
+    fn a_line_has_what_a_person_looks_for_and_nothing_that_moves_a_cursor() {
+        let mut command = command();
+        assert_eq!(
+            Told(&command).line(false),
+            "2026-01-05T09:01:58Z  nudge (shadow)    s-1               Edit: 3 failures alike in 32 s  [similar_failures]"
+        );
+        assert!(Told(&command).line(true).contains("\u{1b}[33mnudge (shadow)"));
+        command["session_id"] = "a\u{1b}[2Jb\n".into();
+        assert!(!Told(&command).line(false).contains(['\u{1b}', '\n']));
+    }
+
+    #[test]
+    fn a_subject_is_a_session_its_agent_a_swarm_or_the_fleet() {
+        for (scope, session, swarm, subject) in [
+            (json!({ "kind": "agent", "agent_id": "main" }), Some("s"), Some("w"), "s"),
+            (json!({ "kind": "agent", "agent_id": "fixer" }), Some("s"), None, "s/fixer"),
+            (json!({ "kind": "swarm" }), None, Some("w"), "swarm w"),
+            (json!({ "kind": "fleet" }), None, None, "the fleet"),
+        ] {
+            let command = json!({ "scope": scope, "session_id": session, "swarm_id": swarm });
+            assert_eq!(Told(&command).subject(), subject);
+        }
+    }
+
+    #[test]
+    fn the_tool_is_the_one_that_is_narrowed_to_or_that_the_summary_names() {
+        let mut command = command();
+        assert_eq!(Told(&command).tool(), "Edit");
+        command["scope"]["tool"] = "Bash".into();
+        assert_eq!(Told(&command).tool(), "Bash");
+        assert_eq!(Told(&json!({ "reason": { "summary": "4 text turns without a call" } })).tool(), "");
+    }
+}

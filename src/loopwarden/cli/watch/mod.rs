@@ -1,0 +1,33 @@
+//! `tail` and `top`: what agents are told, in a terminal, from a running process.
+
+mod args;
+mod feed;
+mod line;
+pub mod tail;
+pub mod top;
+
+use std::net::SocketAddr;
+use std::thread;
+
+use feed::Feed;
+use line::Told;
+
+use crate::output;
+
+pub use args::{Action, CommandMode, ProcessArgs, TailArgs, TopArgs};
+
+/// Prints the commands of this very process as `tail` does, from now on and as long as it answers.
+pub fn beside(address: SocketAddr, token: Option<String>) {
+    let print = move || {
+        let Ok(mut feed) = Feed::at_end((address, token)) else { return };
+        let is_styled = output::is_styled();
+        while let Ok(slice) = feed.read(tail::WAIT) {
+            // Whoever reads nothing any more has the page.
+            if slice.commands.iter().any(|command| output::line(&Told(command).line(is_styled)).is_err()) {
+                return;
+            }
+        }
+    };
+    // Without it nothing is missing but these lines.
+    drop(thread::Builder::new().name("tail".to_owned()).spawn(print));
+}

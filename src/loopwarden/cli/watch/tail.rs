@@ -1,0 +1,95 @@
+//! `tail`: commands as they come, one line each.
+
+use std::thread;
+use std::time::Duration;
+
+use loopwarden_core::event::EventTime;
+use loopwarden_kafka::readers::range::Bound;
+use loopwarden_lab::report::counted;
+use loopwarden_log::clock;
+use serde_json::Value;
+
+use crate::cli::args::{LogArgs, PlainFormat};
+use crate::cli::watch::args::TailArgs;
+use crate::cli::watch::feed::{Feed, Slice, Unanswered};
+use crate::cli::watch::line::Told;
+use crate::cli::{ask, range, setup};
+use crate::failure::Outcome;
+use crate::output::{self, Output, say};
+
+/// How long one question waits for the next command.
+pub(super) const WAIT: Duration = Duration::from_secs(30);
+/// Between two tries, where the process does not answer.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Reads until told to stop, or with `--once` to the end.
+///
+/// # Errors
+/// The process does not answer at the start, or lets nobody in; a place that is none.
+pub fn run(args: &TailArgs, log: &LogArgs) -> Outcome {
+    let config = setup::load(&args.process.config, log)?.config;
+    let since = args.since.as_deref().unwrap_or(if args.once { "earliest" } else { "now" });
+    let since = range::bound("--since", since, clock::now_ms())?;
+    let mut feed = Feed::at_end(ask::process(args.process.address.as_deref(), &config)?)?;
+    let mut not_before = None;
+    match since {
+        Bound::End => {}
+        Bound::Beginning => feed.after = 0,
+        Bound::Offset(place) => feed.after = place,
+        Bound::Time(ms) => {
+            feed.after = 0;
+            not_before = Some(EventTime(ms));
+        }
+    }
+    let wait = if args.once { Duration::ZERO } else { WAIT };
+    let (mut out, is_styled) = (Output::stdout(), output::is_styled());
+    // What retention has removed before anybody asked is no loss of this reader.
+    let (mut is_away, mut is_first) = (false, true);
+    loop {
+        let slice = match feed.read(wait) {
+            Ok(slice) => slice,
+            Err(Unanswered::Refused(failure)) => return Err(failure),
+            Err(Unanswered::Away(why)) if args.once => return Err(Unanswered::Away(why).into()),
+            Err(Unanswered::Away(why)) => {
+                if !std::mem::replace(&mut is_away, true) {
+                    say(format!("waiting for the process: {}", why.lines().next().unwrap_or_default()));
+                }
+                thread::park_timeout(AGAIN);
+                continue;
+            }
+        };
+        if std::mem::take(&mut is_away) {
+            say("it answers again");
+        }
+        let Slice { commands, missed, is_anew, is_end } = slice;
+        if is_anew {
+            say("the process began its commands anew; reading from their beginning");
+        }
+        if missed > 0 && !std::mem::take(&mut is_first) {
+            say(format!("{} went by that the process keeps no more", counted(missed, "command")));
+        }
+        is_first = false;
+        for command in commands.iter().filter(|command| wants(args, not_before, command)) {
+            match args.output {
+                PlainFormat::Text => out.line(Told(command).line(is_styled))?,
+                PlainFormat::Json => out.line(command.to_string())?,
+            }
+        }
+        out.flush()?;
+        if args.once && is_end && !is_anew {
+            return Ok(());
+        }
+    }
+}
+
+/// Whether a command is one of those that are asked for.
+fn wants(args: &TailArgs, not_before: Option<EventTime>, command: &Value) -> bool {
+    let told = Told(command);
+    let is = |wanted: Option<&str>, found: &str| wanted.is_none_or(|wanted| wanted == found);
+    let issued = || EventTime::parse_rfc3339(told.text("/issued_at"));
+    is(args.session.as_deref(), told.text("/session_id"))
+        && is(args.tool.as_deref(), told.tool())
+        && is(args.action.map(super::args::Action::as_str), told.text("/action"))
+        && is(args.mode.map(super::args::CommandMode::as_str), told.text("/mode"))
+        && not_before.is_none_or(|from| issued().is_some_and(|issued| issued >= from))
+}
