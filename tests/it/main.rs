@@ -35,6 +35,7 @@ mod prose;
 mod protocol;
 #[path = "../common/random.rs"]
 mod random;
+mod ratchets;
 #[path = "../common/receiver.rs"]
 mod receiver;
 mod reset;

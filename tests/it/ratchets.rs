@@ -1,0 +1,170 @@
+//! Figures of the house that may only fall: lines of each crate, files of a folder, and habits that make code hard to read.
+//!
+//! A figure above its bound fails. So does one far below it: whoever lowers a figure lowers the bound too, and it stays low. A crate that
+//! gains a feature may have more lines; its bound then rises in the same commit, which says why.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::source::{code_only, files, without_tests};
+
+/// A bound may lie so far above its figure. Hundredths.
+const SLACK_PERCENT: usize = 3;
+
+/// Lines of each folder of `src` that is a crate, without tests.
+const LINES: [(&str, usize); 19] = [
+    ("ask", 430),
+    ("core", 16_583),
+    ("guard", 2_656),
+    ("hook", 211),
+    ("hooks", 1_509),
+    ("ingest", 3_581),
+    ("intake", 1_008),
+    ("kafka", 5_315),
+    ("lab", 12_759),
+    ("lane", 7_868),
+    ("log", 2_203),
+    ("loopwarden", 18_326),
+    ("mcp", 1_114),
+    ("mcp_http", 462),
+    ("native", 44),
+    ("settings", 3_458),
+    ("state", 3_440),
+    ("token", 884),
+    ("webhook", 877),
+];
+
+/// Source files of one folder.
+const FILES_MAX: usize = 20;
+/// Folders that have more, until they have rooms of their own.
+const LARGE_FOLDERS: [(&str, usize); 3] = [("src/core/detect", 43), ("src/loopwarden/cli", 24), ("src/core/engine", 23)];
+
+/// Words of the house that the field has terms for: message, output, delivered, text.
+const DIALECT: [&str; 6] = ["told", "tell", "tells", "said", "say", "says"];
+/// How often they stand in code, comments and names.
+const DIALECT_MAX: usize = 2_216;
+/// Doc comments of at most four words: they repeat the name below them.
+const SHORT_DOCS_MAX: usize = 1_422;
+/// Parameters that are tuples: structs without a name.
+const TUPLE_PARAMETERS_MAX: usize = 125;
+/// Names of types that stand in three files or more.
+const COMMON_NAMES_MAX: usize = 65;
+
+/// A file of the product: its path, its text, its code without comments, literals and tests.
+struct Source {
+    path: String,
+    text: String,
+    code: String,
+}
+
+fn sources() -> Vec<Source> {
+    let is_test = |path: &str| path.contains("/tests/") || path.ends_with("/tests.rs");
+    let found = files("src", &[".rs"]).into_iter().filter(|(path, _)| !is_test(path));
+    found.map(|(path, text)| Source { code: without_tests(&code_only(&text)), path, text }).collect()
+}
+
+/// What is to be done about a figure, if anything.
+fn complaint(what: &str, figure: usize, bound: usize) -> Option<String> {
+    if figure > bound {
+        return Some(format!("{what}: {figure}, at most {bound} are allowed"));
+    }
+    let is_far_below = figure * 100 < bound * (100 - SLACK_PERCENT);
+    is_far_below.then(|| format!("{what}: {figure}, far below its bound of {bound}; lower the bound"))
+}
+
+fn held(complaints: impl IntoIterator<Item = String>) {
+    let complaints: Vec<String> = complaints.into_iter().collect();
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+/// Lines of a source that are no test.
+fn lines(source: &Source) -> usize {
+    let tests = source.text.find("\n#[cfg(test)]\nmod tests {");
+    source.text[..tests.map_or(source.text.len(), |at| at + 1)].lines().count()
+}
+
+#[test]
+fn no_crate_has_more_lines_than_it_had() {
+    let mut found: BTreeMap<String, usize> = BTreeMap::new();
+    for source in sources() {
+        let name = source.path.split('/').nth(1).unwrap_or_default();
+        if !name.contains('.') {
+            *found.entry(name.to_owned()).or_default() += lines(&source);
+        }
+    }
+    let unknown = found.keys().filter(|name| LINES.iter().all(|(known, _)| known != name));
+    let unknown: Vec<String> = unknown.map(|name| format!("src/{name} is not in the table")).collect();
+    let of =
+        |(name, bound): (&str, usize)| complaint(&format!("lines of src/{name}"), found.get(name).copied().unwrap_or(0), bound);
+    held(unknown.into_iter().chain(LINES.into_iter().filter_map(of)));
+}
+
+#[test]
+fn no_folder_has_more_files_than_one_looks_through() {
+    let mut found: BTreeMap<String, usize> = BTreeMap::new();
+    for (path, _) in files("src", &[".rs"]) {
+        let (folder, _) = path.rsplit_once('/').unwrap_or_default();
+        *found.entry(folder.to_owned()).or_default() += 1;
+    }
+    let bound = |folder: &str| LARGE_FOLDERS.iter().find(|(large, _)| *large == folder).map(|(_, bound)| *bound);
+    let complaints = found.iter().filter_map(|(folder, count)| match bound(folder) {
+        Some(bound) if *count != bound => Some(format!("{folder}: {count} files, {bound} in the table")),
+        None if *count > FILES_MAX => Some(format!("{folder}: {count} files, at most {FILES_MAX} are allowed")),
+        _ => None,
+    });
+    held(complaints);
+}
+
+#[test]
+fn the_house_speaks_the_words_of_the_field() {
+    let is_dialect = |word: &&str| DIALECT.contains(&word.to_lowercase().as_str());
+    let of = |source: &Source| source.text.split(|letter: char| !letter.is_alphanumeric()).filter(is_dialect).count();
+    held(complaint("words of the house", sources().iter().map(of).sum(), DIALECT_MAX));
+}
+
+#[test]
+fn no_doc_comment_repeats_the_name_below_it() {
+    let is_doc = |line: &str| line.trim_start().strip_prefix("/// ").is_some();
+    let mut short = 0;
+    for source in sources() {
+        let lines: Vec<&str> = source.text.lines().collect();
+        for (at, line) in lines.iter().enumerate() {
+            let alone =
+                |at: Option<usize>| at.and_then(|at| lines.get(at)).is_none_or(|line| !line.trim_start().starts_with("///"));
+            let words = line.trim_start().trim_start_matches("///").split_whitespace().count();
+            if is_doc(line) && words <= 4 && alone(at.checked_sub(1)) && alone(Some(at + 1)) {
+                short += 1;
+            }
+        }
+    }
+    held(complaint("doc comments of at most four words", short, SHORT_DOCS_MAX));
+}
+
+#[test]
+fn what_a_function_takes_has_a_name() {
+    let of = |source: &Source| source.code.matches("): (").count();
+    held(complaint("parameters that are tuples", sources().iter().map(of).sum(), TUPLE_PARAMETERS_MAX));
+}
+
+#[test]
+fn no_name_means_three_things() {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for source in sources() {
+        for line in source.code.lines() {
+            let words: Vec<&str> = line.split(|letter: char| !letter.is_alphanumeric() && letter != '_').collect();
+            let named =
+                words.iter().position(|word| matches!(*word, "struct" | "enum" | "trait")).and_then(|at| words.get(at + 1));
+            if let Some(name) = named.filter(|name| name.starts_with(char::is_uppercase)) {
+                found.entry((*name).to_owned()).or_default().insert(source.path.clone());
+            }
+        }
+    }
+    let common = found.values().filter(|files| files.len() >= 3).count();
+    held(complaint("names of types in three files or more", common, COMMON_NAMES_MAX));
+}
+
+#[test]
+fn a_bound_that_is_passed_or_forgotten_is_complained_about() {
+    assert_eq!(complaint("lines", 101, 100), Some("lines: 101, at most 100 are allowed".to_owned()));
+    assert_eq!(complaint("lines", 96, 100), Some("lines: 96, far below its bound of 100; lower the bound".to_owned()));
+    assert_eq!((complaint("lines", 100, 100), complaint("lines", 97, 100)), (None, None));
+}
