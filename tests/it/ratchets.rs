@@ -13,7 +13,7 @@ const SLACK_PERCENT: usize = 3;
 /// Lines of each folder of `src` that is a crate, without tests.
 const LINES: [(&str, usize); 19] = [
     ("ask", 430),
-    ("core", 16_583),
+    ("core", 16_613),
     ("guard", 2_656),
     ("hook", 211),
     ("hooks", 1_509),
@@ -23,7 +23,7 @@ const LINES: [(&str, usize); 19] = [
     ("lab", 12_759),
     ("lane", 7_868),
     ("log", 2_203),
-    ("loopwarden", 18_326),
+    ("loopwarden", 18_334),
     ("mcp", 1_114),
     ("mcp_http", 462),
     ("native", 44),
@@ -35,9 +35,6 @@ const LINES: [(&str, usize); 19] = [
 
 /// Source files of one folder.
 const FILES_MAX: usize = 20;
-/// Folders that have more, until they have rooms of their own.
-const LARGE_FOLDERS: [(&str, usize); 3] = [("src/core/detect", 43), ("src/loopwarden/cli", 24), ("src/core/engine", 23)];
-
 /// Words of the house that the field has terms for: message, output, delivered, text.
 const DIALECT: [&str; 6] = ["told", "tell", "tells", "said", "say", "says"];
 /// How often they stand in code, comments and names.
@@ -105,13 +102,8 @@ fn no_folder_has_more_files_than_one_looks_through() {
         let (folder, _) = path.rsplit_once('/').unwrap_or_default();
         *found.entry(folder.to_owned()).or_default() += 1;
     }
-    let bound = |folder: &str| LARGE_FOLDERS.iter().find(|(large, _)| *large == folder).map(|(_, bound)| *bound);
-    let complaints = found.iter().filter_map(|(folder, count)| match bound(folder) {
-        Some(bound) if *count != bound => Some(format!("{folder}: {count} files, {bound} in the table")),
-        None if *count > FILES_MAX => Some(format!("{folder}: {count} files, at most {FILES_MAX} are allowed")),
-        _ => None,
-    });
-    held(complaints);
+    let large = found.iter().filter(|(_, count)| **count > FILES_MAX);
+    held(large.map(|(folder, count)| format!("{folder}: {count} files, at most {FILES_MAX} are allowed")));
 }
 
 #[test]

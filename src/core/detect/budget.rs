@@ -3,7 +3,7 @@
 use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, Quantity, loop_identity};
 use crate::detect::rule::{About, Rule};
-use crate::detect::step::Step;
+use crate::detect::steps::step::Step;
 use crate::detect::words::{Advice, Said, Words};
 use crate::event::{Event, EventTime};
 use crate::identity::{Hash64, hash_text};

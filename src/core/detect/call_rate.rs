@@ -1,14 +1,14 @@
 //! `call_rate`: too many equal calls in a sliding window (IronCurtain's circuit breaker). Page `detection`.
 
 use crate::detect::detector::Detector;
-use crate::detect::evidence::Marks;
 use crate::detect::finding::{Family, Finding, halves, loop_identity};
-use crate::detect::history::History;
-use crate::detect::news;
-use crate::detect::pace::is_parallel;
 use crate::detect::rule::{About, Rule};
-use crate::detect::step::{Flags, Step};
+use crate::detect::steps::history::History;
+use crate::detect::steps::pace::is_parallel;
+use crate::detect::steps::step::{Flags, Step};
 use crate::detect::swarm_repeat::{COUNTED, Counted};
+use crate::detect::weights::evidence::Marks;
+use crate::detect::weights::news;
 use crate::detect::words::{Said, Words};
 use crate::event::EventTime;
 use crate::setting::{BlockScope, Key, Kind, MODE, Mode, Needs, Shared, Table, ToolPolicy, count, millis, settings, words};

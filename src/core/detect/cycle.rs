@@ -2,10 +2,10 @@
 
 use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, halves, loop_identity};
-use crate::detect::history::History;
-use crate::detect::pace::is_parallel;
 use crate::detect::rule::{About, Rule};
-use crate::detect::step::{Flags, Step};
+use crate::detect::steps::history::History;
+use crate::detect::steps::pace::is_parallel;
+use crate::detect::steps::step::{Flags, Step};
 use crate::detect::words::{Said, Words};
 use crate::setting::{MODE, Mode, Needs, Shared, ToolPolicy, count, settings, steps};
 

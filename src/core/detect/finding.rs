@@ -1,7 +1,7 @@
 //! What a detector says, and which loop it means.
 
-use crate::detect::category::Category;
 use crate::detect::detector::Detector;
+use crate::detect::reference::category::Category;
 use crate::event::EventTime;
 use crate::identity::{Hash64, Hash128};
 use crate::setting::{BlockScope, Mode};

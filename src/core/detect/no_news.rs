@@ -1,13 +1,13 @@
 //! `no_news`: the score says that step after step brings nothing that was not known, whatever is called. Page `detection`.
 
 use crate::detect::detector::Detector;
-use crate::detect::evidence::Marks;
 use crate::detect::finding::Finding;
-use crate::detect::history::History;
-use crate::detect::news::{self, Tally};
 use crate::detect::rule::{About, Rule};
-use crate::detect::score::{self, TOLD_FROM};
-use crate::detect::step::Step;
+use crate::detect::steps::history::History;
+use crate::detect::steps::step::Step;
+use crate::detect::weights::evidence::Marks;
+use crate::detect::weights::news::{self, Tally};
+use crate::detect::weights::score::{self, TOLD_FROM};
 use crate::detect::words::{Said, Words};
 use crate::setting::{BlockScope, MODE, Mode, Needs, Shared, settings};
 

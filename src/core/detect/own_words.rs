@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use crate::detect::detector::Detector;
 use crate::detect::finding::{Family, Finding, loop_identity};
-use crate::detect::history::History;
-use crate::detect::news::{self, ALIKE_PERCENT};
 use crate::detect::rule::{About, Rule};
+use crate::detect::steps::history::History;
+use crate::detect::weights::news::{self, ALIKE_PERCENT};
 use crate::detect::words::{Said, Words};
 use crate::event::Message;
 use crate::identity::{Sketch, repeated_run, sketch_message};

@@ -2,11 +2,11 @@
 
 use crate::detect::detector::Detector;
 use crate::detect::finding::Finding;
-use crate::detect::history::History;
-use crate::detect::news::{self, Tally, Turns, fails_alike};
 use crate::detect::rule::{About, Rule};
-use crate::detect::score::{self, TOLD_FROM};
-use crate::detect::step::Step;
+use crate::detect::steps::history::History;
+use crate::detect::steps::step::Step;
+use crate::detect::weights::news::{self, Tally, Turns, fails_alike};
+use crate::detect::weights::score::{self, TOLD_FROM};
 use crate::detect::words::{Said, Words};
 use crate::setting::{BlockScope, MODE, Mode, Needs, Shared, settings};
 

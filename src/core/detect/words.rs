@@ -2,7 +2,7 @@
 //! in a message to a model is a prompt-injection path. A text never claims more than was counted.
 
 use crate::detect::finding::Finding;
-use crate::detect::step::Flags;
+use crate::detect::steps::step::Flags;
 
 /// What a text may use. Names in it are safe to print.
 #[derive(Debug, Clone, Copy)]

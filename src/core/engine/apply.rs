@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::engine::command::ReasonCode;
 use crate::engine::context::Context;
-use crate::engine::decide::decide;
+use crate::engine::deciding::decide::decide;
 use crate::engine::due;
 use crate::engine::effects::Effects;
 use crate::engine::input::{Input, Place};
-use crate::engine::lifecycle::{drop_expired, note_world, remember, reset, reset_at, unblock_on_policy_change};
 use crate::engine::observe::{Recorded, observe};
-use crate::engine::publish::publish;
-use crate::engine::record::{note_findings, record, turn_has_ended};
+use crate::engine::publishing::command::ReasonCode;
+use crate::engine::publishing::publish::publish;
+use crate::engine::recording::lifecycle::{drop_expired, note_world, remember, reset, reset_at, unblock_on_policy_change};
+use crate::engine::recording::record::{note_findings, record, turn_has_ended};
 use crate::engine::session::Session;
 use crate::engine::subject::SubjectKey;
 use crate::engine::timer::TimerKind;

@@ -1,8 +1,8 @@
 //! What is known of the event that is decided about.
 
-use crate::engine::command::{Origin, Trigger};
 use crate::engine::effects::{RecipeForm, SwarmCall, SwarmCallKey};
 use crate::engine::input::Place;
+use crate::engine::publishing::command::{Origin, Trigger};
 use crate::engine::subject::SubjectKey;
 use crate::event::{Event, EventKind, EventTime};
 use crate::identity::Hash64;

@@ -2,8 +2,8 @@
 
 use crate::detect::Flags;
 use crate::engine::effects::Effects;
-use crate::engine::lifecycle::{drop_expired, forget};
 use crate::engine::marks::Mark;
+use crate::engine::recording::lifecycle::{drop_expired, forget};
 use crate::engine::session::Session;
 use crate::engine::timer::TimerKind;
 use crate::event::EventTime;

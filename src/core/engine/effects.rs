@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::detect::{Finding, Flags, Measured, Step};
-use crate::engine::command::{Command, IdentityRecipe};
 use crate::engine::marks::Mark;
+use crate::engine::publishing::command::{Command, IdentityRecipe};
 use crate::engine::subject::SubjectKey;
 use crate::engine::timer::TimerChange;
 use crate::event::{Ack, EventTime};

@@ -17,38 +17,29 @@
 //! Where calls are judged by turn, the end of a turn is looked at in the same way, before the event that ended it.
 
 mod apply;
-mod calls;
-mod command;
 mod context;
-mod decide;
+mod deciding;
 mod due;
 mod effects;
-mod episode;
-mod fusion;
-mod identify;
 mod input;
-mod lifecycle;
 mod marks;
-mod message;
 mod observe;
-mod publish;
-mod record;
+mod publishing;
+mod recording;
 mod session;
 mod subject;
 mod swarm;
-mod swarm_calls;
 mod timer;
-mod verdicts;
 
 pub use apply::SessionEngine;
-pub use command::*;
+pub use deciding::episode::{Episode, Track};
+pub use deciding::fusion::{Fused, Recommended, fuse};
 pub use effects::*;
-pub use episode::{Episode, Track};
-pub use fusion::{Fused, Recommended, fuse};
 pub use input::{Input, Place};
 pub use marks::Mark;
+pub use publishing::command::*;
+pub use publishing::verdicts::Verdicts;
 pub use session::{Head, PendingNudge, Session};
 pub use subject::{SEPARATOR, SubjectKey, joined};
 pub use swarm::{Contribution, Pane, Panes, Period, SwarmCounter, SwarmEngine, SwarmEntry, SwarmInput, SwarmReport, SwarmSums};
 pub use timer::{TimerChange, TimerKind, TimerTable};
-pub use verdicts::Verdicts;

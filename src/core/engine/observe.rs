@@ -1,10 +1,13 @@
 //! The detectors, called once per event in a fixed order. What they answer depends on what was recorded, and on nothing else.
 
+use crate::detect::reference::{
+    dead_end, exact_repeat, exploration, near_repeat, oscillation, outcome_repeat, progress_matrix, semantic_repeat,
+    shell_failures, state_repeat, test_fix,
+};
 use crate::detect::text_only::Text;
 use crate::detect::{
-    Fact, Facts, Finding, Flags, History, Marks, Score, Step, Streaks, Waiting, budget, call_rate, cycle, dead_end, exact_repeat,
-    exploration, near_repeat, no_news, oscillation, outcome_repeat, own_words, progress_matrix, semantic_repeat, shell_failures,
-    similar_failures, similar_repeat, state_repeat, test_fix, text_only,
+    Fact, Facts, Finding, Flags, History, Marks, Score, Step, Streaks, Waiting, budget, call_rate, cycle, no_news, own_words,
+    similar_failures, similar_repeat, text_only,
 };
 use crate::event::Message;
 use crate::identity::Hash64;

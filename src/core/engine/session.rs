@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use crate::detect::{History, Streaks};
-use crate::engine::command::Verdict;
-use crate::engine::episode::{Episode, Track};
+use crate::engine::deciding::episode::{Episode, Track};
+use crate::engine::publishing::command::Verdict;
+use crate::engine::publishing::verdicts::Verdicts;
 use crate::engine::timer::{TimerChange, TimerKind, TimerTable};
-use crate::engine::verdicts::Verdicts;
 use crate::event::EventTime;
 use crate::identity::{Hash64, Hash128, Sketch, hash_text};
 use crate::policy::Detector;

@@ -7,8 +7,8 @@ pub mod validate;
 pub use profile::{PROFILES, Profile};
 pub use tenants::TenantLimits;
 
-pub use crate::detect::exact_repeat::{Evaluate, RepeatCount};
-pub use crate::detect::fleet_rate::FleetKey;
+pub use crate::detect::reference::exact_repeat::{Evaluate, RepeatCount};
+pub use crate::detect::reference::fleet_rate::FleetKey;
 pub use crate::detect::swarm_repeat::{Counted, Notify, Settings as SwarmRepeat, SwarmSteps, Worker};
 pub use crate::detect::{Detector, Detectors, Weights};
 use crate::identity::{Digest, FingerprintRules, OutcomeRules};

@@ -8,7 +8,8 @@ use loopwarden_kafka::client::{fate, settings};
 use loopwarden_settings::{Config, Diagnostic, KafkaConfig};
 
 use crate::cli::args::{CheckArgs, LogArgs};
-use crate::cli::{setup, topics};
+use crate::cli::shared::setup;
+use crate::cli::topics;
 use crate::exit_code;
 use crate::failure::{Failure, Outcome};
 use crate::mapping_file;

@@ -23,7 +23,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::args::{DemoArgs, DemoFormat, LogArgs};
-use crate::cli::setup;
+use crate::cli::shared::setup;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use crate::server::SWARM;

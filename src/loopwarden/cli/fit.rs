@@ -10,7 +10,7 @@ use loopwarden_lab::report::counted;
 
 use crate::cli::args::{FitArgs, LogArgs};
 use crate::cli::inspect::source::Input;
-use crate::cli::setup;
+use crate::cli::shared::setup;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, OutputFormat, say};
 

@@ -15,7 +15,7 @@ use loopwarden_state::rekey::{Rekeying, first_position, moves_to, moving, positi
 use loopwarden_state::{Change, Growth, LoadBatch, RocksOptions, RocksStore, StateKey, StateStore, StoreError, StoreOwner};
 
 use crate::cli::args::GrowArgs;
-use crate::cli::quiet::expect_quiet;
+use crate::cli::shared::quiet::expect_quiet;
 use crate::exit_code;
 use crate::failure::{Failure, Outcome};
 use crate::output;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::cli::args::{HealthcheckArgs, LogArgs};
-use crate::cli::{ask, setup};
+use crate::cli::shared::{ask, setup};
 use crate::exit_code;
 use crate::failure::{Failure, Outcome};
 

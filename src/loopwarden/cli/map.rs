@@ -13,7 +13,7 @@ use loopwarden_lab::report::counted;
 use loopwarden_log::clock;
 
 use crate::cli::args::MapArgs;
-use crate::cli::lines::{lines, unreadable};
+use crate::cli::shared::lines::{lines, unreadable};
 use crate::exit_code;
 use crate::failure::{Failure, Outcome};
 use crate::mapping_file;

@@ -1,8 +1,6 @@
 //! The command line: arguments, a command each, exit codes.
 
-mod advice;
 pub mod args;
-pub mod ask;
 pub mod check;
 pub mod command_line;
 pub mod config;
@@ -16,18 +14,14 @@ pub mod healthcheck;
 pub mod hook;
 pub mod init;
 pub mod inspect;
-mod lines;
 pub mod map;
 pub mod mcp_proxy;
-mod quiet;
-pub mod range;
 pub mod replay;
 pub mod reset;
 pub mod run;
 pub mod schema;
-pub mod setup;
+mod shared;
 pub mod shell;
-mod task_name;
 pub mod test;
 pub mod topics;
 pub mod tune;
@@ -38,6 +32,7 @@ use std::ffi::OsString;
 use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _};
 
 use crate::cli::command_line::{Command, CommandLine};
+use crate::cli::shared::advice;
 use crate::failure::Outcome;
 use crate::{exit_code, output};
 

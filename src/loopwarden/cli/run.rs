@@ -1,7 +1,7 @@
 //! `run`: reads the settings and starts the server.
 
 use crate::cli::args::{LogArgs, RunArgs};
-use crate::cli::setup;
+use crate::cli::shared::setup;
 use crate::failure::Outcome;
 use crate::server;
 

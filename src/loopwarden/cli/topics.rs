@@ -13,7 +13,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cli::args::{ConfigArgs, LogArgs, PlainFormat, TopicFormat, TopicsCommand};
-use crate::cli::{grow, setup};
+use crate::cli::grow;
+use crate::cli::shared::setup;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, OutputFormat, say};
 use crate::server::{kafka_options, topic_problem};

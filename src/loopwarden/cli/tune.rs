@@ -11,9 +11,10 @@ use loopwarden_lab::report::{counted, html};
 use loopwarden_settings::policy::LoadedPolicy;
 
 use crate::cli::args::{LogArgs, ReplayArgs, ReplayFormat, TuneArgs};
+use crate::cli::replay;
 use crate::cli::replay::input::Source;
 use crate::cli::replay::{input, overrides, render};
-use crate::cli::{range, replay, setup};
+use crate::cli::shared::{range, setup};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, OutputFormat, say};
 use crate::{exit_code, input_quality, signals};

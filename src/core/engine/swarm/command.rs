@@ -1,8 +1,8 @@
 //! What a counter publishes: a command for a step that a window's sum has crossed.
 
 use crate::detect::{Finding, Flags, Said, Words, safe};
-use crate::engine::command::{Action, Command, Fact, IdentityRecipe, Origin, ReasonCode, Scope, ScopeKind, Trigger};
 use crate::engine::effects::SwarmCallKey;
+use crate::engine::publishing::command::{Action, Command, Fact, IdentityRecipe, Origin, ReasonCode, Scope, ScopeKind, Trigger};
 use crate::engine::swarm::counter::{Period, SwarmCounter};
 use crate::engine::swarm::rules::Rules;
 use crate::engine::swarm::windows::{contributors, is_block, latest};

@@ -11,8 +11,8 @@ mod windows;
 
 use std::sync::Arc;
 
-use crate::engine::command::{Command, Origin, ReasonCode, Trigger, Verdict};
 use crate::engine::effects::{Effects, SwarmCallKey};
+use crate::engine::publishing::command::{Command, Origin, ReasonCode, Trigger, Verdict};
 use crate::engine::swarm::command::{Crossing, command};
 use crate::engine::swarm::rules::{Rules, period_ms};
 use crate::engine::swarm::windows::{is_block, is_shared, left_out, new_steps, window_sums, window_workers};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::command::IdentityRecipe;
 use crate::engine::effects::{SwarmCall, SwarmCallKey, SwarmReset};
+use crate::engine::publishing::command::IdentityRecipe;
 use crate::event::EventTime;
 use crate::identity::Hash128;
 use crate::policy::Policy;

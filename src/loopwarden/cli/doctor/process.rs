@@ -10,7 +10,7 @@ use super::args::DoctorArgs;
 use super::finding::Finding;
 use super::input;
 use crate::cli::args::LogArgs;
-use crate::cli::{ask, setup};
+use crate::cli::shared::{ask, setup};
 use crate::exit_code;
 use crate::failure::Failure;
 

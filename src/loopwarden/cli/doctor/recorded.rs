@@ -16,7 +16,7 @@ use loopwarden_log::clock;
 
 use super::finding::Finding;
 use super::input;
-use crate::cli::lines::{lines, unreadable};
+use crate::cli::shared::lines::{lines, unreadable};
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::{input_quality, mapping_file};

@@ -10,7 +10,7 @@ use loopwarden_log::LogError;
 use loopwarden_settings::Config;
 
 use crate::cli::guard::works::{Deliveries, Works};
-use crate::cli::setup;
+use crate::cli::shared::setup;
 use crate::failure::Failure;
 use crate::http::check::Desk;
 use crate::server::kafka_options;

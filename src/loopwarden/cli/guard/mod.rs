@@ -19,7 +19,7 @@ use upstream::UpstreamToken;
 use works::{Deliveries, Works};
 
 use crate::cli::args::{ConfigArgs, LogArgs};
-use crate::cli::setup;
+use crate::cli::shared::setup;
 use crate::failure::{Failure, Outcome};
 use crate::http::check::Desk;
 use crate::http::listener::sidecar::{Endpoint, Sidecar};

@@ -12,10 +12,10 @@ use loopwarden_settings::read_secret;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::cli::ask;
 use crate::cli::guard::fate::{Fate, fate};
 use crate::cli::guard::queue::{Queue, Waiting};
 use crate::cli::guard::works::{Deliveries, Works};
+use crate::cli::shared::ask;
 use crate::exit_code;
 use crate::failure::Failure;
 use crate::http::check::Desk;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::cli::ask;
+use crate::cli::shared::ask;
 
 /// Wait for the running process, when somebody looks whether it is there.
 const ASK_WAIT: Duration = Duration::from_secs(2);

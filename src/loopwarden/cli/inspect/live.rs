@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cli::args::{ConfigArgs, InspectArgs, LogArgs};
-use crate::cli::task_name::task_of;
-use crate::cli::{ask, setup};
+use crate::cli::shared::task_name::task_of;
+use crate::cli::shared::{ask, setup};
 use crate::exit_code;
 use crate::failure::Failure;
 

@@ -11,10 +11,10 @@ use loopwarden_log::{Flow, Log as _, LogEvent};
 use loopwarden_settings::policy::load_with_overrides;
 
 use crate::cli::args::{InspectArgs, LogArgs};
-use crate::cli::range;
 use crate::cli::replay::input;
 use crate::cli::replay::input::Source;
 use crate::cli::replay::overrides;
+use crate::cli::shared::range;
 use crate::failure::Failure;
 use crate::output::say;
 

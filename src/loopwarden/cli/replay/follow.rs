@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use loopwarden_settings::{Diagnostic, ProcessMode};
 
 use crate::cli::args::{ConfigArgs, LogArgs, ReplayArgs};
-use crate::cli::{ask, setup, watch};
+use crate::cli::shared::{ask, setup};
+use crate::cli::watch;
 use crate::failure::{Failure, Outcome};
 use crate::server;
 

@@ -10,8 +10,8 @@ use loopwarden_lane::LaneSettings;
 use loopwarden_log::InputNames;
 
 use crate::cli::args::{ConfigArgs, LogArgs, RangeArgs};
-use crate::cli::range::TopicRange;
-use crate::cli::{range, setup};
+use crate::cli::shared::range::TopicRange;
+use crate::cli::shared::{range, setup};
 use crate::exit_code;
 use crate::failure::Failure;
 

@@ -25,7 +25,7 @@ use loopwarden_lab::report::stats::Retain;
 use progress::ProgressLine;
 
 use crate::cli::args::{LogArgs, ReplayArgs, ReplayFormat};
-use crate::cli::{range, setup};
+use crate::cli::shared::{range, setup};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, say};
 use crate::{input_quality, signals};

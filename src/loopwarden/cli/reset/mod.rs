@@ -15,7 +15,7 @@ use loopwarden_settings::Config;
 use serde_json::{Value, json};
 
 use crate::cli::args::{LogArgs, ResetArgs, ResetCommand};
-use crate::cli::{ask, setup};
+use crate::cli::shared::{ask, setup};
 use crate::exit_code;
 use crate::failure::{Failure, Outcome};
 use crate::output;

@@ -15,8 +15,8 @@ use loopwarden_settings::Config;
 use loopwarden_state::{Position, StateKey};
 
 use crate::cli::args::ResetTaskArgs;
-use crate::cli::quiet::expect_quiet;
-use crate::cli::task_name::task_of;
+use crate::cli::shared::quiet::expect_quiet;
+use crate::cli::shared::task_name::task_of;
 use crate::exit_code;
 use crate::failure::{Failure, Outcome};
 use crate::output;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cli::ask;
+use crate::cli::shared::ask;
 use crate::exit_code;
 use crate::failure::Failure;
 

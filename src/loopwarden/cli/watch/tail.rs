@@ -10,10 +10,10 @@ use loopwarden_log::clock;
 use serde_json::Value;
 
 use crate::cli::args::{LogArgs, PlainFormat};
+use crate::cli::shared::{ask, range, setup};
 use crate::cli::watch::args::TailArgs;
 use crate::cli::watch::feed::{Feed, Slice, Unanswered};
 use crate::cli::watch::line::Told;
-use crate::cli::{ask, range, setup};
 use crate::failure::Outcome;
 use crate::output::{self, Output, say};
 

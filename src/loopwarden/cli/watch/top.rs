@@ -13,10 +13,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cli::args::{LogArgs, PlainFormat};
+use crate::cli::shared::{ask, setup};
 use crate::cli::watch::args::TopArgs;
 use crate::cli::watch::feed::{Feed, Source, Unanswered};
 use crate::cli::watch::line::Told;
-use crate::cli::{ask, setup};
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, OutputFormat};
 

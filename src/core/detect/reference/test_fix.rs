@@ -1,0 +1,112 @@
+//! `test_fix`: test runs failing in a row, edits between them or not (attocode). Page `detection`.
+
+use crate::detect::detector::Detector;
+use crate::detect::finding::{Family, Finding, loop_identity};
+use crate::detect::reference::row::Row;
+use crate::detect::rule::{About, Rule};
+use crate::detect::steps::step::{Flags, Step};
+use crate::detect::words::{Said, Words};
+use crate::setting::{FLAG, MODE, Mode, NAMES_IN_ORDER, Needs, Shared, count, settings, words};
+
+settings! {
+    /// `detectors.test_fix`.
+    pub struct Settings {
+        mode: Mode = r#""off""#, MODE, "";
+        threshold: u32 = "3", count(1), "failing runs of a finding";
+        commands: Vec<String> = r#"["test", "pytest", "npm test", "jest", "cargo test", "go test"]"#, NAMES_IN_ORDER,
+            "what makes a shell command a test run";
+        match_words as "match": bool = r#""word""#, words(&MATCHING),
+            r#"word | substring: as a word, or anywhere, so that "latest" matches too"#;
+        zero_failed_fails: bool = "false", FLAG, r#"true: "0 failed" counts as a failure"#;
+    }
+}
+
+const MATCHING: [(&str, bool); 2] = [("word", true), ("substring", false)];
+
+impl Rule for Settings {
+    const ABOUT: About = About {
+        title: "Test runs failing in a row.",
+        rule: "`threshold` shell commands in a row run tests and fail. Edits between them do not matter; a run that \
+            passes ends the row.",
+        example: "Edit, test, edit, test, edit, test: the third failure is nudged.",
+        silent: &[
+            "The tests run in a script of another name; add it to `commands`.",
+            "The output has neither a count nor `PASSED`, `FAILED` or `ERROR` \
+                (`attocode/tests-without-a-signal`).",
+        ],
+        looks_through: true,
+        ..About::AGENT
+    };
+
+    fn threshold(&self) -> u32 {
+        self.threshold
+    }
+
+    fn needs(&self, _: &Shared) -> Needs {
+        Needs { test: true, ..Needs::default() }
+    }
+
+    fn words(&self, words: &Words<'_>) -> Said {
+        let n = words.count();
+        let text = format!(
+            "[System] You've had {n} consecutive test failures. Step back and rethink: 1. read the errors again, carefully; 2. ask \
+             whether the approach itself is wrong; 3. choose a DIFFERENT fix strategy instead of iterating. Do not retry the same fix."
+        );
+        Said::new(text, format!("{n} failing test runs in a row"))
+    }
+}
+
+/// Takes a completed step; only test runs count.
+pub fn observe(settings: &Settings, row: &mut Row, step: &Step) -> Option<Finding> {
+    if !step.flags.has(Flags::TEST) {
+        return None;
+    }
+    if step.flags.has(Flags::TEST_FAILED) {
+        row.extend(step.sequence);
+    } else if step.flags.has(Flags::TEST_PASSED) {
+        row.count = 0;
+    } else {
+        return None;
+    }
+    (row.count >= settings.threshold).then(|| {
+        Finding::new(Detector::TestFix, settings.mode, loop_identity(Family::Test, &[]), row.count, settings.threshold)
+            .confident(0.5, 0.1)
+            .spanning(row.first, step.sequence)
+    })
+}
+
+/// What a test run's output says: (passed, failed). Case-sensitive: `3 passed`, `PASSED`; `2 failed`, `FAILED`, `ERROR`.
+#[must_use]
+pub fn signals(settings: &Settings, output: &str) -> (bool, bool) {
+    let is_failure = |digits: &str| settings.zero_failed_fails || digits.bytes().any(|digit| digit != b'0');
+    let says_so = output.contains("FAILED") || output.contains("ERROR");
+    let failed = says_so || numbers_before(output, "failed").any(is_failure);
+    (output.contains("PASSED") || numbers_before(output, "passed").next().is_some(), failed)
+}
+
+/// The numbers that stand before a word, white space between: `3 passed`.
+fn numbers_before<'a>(output: &'a str, word: &'static str) -> impl Iterator<Item = &'a str> {
+    output.match_indices(word).filter_map(move |(at, _)| {
+        let before = output.get(..at)?;
+        let number = before.trim_end_matches(|c: char| c.is_ascii_whitespace());
+        let digits = number.len() - number.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        (number.len() < before.len() && digits > 0).then(|| number.get(number.len() - digits..).unwrap_or_default())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_fails_by_words_or_by_numbers() {
+        let default = Settings::default();
+        assert_eq!(signals(&default, "ERROR  app: refused as expected\n8 passed in 0.1s"), (true, true));
+        assert_eq!(signals(&default, "test result: FAILED. 3 passed; 1 failed"), (true, true));
+        assert_eq!(signals(&default, "40 passed, 0 failed, 0 errors"), (true, false));
+        assert_eq!(signals(&default, "nothing was said"), (false, false));
+        let attocode = Settings { zero_failed_fails: true, ..Settings::default() };
+        assert_eq!(signals(&attocode, "8 passed, 0 failed"), (true, true));
+        assert_eq!(signals(&attocode, "8 passed"), (true, false));
+    }
+}

@@ -1,0 +1,8 @@
+//! What a session remembers of its steps: one ring, bounded, and what is found in it without a search.
+
+pub mod history;
+pub mod index;
+pub mod names;
+pub mod pace;
+pub mod step;
+pub mod streaks;

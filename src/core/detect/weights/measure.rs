@@ -1,0 +1,437 @@
+//! A completed step against the steps before it: its facts, its news, and how it waits. One walk over what the session remembers.
+
+use crate::detect::steps::history::History;
+use crate::detect::steps::step::{Flags, Step};
+use crate::detect::weights::evidence::{Evidence, Marks};
+use crate::detect::weights::facts::{Fact, Facts};
+use crate::detect::weights::news::{self, Likeness, NEWS_PERCENT, Turns, likeness};
+
+/// The same for the arguments of a success that says little. Percent.
+const ARGUMENT_NEWS_PERCENT: u8 = 10;
+/// A success that says little, and of whose arguments so much is new, is one of a series. Percent.
+const SERIES_NEWS_PERCENT: u8 = 25;
+/// An answer of which so much is new is mostly new. Percent.
+const MUCH_NEWS_PERCENT: u8 = 60;
+/// Steps looked back at for failures of a tool.
+const FAILURE_STEPS: usize = 15;
+/// Steps looked back at for a failure that a success ends.
+const RECOVERY_STEPS: usize = 6;
+/// Calls that are compared with each other.
+const DIFFERENT_CALLS_MAX: usize = 12;
+/// So many there must be.
+const DIFFERENT_CALLS_MIN: usize = 6;
+/// Steps of the longest round.
+const ROUND_MAX: usize = 8;
+/// The longest run of steps without news that is told apart.
+const QUIET_RUN_MAX: u32 = 7;
+/// Between two equal calls of an agent that waits. Milliseconds of event time.
+const WAIT_MS: i64 = 20_000;
+
+/// How an agent waits with a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Waiting {
+    /// It does not.
+    #[default]
+    No,
+    /// It asks what it waits for, one time after the other, or meets an outage.
+    Asks,
+    /// It lets time pass in between.
+    Waits,
+}
+
+/// What a completed step shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Measured {
+    /// The facts that hold. None where arguments or answer were not reported: what is not known weighs nothing.
+    pub facts: Facts,
+    /// Share of what it brought that was not known. Percent.
+    pub news: u8,
+    /// What later steps need to know of it.
+    pub marks: Marks,
+    /// How it waits.
+    pub waiting: Waiting,
+}
+
+/// Measures a completed step. `told` are the words of people's last texts.
+#[must_use]
+pub fn measure<'a>(history: &'a History, step: &'a Step, told: &(impl Iterator<Item = &'a [u16]> + Clone)) -> Measured {
+    let mut walk = Walk::new(step);
+    for earlier in news::remembered(history, step) {
+        walk.take(earlier, earlier.sequence < history.floor());
+    }
+    walk.finish(history, told)
+}
+
+/// Earlier calls that were answered like the step, by what was done between.
+#[derive(Default)]
+struct Alike {
+    /// How many there were at all.
+    made: u32,
+    /// Nothing was done that could matter.
+    unchanged: u32,
+    /// Other calls brought news.
+    among_news: u32,
+    /// Something was changed.
+    after_change: u32,
+}
+
+impl Alike {
+    const fn note(&mut self, is_changed: bool, is_among_news: bool) {
+        if is_changed {
+            self.after_change += 1;
+        } else if is_among_news {
+            self.among_news += 1;
+        } else {
+            self.unchanged += 1;
+        }
+    }
+
+    const fn all(&self) -> u32 {
+        self.unchanged + self.among_news + self.after_change
+    }
+}
+
+/// What the walk from the newest step to the oldest has met.
+struct Walk<'a> {
+    step: &'a Step,
+    steps: usize,
+    turns: Turns,
+    known: u32,
+    known_arguments: u32,
+    /// Something was changed since the steps that come next.
+    is_changed: bool,
+    /// Another call brought news since then, and since the last equal call.
+    is_among_news: bool,
+    news_since_equal: bool,
+    equal: Alike,
+    /// Equal calls since a change, whatever their answers.
+    equal_unchanged: u32,
+    /// The last equal call was answered alike, and how long ago it was.
+    last_equal: Option<(bool, i64)>,
+    /// How often the outcome of equal calls turned, and how the last one ended.
+    turned: (u32, bool),
+    around_numbers: u32,
+    near: Alike,
+    tool_is_known: bool,
+    answer_is_known: bool,
+    nothing_found: u32,
+    is_nothing_found: bool,
+    other_answer: bool,
+    failures: u32,
+    failures_after_success: u32,
+    failures_anywhere: u32,
+    failures_in_a_row: u32,
+    has_worked: bool,
+    like_worked: bool,
+    tool_worked: bool,
+    failed_before: bool,
+}
+
+impl<'a> Walk<'a> {
+    fn new(step: &'a Step) -> Self {
+        Self {
+            step,
+            steps: 0,
+            turns: Turns::of(step),
+            known: 0,
+            known_arguments: 0,
+            is_changed: false,
+            is_among_news: false,
+            news_since_equal: false,
+            equal: Alike::default(),
+            equal_unchanged: 0,
+            last_equal: None,
+            turned: (0, step.failed()),
+            around_numbers: 0,
+            near: Alike::default(),
+            tool_is_known: false,
+            answer_is_known: false,
+            nothing_found: 0,
+            is_nothing_found: false,
+            other_answer: false,
+            failures: 0,
+            failures_after_success: 0,
+            failures_anywhere: 0,
+            failures_in_a_row: 0,
+            has_worked: false,
+            like_worked: false,
+            tool_worked: false,
+            failed_before: false,
+        }
+    }
+
+    /// Takes the next older step. `is_told`: a person has written since.
+    fn take(&mut self, earlier: &Step, is_told: bool) {
+        let (step, evidence, other) = (self.step, self.step.evidence(), earlier.evidence());
+        let brought = brought(evidence);
+        if self.known != brought.places() {
+            self.known |= brought.places_in(other.answer()) | brought.places_in(other.failure());
+        }
+        let arguments = evidence.arguments();
+        if self.known_arguments != arguments.places() {
+            self.known_arguments |= arguments.places_in(other.arguments());
+        }
+        let is_first = self.turns.is_first(earlier);
+        let ends_equally = step.failed() == earlier.failed();
+        let alike = ends_equally && news::is_answered_alike(step, earlier);
+        let like = likeness(step, earlier);
+        self.answer_is_known |= alike && !evidence.marks.has(Marks::LITTLE) && news::stands_still(step, earlier);
+        if step.tool == earlier.tool {
+            self.take_of_tool(earlier, alike);
+        }
+        if step.failed() {
+            self.take_failure(earlier, like, is_first);
+        }
+        match like {
+            Likeness::Equal => self.take_equal(earlier, alike, is_first, is_told),
+            Likeness::Near => {
+                self.near.made += 1;
+                if alike && is_first {
+                    self.near.note(self.is_changed || is_told, self.is_among_news);
+                }
+            }
+            Likeness::Other => {}
+        }
+        if earlier.call != step.call {
+            self.is_changed |= other.marks.has(Marks::CHANGE) || other.marks.has(Marks::ITEM);
+            let is_news = !earlier.failed() && other.news > NEWS_PERCENT;
+            self.is_among_news |= is_news;
+            self.news_since_equal |= is_news && self.equal.made == 0;
+        }
+        self.steps += 1;
+    }
+
+    fn take_of_tool(&mut self, earlier: &Step, alike: bool) {
+        self.tool_is_known = true;
+        let has_worked = !self.step.failed() && !earlier.failed();
+        if has_worked && alike && earlier.call != self.step.call && self.step.evidence().marks.has(Marks::LITTLE) {
+            self.is_nothing_found = true;
+            self.nothing_found += u32::from(!self.other_answer);
+        }
+        self.other_answer |= !earlier.failed() && !alike;
+        self.failed_before |= self.steps < RECOVERY_STEPS && earlier.failed() && !self.step.failed();
+    }
+
+    fn take_failure(&mut self, earlier: &Step, like: Likeness, is_first: bool) {
+        self.has_worked |= !earlier.failed();
+        self.failures_in_a_row += u32::from(!self.has_worked);
+        if self.steps >= FAILURE_STEPS {
+            return;
+        }
+        if !earlier.failed() {
+            if earlier.tool == self.step.tool {
+                self.like_worked |= like != Likeness::Other;
+                self.tool_worked = true;
+            }
+        } else if is_first && news::fails_alike(self.step, earlier) {
+            self.failures_anywhere += 1;
+            if earlier.tool == self.step.tool && !self.like_worked {
+                if self.tool_worked && like == Likeness::Other {
+                    self.failures_after_success += 1;
+                } else {
+                    self.failures += 1;
+                }
+            }
+        }
+    }
+
+    fn take_equal(&mut self, earlier: &Step, alike: bool, is_first: bool, is_told: bool) {
+        self.equal.made += 1;
+        let (turns, failed) = self.turned;
+        self.turned = (turns + u32::from(failed != earlier.failed()), earlier.failed());
+        if self.last_equal.is_none() {
+            self.last_equal = Some((alike, self.step.time.0.saturating_sub(earlier.time.0)));
+        }
+        if !is_first {
+            return;
+        }
+        self.equal_unchanged += u32::from(!self.is_changed && !is_told && self.step.failed() == earlier.failed());
+        if alike && !is_told {
+            self.equal.note(self.is_changed, self.is_among_news);
+        }
+        self.around_numbers += u32::from(!alike && news::differs_in_numbers(self.step, earlier));
+    }
+}
+
+impl<'a> Walk<'a> {
+    /// What the walk comes to.
+    fn finish(self, history: &'a History, told: &(impl Iterator<Item = &'a [u16]> + Clone)) -> Measured {
+        let (step, evidence) = (self.step, self.step.evidence());
+        let mut marks = evidence.marks;
+        let (is_ok, is_little) = (!step.failed(), marks.has(Marks::LITTLE));
+        let is_made = self.equal.made > 0;
+        let is_novel = !is_made && self.near.made == 0;
+        let is_poll = step.flags.has(Flags::POLL);
+        let answer_news = brought(evidence).percent_beside(self.known);
+        let of_arguments = evidence.arguments().percent_beside(self.known_arguments);
+        // A success that says little brought its arguments too, unless all calls of the tool are answered so.
+        let argument_news = if is_ok && is_little && !self.is_nothing_found { of_arguments } else { 0 };
+        let is_quiet = answer_news <= NEWS_PERCENT && argument_news <= ARGUMENT_NEWS_PERCENT;
+        let brings_answer = is_little || answer_news > NEWS_PERCENT;
+        let is_item = is_ok && !is_made && brings_answer && names_item(history, step, told);
+        // A note to oneself is answered with a receipt, and changes nothing.
+        let is_receipt = is_little
+            && !step.flags.has(Flags::ARGS_ONLY)
+            && (is_novel || of_arguments > SERIES_NEWS_PERCENT)
+            && !self.is_nothing_found;
+        let changes = step.flags.has(Flags::MUTATES) || is_item || is_receipt;
+        let is_change = is_ok && !is_made && !is_poll && changes;
+        // A command that ends well and badly in turn is being watched: that it is run again says nothing.
+        let is_watched = self.turned.0 >= 2;
+        let is_work = is_item || is_change || is_poll || is_watched;
+        let is_barren = is_ok && is_quiet && !is_work && (!is_little || is_made);
+        marks.set(Marks::NOVEL, is_novel);
+        marks.set(Marks::CHANGE, is_change && (is_receipt || step.flags.has(Flags::MUTATES)));
+        marks.set(Marks::ITEM, is_item && !is_poll);
+        marks.set(Marks::BARREN, is_barren);
+        let asks_again = is_ok && is_made && asks_for_job(history, step);
+        let waiting = if !is_poll && !asks_again && !step.flags.has(Flags::RETRYABLE) {
+            Waiting::No
+        } else if marks.has(Marks::SLOW) || self.last_equal.is_some_and(|(_, ago_ms)| ago_ms >= WAIT_MS) {
+            Waiting::Waits
+        } else {
+            Waiting::Asks
+        };
+        let is_known = !marks.has(Marks::NO_ARGUMENTS) && !marks.has(Marks::NO_ANSWER);
+        let seen = Seen { is_watched, is_quiet, is_item, is_novel, is_change, is_barren, answer_news };
+        let facts = if is_known { self.facts(&seen, history) } else { Facts::default() };
+        Measured { facts, news: answer_news.max(argument_news), marks, waiting }
+    }
+
+    fn facts(&self, seen: &Seen, history: &History) -> Facts {
+        let mut facts = Facts::default();
+        let (step, evidence) = (self.step, self.step.evidence());
+        let (is_ok, is_little, is_made) = (!step.failed(), evidence.marks.has(Marks::LITTLE), self.equal.made > 0);
+        let is_like = is_made || self.near.made > 0;
+        let nothing_found = is_ok && self.is_nothing_found && !is_made && !seen.is_item && !step.flags.has(Flags::MUTATES);
+        let was_otherwise = self.last_equal.is_some_and(|(alike, _)| !alike);
+        if !seen.is_watched {
+            let quiet_equal = if seen.is_quiet && !is_little { self.equal_unchanged } else { 0 };
+            let equal = self.equal.unchanged.max(quiet_equal);
+            // The receipt of an action says little of what it did, where something new was seen since.
+            let often = if is_little && self.news_since_equal { 0 } else { self.equal.all() };
+            facts.note(Fact::Equal1, equal >= 1);
+            facts.note(Fact::Equal2, equal >= 2);
+            facts.note(Fact::Equal3, equal >= 3);
+            facts.note(Fact::EqualOften3, often >= 3);
+            facts.note(Fact::EqualOften5, often >= 5);
+            facts.note(Fact::NumbersAlone3, self.around_numbers >= 3 && !is_little);
+            facts.note(Fact::BackAgain, was_otherwise && often >= 1 && self.turned.0 == 0);
+            facts.note(Fact::EqualAfterChange, equal == 0 && self.equal.among_news == 0 && self.equal.after_change > 0);
+            let near = if seen.is_item { 0 } else { self.near.unchanged };
+            facts.note(Fact::Near1, near >= 1);
+            facts.note(Fact::Near3, near >= 3);
+            facts.note(Fact::QuietKnown, seen.is_quiet && is_like && !seen.is_item);
+            facts.note(Fact::Quiet, is_ok && seen.is_quiet && self.tool_is_known && !seen.is_item);
+            facts.note(Fact::KnownAnswer, self.answer_is_known && !seen.is_item);
+            facts.note(Fact::Round, is_round(history, step));
+        }
+        let run = if seen.is_barren { 1 + barren_before(history, step) } else { 0 };
+        facts.note(Fact::Quiet3, run >= 3);
+        facts.note(Fact::Quiet5, run >= 5);
+        facts.note(Fact::Quiet7, run >= QUIET_RUN_MAX);
+        facts.note(Fact::NothingFound3, nothing_found && self.nothing_found >= 3);
+        facts.note(Fact::Fails1, self.failures >= 1);
+        facts.note(Fact::Fails2, self.failures >= 2);
+        facts.note(Fact::Fails3, self.failures >= 3);
+        facts.note(Fact::Fails5, self.failures + self.failures_after_success >= 5);
+        facts.note(Fact::FailsNew, !is_ok && seen.is_novel);
+        facts.note(Fact::FailsElsewhere, self.failures == 0 && self.failures_anywhere > 0);
+        facts.note(Fact::FailsInARow3, self.failures_in_a_row >= 3);
+        let is_answered_otherwise = was_otherwise && !seen.is_quiet && self.around_numbers == 0;
+        facts.note(Fact::EqualOtherwise, is_answered_otherwise);
+        facts.note(Fact::Item, seen.is_item);
+        facts.note(Fact::NewCall, is_ok && seen.is_novel && !nothing_found);
+        facts.note(Fact::News, is_ok && seen.answer_news > NEWS_PERCENT && !nothing_found);
+        facts.note(Fact::MuchNews, is_ok && seen.answer_news >= MUCH_NEWS_PERCENT && !nothing_found);
+        facts.note(Fact::Change, seen.is_change);
+        facts.note(Fact::WorksAgain, self.failed_before);
+        facts.note(Fact::Different, are_different(history, step));
+        facts
+    }
+}
+
+/// What facts have in common.
+struct Seen {
+    is_watched: bool,
+    is_quiet: bool,
+    is_item: bool,
+    is_novel: bool,
+    is_change: bool,
+    is_barren: bool,
+    answer_news: u8,
+}
+
+/// What an answer brought: a success its words, a failure what is left of it without the words of its call.
+fn brought(evidence: &Evidence) -> crate::identity::SketchView<'_> {
+    if evidence.failure().is_empty() { evidence.answer() } else { evidence.failure() }
+}
+
+/// Whether a step names something that no earlier call of its tool named, and that was shown before, told by a person, or stands in its answer.
+fn names_item<'a>(history: &'a History, step: &'a Step, told: &(impl Iterator<Item = &'a [u16]> + Clone)) -> bool {
+    let evidence = step.evidence();
+    let is_in = |shown: &[u16], word: &u16| shown.binary_search(word).is_ok();
+    let is_taken = |word: &u16| {
+        let mut of_tool = news::remembered(history, step).filter(|earlier| earlier.tool == step.tool);
+        of_tool.any(|earlier| is_in(earlier.evidence().asked(), word))
+    };
+    let is_shown = |word: &u16| {
+        is_in(evidence.shown(), word)
+            || told.clone().any(|text| is_in(text, word))
+            || news::remembered(history, step).any(|earlier| is_in(earlier.evidence().shown(), word))
+    };
+    evidence.asked().iter().any(|word| is_shown(word) && !is_taken(word))
+}
+
+/// Whether the only argument of a step is the id of something that runs elsewhere: by its form, because a short answer of another tool
+/// handed it over, or because asking for it takes its time. A number that a page lists is none.
+fn asks_for_job(history: &History, step: &Step) -> bool {
+    let (marks, asked) = (step.evidence().marks, step.evidence().asked());
+    let hands_over = |earlier: &Step| {
+        let other = earlier.evidence();
+        earlier.tool != step.tool
+            && other.marks.has(Marks::LITTLE)
+            && asked.iter().any(|word| other.shown().binary_search(word).is_ok())
+    };
+    let is_handed = || marks.has(Marks::SLOW) || news::remembered(history, step).any(hands_over);
+    marks.has(Marks::ID) || (marks.has(Marks::HANDLE) && is_handed())
+}
+
+/// Steps without news in a row before one, since a person last wrote.
+fn barren_before(history: &History, step: &Step) -> u32 {
+    let before = news::since_message(history, step).take(QUIET_RUN_MAX as usize);
+    before.take_while(|earlier| earlier.evidence().marks.has(Marks::BARREN)).count() as u32
+}
+
+/// The calls of a step and of those before it, newest first: so many as there are places.
+fn newest<'a, const STEPS: usize>(history: &'a History, step: &'a Step) -> ([&'a Step; STEPS], usize) {
+    let (mut steps, mut len) = ([step; STEPS], 1);
+    for (place, earlier) in steps.iter_mut().skip(1).zip(news::remembered(history, step)) {
+        *place = earlier;
+        len += 1;
+    }
+    (steps, len)
+}
+
+/// Whether the newest calls are all different.
+fn are_different(history: &History, step: &Step) -> bool {
+    let (steps, len) = newest::<DIFFERENT_CALLS_MAX>(history, step);
+    let mut others = steps.iter().take(len);
+    let mut is_first = || others.next().is_some_and(|one| others.clone().all(|other| other.call != one.call));
+    len >= DIFFERENT_CALLS_MIN && (1..len).all(|_| is_first())
+}
+
+/// Whether the newest calls are those before them, answered alike.
+fn is_round(history: &History, step: &Step) -> bool {
+    let (steps, len) = newest::<{ 2 * ROUND_MAX }>(history, step);
+    let steps = steps.get(..len).unwrap_or_default();
+    let is_same = |(one, other): (&&Step, &&Step)| one.call == other.call;
+    let period = (1..=ROUND_MAX).find(|period| {
+        let pairs = steps.iter().zip(steps.iter().skip(*period)).take(*period);
+        steps.len() >= 2 * period && pairs.clone().count() == *period && pairs.into_iter().all(is_same)
+    });
+    period.filter(|period| *period >= 2).is_some_and(|period| {
+        let mut pairs = steps.iter().zip(steps.iter().skip(period)).take(period);
+        pairs.all(|(one, other)| news::is_answered_alike(one, other))
+    })
+}

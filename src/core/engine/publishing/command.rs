@@ -1,0 +1,369 @@
+//! Commands to agents and orchestrators, and the verdicts they leave in force. Values only: the lane encodes them.
+
+use std::sync::Arc;
+
+pub use crate::detect::Advice;
+use crate::detect::Step;
+use crate::engine::subject::{SEPARATOR, SubjectKey};
+use crate::event::EventTime;
+use crate::identity::{Hash128, hash_parts};
+use crate::policy::Detector;
+
+/// Deterministic id: the first 16 bytes of a SHA-256 (rule K1). Same input, same id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct CommandId(pub [u8; 16]);
+
+/// What to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Action {
+    /// Tell the agent.
+    Nudge,
+    /// Refuse matching calls.
+    Block,
+    /// Lift what the episode placed.
+    Unblock,
+}
+
+impl Action {
+    /// The word on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Nudge => "nudge",
+            Self::Block => "block",
+            Self::Unblock => "unblock",
+        }
+    }
+}
+
+/// Why a command was sent: a detector, or what ended a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReasonCode {
+    /// A detector found a loop.
+    Detector(Detector),
+    /// The session was reset.
+    Reset,
+    /// The agent began anew.
+    SessionStart,
+    /// The agent ended.
+    SessionEnd,
+    /// The policy no longer blocks.
+    Policy,
+}
+
+impl ReasonCode {
+    /// The word on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Detector(detector) => detector.as_str(),
+            Self::Reset => "reset",
+            Self::SessionStart => "session_start",
+            Self::SessionEnd => "session_end",
+            Self::Policy => "policy",
+        }
+    }
+}
+
+/// How a worker recomputes the fingerprint of a scope (`command.v1.schema.json`). The lists are shared: each report and each command
+/// of a policy holds the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IdentityRecipe {
+    /// Tool and canonical arguments, chosen as the policy of the tool says.
+    Call {
+        /// Only these; empty = all.
+        args: Arc<[String]>,
+        /// Never these.
+        args_ignored: Arc<[String]>,
+    },
+    /// Tool and those of some arguments that are present, all where none is.
+    Coarse {
+        /// Targets, and what is kept beside them.
+        args: Arc<[String]>,
+    },
+    /// Canonical arguments alone.
+    Args,
+    /// Not to be recomputed (shell rules).
+    Opaque,
+}
+
+/// Whom a command binds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ScopeKind {
+    /// One agent of a session.
+    Agent,
+    /// Every session of a swarm.
+    Swarm,
+    /// Every session of the tenant.
+    Fleet,
+}
+
+impl ScopeKind {
+    /// The word on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Swarm => "swarm",
+            Self::Fleet => "fleet",
+        }
+    }
+}
+
+/// Whom and which calls a command binds: the narrowest that breaks the loop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scope {
+    /// Whom.
+    pub kind: ScopeKind,
+    /// Narrows to calls of this tool.
+    pub tool: Option<String>,
+    /// Narrows to calls with this identity.
+    pub fingerprint: Option<(Hash128, IdentityRecipe)>,
+    /// Swarm scope: these agents only, as (session, agent). Empty: each that makes a matching call.
+    pub only: Vec<(String, String)>,
+}
+
+impl Scope {
+    /// Whether it binds the same calls as `other`, whichever agents make them.
+    pub(crate) fn binds_same_calls(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.tool == other.tool && self.fingerprint == other.fingerprint
+    }
+}
+
+/// Where the message belongs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Placement {
+    /// With the agent's next turn.
+    NextTurn,
+    /// Behind the result of this call.
+    AppendToResult {
+        /// The call, where the event names it.
+        call_id: Option<String>,
+    },
+}
+
+/// What caused a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trigger {
+    /// An event and its place.
+    Event {
+        /// Event id.
+        event_id: String,
+        /// The call, where the event names it.
+        call_id: Option<String>,
+        /// Topic.
+        topic: String,
+        /// Partition.
+        partition: u32,
+        /// Offset.
+        offset: u64,
+        /// Event time.
+        time: EventTime,
+        /// Trace context of the event.
+        traceparent: Option<String>,
+    },
+    /// A window of the swarm stage, by its end.
+    Window {
+        /// End of the window; the endless one ends at 0.
+        end: EventTime,
+    },
+}
+
+/// One measured fact of a finding.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fact {
+    /// A number.
+    Count(u64),
+    /// A share or confidence.
+    Ratio(f64),
+    /// An id, a name of the closed lists, a hash.
+    Text(String),
+    /// Several of these.
+    Texts(Vec<String>),
+}
+
+/// A command, complete but for its encoding.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Command {
+    /// Deterministic id.
+    pub id: CommandId,
+    /// What to do.
+    pub action: Action,
+    /// Whose state spoke.
+    pub subject: SubjectKey,
+    /// Whom it binds.
+    pub scope: Scope,
+    /// 1 nudge, 2 firmer, 3 block of these calls, 4 block of all in scope.
+    pub level: u8,
+    /// Beginning of the subject's state. Unix ms.
+    pub epoch: i64,
+    /// 1, 2, 3 … per subject and epoch; shadow commands are counted apart.
+    pub seq: u64,
+    /// Id of the first command about this loop.
+    pub episode: CommandId,
+    /// Later of the cause's event time and record timestamp.
+    pub issued_at: EventTime,
+    /// After it the command means nothing.
+    pub expires_at: EventTime,
+    /// Decided by a detector in mode `shadow`.
+    pub is_shadow: bool,
+    /// Why.
+    pub reason: ReasonCode,
+    /// Detectors that agreed.
+    pub also: Vec<Detector>,
+    /// Confidence, where a detector spoke.
+    pub confidence: Option<f64>,
+    /// One line for people: numbers and the tool's name, never content.
+    pub summary: String,
+    /// What was measured, by name.
+    pub evidence: Vec<(&'static str, Fact)>,
+    /// Text for the agent; none with an `unblock`.
+    pub message: Option<String>,
+    /// Where the message belongs.
+    pub placement: Placement,
+    /// One word for orchestrators.
+    pub advice: Option<Advice>,
+    /// What caused it.
+    pub trigger: Trigger,
+    /// Sessions that contribute to a swarm's loop, a bounded sample for people.
+    pub contributors: Vec<String>,
+    /// Labels of the causing event.
+    pub labels: Vec<(String, String)>,
+}
+
+/// Where a command comes from: whose state speaks, in which turn, and what caused it.
+pub(crate) struct Origin<'a> {
+    /// Application: part of every id.
+    pub app: &'a str,
+    /// Whose state speaks.
+    pub subject: SubjectKey,
+    /// Beginning of the subject's state. Unix ms.
+    pub epoch: i64,
+    /// Number of the command within the epoch.
+    pub seq: u64,
+    /// Event id, or end of the window: part of the command's id.
+    pub cause: &'a str,
+    /// When it is issued.
+    pub issued_at: EventTime,
+    /// What caused it.
+    pub trigger: Trigger,
+}
+
+impl Origin<'_> {
+    /// Id of a command from here (rule K1): no wall clock, no offset, no policy.
+    fn command_id(&self, action: Action, reason: ReasonCode) -> CommandId {
+        // Its parts are hashed one after the other: no text of them all is made.
+        let mut separator = [0; 4];
+        let separator = &*SEPARATOR.encode_utf8(&mut separator);
+        let numbers = format!("{separator}{}{separator}{}{separator}", self.epoch, self.seq);
+        let (app, subject) = (self.app, self.subject.row_key());
+        let (action, reason) = (action.as_str(), reason.as_str());
+        let digest = hash_parts(&[app, separator, &subject, &numbers, action, separator, reason, separator, self.cause]);
+        CommandId(digest.hash128().0.to_be_bytes())
+    }
+}
+
+impl Command {
+    /// A live command that begins an episode, with nothing to say yet.
+    pub(crate) fn new(
+        origin: Origin<'_>,
+        (action, reason): (Action, ReasonCode),
+        scope: Scope,
+        level: u8,
+        expires_at: EventTime,
+    ) -> Self {
+        let id = origin.command_id(action, reason);
+        Self {
+            id,
+            action,
+            subject: origin.subject,
+            scope,
+            level,
+            epoch: origin.epoch,
+            seq: origin.seq,
+            episode: id,
+            issued_at: origin.issued_at,
+            expires_at,
+            is_shadow: false,
+            reason,
+            also: Vec::new(),
+            confidence: None,
+            summary: String::new(),
+            evidence: Vec::new(),
+            message: None,
+            placement: Placement::NextTurn,
+            advice: None,
+            trigger: origin.trigger,
+            contributors: Vec::new(),
+            labels: Vec::new(),
+        }
+    }
+
+    /// Ends a block before it expires.
+    pub(crate) fn unblock(origin: Origin<'_>, block: &Verdict, reason: ReasonCode) -> Self {
+        Self {
+            episode: block.episode,
+            summary: format!("block by {} lifted: {}", block.detector.as_str(), reason.as_str()),
+            ..Self::new(origin, (Action::Unblock, reason), block.scope.clone(), block.level, block.expires_at)
+        }
+    }
+}
+
+/// A live verdict that holds until it expires: one entry of the subject's state row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// The command that placed it.
+    pub command_id: CommandId,
+    /// Nudge or block.
+    pub action: Action,
+    /// Whom it binds.
+    pub scope: Scope,
+    /// Rung of the ladder.
+    pub level: u8,
+    /// Its episode.
+    pub episode: CommandId,
+    /// The detector that spoke.
+    pub detector: Detector,
+    /// Text for the agent.
+    pub message: String,
+    /// Where it belongs.
+    pub placement: Placement,
+    /// One word for orchestrators.
+    pub advice: Option<Advice>,
+    /// When it was issued.
+    pub issued_at: EventTime,
+    /// Until when it holds.
+    pub expires_at: EventTime,
+}
+
+impl Verdict {
+    /// What a command of a detector leaves in force.
+    #[must_use]
+    pub fn of(command: &Command, detector: Detector) -> Self {
+        Self {
+            command_id: command.id,
+            action: command.action,
+            scope: command.scope.clone(),
+            level: command.level,
+            episode: command.episode,
+            detector,
+            message: command.message.clone().unwrap_or_default(),
+            placement: command.placement.clone(),
+            advice: command.advice,
+            issued_at: command.issued_at,
+            expires_at: command.expires_at,
+        }
+    }
+
+    /// Whether it refuses a call of `tool` at `time`.
+    #[must_use]
+    pub fn refuses(&self, step: &Step, tool: &str, time: EventTime) -> bool {
+        self.action == Action::Block
+            && self.expires_at > time
+            && self.scope.tool.as_deref().is_none_or(|bound| bound == tool)
+            && self.scope.fingerprint.as_ref().is_none_or(|(hash, recipe)| match recipe {
+                IdentityRecipe::Coarse { .. } => *hash == step.fingerprint,
+                _ => *hash == step.call,
+            })
+    }
+}

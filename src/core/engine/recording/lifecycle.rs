@@ -1,0 +1,161 @@
+//! What lets a session forget: resets, progress, verdicts that expire, a policy that no longer blocks.
+
+use crate::detect::{Flags, Matrix, Streaks};
+use crate::engine::context::Context;
+use crate::engine::deciding::episode::Track;
+use crate::engine::effects::Effects;
+use crate::engine::input::Place;
+use crate::engine::publishing::command::{Action, Command, ReasonCode, Verdict};
+use crate::engine::session::Session;
+use crate::engine::subject::SEPARATOR;
+use crate::engine::timer::TimerKind;
+use crate::event::{Event, EventTime};
+use crate::identity::{Hash64, hash_text};
+use crate::limits::RECENT_IDS_MAX;
+use crate::policy::{Detector, Mode, SessionBounds};
+
+/// Forgets what was counted: the floor rises, scalars become 0, episodes close, blocks get an `unblock`. Totals stay.
+pub(crate) fn reset(context: &Context<'_>, session: &mut Session, reason: ReasonCode, out: &mut Effects) {
+    unblock(context, session, reason, |_| true, out);
+    out.verdicts_changed |= session.head.verdicts.clear();
+    forget_counts(session, out);
+}
+
+/// The beginning or the end of a session, as its own agent tells it. A block that such a word lifts binds nobody who can say it.
+pub(crate) fn bound(context: &Context<'_>, session: &mut Session, reason: ReasonCode, out: &mut Effects) {
+    match context.policy.progress.session_bounds {
+        SessionBounds::All => reset(context, session, reason, out),
+        SessionBounds::Counts => {
+            out.verdicts_changed |= session.head.verdicts.keep_blocks();
+            forget_counts(session, out);
+        }
+    }
+}
+
+/// What was counted, and what was said of it.
+fn forget_counts(session: &mut Session, out: &mut Effects) {
+    session.history.raise_floor();
+    session.head.streaks = Streaks::default();
+    session.head.pending_turn = 0;
+    session.head.world = Hash64::NONE;
+    session.head.episodes.clear();
+    session.head.shadow_episodes.clear();
+    session.head.pending_nudge = None;
+    session.head.user_texts.clear();
+    session.head.user_words.clear();
+    session.head.arm_verdicts(&mut out.timers);
+    // `call_rate` reads the ring below the floor; a reset that people asked for forgets that too.
+    forget_calls(session);
+}
+
+/// Evidence of progress: every run and window starts over; episodes, blocks and `test_fix` stay.
+pub(crate) fn progress(session: &mut Session) {
+    session.history.raise_floor();
+    let streaks = &mut session.head.streaks;
+    *streaks = Streaks {
+        tests: streaks.tests,
+        exploration: streaks.exploration,
+        spent: std::mem::take(&mut streaks.spent),
+        ..Streaks::default()
+    };
+}
+
+/// A changed world is progress.
+pub(crate) fn note_world(context: &Context<'_>, session: &mut Session) {
+    let Some(state) = context.event.state.as_deref() else { return };
+    let state = hash_text(state).hash64();
+    let has_changed = session.head.world.is_some() && session.head.world != state;
+    session.head.world = state;
+    if has_changed && context.policy.progress.world_state {
+        progress(session);
+    }
+}
+
+/// A block whose detector no longer blocks gets an `unblock` at the session's next event.
+pub(crate) fn unblock_on_policy_change(context: &Context<'_>, session: &mut Session, out: &mut Effects) {
+    let policy = context.policy;
+    let hash = policy.hash.hash64();
+    if session.head.policy == hash {
+        return;
+    }
+    session.head.policy = hash;
+    let still_blocks = |detector| {
+        let blocks_with_others = policy.fusion.decides && policy.detectors.mode(detector) == Mode::Block;
+        blocks_with_others || policy.detectors.blocks_alone(detector)
+    };
+    unblock(context, session, ReasonCode::Policy, |detector| !still_blocks(detector), out);
+}
+
+/// Sends `unblock` for every active block whose detector is meant, one per episode.
+fn unblock(
+    context: &Context<'_>,
+    session: &mut Session,
+    reason: ReasonCode,
+    is_meant: impl Fn(Detector) -> bool,
+    out: &mut Effects,
+) {
+    let head = &mut session.head;
+    let lifted = head.verdicts.unblock(context.time, is_meant);
+    if lifted.is_empty() {
+        return;
+    }
+    for block in &lifted {
+        let origin = context.origin(head.epoch, head.next_seq(Track::Live));
+        // Of a reset they say who it was.
+        out.commands.push(Command { labels: context.labels(), ..Command::unblock(origin, block, reason) });
+    }
+    for episode in &mut head.episodes {
+        if lifted.iter().any(|block| block.episode == episode.id) {
+            episode.block_until = None;
+        }
+    }
+    out.verdicts_changed = true;
+    head.arm_verdicts(&mut out.timers);
+}
+
+/// Verdicts that have run out leave. When it was a block of the progress matrix, its streaks begin anew.
+pub(crate) fn drop_expired(session: &mut Session, time: EventTime, out: &mut Effects) {
+    let head = &mut session.head;
+    let expired = head.verdicts.expire(time);
+    if expired.is_empty() {
+        return;
+    }
+    let is_of_matrix =
+        |verdict: &Verdict| verdict.action == Action::Block && matches!(verdict.detector, Detector::Stagnation | Detector::Stuck);
+    if expired.iter().any(is_of_matrix) {
+        let category = head.streaks.matrix.category;
+        head.streaks.matrix = Matrix { category, ..Matrix::default() };
+    }
+    out.verdicts_changed = true;
+    head.arm_verdicts(&mut out.timers);
+}
+
+/// The calls of the ring leave `call_rate`'s count, which looks no further back than to one that is marked.
+fn forget_calls(session: &mut Session) {
+    let Some(newest) = session.history.newest().map(|step| step.sequence) else { return };
+    session.history.update(newest, |step| step.flags.set(Flags::FORGOTTEN, true));
+    session.touch(newest);
+}
+
+/// Notes the id of an event that is no call, or nobody's answer: a redelivery of it changes nothing.
+pub(crate) fn remember(session: &mut Session, id: Hash64) {
+    let recent = &mut session.head.recent_events;
+    if recent.len() >= RECENT_IDS_MAX {
+        recent.pop_front();
+    }
+    recent.push_back(id);
+}
+
+/// A reset of a session at its place in the log.
+pub(crate) fn reset_at(event: &Event<'_>, place: Place<'_>) -> Hash64 {
+    hash_text(&format!("{}{SEPARATOR}{}", event.id, place.offset)).hash64()
+}
+
+/// The idle timer's part of forgetting: the session is gone, with its other timers and its verdicts.
+pub(crate) fn forget(session: &mut Session, out: &mut Effects) {
+    let head = &mut session.head;
+    head.timers.arm(TimerKind::OpenCalls, None, &mut out.timers);
+    out.verdicts_changed = head.verdicts.clear();
+    head.arm_verdicts(&mut out.timers);
+    out.forgotten = true;
+}

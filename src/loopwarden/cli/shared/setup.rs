@@ -1,0 +1,83 @@
+//! What commands share before they do anything: settings from their layers, the policy, the log, the options of Kafka.
+
+use std::sync::Arc;
+
+use loopwarden_core::policy::Policy;
+use loopwarden_settings::{Config, Diagnostic, Flag, KafkaConfig, Layers, Loaded};
+
+use crate::cli::args::{ConfigArgs, LogArgs, QUIET_LOG};
+use crate::failure::Failure;
+use crate::output;
+use crate::telemetry::logging;
+use crate::telemetry::logging::LogControl;
+
+/// Loads the settings of a command.
+///
+/// # Errors
+/// Every problem of every layer.
+pub(crate) fn load(args: &ConfigArgs, log: &LogArgs) -> Result<Loaded, Failure> {
+    let flag = |name: &str, key: &str, value: &str| Flag { name: name.to_owned(), key: key.to_owned(), value: value.to_owned() };
+    let mut flags = args.set.iter().map(|text| Flag::set(text)).collect::<Result<Vec<_>, _>>()?;
+    flags.extend(args.data_dir.iter().map(|dir| flag("--data-dir", "data_dir", dir)));
+    flags.extend(args.kafka_debug.iter().map(|contexts| flag("--kafka-debug", "kafka.librdkafka.debug", contexts)));
+    // Whoever says what is logged is not contradicted.
+    let quiet = log.log_level.is_none() && output::is_quiet();
+    flags.extend(quiet.then(|| flag("--quiet", "log.level", QUIET_LOG)));
+    flags.extend(log.log_level.iter().map(|filter| flag("--log-level", "log.level", filter)));
+    flags.extend(log.log_format.iter().map(|format| flag("--log-format", "log.format", format.as_str())));
+    let layers = Layers { file: args.config.clone(), environment: environment(), flags };
+    let loaded = loopwarden_settings::load(&layers)?;
+    if let Err(bad) = logging::check(&loaded.config.log.level) {
+        return Err(Diagnostic::new("E0202", bad.to_string())
+            .help("a filter is a level, or target=level, separated by commas")
+            .into());
+    }
+    Ok(loaded)
+}
+
+/// The environment. What is no UTF-8 cannot be a setting.
+fn environment() -> Vec<(String, String)> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+}
+
+/// Starts to log as the settings say.
+///
+/// # Errors
+/// The filter cannot be understood.
+pub(crate) fn log_as_configured(config: &Config) -> Result<LogControl, Failure> {
+    logging::start(config.log.format, &config.log.level).map_err(|bad| Diagnostic::new("E0202", bad.to_string()).into())
+}
+
+/// Starts to log for a command without settings: warnings, unless asked for more.
+///
+/// # Errors
+/// The filter cannot be understood.
+pub(crate) fn log_quietly(args: &LogArgs) -> Result<LogControl, Failure> {
+    let from_environment = || std::env::var("LOOPWARDEN_LOG").ok().filter(|filter| !filter.is_empty());
+    let filter = args
+        .log_level
+        .clone()
+        .or_else(from_environment)
+        .unwrap_or_else(|| if output::is_quiet() { QUIET_LOG } else { "warn" }.to_owned());
+    logging::start(args.log_format.unwrap_or_default(), &filter).map_err(|bad| Diagnostic::new("E0202", bad.to_string()).into())
+}
+
+/// Loads the policy that the settings name.
+///
+/// # Errors
+/// Every problem of the policy.
+pub(crate) fn policy(name_or_path: &str) -> Result<Arc<Policy>, Failure> {
+    Ok(Arc::new(loopwarden_settings::policy::load(name_or_path)?))
+}
+
+/// The settings of Kafka, for commands that make no sense without.
+///
+/// # Errors
+/// There are none.
+pub(crate) fn kafka_of(config: &Config) -> Result<&KafkaConfig, Failure> {
+    config.kafka.as_ref().ok_or_else(|| {
+        Diagnostic::new("E0202", "kafka.bootstrap_servers is not set, so there is no Kafka to ask")
+            .help("as in: --set kafka.bootstrap_servers=localhost:9092, or in the file that --config names")
+            .into()
+    })
+}
