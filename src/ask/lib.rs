@@ -2,6 +2,8 @@
 //!
 //! Nearly the standard library alone: `loopwarden-hook` starts at every call of an agent, in about a millisecond.
 
+#[cfg(target_os = "linux")]
+mod listeners;
 mod peer;
 mod place;
 mod post;

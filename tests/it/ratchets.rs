@@ -12,7 +12,7 @@ const SLACK_PERCENT: usize = 3;
 
 /// Lines of each folder of `src` that is a crate, without tests.
 const LINES: [(&str, usize); 19] = [
-    ("ask", 430),
+    ("ask", 439),
     ("core", 16_613),
     ("guard", 2_656),
     ("hook", 211),
