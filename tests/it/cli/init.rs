@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -45,7 +45,8 @@ impl Home {
         let (unit, pid) = (self.path("home/.config/systemd/user/loopwarden.service"), self.path("pid"));
         let text = format!(
             "PATH=/usr/bin:/bin\ncase \"$*\" in\n\
-             *'enable --now'*) line=$(sed -n 's/^ExecStart=//p' '{unit}')\n\
+             *'enable --now'*) [ -e '{pid}' ] && kill -0 $(cat '{pid}') && exit 0\n\
+               line=$(sed -n 's/^ExecStart=//p' '{unit}')\n\
                eval \"exec $line\" > '{log}' 2>&1 &\n echo $! > '{pid}'\n\
                for i in $(seq 600); do grep -q '^ready' '{log}' && exit 0; kill -0 $! || exit 1; sleep 0.1; done; exit 1;;\n\
              *'disable --now'*) kill $(cat '{pid}'); while kill -0 $(cat '{pid}'); do sleep 0.1; done; rm '{pid}';;\n\
@@ -148,6 +149,7 @@ fn the_first_hour_ends_with_a_process_that_answers_and_each_printed_command_undo
     }
     assert_eq!(home.files(), before);
     assert!(!home.path("pid").exists());
+    assert!(TcpStream::connect(&home.address).is_err(), "the service goes on");
 }
 
 #[test]
