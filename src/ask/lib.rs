@@ -15,7 +15,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 pub use peer::is_stranger;
-pub use place::Place;
+pub use place::GuardEndpoint;
 pub use post::is_of_the_request;
 
 /// From question to answer, unless [`WAIT_VARIABLE`] says otherwise.
@@ -36,11 +36,11 @@ pub fn wait() -> Duration {
     ms.map_or(TOTAL_WAIT, |ms| Duration::from_millis(ms.min(TOTAL_WAIT_MAX_MS)))
 }
 
-/// Whether somebody listens there who is known: this user, root, or the user of [`Place::uid`].
+/// Whether somebody listens there who is known: this user, root, or the user of [`GuardEndpoint::uid`].
 ///
 /// # Errors
 /// Nobody listens, or a stranger ([`is_stranger`]).
-pub fn look(place: &Place) -> io::Result<()> {
+pub fn look(place: &GuardEndpoint) -> io::Result<()> {
     post::connect(place).map(drop)
 }
 
@@ -49,7 +49,7 @@ pub fn look(place: &Place) -> io::Result<()> {
 /// # Errors
 /// Nobody answers in time, the answer is no success, or a stranger listens there ([`is_stranger`]): then nothing was sent.
 pub fn post(
-    place: Place,
+    place: GuardEndpoint,
     path: String,
     body: impl FnOnce() -> io::Result<Vec<u8>> + Send + 'static,
     wait: Duration,

@@ -11,7 +11,7 @@ const FILE_BYTES_MAX: u64 = 4 * 1024;
 
 /// Where the guard is, and where this program notes that it is away.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct GuardEndpoint {
     /// `host:port`, or `unix:` and a path.
     pub address: String,
     /// Secret that opens the guard.
@@ -22,7 +22,7 @@ pub struct Place {
     pub marker: Option<PathBuf>,
 }
 
-impl Place {
+impl GuardEndpoint {
     /// Looks into the user's files: `hook-address`, `hook-token` and `hook-uid` below the configuration, the marker below the cache.
     pub fn find() -> Self {
         let home = variable("HOME");

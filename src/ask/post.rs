@@ -7,14 +7,14 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use crate::peer::Trusted;
-use crate::place::Place;
+use crate::place::GuardEndpoint;
 
 const CONNECT_WAIT: Duration = Duration::from_millis(50);
 /// Longest answer that is read, head and body. Bytes. A message has a thousand characters.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
 /// Sends a JSON text, and returns the body of the answer. Nothing leaves, the token neither, before it is known who listens.
-pub(crate) fn post(place: &Place, path: &str, body: &[u8], wait: Duration) -> io::Result<Vec<u8>> {
+pub(crate) fn post(place: &GuardEndpoint, path: &str, body: &[u8], wait: Duration) -> io::Result<Vec<u8>> {
     let token = place.token.as_ref().map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{token}Connection: close\r\n\r\n",
@@ -44,7 +44,7 @@ pub(crate) enum Stream {
 }
 
 /// Connects, and looks who listens.
-pub(crate) fn connect(place: &Place) -> io::Result<Stream> {
+pub(crate) fn connect(place: &GuardEndpoint) -> io::Result<Stream> {
     let trusted = Trusted::new(place.uid);
     if let Some(path) = place.address.strip_prefix("unix:") {
         return trusted.socket(path).map(Stream::Socket);

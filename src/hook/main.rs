@@ -13,7 +13,7 @@ use std::io;
 use std::io::{Read as _, Write as _};
 use std::process::ExitCode;
 
-use loopwarden_ask::Place;
+use loopwarden_ask::GuardEndpoint;
 
 use crate::circuit::Circuit;
 
@@ -61,7 +61,7 @@ fn proxy() -> ExitCode {
 }
 
 fn answer(agent: &str, event: Option<&str>) -> Option<Vec<u8>> {
-    let place = Place::find();
+    let place = GuardEndpoint::find();
     let circuit = Circuit::new(place.marker.clone());
     if !is_word(agent) || event.is_some_and(|event| !is_word(event)) || circuit.is_open() {
         return None;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use loopwarden_ask::Place;
+use loopwarden_ask::GuardEndpoint;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ pub(crate) enum CallAnswer {
 /// One agent's side of the guard.
 #[derive(Debug)]
 pub(crate) struct Desk {
-    place: Place,
+    place: GuardEndpoint,
     wait: Duration,
     session: String,
     /// Begins the ids of this process: a session may have several.
@@ -62,7 +62,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    pub(crate) fn new(place: Place, wait: Duration, server: &str, session: Option<&str>) -> Self {
+    pub(crate) fn new(place: GuardEndpoint, wait: Duration, server: &str, session: Option<&str>) -> Self {
         // Keys of hashes are random; two numbers of them are unique enough for an id.
         let random = || RandomState::new().hash_one(std::process::id());
         let start = format!("{:016x}{:016x}", random(), random());

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 pub use calls::{Answers, Calls, with};
 pub use line::LINE_BYTES_MAX;
-use loopwarden_ask::Place;
+use loopwarden_ask::GuardEndpoint;
 pub use loopwarden_ask::wait;
 
 use crate::desk::Desk;
@@ -93,7 +93,7 @@ pub fn calls(options: &Options, wait: Duration) -> Calls {
 }
 
 fn desk(options: &Options, wait: Duration) -> Desk {
-    let mut place = Place::find();
+    let mut place = GuardEndpoint::find();
     if let Some(address) = &options.address {
         address.clone_into(&mut place.address);
     }

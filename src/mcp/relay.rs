@@ -73,7 +73,7 @@ mod tests {
     use std::path::PathBuf;
     use std::time::Duration;
 
-    use loopwarden_ask::Place;
+    use loopwarden_ask::GuardEndpoint;
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ mod tests {
     const LINE_MAX: usize = 4_096;
 
     fn relay(address: &str) -> Relay<Vec<u8>> {
-        let place = Place { address: address.to_owned(), token: None, uid: None, marker: None };
+        let place = GuardEndpoint { address: address.to_owned(), token: None, uid: None, marker: None };
         // Time is nothing that is looked at here, and the machine may be busy.
         Relay::new(Desk::new(place, Duration::from_secs(10), "s", None), Vec::new(), LINE_MAX)
     }
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn what_is_large_is_told_by_its_hash() {
         let guard = Guard::new("large", vec![allow()]);
-        let place = Place { address: guard.address.clone(), token: None, uid: None, marker: None };
+        let place = GuardEndpoint { address: guard.address.clone(), token: None, uid: None, marker: None };
         let relay = Relay::new(Desk::new(place, Duration::from_secs(10), "s", Some("known")), Vec::new(), 1 << 20);
         let line = format!(r#"{{"id":1,"method":"tools/call","params":{{"name":"t","arguments":"{}"}}}}"#, "x".repeat(100_000));
         assert_eq!(asked(&relay, line.as_bytes()), line.as_bytes());

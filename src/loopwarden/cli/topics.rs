@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use loopwarden_kafka::KafkaOptions;
-use loopwarden_kafka::admin::topics as admin;
+use loopwarden_kafka::admin::topics;
 use loopwarden_kafka::admin::topics::{Admin, Created, Severity, TopicPlan, TopicProblem};
 use loopwarden_kafka::client::fate;
 use loopwarden_lab::report::{Table, counted};
@@ -28,16 +28,16 @@ pub fn run(command: &TopicsCommand, log: &LogArgs) -> Outcome {
         TopicsCommand::Print { config, size, format } => {
             let config = setup::load(config, log)?.config;
             let options = options_to_print(&config)?;
-            let plans = admin::plan(&options, size.partitions, size.replication.unwrap_or(admin::REPLICATION_DEFAULT));
+            let plans = topics::plan(&options, size.partitions, size.replication.unwrap_or(topics::REPLICATION_DEFAULT));
             print(&plans, *format)
         }
         TopicsCommand::Create { config, size, output } => {
             let (options, _, admin) = connect(config, log)?;
             let replication = match size.replication {
                 Some(replication) => replication,
-                None => admin::REPLICATION_DEFAULT.min(admin.brokers()?.max(1)),
+                None => topics::REPLICATION_DEFAULT.min(admin.brokers()?.max(1)),
             };
-            create(&admin, &admin::plan(&options, size.partitions, replication), *output)
+            create(&admin, &topics::plan(&options, size.partitions, replication), *output)
         }
         TopicsCommand::Grow(args) => {
             setup::log_quietly(log)?;
@@ -100,8 +100,8 @@ pub fn compare(admin: &Admin, options: &KafkaOptions, inputs: &[String]) -> Resu
         input => input?,
     };
     let (partitions, replication) =
-        input.map_or((admin::PARTITIONS_DEFAULT, admin::REPLICATION_DEFAULT), |facts| (facts.partitions, facts.replication));
-    let plans = admin::plan(options, partitions, replication);
+        input.map_or((topics::PARTITIONS_DEFAULT, topics::REPLICATION_DEFAULT), |facts| (facts.partitions, facts.replication));
+    let plans = topics::plan(options, partitions, replication);
     let mut problems = admin.check(&plans, false)?;
     // Only where something is missing it matters whether the group has ever worked: then an internal topic has vanished.
     let is_missing = |problem: &TopicProblem| problem.code == fate::E_TOPIC_MISSING && problem.topic != options.topics.input;

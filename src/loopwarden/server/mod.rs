@@ -117,7 +117,7 @@ pub fn run(
     );
     manager.tell("STOPPING=1");
     state.is_draining.store(true, Ordering::Release);
-    let leave = ended == Ended::Told(Asked::Leave);
+    let leave = ended == Ended::Asked(Asked::Leave);
     let mut poisoned = deployment.sum().poisoned;
     poisoned.extend(deployment.intake_reports().into_iter().flat_map(|report| report.stopped));
     let Deployment { fleet, intakes, webhooks, pools, store, broker, .. } = deployment;
@@ -140,7 +140,7 @@ pub fn run(
     }
     drop((broker, store));
     match (ended, gravest) {
-        (Ended::Lane(exit), _) | (Ended::Told(_), exit) if !matches!(exit, Exit::Stopped | Exit::Done) => Err(exit.into()),
+        (Ended::Lane(exit), _) | (Ended::Asked(_), exit) if !matches!(exit, Exit::Stopped | Exit::Done) => Err(exit.into()),
         _ if !poisoned.is_empty() => Err(Failure::coded(
             "E0301",
             format!("stopped, with tasks that had stopped themselves before: {}", poisoned.join("; ")),
@@ -189,7 +189,7 @@ fn state(
 /// Why the lanes are to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Ended {
-    Told(Asked),
+    Asked(Asked),
     Lane(Exit),
 }
 
@@ -210,10 +210,10 @@ fn look_after(
                 reload();
                 manager.tell("READY=1");
             }
-            Ok(asked) => return Ended::Told(asked),
+            Ok(asked) => return Ended::Asked(asked),
             Err(RecvTimeoutError::Timeout) => {}
             // Its thread is gone, which cannot be; without signals nobody could stop the process.
-            Err(RecvTimeoutError::Disconnected) => return Ended::Told(Asked::Stop),
+            Err(RecvTimeoutError::Disconnected) => return Ended::Asked(Asked::Stop),
         }
         if let Some(exit) = deployment.next_exit() {
             return Ended::Lane(exit);

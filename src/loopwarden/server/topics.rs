@@ -1,7 +1,7 @@
 //! The topics that a process finds when it starts.
 
 use loopwarden_kafka::KafkaOptions;
-use loopwarden_kafka::admin::topics as admin;
+use loopwarden_kafka::admin::topics;
 use loopwarden_kafka::admin::topics::{Admin, Purpose, Severity, TopicPlan, TopicProblem};
 use loopwarden_kafka::client::fate::E_NOT_AUTHORISED;
 use loopwarden_log::LogError;
@@ -23,12 +23,12 @@ pub(super) fn prepare_topics(admin: &Admin, options: &KafkaOptions) -> Result<()
         message.push_str("\n  create it with: loopwarden topics create");
         return Err(Failure::coded("E0102", message));
     };
-    let plans = admin::plan(options, input.partitions, input.replication.max(1));
+    let plans = topics::plan(options, input.partitions, input.replication.max(1));
     let (mut missing, mut problems) = (Vec::new(), Vec::new());
     for plan in plans {
         let found = if plan.purpose == Purpose::Input { Ok(Some(input.clone())) } else { admin.describe(&plan.name) };
         match found {
-            Ok(Some(found)) => problems.extend(admin::compare(&plan, &found)),
+            Ok(Some(found)) => problems.extend(topics::compare(&plan, &found)),
             Ok(None) if plan.purpose.is_internal() => missing.push(plan),
             // What is for others is theirs to make, and need not be described by this identity.
             Ok(None) => {}

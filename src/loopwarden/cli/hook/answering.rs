@@ -33,7 +33,7 @@ enum Found {
 impl Answering {
     /// Looks, and asks nobody but who is known.
     pub(crate) fn at(address: SocketAddr) -> Self {
-        let place = loopwarden_ask::Place { address: address.to_string(), ..loopwarden_ask::Place::find() };
+        let place = loopwarden_ask::GuardEndpoint { address: address.to_string(), ..loopwarden_ask::GuardEndpoint::find() };
         let stranger = loopwarden_ask::look(&place).err().filter(loopwarden_ask::is_stranger);
         let asked = |path| ask::get(address, path, None, ASK_WAIT, ANSWER_BYTES_MAX);
         let answer = match stranger {

@@ -120,7 +120,7 @@ fn install(args: &InstallArgs) -> Outcome {
     }
     let address = setting.place.address;
     if args.local {
-        let unit = service::unit(&std::env::current_exe()?, &service::Told::Flags(address));
+        let unit = service::unit(&std::env::current_exe()?, &service::SettingsFrom::Flags(address));
         let unchanged = service::install(&service::path(&setting.config), &unit, args.dry_run, &mut out)?;
         if !unchanged {
             out.text(indented(&unit))?;

@@ -28,7 +28,7 @@ pub(crate) const AGENTS: [&str; 11] =
 
 /// Where it is installed.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct InstallRoot {
     /// Home of the user.
     pub(super) home: PathBuf,
     /// Root of the project; absent for an installation for the user.
@@ -76,7 +76,7 @@ pub(super) fn variable(agent: &str) -> Option<&'static str> {
 ///
 /// # Errors
 /// The agent needs the program `loopwarden-hook`, and it is not installed.
-pub(super) fn files(agent: &str, place: &Place) -> Result<Vec<Target>, String> {
+pub(super) fn files(agent: &str, place: &InstallRoot) -> Result<Vec<Target>, String> {
     let of_user = |folder: &str| place.moved.clone().unwrap_or_else(|| place.home.join(folder));
     let at = |project: &str, user: PathBuf| place.project.as_ref().map_or(user, |root| root.join(project));
     let command = |event: &str| place.program.as_deref().map(|program| command(program, agent, event));

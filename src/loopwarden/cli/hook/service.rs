@@ -17,7 +17,7 @@ const MARK: &str = "# Written by loopwarden hook install --local.";
 const LOOK_WAIT: Duration = Duration::from_secs(1);
 
 /// Where what the service runs is told its settings.
-pub(crate) enum Told<'a> {
+pub(crate) enum SettingsFrom<'a> {
     /// Its command line: live mode, and this address.
     Flags(SocketAddr),
     /// A configuration file.
@@ -30,14 +30,14 @@ pub(crate) fn path(config: &Path) -> PathBuf {
 }
 
 /// The unit. Paths with a `%` or a blank are written as systemd reads them, and a `$` of an argument, which would name a variable.
-pub(crate) fn unit(program: &Path, told: &Told<'_>) -> String {
+pub(crate) fn unit(program: &Path, told: &SettingsFrom<'_>) -> String {
     let escaped = |path: &Path| path.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
     let (settings, state) = match told {
-        Told::Flags(address) => (
+        SettingsFrom::Flags(address) => (
             format!("--data-dir %S/loopwarden --set http.listen={address} --set mode=live"),
             "StateDirectory=loopwarden\nStateDirectoryMode=0700\n",
         ),
-        Told::File(file) => (format!("--config \"{}\"", escaped(file).replace('$', "$$")), ""),
+        SettingsFrom::File(file) => (format!("--config \"{}\"", escaped(file).replace('$', "$$")), ""),
     };
     let program = escaped(program);
     format!(

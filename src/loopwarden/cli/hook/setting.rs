@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::hook::plan::{self, Place, Target};
+use crate::cli::hook::plan::{self, InstallRoot, Target};
 use crate::cli::hook::program;
 use crate::exit_code;
 use crate::failure::Failure;
@@ -26,7 +26,7 @@ pub struct PlaceArgs {
 
 /// The user's directories, and the agent's files.
 pub(super) struct Setting {
-    pub(super) place: Place,
+    pub(super) place: InstallRoot,
     pub(super) config: PathBuf,
     pub(super) cache: PathBuf,
 }
@@ -44,7 +44,7 @@ impl Setting {
         Ok(Self {
             config,
             cache: variable("XDG_CACHE_HOME").unwrap_or_else(|| home.join(".cache")),
-            place: Place {
+            place: InstallRoot {
                 project,
                 program,
                 moved: plan::variable(agent).and_then(variable),

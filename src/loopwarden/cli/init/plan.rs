@@ -97,7 +97,7 @@ impl<'a> Plan<'a> {
         };
         let way_out = "edit it, move it away, or write another one: --out FILE";
         let unit = is_laptop.then(|| {
-            let text = service::unit(&std::env::current_exe()?, &service::Told::File(&path));
+            let text = service::unit(&std::env::current_exe()?, &service::SettingsFrom::File(&path));
             File::of(service::path(&config), text, "stop and remove it: systemctl --user disable --now loopwarden, then rm FILE")
         });
         let connect = |agent: &String| Ok((agent.clone(), Connection::of(agent, &args.place, false)?));

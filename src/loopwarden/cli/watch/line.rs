@@ -8,9 +8,9 @@ const SUBJECT_COLUMNS: usize = 16;
 
 /// A command, and how it is read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Told<'a>(pub(super) &'a Value);
+pub(super) struct ShownCommand<'a>(pub(super) &'a Value);
 
-impl<'a> Told<'a> {
+impl<'a> ShownCommand<'a> {
     /// A text in it; empty where there is none.
     pub(super) fn text(self, pointer: &str) -> &'a str {
         self.0.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
@@ -72,12 +72,12 @@ mod tests {
     fn a_line_has_what_a_person_looks_for_and_nothing_that_moves_a_cursor() {
         let mut command = command();
         assert_eq!(
-            Told(&command).line(false),
+            ShownCommand(&command).line(false),
             "2026-01-05T09:01:58Z  nudge (shadow)    s-1               Edit: 3 failures alike in 32 s  [similar_failures]"
         );
-        assert!(Told(&command).line(true).contains("\u{1b}[33mnudge (shadow)"));
+        assert!(ShownCommand(&command).line(true).contains("\u{1b}[33mnudge (shadow)"));
         command["session_id"] = "a\u{1b}[2Jb\n".into();
-        assert!(!Told(&command).line(false).contains(['\u{1b}', '\n']));
+        assert!(!ShownCommand(&command).line(false).contains(['\u{1b}', '\n']));
     }
 
     #[test]
@@ -89,16 +89,16 @@ mod tests {
             (json!({ "kind": "fleet" }), None, None, "the fleet"),
         ] {
             let command = json!({ "scope": scope, "session_id": session, "swarm_id": swarm });
-            assert_eq!(Told(&command).subject(), subject);
+            assert_eq!(ShownCommand(&command).subject(), subject);
         }
     }
 
     #[test]
     fn the_tool_is_the_one_that_is_narrowed_to_or_that_the_summary_names() {
         let mut command = command();
-        assert_eq!(Told(&command).tool(), "Edit");
+        assert_eq!(ShownCommand(&command).tool(), "Edit");
         command["scope"]["tool"] = "Bash".into();
-        assert_eq!(Told(&command).tool(), "Bash");
-        assert_eq!(Told(&json!({ "reason": { "summary": "4 text turns without a call" } })).tool(), "");
+        assert_eq!(ShownCommand(&command).tool(), "Bash");
+        assert_eq!(ShownCommand(&json!({ "reason": { "summary": "4 text turns without a call" } })).tool(), "");
     }
 }

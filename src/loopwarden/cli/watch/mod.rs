@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::thread;
 
 use feed::Feed;
-use line::Told;
+use line::ShownCommand;
 
 use crate::output;
 
@@ -23,7 +23,7 @@ pub fn beside(address: SocketAddr, token: Option<String>) {
         let is_styled = output::is_styled();
         while let Ok(slice) = feed.read(tail::WAIT) {
             // Whoever reads nothing any more has the page.
-            if slice.commands.iter().any(|command| output::line(&Told(command).line(is_styled)).is_err()) {
+            if slice.commands.iter().any(|command| output::line(&ShownCommand(command).line(is_styled)).is_err()) {
                 return;
             }
         }

@@ -13,7 +13,7 @@ use crate::cli::args::{LogArgs, PlainFormat};
 use crate::cli::shared::{ask, range, setup};
 use crate::cli::watch::args::TailArgs;
 use crate::cli::watch::feed::{Feed, Slice, Unanswered};
-use crate::cli::watch::line::Told;
+use crate::cli::watch::line::ShownCommand;
 use crate::failure::Outcome;
 use crate::output::{self, Output, say};
 
@@ -71,7 +71,7 @@ pub fn run(args: &TailArgs, log: &LogArgs) -> Outcome {
         is_first = false;
         for command in commands.iter().filter(|command| wants(args, not_before, command)) {
             match args.output {
-                PlainFormat::Text => out.line(Told(command).line(is_styled))?,
+                PlainFormat::Text => out.line(ShownCommand(command).line(is_styled))?,
                 PlainFormat::Json => out.line(command.to_string())?,
             }
         }
@@ -84,7 +84,7 @@ pub fn run(args: &TailArgs, log: &LogArgs) -> Outcome {
 
 /// Whether a command is one of those that are asked for.
 fn wants(args: &TailArgs, not_before: Option<EventTime>, command: &Value) -> bool {
-    let told = Told(command);
+    let told = ShownCommand(command);
     let is = |wanted: Option<&str>, found: &str| wanted.is_none_or(|wanted| wanted == found);
     let issued = || EventTime::parse_rfc3339(told.text("/issued_at"));
     is(args.session.as_deref(), told.text("/session_id"))

@@ -16,7 +16,7 @@ use crate::cli::args::{LogArgs, PlainFormat};
 use crate::cli::shared::{ask, setup};
 use crate::cli::watch::args::TopArgs;
 use crate::cli::watch::feed::{Feed, Source, Unanswered};
-use crate::cli::watch::line::Told;
+use crate::cli::watch::line::ShownCommand;
 use crate::failure::{Failure, Outcome};
 use crate::output::{Output, OutputFormat};
 
@@ -168,7 +168,7 @@ fn row(subject: &str, tenant: Option<String>, looping: &Loop) -> Row {
 
 /// A command begins, goes on with or ends a loop.
 fn of_command(command: &Value, loops: &mut BTreeMap<Key, Loop>) {
-    let told = Told(command);
+    let told = ShownCommand(command);
     let key = (told.text("/tenant").to_owned(), told.subject());
     if told.text("/action") == "unblock" {
         loops.remove(&key);
@@ -197,7 +197,7 @@ fn of_row(row: &Value, mode: &str, loops: &mut BTreeMap<Key, Loop>) {
     let Some(ends) = EventTime::parse_rfc3339(text("/expires_at")) else { return };
     let subject = row.get("subject").cloned().unwrap_or_default();
     let named = json!({ "session_id": subject.get("session_id"), "swarm_id": subject.get("swarm_id"), "scope": subject });
-    let told = Told(&named);
+    let told = ShownCommand(&named);
     let session = told.text("/session_id");
     loops.insert(
         (subject.get("tenant").and_then(Value::as_str).unwrap_or_default().to_owned(), told.subject()),
