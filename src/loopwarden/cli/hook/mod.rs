@@ -18,9 +18,9 @@ use clap::{Args, Subcommand};
 pub(super) use crate::cli::hook::answering::Answering;
 use crate::cli::hook::connect::carry_out;
 pub(super) use crate::cli::hook::connect::{Connection, found, todo};
-pub(super) use crate::cli::hook::plan::AGENTS;
 use crate::cli::hook::plan::Mode;
 use crate::cli::hook::plan::POSTERS;
+pub(super) use crate::cli::hook::plan::{AGENTS, quoted};
 pub use crate::cli::hook::setting::PlaceArgs;
 use crate::cli::hook::setting::{Setting, failed};
 pub(super) use crate::cli::hook::setting::{folders, usage};
@@ -126,7 +126,7 @@ fn install(args: &InstallArgs) -> Outcome {
             out.text(indented(&unit))?;
         }
         service::warn_of_another(address, &mut out)?;
-        out.line("start it: systemctl --user daemon-reload && systemctl --user enable --now loopwarden")?;
+        out.line(format!("start it: systemctl --user daemon-reload && {}", service::START))?;
     }
     if let Some(contract) = loopwarden_hooks::contract(&args.hook.agent) {
         out.line("what its hooks cannot do, or need from you:")?;

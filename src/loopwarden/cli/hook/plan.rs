@@ -200,9 +200,14 @@ pub(super) fn files(agent: &str, place: &InstallRoot) -> Result<Vec<Target>, Str
     })
 }
 
+/// A path as a word of a shell, whatever is in it.
+pub(crate) fn quoted(path: &Path) -> String {
+    format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
+}
+
 /// What a shell runs: nothing, with success, once the program is gone. Some agents refuse every call where a hook cannot be started.
 fn command(program: &Path, agent: &str, event: &str) -> String {
-    let program = format!("'{}'", program.to_string_lossy().replace('\'', r"'\''"));
+    let program = quoted(program);
     let fallback = match agent {
         "antigravity" => r#"{ echo '{"decision":"allow"}'; exit 0; }"#,
         "cline" => r#"{ echo '{"cancel":false}'; exit 0; }"#,

@@ -13,6 +13,10 @@ use crate::output::Output;
 
 /// First line of a unit of ours: one of somebody else under this name is left alone.
 const MARK: &str = "# Written by loopwarden hook install --local.";
+/// What a person types to start the service, now and with each login.
+pub(crate) const START: &str = "systemctl --user enable --now loopwarden";
+/// What a person types to stop it for good.
+pub(crate) const STOP: &str = "systemctl --user disable --now loopwarden";
 /// Longest wait for somebody at the address.
 const LOOK_WAIT: Duration = Duration::from_secs(1);
 

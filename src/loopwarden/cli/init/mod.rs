@@ -5,6 +5,7 @@ mod plan;
 mod questions;
 mod settings;
 
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _};
 
 use args::Answers;
@@ -26,7 +27,9 @@ pub fn run(args: &InitArgs) -> Outcome {
     if !is_terminal {
         expect_all(args)?;
     }
-    contradictions(args)?;
+    if args.agents.len() > 1 && args.agents.iter().any(|agent| agent == args::NONE) {
+        return Err(hook::usage("--agent none stands alone"));
+    }
     let mut questions = Questions { input: io::stdin().lock(), output: io::stderr() };
     let on = args.on.map_or_else(|| questions.on(), Ok)?;
     let bootstrap = match (&args.bootstrap, on) {
@@ -39,13 +42,8 @@ pub fn run(args: &InitArgs) -> Outcome {
         [] => questions.agents(&hook::AGENTS, &hook::found())?,
         agents => agents.iter().filter(|agent| *agent != args::NONE).cloned().collect(),
     };
-    let mut seen = Vec::new();
-    agents.retain(|agent| {
-        !seen.contains(agent) && {
-            seen.push(agent.clone());
-            true
-        }
-    });
+    let mut seen = BTreeSet::new();
+    agents.retain(|agent| seen.insert(agent.clone()));
     let mode = args.mode.map_or_else(|| questions.mode(), Ok)?;
     let plan = Plan::of(args, Answers { on, bootstrap, agents, mode })?;
     let mut out = Output::stdout();
@@ -83,11 +81,4 @@ fn expect_all(args: &InitArgs) -> Outcome {
          as in: loopwarden init --on laptop --agent claude-code --mode shadow --yes",
         missing.join(", ")
     )))
-}
-
-fn contradictions(args: &InitArgs) -> Outcome {
-    if args.agents.len() > 1 && args.agents.iter().any(|agent| agent == args::NONE) {
-        return Err(hook::usage("--agent none stands alone"));
-    }
-    Ok(())
 }

@@ -98,7 +98,7 @@ impl<'a> Plan<'a> {
         let way_out = "edit it, move it away, or write another one: --out FILE";
         let unit = is_laptop.then(|| {
             let text = service::unit(&std::env::current_exe()?, &service::SettingsFrom::File(&path));
-            File::of(service::path(&config), text, "stop and remove it: systemctl --user disable --now loopwarden, then rm FILE")
+            File::of(service::path(&config), text, &format!("stop and remove it: {}, then rm FILE", service::STOP))
         });
         let connect = |agent: &String| Ok((agent.clone(), Connection::of(agent, &args.place, false)?));
         Ok(Self {
@@ -150,7 +150,7 @@ impl<'a> Plan<'a> {
         let Some(unit) = &self.unit else { return Ok(false) };
         unit.write(is_dry, out)?;
         if is_dry {
-            out.line("would start it: systemctl --user enable --now loopwarden")?;
+            out.line(format!("would start it: {}", service::START))?;
             return Ok(false);
         }
         // Known before it is started, which may take long or fail.
@@ -161,7 +161,7 @@ impl<'a> Plan<'a> {
         let address = self.args.place.address;
         if service::is_taken(address) {
             out.line(format!("warning: another process listens at {address}: the service is not started beside it"))?;
-            out.line("  stop that process, then: systemctl --user enable --now loopwarden")?;
+            out.line(format!("  stop that process, then: {}", service::START))?;
             return Ok(false);
         }
         if !service::start() {
@@ -171,11 +171,10 @@ impl<'a> Plan<'a> {
         }
         out.line("started the service, now and with each login")?;
         done.truncate(at);
-        let stop = "systemctl --user disable --now loopwarden";
         done.push(if unit.is_there {
-            ("service: started".to_owned(), stop.to_owned())
+            ("service: started".to_owned(), service::STOP.to_owned())
         } else {
-            (format!("service: {}, started", unit.path.display()), format!("{stop} && {}", remove(&unit.path)))
+            (format!("service: {}, started", unit.path.display()), format!("{} && {}", service::STOP, remove(&unit.path)))
         });
         Ok(true)
     }
@@ -216,9 +215,9 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// A path as a word of a shell.
+/// A path as a person writes it in a shell.
 fn word(path: &Path) -> String {
     let text = path.to_string_lossy();
     let is_plain = text.chars().all(|letter| letter.is_ascii_alphanumeric() || "/._-+,:@%".contains(letter));
-    if is_plain { text.into_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    if is_plain { text.into_owned() } else { hook::quoted(path) }
 }

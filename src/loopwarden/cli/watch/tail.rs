@@ -65,7 +65,7 @@ pub fn run(args: &TailArgs, log: &LogArgs) -> Outcome {
         if is_anew {
             say("the process began its commands anew; reading from their beginning");
         }
-        if missed > 0 && !std::mem::take(&mut is_first) {
+        if missed > 0 && !is_first {
             say(format!("{} went by that the process keeps no more", counted(missed, "command")));
         }
         is_first = false;
