@@ -14,6 +14,21 @@ fail() {
   exit 1
 }
 
+# On a Mac libc++ is the system's, and the oldest release that runs it is named. Only OpenSSL comes from Homebrew, and is linked statically.
+if [ "$(uname -s)" = Darwin ]; then
+  export MACOSX_DEPLOYMENT_TARGET=12.0
+  openssl=$(brew --prefix openssl@3) || fail "OpenSSL is missing: brew install openssl@3"
+  OPENSSL_STATIC=1 OPENSSL_DIR=$openssl CFLAGS="${CFLAGS:-} -DWITH_STATIC_LIB_libcrypto=1" \
+    cargo build --profile dist --locked --bin loopwarden --bin loopwarden-hook >&2
+  binary=$CARGO_TARGET_DIR/dist/loopwarden
+  for file in "$binary" "$binary-hook"; do
+    needs=$(otool -L "$file" | sed -n 's/^[[:space:]]*\([^ ]*\) (.*/\1/p' | grep -vE '^(/usr/lib/|/System/)' || true)
+    [ -z "$needs" ] || fail "$file needs $needs"
+  done
+  echo "$binary"
+  exit 0
+fi
+
 # A folder with static libraries alone: the linker looks here first, and finds no shared one to prefer.
 static=$CARGO_TARGET_DIR/static
 mkdir -p "$static"
